@@ -1,0 +1,46 @@
+# The two commands of the README are `make up` and `make test`; the rest serves maintainers.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+LOCK = uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-header --quiet --extra bench --group build
+
+.PHONY: up test lock proto docs clean
+
+up: $(VENV)/.installed
+	@exec $(BIN)/penstock serve --config penstock.yaml --quickstart
+
+test: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || \
+		{ echo "penstock needs Python 3.11 to 3.13; $(PYTHON) is $$($(PYTHON) --version). Try: make up PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: requirements.txt pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
+	@touch $@
+
+lock: ## needs uv on the path
+	$(LOCK) --output-file requirements.txt
+	$(LOCK) --group dev --constraints requirements.txt --output-file requirements-dev.txt
+
+proto: $(VENV)/.installed-dev
+	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. protos/replica.proto
+
+docs: $(VENV)/.installed-dev
+	$(BIN)/penstock schema --markdown > docs/configuration.md
+	$(BIN)/penstock bench engine-model --markdown > docs/engine-model.md
+
+clean:
+	rm -rf $(VENV) .penstock

@@ -1,0 +1,1 @@
+"""The wire protocol: its message types, their codec and the one tree of errors."""

@@ -1,0 +1,305 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Role(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ROLE_BOTH: _ClassVar[Role]
+    ROLE_PREFILL: _ClassVar[Role]
+    ROLE_DECODE: _ClassVar[Role]
+
+class FinishReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    FINISH_STOP: _ClassVar[FinishReason]
+    FINISH_LENGTH: _ClassVar[FinishReason]
+    FINISH_CANCELLED: _ClassVar[FinishReason]
+    FINISH_ERROR: _ClassVar[FinishReason]
+ROLE_BOTH: Role
+ROLE_PREFILL: Role
+ROLE_DECODE: Role
+FINISH_STOP: FinishReason
+FINISH_LENGTH: FinishReason
+FINISH_CANCELLED: FinishReason
+FINISH_ERROR: FinishReason
+
+class Up(_message.Message):
+    __slots__ = ("hello", "submits", "cancels", "ack")
+    HELLO_FIELD_NUMBER: _ClassVar[int]
+    SUBMITS_FIELD_NUMBER: _ClassVar[int]
+    CANCELS_FIELD_NUMBER: _ClassVar[int]
+    ACK_FIELD_NUMBER: _ClassVar[int]
+    hello: Hello
+    submits: _containers.RepeatedCompositeFieldContainer[Submit]
+    cancels: _containers.RepeatedScalarFieldContainer[int]
+    ack: int
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., submits: _Optional[_Iterable[_Union[Submit, _Mapping]]] = ..., cancels: _Optional[_Iterable[int]] = ..., ack: _Optional[int] = ...) -> None: ...
+
+class Down(_message.Message):
+    __slots__ = ("welcome", "step")
+    WELCOME_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    welcome: Welcome
+    step: Step
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., step: _Optional[_Union[Step, _Mapping]] = ...) -> None: ...
+
+class Hello(_message.Message):
+    __slots__ = ("protocol_version", "worker", "kv_events")
+    PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    WORKER_FIELD_NUMBER: _ClassVar[int]
+    KV_EVENTS_FIELD_NUMBER: _ClassVar[int]
+    protocol_version: int
+    worker: str
+    kv_events: bool
+    def __init__(self, protocol_version: _Optional[int] = ..., worker: _Optional[str] = ..., kv_events: _Optional[bool] = ...) -> None: ...
+
+class Welcome(_message.Message):
+    __slots__ = ("protocol_version", "epoch", "info", "ack_window")
+    PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    INFO_FIELD_NUMBER: _ClassVar[int]
+    ACK_WINDOW_FIELD_NUMBER: _ClassVar[int]
+    protocol_version: int
+    epoch: int
+    info: Info
+    ack_window: int
+    def __init__(self, protocol_version: _Optional[int] = ..., epoch: _Optional[int] = ..., info: _Optional[_Union[Info, _Mapping]] = ..., ack_window: _Optional[int] = ...) -> None: ...
+
+class Info(_message.Message):
+    __slots__ = ("model", "engine", "fingerprint", "shape", "role", "max_batch_size", "max_sequence_tokens", "kv_block_tokens", "kv_blocks_total")
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    ENGINE_FIELD_NUMBER: _ClassVar[int]
+    FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+    SHAPE_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    MAX_BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
+    MAX_SEQUENCE_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    KV_BLOCK_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    KV_BLOCKS_TOTAL_FIELD_NUMBER: _ClassVar[int]
+    model: str
+    engine: str
+    fingerprint: str
+    shape: Shape
+    role: Role
+    max_batch_size: int
+    max_sequence_tokens: int
+    kv_block_tokens: int
+    kv_blocks_total: int
+    def __init__(self, model: _Optional[str] = ..., engine: _Optional[str] = ..., fingerprint: _Optional[str] = ..., shape: _Optional[_Union[Shape, _Mapping]] = ..., role: _Optional[_Union[Role, str]] = ..., max_batch_size: _Optional[int] = ..., max_sequence_tokens: _Optional[int] = ..., kv_block_tokens: _Optional[int] = ..., kv_blocks_total: _Optional[int] = ...) -> None: ...
+
+class Shape(_message.Message):
+    __slots__ = ("tp", "ep", "pp")
+    TP_FIELD_NUMBER: _ClassVar[int]
+    EP_FIELD_NUMBER: _ClassVar[int]
+    PP_FIELD_NUMBER: _ClassVar[int]
+    tp: int
+    ep: int
+    pp: int
+    def __init__(self, tp: _Optional[int] = ..., ep: _Optional[int] = ..., pp: _Optional[int] = ...) -> None: ...
+
+class Submit(_message.Message):
+    __slots__ = ("stream_id", "request_id", "prompt_ids", "generated", "max_tokens", "delta_interval", "cache_salt", "sampling", "handoff", "prefill_only")
+    STREAM_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_IDS_FIELD_NUMBER: _ClassVar[int]
+    GENERATED_FIELD_NUMBER: _ClassVar[int]
+    MAX_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    DELTA_INTERVAL_FIELD_NUMBER: _ClassVar[int]
+    CACHE_SALT_FIELD_NUMBER: _ClassVar[int]
+    SAMPLING_FIELD_NUMBER: _ClassVar[int]
+    HANDOFF_FIELD_NUMBER: _ClassVar[int]
+    PREFILL_ONLY_FIELD_NUMBER: _ClassVar[int]
+    stream_id: int
+    request_id: str
+    prompt_ids: _containers.RepeatedScalarFieldContainer[int]
+    generated: int
+    max_tokens: int
+    delta_interval: int
+    cache_salt: str
+    sampling: Sampling
+    handoff: Handoff
+    prefill_only: bool
+    def __init__(self, stream_id: _Optional[int] = ..., request_id: _Optional[str] = ..., prompt_ids: _Optional[_Iterable[int]] = ..., generated: _Optional[int] = ..., max_tokens: _Optional[int] = ..., delta_interval: _Optional[int] = ..., cache_salt: _Optional[str] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ..., handoff: _Optional[_Union[Handoff, _Mapping]] = ..., prefill_only: _Optional[bool] = ...) -> None: ...
+
+class Sampling(_message.Message):
+    __slots__ = ("n", "temperature", "top_p", "top_k", "min_p", "seed", "presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias", "stop_token_ids", "ignore_eos", "min_tokens", "logprobs")
+    class LogitBiasEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: float
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[float] = ...) -> None: ...
+    N_FIELD_NUMBER: _ClassVar[int]
+    TEMPERATURE_FIELD_NUMBER: _ClassVar[int]
+    TOP_P_FIELD_NUMBER: _ClassVar[int]
+    TOP_K_FIELD_NUMBER: _ClassVar[int]
+    MIN_P_FIELD_NUMBER: _ClassVar[int]
+    SEED_FIELD_NUMBER: _ClassVar[int]
+    PRESENCE_PENALTY_FIELD_NUMBER: _ClassVar[int]
+    FREQUENCY_PENALTY_FIELD_NUMBER: _ClassVar[int]
+    REPETITION_PENALTY_FIELD_NUMBER: _ClassVar[int]
+    LOGIT_BIAS_FIELD_NUMBER: _ClassVar[int]
+    STOP_TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
+    IGNORE_EOS_FIELD_NUMBER: _ClassVar[int]
+    MIN_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    LOGPROBS_FIELD_NUMBER: _ClassVar[int]
+    n: int
+    temperature: float
+    top_p: float
+    top_k: int
+    min_p: float
+    seed: int
+    presence_penalty: float
+    frequency_penalty: float
+    repetition_penalty: float
+    logit_bias: _containers.ScalarMap[int, float]
+    stop_token_ids: _containers.RepeatedScalarFieldContainer[int]
+    ignore_eos: bool
+    min_tokens: int
+    logprobs: int
+    def __init__(self, n: _Optional[int] = ..., temperature: _Optional[float] = ..., top_p: _Optional[float] = ..., top_k: _Optional[int] = ..., min_p: _Optional[float] = ..., seed: _Optional[int] = ..., presence_penalty: _Optional[float] = ..., frequency_penalty: _Optional[float] = ..., repetition_penalty: _Optional[float] = ..., logit_bias: _Optional[_Mapping[int, float]] = ..., stop_token_ids: _Optional[_Iterable[int]] = ..., ignore_eos: _Optional[bool] = ..., min_tokens: _Optional[int] = ..., logprobs: _Optional[int] = ...) -> None: ...
+
+class Handoff(_message.Message):
+    __slots__ = ("opaque_state", "first_tokens")
+    OPAQUE_STATE_FIELD_NUMBER: _ClassVar[int]
+    FIRST_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    opaque_state: bytes
+    first_tokens: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, opaque_state: _Optional[bytes] = ..., first_tokens: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Step(_message.Message):
+    __slots__ = ("seq", "time_us", "stream_ids", "counts", "tokens", "logprobs", "finishes", "load", "kv_events")
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    TIME_US_FIELD_NUMBER: _ClassVar[int]
+    STREAM_IDS_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    LOGPROBS_FIELD_NUMBER: _ClassVar[int]
+    FINISHES_FIELD_NUMBER: _ClassVar[int]
+    LOAD_FIELD_NUMBER: _ClassVar[int]
+    KV_EVENTS_FIELD_NUMBER: _ClassVar[int]
+    seq: int
+    time_us: int
+    stream_ids: _containers.RepeatedScalarFieldContainer[int]
+    counts: _containers.RepeatedScalarFieldContainer[int]
+    tokens: _containers.RepeatedScalarFieldContainer[int]
+    logprobs: _containers.RepeatedCompositeFieldContainer[Logprobs]
+    finishes: _containers.RepeatedCompositeFieldContainer[Finish]
+    load: Load
+    kv_events: _containers.RepeatedCompositeFieldContainer[KvEvent]
+    def __init__(self, seq: _Optional[int] = ..., time_us: _Optional[int] = ..., stream_ids: _Optional[_Iterable[int]] = ..., counts: _Optional[_Iterable[int]] = ..., tokens: _Optional[_Iterable[int]] = ..., logprobs: _Optional[_Iterable[_Union[Logprobs, _Mapping]]] = ..., finishes: _Optional[_Iterable[_Union[Finish, _Mapping]]] = ..., load: _Optional[_Union[Load, _Mapping]] = ..., kv_events: _Optional[_Iterable[_Union[KvEvent, _Mapping]]] = ...) -> None: ...
+
+class Logprobs(_message.Message):
+    __slots__ = ("position", "chosen", "width", "top_ids", "top")
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    CHOSEN_FIELD_NUMBER: _ClassVar[int]
+    WIDTH_FIELD_NUMBER: _ClassVar[int]
+    TOP_IDS_FIELD_NUMBER: _ClassVar[int]
+    TOP_FIELD_NUMBER: _ClassVar[int]
+    position: int
+    chosen: _containers.RepeatedScalarFieldContainer[float]
+    width: int
+    top_ids: _containers.RepeatedScalarFieldContainer[int]
+    top: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, position: _Optional[int] = ..., chosen: _Optional[_Iterable[float]] = ..., width: _Optional[int] = ..., top_ids: _Optional[_Iterable[int]] = ..., top: _Optional[_Iterable[float]] = ...) -> None: ...
+
+class Finish(_message.Message):
+    __slots__ = ("stream_id", "reason", "prompt_tokens", "cached_tokens", "completion_tokens", "timing", "failure", "handoff")
+    STREAM_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    CACHED_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    COMPLETION_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    TIMING_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    HANDOFF_FIELD_NUMBER: _ClassVar[int]
+    stream_id: int
+    reason: FinishReason
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    timing: Timing
+    failure: Failure
+    handoff: Handoff
+    def __init__(self, stream_id: _Optional[int] = ..., reason: _Optional[_Union[FinishReason, str]] = ..., prompt_tokens: _Optional[int] = ..., cached_tokens: _Optional[int] = ..., completion_tokens: _Optional[int] = ..., timing: _Optional[_Union[Timing, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., handoff: _Optional[_Union[Handoff, _Mapping]] = ...) -> None: ...
+
+class Timing(_message.Message):
+    __slots__ = ("queue_us", "prefill_us", "decode_us")
+    QUEUE_US_FIELD_NUMBER: _ClassVar[int]
+    PREFILL_US_FIELD_NUMBER: _ClassVar[int]
+    DECODE_US_FIELD_NUMBER: _ClassVar[int]
+    queue_us: int
+    prefill_us: int
+    decode_us: int
+    def __init__(self, queue_us: _Optional[int] = ..., prefill_us: _Optional[int] = ..., decode_us: _Optional[int] = ...) -> None: ...
+
+class Failure(_message.Message):
+    __slots__ = ("code", "message", "param")
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    PARAM_FIELD_NUMBER: _ClassVar[int]
+    code: str
+    message: str
+    param: str
+    def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ..., param: _Optional[str] = ...) -> None: ...
+
+class Load(_message.Message):
+    __slots__ = ("running", "waiting", "kv_blocks_used", "kv_blocks_total", "tokens_in_flight", "draining")
+    RUNNING_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    KV_BLOCKS_USED_FIELD_NUMBER: _ClassVar[int]
+    KV_BLOCKS_TOTAL_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_IN_FLIGHT_FIELD_NUMBER: _ClassVar[int]
+    DRAINING_FIELD_NUMBER: _ClassVar[int]
+    running: int
+    waiting: int
+    kv_blocks_used: int
+    kv_blocks_total: int
+    tokens_in_flight: int
+    draining: bool
+    def __init__(self, running: _Optional[int] = ..., waiting: _Optional[int] = ..., kv_blocks_used: _Optional[int] = ..., kv_blocks_total: _Optional[int] = ..., tokens_in_flight: _Optional[int] = ..., draining: _Optional[bool] = ...) -> None: ...
+
+class KvEvent(_message.Message):
+    __slots__ = ("event_id", "created", "stored", "removed")
+    EVENT_ID_FIELD_NUMBER: _ClassVar[int]
+    CREATED_FIELD_NUMBER: _ClassVar[int]
+    STORED_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_FIELD_NUMBER: _ClassVar[int]
+    event_id: int
+    created: KvCreated
+    stored: KvStored
+    removed: KvRemoved
+    def __init__(self, event_id: _Optional[int] = ..., created: _Optional[_Union[KvCreated, _Mapping]] = ..., stored: _Optional[_Union[KvStored, _Mapping]] = ..., removed: _Optional[_Union[KvRemoved, _Mapping]] = ...) -> None: ...
+
+class KvCreated(_message.Message):
+    __slots__ = ("blocks_per_cache_level",)
+    BLOCKS_PER_CACHE_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    blocks_per_cache_level: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, blocks_per_cache_level: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class KvStored(_message.Message):
+    __slots__ = ("parent_hash", "blocks")
+    PARENT_HASH_FIELD_NUMBER: _ClassVar[int]
+    BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    parent_hash: int
+    blocks: _containers.RepeatedCompositeFieldContainer[KvBlock]
+    def __init__(self, parent_hash: _Optional[int] = ..., blocks: _Optional[_Iterable[_Union[KvBlock, _Mapping]]] = ...) -> None: ...
+
+class KvBlock(_message.Message):
+    __slots__ = ("block_hash", "token_ids")
+    BLOCK_HASH_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
+    block_hash: int
+    token_ids: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, block_hash: _Optional[int] = ..., token_ids: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class KvRemoved(_message.Message):
+    __slots__ = ("block_hashes",)
+    BLOCK_HASHES_FIELD_NUMBER: _ClassVar[int]
+    block_hashes: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, block_hashes: _Optional[_Iterable[int]] = ...) -> None: ...

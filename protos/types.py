@@ -1,0 +1,176 @@
+"""Messages between gateway and replica as plain values: no protobuf type leaves protos/codec.py."""
+
+import enum
+from dataclasses import dataclass, field
+
+PROTOCOL_VERSION = 1
+
+
+class Role(enum.Enum):
+    """Which phases of a request a replica runs."""
+
+    BOTH = "both"
+    PREFILL = "prefill"
+    DECODE = "decode"
+
+
+class FinishReason(enum.Enum):
+    """Why a sequence ended; STOP and LENGTH are the API's, the others never reach a client as such."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    CANCELLED = "cancelled"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How one replica is spread over GPUs: tensor, expert and pipeline parallel degrees."""
+
+    tp: int = 1
+    ep: int = 1
+    pp: int = 1
+
+    @property
+    def gpus(self) -> int:
+        """Expert parallelism splits the tensor-parallel group, so it adds no GPUs (TensorRT-LLM's moe_ep)."""
+        return self.tp * self.pp
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaInfo:
+    """What a replica says of itself when a session opens."""
+
+    model: str
+    engine: str
+    fingerprint: str
+    shape: Shape
+    role: Role
+    max_batch_size: int
+    max_sequence_tokens: int
+    kv_block_tokens: int
+    kv_blocks_total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a replica's engine holds after a step."""
+
+    running: int = 0
+    waiting: int = 0
+    kv_blocks_used: int = 0
+    kv_blocks_total: int = 0
+    tokens_in_flight: int = 0
+    draining: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """Parameters of the sampler; `None` leaves the engine's default, `logprobs` counts alternatives per token."""
+
+    n: int = 1
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    seed: int | None = None
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_penalty: float | None = None
+    logit_bias: dict[int, float] = field(default_factory=dict)
+    stop_token_ids: tuple[int, ...] = ()
+    ignore_eos: bool = False
+    min_tokens: int = 0
+    logprobs: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Handoff:
+    """What a prefill replica gives to a decode replica; `opaque_state` is the engine's own."""
+
+    opaque_state: bytes
+    first_tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Submit:
+    """One request to an engine: `sampling.n` sequences over one prompt of token ids."""
+
+    request_id: str
+    prompt_ids: list[int]
+    max_tokens: int
+    sampling: Sampling = Sampling()
+    generated: int = 0
+    delta_interval: int = 1
+    cache_salt: str = ""
+    handoff: Handoff | None = None
+    prefill_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Microseconds a request spent queued, in prefill and in decode, by the engine's own clock."""
+
+    queue_us: int = 0
+    prefill_us: int = 0
+    decode_us: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an engine refused or lost a request; `code` is one of protos/errors.py."""
+
+    code: str
+    message: str
+    param: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The end of one sequence, with its counts."""
+
+    reason: FinishReason
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    timing: Timing = Timing()
+    failure: Failure | None = None
+    handoff: Handoff | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprobs:
+    """Log probability (natural) of one sampled token and of its best alternatives, best first."""
+
+    chosen: float
+    top: tuple[tuple[int, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KvCreated:
+    """The cache was made: its size in blocks, per level."""
+
+    blocks_per_cache_level: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KvStored:
+    """Blocks that became reusable under `parent_hash` (None: the root), each (hash, token ids)."""
+
+    parent_hash: int | None
+    blocks: tuple[tuple[int, tuple[int, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KvRemoved:
+    """Blocks that were evicted."""
+
+    block_hashes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KvEvent:
+    """One change of a replica's reusable KV blocks; ids are consecutive, a gap means loss."""
+
+    event_id: int
+    data: KvCreated | KvStored | KvRemoved

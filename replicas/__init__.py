@@ -1,0 +1,1 @@
+"""Replica servers: the far end of a gateway's session, and the engines behind it."""

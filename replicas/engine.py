@@ -1,0 +1,51 @@
+"""The seam between a replica server and whatever produces tokens."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from protos.types import Finish, KvEvent, Load, ReplicaInfo, Submit, TokenLogprobs
+
+
+@dataclass(slots=True)
+class Delta:
+    """New tokens of one sequence; `logprobs` has one entry per token when they were asked for."""
+
+    handle: int
+    index: int
+    token_ids: list[int]
+    logprobs: list[TokenLogprobs] | None = None
+
+
+@dataclass(slots=True)
+class EngineStep:
+    """Everything one engine step produced, for all sequences that ran in it.
+
+    A finish is (handle, index, Finish) and follows the sequence's last delta, in the same step or a later one.
+    """
+
+    deltas: list[Delta]
+    finishes: list[tuple[int, int, Finish]]
+    load: Load
+    kv_events: list[KvEvent]
+
+
+class Engine(Protocol):
+    """Continuous batching over sequences; one event loop calls every method.
+
+    Every submitted (handle, index) gets exactly one finish, also when it is cancelled or refused.
+    """
+
+    info: ReplicaInfo
+
+    def submit(self, handle: int, request: Submit) -> None:
+        """Queue a request under the caller's handle; a refusal is a finish with a failure, never an exception."""
+        ...
+
+    def cancel(self, handle: int) -> None:
+        """End every sequence of the request and free its KV blocks; unknown or finished handles are ignored."""
+        ...
+
+    async def run(self, emit: Callable[[EngineStep], None]) -> None:
+        """Step until cancelled, giving each step to `emit`. Raises when the engine itself is lost."""
+        ...
