@@ -1,0 +1,1 @@
+"""Routing: pools of replicas, the policies that pick one, and the transports that carry a request there."""

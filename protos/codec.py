@@ -1,0 +1,373 @@
+"""Between the types of protos/types.py and bytes on the wire: the only reader of protobuf fields."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from protos import replica_pb2 as pb
+from protos.types import (
+    Failure,
+    Finish,
+    FinishReason,
+    Handoff,
+    KvCreated,
+    KvEvent,
+    KvRemoved,
+    KvStored,
+    Load,
+    ReplicaInfo,
+    Role,
+    Sampling,
+    Shape,
+    Submit,
+    Timing,
+    TokenLogprobs,
+)
+
+SERVICE = "penstock.replica.v1.Replica"
+SESSION_METHOD = f"/{SERVICE}/Session"
+
+_ROLES = {Role.BOTH: pb.ROLE_BOTH, Role.PREFILL: pb.ROLE_PREFILL, Role.DECODE: pb.ROLE_DECODE}
+_ROLES_BACK = {wire: role for role, wire in _ROLES.items()}
+_REASONS = {
+    FinishReason.STOP: pb.FINISH_STOP,
+    FinishReason.LENGTH: pb.FINISH_LENGTH,
+    FinishReason.CANCELLED: pb.FINISH_CANCELLED,
+    FinishReason.ERROR: pb.FINISH_ERROR,
+}
+_REASONS_BACK = {wire: reason for reason, wire in _REASONS.items()}
+
+
+class ProtocolError(ValueError):
+    """Bytes that are not this protocol, or a message out of place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """A worker's first message."""
+
+    protocol_version: int
+    worker: str
+    kv_events: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Welcome:
+    """A replica's first message; `ack_window` counts steps that may be unacknowledged."""
+
+    protocol_version: int
+    epoch: int
+    info: ReplicaInfo
+    ack_window: int
+
+
+@dataclass(slots=True)
+class Up:
+    """A batch from a worker: (stream id, submit) pairs, cancelled stream ids, the last step handled."""
+
+    hello: Hello | None
+    submits: list[tuple[int, Submit]]
+    cancels: list[int]
+    ack: int
+
+
+@dataclass(slots=True)
+class Step:
+    """One step of an engine as a session carries it.
+
+    `tokens` holds the new tokens of all `stream_ids` in order; `counts` says how many belong to each and is empty
+    when each stream gained exactly one. `logprobs` maps a position in `stream_ids` to one entry per token.
+    """
+
+    seq: int = 0
+    time_us: int = 0
+    stream_ids: Sequence[int] = ()
+    counts: Sequence[int] = ()
+    tokens: Sequence[int] = ()
+    logprobs: dict[int, list[TokenLogprobs]] = field(default_factory=dict)
+    finishes: list[tuple[int, Finish]] = field(default_factory=list)
+    load: Load | None = None
+    kv_events: list[KvEvent] = field(default_factory=list)
+
+
+def encode_hello(hello: Hello) -> bytes:
+    """The Up that opens a session."""
+    message = pb.Up(
+        hello=pb.Hello(protocol_version=hello.protocol_version, worker=hello.worker, kv_events=hello.kv_events)
+    )
+    return message.SerializeToString()
+
+
+def encode_up(submits: Iterable[tuple[int, Submit]], cancels: Iterable[int], ack: int) -> bytes:
+    """An Up with everything one event-loop tick gathered."""
+    message = pb.Up(cancels=cancels, ack=ack)
+    for stream_id, submit in submits:
+        _put_submit(message.submits.add(), stream_id, submit)
+    return message.SerializeToString()
+
+
+def decode_up(data: bytes) -> Up:
+    """Raises ProtocolError on bytes that do not parse."""
+    try:
+        message = pb.Up.FromString(data)
+    except Exception as error:
+        raise ProtocolError("not an Up message") from error
+    hello = None
+    if message.HasField("hello"):
+        h = message.hello
+        hello = Hello(h.protocol_version, h.worker, h.kv_events)
+    submits = [(s.stream_id, _submit(s)) for s in message.submits]
+    return Up(hello, submits, list(message.cancels), message.ack)
+
+
+def encode_welcome(welcome: Welcome) -> bytes:
+    """The Down that answers a Hello."""
+    i = welcome.info
+    info = pb.Info(
+        model=i.model,
+        engine=i.engine,
+        fingerprint=i.fingerprint,
+        shape=pb.Shape(tp=i.shape.tp, ep=i.shape.ep, pp=i.shape.pp),
+        role=_ROLES[i.role],
+        max_batch_size=i.max_batch_size,
+        max_sequence_tokens=i.max_sequence_tokens,
+        kv_block_tokens=i.kv_block_tokens,
+        kv_blocks_total=i.kv_blocks_total,
+    )
+    return pb.Down(
+        welcome=pb.Welcome(
+            protocol_version=welcome.protocol_version, epoch=welcome.epoch, info=info, ack_window=welcome.ack_window
+        )
+    ).SerializeToString()
+
+
+def encode_step(step: Step) -> bytes:
+    """The Down that carries one step."""
+    down = pb.Down()
+    message = down.step
+    message.seq = step.seq
+    message.time_us = step.time_us
+    message.stream_ids.extend(step.stream_ids)
+    message.counts.extend(step.counts)
+    message.tokens.extend(step.tokens)
+    for position, entries in step.logprobs.items():
+        _put_logprobs(message.logprobs.add(), position, entries)
+    for stream_id, finish in step.finishes:
+        _put_finish(message.finishes.add(), stream_id, finish)
+    if step.load is not None:
+        load = step.load
+        message.load.running = load.running
+        message.load.waiting = load.waiting
+        message.load.kv_blocks_used = load.kv_blocks_used
+        message.load.kv_blocks_total = load.kv_blocks_total
+        message.load.tokens_in_flight = load.tokens_in_flight
+        message.load.draining = load.draining
+    for event in step.kv_events:
+        _put_kv_event(message.kv_events.add(), event)
+    return down.SerializeToString()
+
+
+def decode_down(data: bytes) -> Welcome | Step:
+    """Raises ProtocolError on bytes that do not parse or carry neither a welcome nor a step."""
+    try:
+        down = pb.Down.FromString(data)
+    except Exception as error:
+        raise ProtocolError("not a Down message") from error
+    if down.HasField("step"):
+        return _step(down.step)
+    if down.HasField("welcome"):
+        w = down.welcome
+        return Welcome(w.protocol_version, w.epoch, _info(w.info), w.ack_window)
+    raise ProtocolError("a Down without welcome or step")
+
+
+def _step(message: pb.Step) -> Step:
+    # Most steps carry only tokens and load: the rarer fields are touched only when they are there.
+    step = Step(message.seq, message.time_us, list(message.stream_ids), message.counts, list(message.tokens))
+    if message.logprobs:
+        step.logprobs = {entry.position: _logprobs(entry) for entry in message.logprobs}
+    if message.finishes:
+        step.finishes = [(f.stream_id, _finish(f)) for f in message.finishes]
+    if message.HasField("load"):
+        load = message.load
+        step.load = Load(
+            load.running,
+            load.waiting,
+            load.kv_blocks_used,
+            load.kv_blocks_total,
+            load.tokens_in_flight,
+            load.draining,
+        )
+    if message.kv_events:
+        step.kv_events = [_kv_event(event) for event in message.kv_events]
+    return step
+
+
+def _info(message: pb.Info) -> ReplicaInfo:
+    shape = message.shape
+    return ReplicaInfo(
+        model=message.model,
+        engine=message.engine,
+        fingerprint=message.fingerprint,
+        shape=Shape(tp=shape.tp, ep=shape.ep, pp=shape.pp),
+        role=_ROLES_BACK[message.role],
+        max_batch_size=message.max_batch_size,
+        max_sequence_tokens=message.max_sequence_tokens,
+        kv_block_tokens=message.kv_block_tokens,
+        kv_blocks_total=message.kv_blocks_total,
+    )
+
+
+def _put_submit(message: pb.Submit, stream_id: int, submit: Submit) -> None:
+    message.stream_id = stream_id
+    message.request_id = submit.request_id
+    message.prompt_ids.extend(submit.prompt_ids)
+    message.generated = submit.generated
+    message.max_tokens = submit.max_tokens
+    message.delta_interval = submit.delta_interval
+    message.cache_salt = submit.cache_salt
+    message.prefill_only = submit.prefill_only
+    if submit.handoff is not None:
+        _put_handoff(message.handoff, submit.handoff)
+    s, m = submit.sampling, message.sampling
+    m.n = s.n
+    # Optional fields: absent on the wire means that the engine's default applies.
+    if s.temperature is not None:
+        m.temperature = s.temperature
+    if s.top_p is not None:
+        m.top_p = s.top_p
+    if s.top_k is not None:
+        m.top_k = s.top_k
+    if s.min_p is not None:
+        m.min_p = s.min_p
+    if s.seed is not None:
+        m.seed = s.seed
+    if s.repetition_penalty is not None:
+        m.repetition_penalty = s.repetition_penalty
+    if s.logprobs is not None:
+        m.logprobs = s.logprobs
+    m.presence_penalty = s.presence_penalty
+    m.frequency_penalty = s.frequency_penalty
+    m.ignore_eos = s.ignore_eos
+    m.min_tokens = s.min_tokens
+    if s.logit_bias:
+        m.logit_bias.update(s.logit_bias)
+    if s.stop_token_ids:
+        m.stop_token_ids.extend(s.stop_token_ids)
+
+
+def _submit(message: pb.Submit) -> Submit:
+    m = message.sampling
+    sampling = Sampling(
+        n=m.n,
+        temperature=m.temperature if m.HasField("temperature") else None,
+        top_p=m.top_p if m.HasField("top_p") else None,
+        top_k=m.top_k if m.HasField("top_k") else None,
+        min_p=m.min_p if m.HasField("min_p") else None,
+        seed=m.seed if m.HasField("seed") else None,
+        presence_penalty=m.presence_penalty,
+        frequency_penalty=m.frequency_penalty,
+        repetition_penalty=m.repetition_penalty if m.HasField("repetition_penalty") else None,
+        logit_bias=dict(m.logit_bias),
+        stop_token_ids=tuple(m.stop_token_ids),
+        ignore_eos=m.ignore_eos,
+        min_tokens=m.min_tokens,
+        logprobs=m.logprobs if m.HasField("logprobs") else None,
+    )
+    return Submit(
+        request_id=message.request_id,
+        prompt_ids=list(message.prompt_ids),
+        max_tokens=message.max_tokens,
+        sampling=sampling,
+        generated=message.generated,
+        delta_interval=message.delta_interval,
+        cache_salt=message.cache_salt,
+        handoff=_handoff(message.handoff) if message.HasField("handoff") else None,
+        prefill_only=message.prefill_only,
+    )
+
+
+def _put_handoff(message: pb.Handoff, handoff: Handoff) -> None:
+    message.opaque_state = handoff.opaque_state
+    message.first_tokens.extend(handoff.first_tokens)
+
+
+def _handoff(message: pb.Handoff) -> Handoff:
+    return Handoff(message.opaque_state, tuple(message.first_tokens))
+
+
+def _put_finish(message: pb.Finish, stream_id: int, finish: Finish) -> None:
+    message.stream_id = stream_id
+    message.reason = _REASONS[finish.reason]
+    message.prompt_tokens = finish.prompt_tokens
+    message.cached_tokens = finish.cached_tokens
+    message.completion_tokens = finish.completion_tokens
+    timing = finish.timing
+    message.timing.queue_us = timing.queue_us
+    message.timing.prefill_us = timing.prefill_us
+    message.timing.decode_us = timing.decode_us
+    if finish.failure is not None:
+        message.failure.code = finish.failure.code
+        message.failure.message = finish.failure.message
+        message.failure.param = finish.failure.param or ""
+    if finish.handoff is not None:
+        _put_handoff(message.handoff, finish.handoff)
+
+
+def _finish(message: pb.Finish) -> Finish:
+    failure = None
+    if message.HasField("failure"):
+        f = message.failure
+        failure = Failure(f.code, f.message, f.param or None)
+    timing = message.timing
+    return Finish(
+        reason=_REASONS_BACK[message.reason],
+        prompt_tokens=message.prompt_tokens,
+        cached_tokens=message.cached_tokens,
+        completion_tokens=message.completion_tokens,
+        timing=Timing(timing.queue_us, timing.prefill_us, timing.decode_us),
+        failure=failure,
+        handoff=_handoff(message.handoff) if message.HasField("handoff") else None,
+    )
+
+
+def _put_logprobs(message: pb.Logprobs, position: int, entries: list[TokenLogprobs]) -> None:
+    message.position = position
+    message.width = len(entries[0].top) if entries else 0
+    for entry in entries:
+        message.chosen.append(entry.chosen)
+        message.top_ids.extend(token for token, _ in entry.top)
+        message.top.extend(logprob for _, logprob in entry.top)
+
+
+def _logprobs(message: pb.Logprobs) -> list[TokenLogprobs]:
+    width = message.width
+    top = list(zip(message.top_ids, message.top, strict=True))
+    return [TokenLogprobs(chosen, tuple(top[i * width : (i + 1) * width])) for i, chosen in enumerate(message.chosen)]
+
+
+def _put_kv_event(message: pb.KvEvent, event: KvEvent) -> None:
+    message.event_id = event.event_id
+    data = event.data
+    if isinstance(data, KvCreated):
+        message.created.blocks_per_cache_level.extend(data.blocks_per_cache_level)
+    elif isinstance(data, KvStored):
+        message.stored.SetInParent()
+        if data.parent_hash is not None:
+            message.stored.parent_hash = data.parent_hash
+        for block_hash, token_ids in data.blocks:
+            message.stored.blocks.add(block_hash=block_hash, token_ids=token_ids)
+    else:
+        message.removed.block_hashes.extend(data.block_hashes)
+
+
+def _kv_event(message: pb.KvEvent) -> KvEvent:
+    kind = message.WhichOneof("data")
+    if kind == "created":
+        return KvEvent(message.event_id, KvCreated(tuple(message.created.blocks_per_cache_level)))
+    if kind == "stored":
+        stored = message.stored
+        parent = stored.parent_hash if stored.HasField("parent_hash") else None
+        return KvEvent(
+            message.event_id, KvStored(parent, tuple((b.block_hash, tuple(b.token_ids)) for b in stored.blocks))
+        )
+    return KvEvent(message.event_id, KvRemoved(tuple(message.removed.block_hashes)))

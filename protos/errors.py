@@ -1,0 +1,187 @@
+"""The one tree of errors: each is translated into it where it enters and rendered once per API dialect.
+
+`message` is written for the client: no internal text, address or path goes into it. Codes, types and status follow
+the OpenAI API reference (error codes) so that its clients raise the class their users expect.
+"""
+
+import enum
+from typing import ClassVar
+
+
+class Source(enum.Enum):
+    """Who caused an error."""
+
+    CLIENT = "client"
+    GATEWAY = "gateway"
+    REPLICA = "replica"
+    STORE = "store"
+
+
+class PenstockError(Exception):
+    """Root of the tree: an HTTP status, an API error object and whether another attempt may succeed."""
+
+    status: ClassVar[int] = 500
+    type: ClassVar[str] = "server_error"
+    code: ClassVar[str | None] = "internal_error"
+    source: ClassVar[Source] = Source.GATEWAY
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str, *, param: str | None = None, retry_after: float | None = None) -> None:
+        """`param` names the request's parameter at fault, `retry_after` is in seconds."""
+        super().__init__(message)
+        self.message = message
+        self.param = param
+        self.retry_after = retry_after
+
+
+class InternalError(PenstockError):
+    """A defect of ours."""
+
+
+class ClientError(PenstockError):
+    """The request is at fault; sending it again unchanged fails again."""
+
+    status = 400
+    type = "invalid_request_error"
+    code: ClassVar[str | None] = None
+    source = Source.CLIENT
+
+
+class InvalidRequest(ClientError):
+    """A body that is not the API's: syntax, type, range or an unknown field."""
+
+
+class UnsupportedParameter(ClientError):
+    """A parameter that the API has and this deployment cannot honour."""
+
+    code = "unsupported_parameter"
+
+
+class ContextLengthExceeded(ClientError):
+    """Prompt and requested output do not fit in the model's context."""
+
+    code = "context_length_exceeded"
+
+
+class AuthenticationFailed(ClientError):
+    """No key, or not a key of ours."""
+
+    status = 401
+    code = "invalid_api_key"
+
+
+class PermissionDenied(ClientError):
+    """A valid key that may not do this."""
+
+    status = 403
+    code = "model_not_allowed"
+
+
+class ModelNotFound(ClientError):
+    """No such model here."""
+
+    status = 404
+    code = "model_not_found"
+
+
+class RouteNotFound(ClientError):
+    """No such path."""
+
+    status = 404
+    code = "unknown_url"
+
+
+class MethodNotAllowed(ClientError):
+    """The path exists, the method does not."""
+
+    status = 405
+    code = "method_not_allowed"
+
+
+class RequestTimeout(ClientError):
+    """The client did not send its request in time."""
+
+    status = 408
+    code = "request_timeout"
+
+
+class BodyTooLarge(ClientError):
+    """The body is over the configured limit."""
+
+    status = 413
+    code = "request_too_large"
+
+
+class ClientGone(ClientError):
+    """The client closed its connection; nobody reads this error."""
+
+    status = 499
+    code = "client_closed_request"
+
+
+class SlowClient(ClientError):
+    """The client read its stream too slowly for the bounded mailbox in front of it."""
+
+    status = 408
+    code = "slow_client"
+
+
+class Overloaded(PenstockError):
+    """More work than is admitted; the field's word for it is the client's `server_is_overloaded`."""
+
+    status = 503
+    code = "server_is_overloaded"
+    retryable = True
+
+
+class StoreUnavailable(PenstockError):
+    """The store that holds keys and limits did not answer."""
+
+    status = 503
+    code = "store_unavailable"
+    source = Source.STORE
+    retryable = True
+
+
+class ReplicaUnavailable(PenstockError):
+    """No replica can take the request now, or the one that had it is gone."""
+
+    status = 503
+    code = "replica_unavailable"
+    source = Source.REPLICA
+    retryable = True
+
+
+class ReplicaFailed(PenstockError):
+    """A replica answered with an error of its engine."""
+
+    status = 502
+    code = "replica_failed"
+    source = Source.REPLICA
+    retryable = True
+
+
+class DeadlineExceeded(PenstockError):
+    """The request ran past its time limit."""
+
+    status = 504
+    code = "timeout"
+
+
+#: What a replica may put into `Failure.code`, and the class it becomes at the gateway.
+FAILURES: dict[str, type[PenstockError]] = {
+    "context_length_exceeded": ContextLengthExceeded,
+    "unsupported_parameter": UnsupportedParameter,
+    "draining": ReplicaUnavailable,
+    "engine_error": ReplicaFailed,
+}
+
+
+def from_failure(code: str, message: str, param: str | None) -> PenstockError:
+    """The error of a replica's `Failure`; an unknown code is an engine error and its text stays inside."""
+    kind = FAILURES.get(code, ReplicaFailed)
+    if issubclass(kind, ClientError):
+        return kind(message, param=param)
+    if kind is ReplicaUnavailable:
+        return kind("The replica is draining.")
+    return kind("The model's engine failed on this request.")

@@ -1,0 +1,64 @@
+"""What a session has still to send: deltas merge per stream while the wire is busy, so that it stays bounded."""
+
+from collections.abc import Iterable
+
+from protos.codec import Step
+from protos.types import Finish, KvEvent, Load, TokenLogprobs
+
+#: KV events kept for a session that does not read; older ones are dropped, which the reader sees as a gap in ids.
+MAX_KV_EVENTS = 8192
+
+
+class Outbox:
+    """Gathers engine output between two writes; at most one entry a stream, whatever the number of steps."""
+
+    def __init__(self) -> None:
+        self._tokens: dict[int, list[int]] = {}
+        self._logprobs: dict[int, list[TokenLogprobs]] = {}
+        self._finishes: list[tuple[int, Finish]] = []
+        self._kv_events: list[KvEvent] = []
+        self._seq = 0
+        self.load: Load | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._tokens or self._finishes or self._kv_events or self.load is not None)
+
+    def add_tokens(self, stream_id: int, token_ids: list[int], logprobs: list[TokenLogprobs] | None) -> None:
+        """Append to what the stream has still to send. The outbox keeps `token_ids` and may extend it."""
+        pending = self._tokens.get(stream_id)
+        if pending is None:
+            self._tokens[stream_id] = token_ids
+        else:
+            pending.extend(token_ids)
+        if logprobs is not None:
+            self._logprobs.setdefault(stream_id, []).extend(logprobs)
+
+    def add_finish(self, stream_id: int, finish: Finish) -> None:
+        """The stream's end, sent together with its last tokens."""
+        self._finishes.append((stream_id, finish))
+
+    def add_kv_events(self, events: Iterable[KvEvent]) -> None:
+        """Append, dropping the oldest beyond MAX_KV_EVENTS."""
+        self._kv_events.extend(events)
+        if len(self._kv_events) > MAX_KV_EVENTS:
+            del self._kv_events[:-MAX_KV_EVENTS]
+
+    def take(self, time_us: int) -> Step:
+        """Everything gathered so far, as the session's next step."""
+        self._seq += 1
+        stream_ids = list(self._tokens)
+        runs = list(self._tokens.values())
+        if all(len(run) == 1 for run in runs):
+            counts: list[int] = []
+            tokens = [run[0] for run in runs]
+        else:
+            counts = [len(run) for run in runs]
+            tokens = [token for run in runs for token in run]
+        logprobs = {}
+        if self._logprobs:
+            logprobs = {i: self._logprobs[sid] for i, sid in enumerate(stream_ids) if sid in self._logprobs}
+        step = Step(
+            self._seq, time_us, stream_ids, counts, tokens, logprobs, self._finishes, self.load, self._kv_events
+        )
+        self._tokens, self._logprobs, self._finishes, self._kv_events, self.load = {}, {}, [], [], None
+        return step

@@ -1,0 +1,331 @@
+"""The replica's end of the session protocol: one gRPC server in front of one engine.
+
+A session belongs to a gateway worker. Its submits get handles of the engine; what the engine emits goes to the
+outboxes of the sessions concerned and leaves as one message a step. A session that ends cancels what it left open.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import grpc.aio
+
+from protos import codec
+from protos.types import PROTOCOL_VERSION, Failure, Finish, FinishReason, KvEvent, Load, Submit
+from replicas.engine import Engine, EngineStep
+from replicas.outbox import Outbox
+
+log = logging.getLogger(__name__)
+
+#: Steps a worker may leave unacknowledged before the replica merges further ones.
+ACK_WINDOW = 32
+#: Seconds between looks at idle sessions, and the longest silence a session keeps.
+HEARTBEAT_SECONDS = 0.2
+MAX_SILENCE_SECONDS = 1.0
+#: How long closing waits for a worker to take the last steps.
+FLUSH_SECONDS = 1.0
+#: A 128k-token prompt is about 400 kB of varints; a batch of them must fit.
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+
+_OPTIONS = [
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.so_reuseport", 0),
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+]
+
+
+class AddressInUse(OSError):
+    """The replica's address could not be bound."""
+
+
+class _Session:
+    """One worker's session: its open streams, its outbox and the flow control between them."""
+
+    def __init__(self, worker: str, kv_events: bool) -> None:
+        self.worker = worker
+        self.kv_events = kv_events
+        self.handles: dict[int, int] = {}  # first stream id of a submit -> engine handle
+        self.outbox = Outbox()
+        self.sent = 0
+        self.acked = 0
+        self.last_write = time.monotonic()
+        self.writer: asyncio.Task[None] | None = None
+        self._closing = False
+        self._wake = asyncio.Event()
+
+    def close_when_empty(self) -> None:
+        self._closing = True
+        self._wake.set()
+
+    def notify(self) -> None:
+        self._wake.set()
+
+    def acknowledge(self, seq: int) -> None:
+        if seq > self.acked:
+            self.acked = seq
+            self._wake.set()
+
+    async def next_message(self) -> bytes | None:
+        """The next step to write, once there is something to say and room in the window; None: nothing will come."""
+        while not self.outbox or self.sent - self.acked >= ACK_WINDOW:
+            if self._closing and not self.outbox:
+                return None
+            self._wake.clear()
+            await self._wake.wait()
+        step = self.outbox.take(time.time_ns() // 1000)
+        self.sent = step.seq
+        self.last_write = time.monotonic()
+        return codec.encode_step(step)
+
+
+class _Owner:
+    """Where an engine handle answers, and how many of its sequences are still open."""
+
+    __slots__ = ("first_stream", "open", "session")
+
+    def __init__(self, session: _Session, first_stream: int, sequences: int) -> None:
+        self.session = session
+        self.first_stream = first_stream
+        self.open = set(range(sequences))
+
+
+class ReplicaServer:
+    """Serves one engine on one address until closed.
+
+    `failed` is set to the engine's exception when the engine is lost; the owner then exits so that a supervisor
+    starts a fresh process, with a fresh epoch.
+    """
+
+    def __init__(self, engine: Engine, *, epoch: int | None = None) -> None:
+        self._engine = engine
+        self._epoch = time.time_ns() if epoch is None else epoch
+        self._sessions: set[_Session] = set()
+        self._owners: dict[int, _Owner] = {}
+        self._handles = 0
+        self._load = Load(kv_blocks_total=engine.info.kv_blocks_total)
+        self._draining = False
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._grpc: grpc.aio.Server | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+
+    async def start(self, address: str) -> str:
+        """Listen on `host:port` (port 0: any) or `unix:/path`; returns the address bound. Raises AddressInUse."""
+        handler: Any = grpc.stream_stream_rpc_method_handler(self._session)
+        server = grpc.aio.server(options=_OPTIONS)
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(codec.SERVICE, {"Session": handler}),))
+        try:
+            port = server.add_insecure_port(address)
+        except RuntimeError as error:
+            raise AddressInUse(f"cannot listen on {address}") from error
+        await server.start()
+        self._grpc = server
+        self._tasks = [asyncio.create_task(self._run_engine()), asyncio.create_task(self._heartbeat())]
+        return address if address.startswith("unix:") else f"{address.rsplit(':', 1)[0]}:{port}"
+
+    async def drain(self, grace_seconds: float) -> None:
+        """Refuse new submits, tell the workers, and wait until the open ones are done or the grace is over."""
+        self._draining = True
+        self._broadcast_load()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._idle.wait(), grace_seconds)
+
+    async def close(self) -> None:
+        """Send what is gathered, then end every connection; streams still open end with it."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for session in self._sessions:
+            session.close_when_empty()
+        writers = [session.writer for session in self._sessions if session.writer is not None]
+        if writers:
+            await asyncio.wait(writers, timeout=FLUSH_SECONDS)
+        if self._grpc is not None:
+            await self._grpc.stop(grace=None)
+
+    async def _run_engine(self) -> None:
+        try:
+            await self._engine.run(self._emit)
+        except Exception as error:
+            log.exception("the engine is lost; failing %d open requests", len(self._owners))
+            self._draining = True
+            failure = Finish(FinishReason.ERROR, failure=Failure("engine_error", "the engine is lost"))
+            for handle, owner in list(self._owners.items()):
+                for index in list(owner.open):
+                    self._finish(handle, index, failure)
+            self._broadcast_load()
+            self.failed.set_result(error)
+
+    def _emit(self, step: EngineStep) -> None:
+        touched: set[_Session] = set()
+        owners = self._owners
+        for delta in step.deltas:
+            owner = owners.get(delta.handle)
+            if owner is not None:
+                session = owner.session
+                session.outbox.add_tokens(owner.first_stream + delta.index, delta.token_ids, delta.logprobs)
+                touched.add(session)
+        for handle, index, finish in step.finishes:
+            session_or_none = self._finish(handle, index, finish)
+            if session_or_none is not None:
+                touched.add(session_or_none)
+        self._load = step.load
+        load = self._current_load()
+        if step.kv_events:
+            touched |= self._add_kv_events(step.kv_events)
+        for session in touched:
+            session.outbox.load = load
+            session.notify()
+
+    def _add_kv_events(self, events: list[KvEvent]) -> set[_Session]:
+        subscribed = {session for session in self._sessions if session.kv_events}
+        for session in subscribed:
+            session.outbox.add_kv_events(events)
+        return subscribed
+
+    def _finish(self, handle: int, index: int, finish: Finish) -> _Session | None:
+        owner = self._owners.get(handle)
+        if owner is None or index not in owner.open:
+            return None
+        owner.open.discard(index)
+        owner.session.outbox.add_finish(owner.first_stream + index, finish)
+        if not owner.open:
+            self._forget(handle, owner)
+        return owner.session
+
+    def _forget(self, handle: int, owner: _Owner) -> None:
+        del self._owners[handle]
+        owner.session.handles.pop(owner.first_stream, None)
+        if not self._owners:
+            self._idle.set()
+
+    def _current_load(self) -> Load:
+        load = self._load
+        if not self._draining:
+            return load
+        return Load(
+            load.running, load.waiting, load.kv_blocks_used, load.kv_blocks_total, load.tokens_in_flight, draining=True
+        )
+
+    def _broadcast_load(self) -> None:
+        load = self._current_load()
+        for session in self._sessions:
+            session.outbox.load = load
+            session.notify()
+
+    async def _heartbeat(self) -> None:
+        """Sessions without traffic of their own still learn the load soon, and can tell silence from death."""
+        said: dict[_Session, Load] = {}
+        while True:
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+            now, load = time.monotonic(), self._current_load()
+            said = {session: known for session, known in said.items() if session in self._sessions}
+            for session in self._sessions:
+                quiet = now - session.last_write
+                if quiet >= MAX_SILENCE_SECONDS or (quiet >= HEARTBEAT_SECONDS and said.get(session) != load):
+                    said[session] = session.outbox.load = load
+                    session.notify()
+
+    async def _session(self, messages: AsyncIterator[bytes], context: "grpc.aio.ServicerContext[Any, Any]") -> None:
+        session = await self._open_session(context)
+        if session is None:
+            return
+        self._sessions.add(session)
+        session.writer = asyncio.create_task(self._write(session, context))
+        try:
+            while (data := await context.read()) is not grpc.aio.EOF:
+                self._receive(session, codec.decode_up(data))
+        except codec.ProtocolError as error:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        finally:
+            self._sessions.discard(session)
+            session.writer.cancel()
+            for handle in list(session.handles.values()):
+                self._engine.cancel(handle)
+                self._forget(handle, self._owners[handle])
+
+    async def _open_session(self, context: "grpc.aio.ServicerContext[Any, Any]") -> _Session | None:
+        first = await context.read()
+        if first is grpc.aio.EOF:
+            return None
+        try:
+            hello = codec.decode_up(first).hello
+        except codec.ProtocolError:
+            hello = None
+        if hello is None:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "a session begins with hello")
+        if hello.protocol_version != PROTOCOL_VERSION:
+            await context.abort(
+                grpc.StatusCode.FAILED_PRECONDITION,
+                f"this replica speaks session protocol {PROTOCOL_VERSION}, the worker {hello.protocol_version}",
+            )
+        await context.write(
+            codec.encode_welcome(codec.Welcome(PROTOCOL_VERSION, self._epoch, self._engine.info, ACK_WINDOW))
+        )
+        session = _Session(hello.worker, hello.kv_events)
+        session.outbox.load = self._current_load()
+        return session
+
+    async def _write(self, session: _Session, context: "grpc.aio.ServicerContext[Any, Any]") -> None:
+        # The peer's going away ends the read side, which cancels this task; a failed write needs no report of its own.
+        with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):
+            while (message := await session.next_message()) is not None:
+                await context.write(message)
+
+    def _receive(self, session: _Session, up: codec.Up) -> None:
+        session.acknowledge(up.ack)
+        for stream_id, submit in up.submits:
+            self._submit(session, stream_id, submit)
+        for stream_id in up.cancels:
+            handle = session.handles.get(stream_id)
+            if handle is not None:
+                self._engine.cancel(handle)
+
+    def _submit(self, session: _Session, stream_id: int, submit: Submit) -> None:
+        self._handles += 1
+        handle = self._handles
+        self._owners[handle] = _Owner(session, stream_id, submit.sampling.n)
+        session.handles[stream_id] = handle
+        self._idle.clear()
+        if self._draining:
+            failure = Finish(FinishReason.ERROR, failure=Failure("draining", "the replica is draining"))
+            for index in range(submit.sampling.n):
+                self._finish(handle, index, failure)
+            session.notify()
+        else:
+            self._engine.submit(handle, submit)
+
+
+async def serve_pool(
+    engines: list[tuple[str, Engine]], *, drain_seconds: float, stop: asyncio.Event, ready: Callable[[list[str]], None]
+) -> int:
+    """Serve (address, engine) pairs in this process until `stop` is set, then drain.
+
+    Returns the process's exit status: 0, or 1 when an engine was lost. Raises AddressInUse.
+    """
+    servers: list[ReplicaServer] = []
+    try:
+        addresses = []
+        for address, engine in engines:
+            server = ReplicaServer(engine)
+            addresses.append(await server.start(address))
+            servers.append(server)
+        ready(addresses)
+        stopping = asyncio.ensure_future(stop.wait())
+        endings: list[asyncio.Future[Any]] = [stopping, *(server.failed for server in servers)]
+        await asyncio.wait(endings, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        status = 1 if any(server.failed.done() for server in servers) else 0
+        # A lost engine fails its own streams at once; its neighbours in this process still finish theirs.
+        await asyncio.gather(*(server.drain(drain_seconds) for server in servers if not server.failed.done()))
+        return status
+    finally:
+        await asyncio.gather(*(server.close() for server in servers))

@@ -1,0 +1,76 @@
+"""Where the tokens of one request wait for its reader: filled by the session's demultiplexer, bounded."""
+
+import asyncio
+from collections.abc import Callable
+
+from protos.errors import PenstockError, SlowClient
+from routing.transport import Event
+
+#: Events a reader may be behind before it counts as too slow. An event is at least one token of one sequence.
+MAX_EVENTS = 2048
+
+
+class Mailbox:
+    """The `TokenStream` of a multiplexed session.
+
+    Past MAX_EVENTS the stream is failed upstream with SlowClient and what was waiting is dropped, so a reader that
+    does not read costs the worker a bounded amount of memory.
+    """
+
+    __slots__ = ("_detach", "_error", "_events", "_loop", "_open_sequences", "_waiter", "first_stream", "sequences")
+
+    def __init__(self, first_stream: int, sequences: int, detach: "Callable[[Mailbox, bool], None]") -> None:
+        """`detach(mailbox, cancel)` takes the mailbox off its session, cancelling upstream if asked; called once."""
+        self.first_stream = first_stream
+        self.sequences = sequences
+        self._open_sequences = sequences
+        self._detach: Callable[[Mailbox, bool], None] | None = detach
+        self._events: list[Event] = []
+        self._error: PenstockError | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._loop = asyncio.get_running_loop()
+
+    def put(self, event: Event) -> None:
+        """Add one event and wake the reader. Called by the session only."""
+        events = self._events
+        events.append(event)
+        if event[3] is not None:
+            self._open_sequences -= 1
+        if len(events) > MAX_EVENTS:
+            self.fail(SlowClient("The stream was not read fast enough and has been cancelled."))
+        elif self._waiter is not None:
+            self._wake()
+
+    def fail(self, error: PenstockError) -> None:
+        """End the stream; the first error wins, and nothing that waited before it is delivered after."""
+        if self._error is None:
+            self._error = error
+            self._events = []
+            self.close()
+            if self._waiter is not None:
+                self._wake()
+
+    def close(self) -> None:
+        """Take the mailbox off its session, cancelling upstream if any sequence is still open."""
+        detach, self._detach = self._detach, None
+        if detach is not None:
+            detach(self, self._open_sequences > 0)
+
+    async def receive(self) -> list[Event]:
+        """All events since the last call; waits for at least one."""
+        while True:
+            if self._events:
+                events, self._events = self._events, []
+                return events
+            if self._error is not None:
+                raise self._error
+            self._waiter = self._loop.create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+
+    def _wake(self) -> None:
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)

@@ -1,0 +1,193 @@
+"""Many requests over few gRPC streams: the gateway's end of the session protocol.
+
+A `Session` is one bidirectional stream on a channel of its own. Submits and cancels made in one event-loop tick
+leave as one message; each step that arrives is dealt out to the mailboxes of the requests it concerns.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import grpc.aio
+
+from protos import codec
+from protos.errors import ReplicaUnavailable
+from protos.types import PROTOCOL_VERSION, Submit
+from routing.mailbox import Mailbox
+
+log = logging.getLogger(__name__)
+
+#: A replica says something at least every second (replicas/server.py); this much silence means it is gone.
+SILENCE_SECONDS = 5.0
+CONNECT_SECONDS = 5.0
+MAX_STREAM_ID = 0x7FFF_FFFF
+_OPTIONS = [
+    # Without this, channels to one address share one TCP connection and with it one flow-control window.
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.max_receive_message_length", 64 * 1024 * 1024),
+    ("grpc.max_send_message_length", 64 * 1024 * 1024),
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.enable_http_proxy", 0),
+]
+
+_Call = Any  # grpc.aio.StreamStreamCall[bytes, bytes]; the stubs' generic parameters do not fit raw bytes
+
+
+class SessionRefused(Exception):
+    """The replica answered, but not as a session this worker can use."""
+
+
+class Session:
+    """One open stream to a replica. `on_step` sees every step after its tokens were dealt out."""
+
+    def __init__(
+        self,
+        channel: grpc.aio.Channel,
+        call: _Call,
+        welcome: codec.Welcome,
+        on_step: Callable[[codec.Step], None],
+    ) -> None:
+        self.welcome = welcome
+        self._channel = channel
+        self._call = call
+        self._on_step = on_step
+        self._mailboxes: dict[int, Mailbox] = {}
+        self._next_stream = 1
+        self._submits: list[tuple[int, Submit]] = []
+        self._cancels: list[int] = []
+        self._ack = 0
+        self._acked = 0
+        self._open = True
+        self._outgoing = asyncio.Event()
+
+    @classmethod
+    async def connect(
+        cls, target: str, worker: str, on_step: Callable[[codec.Step], None], *, kv_events: bool = False
+    ) -> "Session":
+        """Open a channel and a session on it. Raises SessionRefused, grpc.RpcError or TimeoutError."""
+        channel = grpc.aio.insecure_channel(target, options=_OPTIONS)
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                call: _Call = channel.stream_stream(codec.SESSION_METHOD)()
+                await call.write(codec.encode_hello(codec.Hello(PROTOCOL_VERSION, worker, kv_events)))
+                data = await call.read()
+            if data is grpc.aio.EOF:
+                raise SessionRefused(await call.details() or "the stream ended before the welcome")
+            welcome = codec.decode_down(data)
+            if not isinstance(welcome, codec.Welcome) or welcome.protocol_version != PROTOCOL_VERSION:
+                raise SessionRefused("the first message is not a welcome of this protocol version")
+        except BaseException:
+            await channel.close()
+            raise
+        return cls(channel, call, welcome, on_step)
+
+    @property
+    def streams(self) -> int:
+        """Sequences open on this session."""
+        return len(self._mailboxes)
+
+    def open(self, submit: Submit) -> Mailbox:
+        """Send a request with the next batch. Raises ReplicaUnavailable once the session has ended."""
+        if not self._open:
+            raise ReplicaUnavailable("The connection to the replica is closed.")
+        sequences = submit.sampling.n
+        first = self._next_stream
+        if first + sequences > MAX_STREAM_ID:
+            first = 1
+        while any(first + k in self._mailboxes for k in range(sequences)):
+            first += sequences
+        self._next_stream = first + sequences
+        mailbox = Mailbox(first, sequences, self._detach)
+        for stream_id in range(first, first + sequences):
+            self._mailboxes[stream_id] = mailbox
+        self._submits.append((first, submit))
+        self._outgoing.set()
+        return mailbox
+
+    async def run(self) -> None:
+        """Carry messages both ways until the session ends; then every open mailbox fails."""
+        writer = asyncio.create_task(self._write())
+        try:
+            await self._read()
+        except (grpc.RpcError, codec.ProtocolError, TimeoutError) as error:
+            log.warning("session lost: %s", describe(error))
+        finally:
+            self._open = False
+            writer.cancel()
+            await asyncio.gather(writer, return_exceptions=True)
+            for mailbox in set(self._mailboxes.values()):
+                mailbox.fail(ReplicaUnavailable("The connection to the replica was lost."))
+            await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the channel; for a session that never runs."""
+        self._call.cancel()
+        await self._channel.close()
+
+    async def _read(self) -> None:
+        call, loop = self._call, asyncio.get_running_loop()
+        async with asyncio.timeout(SILENCE_SECONDS) as silence:
+            while (data := await call.read()) is not grpc.aio.EOF:
+                step = codec.decode_down(data)
+                if not isinstance(step, codec.Step):
+                    raise codec.ProtocolError("a second welcome")
+                self._deal(step)
+                self._on_step(step)
+                self._ack = step.seq
+                # Well before the window closes, yet not a message upward for each one downward.
+                if step.seq - self._acked >= self.welcome.ack_window // 4:
+                    self._outgoing.set()
+                silence.reschedule(loop.time() + SILENCE_SECONDS)
+
+    def _deal(self, step: codec.Step) -> None:
+        mailboxes = self._mailboxes
+        if step.counts or step.logprobs:
+            self._deal_runs(step)
+        else:
+            for stream_id, token in zip(step.stream_ids, step.tokens, strict=True):
+                mailbox = mailboxes.get(stream_id)
+                if mailbox is not None:
+                    mailbox.put((stream_id - mailbox.first_stream, (token,), None, None))
+        for stream_id, finish in step.finishes:
+            mailbox = mailboxes.pop(stream_id, None)
+            if mailbox is not None:
+                mailbox.put((stream_id - mailbox.first_stream, (), None, finish))
+
+    def _deal_runs(self, step: codec.Step) -> None:
+        start, tokens = 0, step.tokens
+        counts = step.counts or [1] * len(step.stream_ids)
+        for position, (stream_id, count) in enumerate(zip(step.stream_ids, counts, strict=True)):
+            mailbox = self._mailboxes.get(stream_id)
+            if mailbox is not None:
+                run = tokens[start : start + count]
+                mailbox.put((stream_id - mailbox.first_stream, run, step.logprobs.get(position), None))
+            start += count
+
+    def _detach(self, mailbox: Mailbox, cancel: bool) -> None:
+        if cancel:
+            first = mailbox.first_stream
+            self._cancels.append(first)
+            self._outgoing.set()
+            for stream_id in range(first, first + mailbox.sequences):
+                self._mailboxes.pop(stream_id, None)
+
+    async def _write(self) -> None:
+        with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):
+            while True:
+                await self._outgoing.wait()
+                self._outgoing.clear()
+                submits, self._submits = self._submits, []
+                cancels, self._cancels = self._cancels, []
+                self._acked = self._ack
+                await self._call.write(codec.encode_up(submits, cancels, self._ack))
+
+
+def describe(error: BaseException) -> str:
+    """One line for the log."""
+    if isinstance(error, grpc.aio.AioRpcError):
+        return f"{error.code().name}: {error.details()}"
+    return str(error) or f"silent for {SILENCE_SECONDS:.0f} s"

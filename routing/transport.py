@@ -1,0 +1,35 @@
+"""The seam between a routing decision and the wire."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from protos.errors import PenstockError
+from protos.types import Finish, Submit, TokenLogprobs
+
+#: (sequence index, new token ids, one logprob entry per token if asked for, the sequence's end if it is over).
+#: A plain tuple: one is made per token.
+Event = tuple[int, Sequence[int], list[TokenLogprobs] | None, Finish | None]
+
+
+class TokenStream(Protocol):
+    """The answer to one submit, read by one task."""
+
+    async def receive(self) -> list[Event]:
+        """Everything that came since the last call, at least one event. Raises PenstockError when it broke."""
+        ...
+
+    def fail(self, error: PenstockError) -> None:
+        """End the stream from this side: the engine is told to stop, and `receive` raises `error`."""
+        ...
+
+    def close(self) -> None:
+        """The stream's one ending: cancels upstream what has not finished. Idempotent, never waits."""
+        ...
+
+
+class Transport(Protocol):
+    """Carries submits to one replica."""
+
+    def open(self, submit: Submit) -> TokenStream:
+        """Send a request. Raises ReplicaUnavailable when the replica cannot be reached now."""
+        ...
