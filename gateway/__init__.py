@@ -1,0 +1,1 @@
+"""The gateway: the API towards clients, keys, tokens and the command line."""

@@ -1,0 +1,1 @@
+"""Load generation, measurements and their reports."""

@@ -18,6 +18,9 @@ class Fleet:
         self._ready: tuple[ReplicaConnection, ...] = ()
         self._refreshed = asyncio.Event()
 
+    def __len__(self) -> int:
+        return len(self._connections)
+
     def start(self) -> None:
         """Begin to connect to every replica."""
         for connection in self._connections.values():

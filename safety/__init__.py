@@ -1,0 +1,1 @@
+"""Filters on the way in and on the way out."""

@@ -1,0 +1,1 @@
+"""The HTTP side: one module per API family, one for what all exchanges share."""

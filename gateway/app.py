@@ -1,0 +1,121 @@
+"""The ASGI application of one worker process."""
+
+import contextlib
+import logging
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from gateway.config import Config, load_config
+from gateway.gateway import Gateway
+from gateway.http.chat import CHAT
+from gateway.http.completions import COMPLETIONS
+from gateway.http.exchange import Exchange, error_headers
+from gateway.http.health import healthz, readyz
+from gateway.http.inference import infer
+from gateway.http.models import get_model, list_models
+from gateway.http.openai_errors import error_body, error_event
+from observability.logs import configure_logging
+from protos.errors import ClientGone, InternalError, MethodNotAllowed, PenstockError, RouteNotFound
+
+log = logging.getLogger(__name__)
+
+#: Names the configuration file for worker processes, which are started without arguments.
+CONFIG_VARIABLE = "PENSTOCK_CONFIG"
+
+Handler = Callable[[Gateway, Exchange], Awaitable[None]]
+
+
+class Endpoint:
+    """An ASGI application for one path: checks the method, counts the request, renders what goes wrong."""
+
+    def __init__(self, state: "State", method: str, handler: Handler) -> None:
+        self._state = state
+        self._method = method
+        self._handler = handler
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; raises nothing but a cancellation."""
+        """Answer one request; never raises but for cancellation."""
+        exchange = Exchange(scope, receive, send)
+        gateway = self._state.gateway
+        try:
+            if exchange.method != self._method:
+                raise MethodNotAllowed(f"Not allowed to {exchange.method} on {exchange.path}; use {self._method}.")
+            gateway.admit(exchange)
+            await self._handler(gateway, exchange)
+        except Exception as error:
+            await _answer_error(exchange, error, self._method)
+        finally:
+            gateway.active.discard(exchange)
+
+
+class State:
+    """What the lifespan fills in; requests come only after it."""
+
+    gateway: Gateway
+
+
+async def _answer_error(exchange: Exchange, error: Exception, method: str | None = None) -> None:
+    if not isinstance(error, PenstockError):
+        log.error("request %s failed", exchange.request_id, exc_info=error)
+        error = InternalError("The gateway failed on this request.")
+    if isinstance(error, ClientGone):
+        log.debug("request %s: the client left", exchange.request_id)
+    if exchange.started:
+        await exchange.end(error_event(error))
+        return
+    headers = error_headers(error)
+    if isinstance(error, MethodNotAllowed) and method is not None:
+        headers.append((b"allow", method.encode()))
+    await exchange.respond(error.status, error_body(error), headers=headers)
+
+
+async def _unknown_path(scope: Scope, receive: Receive, send: Send) -> None:
+    exchange = Exchange(scope, receive, send)
+    path = exchange.path if len(exchange.path) <= 128 else exchange.path[:128] + "..."
+    await _answer_error(exchange, RouteNotFound(f"Invalid URL ({exchange.method} {path})"))
+
+
+def build(config: Config) -> ASGIApp:
+    """The application for a configuration; its lifespan opens and closes everything."""
+    state = State()
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        state.gateway = Gateway(config)
+        try:
+            await state.gateway.start()
+            yield
+        finally:
+            await state.gateway.aclose()
+
+    def route(path: str, method: str, handler: Handler) -> Route:
+        # No `methods`: a wrong one gets our error, in the API's form, from the endpoint itself.
+        return Route(path, Endpoint(state, method, handler))
+
+    app = Starlette(
+        routes=[
+            route("/v1/chat/completions", "POST", partial(infer, dialect=CHAT)),
+            route("/v1/completions", "POST", partial(infer, dialect=COMPLETIONS)),
+            route("/v1/models", "GET", list_models),
+            route("/v1/models/{model:path}", "GET", get_model),
+            route("/healthz", "GET", healthz),
+            route("/readyz", "GET", readyz),
+        ],
+        lifespan=lifespan,
+    )
+    app.router.redirect_slashes = False
+    app.router.default = _unknown_path
+    return app
+
+
+def create() -> ASGIApp:
+    """What Granian loads in each worker process."""
+    configure_logging()
+    return build(load_config(Path(os.environ[CONFIG_VARIABLE])))

@@ -1,0 +1,37 @@
+"""The `penstock` command. Each subcommand is a module of gateway/commands, imported when it is asked for."""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+#: Subcommand -> the module that registers it, and its line in the help.
+_COMMANDS = {
+    "serve": "gateway.commands.serve",
+    "replica": "gateway.commands.replica",
+    "check": "gateway.commands.configuration",
+    "schema": "gateway.commands.configuration",
+    "keys": "gateway.commands.keys",
+    "bench": "gateway.commands.bench",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one subcommand and return its exit status."""
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    parser = argparse.ArgumentParser(prog="penstock", description=__doc__.splitlines()[0] if __doc__ else None)
+    subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
+    # Only the module of the command at hand is imported; help and mistakes need them all.
+    wanted = [_COMMANDS[arguments[0]]] if arguments and arguments[0] in _COMMANDS else sorted(set(_COMMANDS.values()))
+    for module in wanted:
+        importlib.import_module(module).register(subparsers)
+    parsed = parser.parse_args(arguments)
+    try:
+        status: int = parsed.run(parsed)
+    except KeyboardInterrupt:
+        return 130
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The command line's subcommands: each module adds its own parsers in `register`."""

@@ -1,0 +1,102 @@
+"""`penstock check` and `penstock schema`: what a configuration file means, and what may stand in one."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from gateway.config import Config, ConfigError, Model, Pool, load_config, resolve, schema, usable_cores
+from gateway.config_docs import render
+
+
+def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add `check` and `schema`."""
+    check = subparsers.add_parser("check", help="validate a configuration and print what would run")
+    check.add_argument("--config", type=Path, default=Path("penstock.yaml"), metavar="FILE")
+    check.set_defaults(run=_check)
+
+    form = subparsers.add_parser("schema", help="print the configuration's JSON Schema")
+    form.add_argument("--markdown", action="store_true", help="print docs/configuration.md instead")
+    form.add_argument(
+        "--example",
+        type=Path,
+        default=Path("penstock.yaml"),
+        metavar="FILE",
+        help="configuration that --markdown shows (default: penstock.yaml)",
+    )
+    form.set_defaults(run=_schema)
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    # Only here: tokenizer libraries take long to import, and `penstock schema` needs none.
+    from gateway.tokens.loader import BUNDLED, load_tokenizer
+    from gateway.tokens.tokenizer import TokenizerError
+
+    source = str(arguments.config)
+    try:
+        config = load_config(arguments.config)
+        resolve(config, source, BUNDLED)
+        for index, model in enumerate(config.models):
+            try:
+                load_tokenizer(model.tokenizer)
+            except TokenizerError as error:
+                raise ConfigError(source, f"models[{index}].tokenizer", str(error)) from error
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(f"{arguments.config} is valid. penstock serve would run:\n")
+    print("\n".join(_summary(config, usable_cores())))
+    return 0
+
+
+def _schema(arguments: argparse.Namespace) -> int:
+    if not arguments.markdown:
+        print(json.dumps(schema(), indent=2))
+        return 0
+    try:
+        example = arguments.example.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        print(f"{arguments.example}: cannot be read: {getattr(error, 'strerror', None) or error}", file=sys.stderr)
+        return 1
+    sys.stdout.write(render(example))
+    return 0
+
+
+def _summary(config: Config, cores: int) -> Iterator[str]:
+    """What a configuration starts and connects to, line by line."""
+    workers = config.listen.worker_count(cores)
+    store = f"embedded Valkey, data in {config.state_dir}" if config.store.embedded else config.store.shown_url
+    yield f"listen   {config.listen.host}:{config.listen.port}"
+    yield f"workers  {workers}{f' (auto: one for each of {cores} cores)' if config.listen.workers == 'auto' else ''}"
+    yield f"store    {store}"
+    for model in config.models:
+        yield ""
+        yield from _model_summary(model)
+
+
+def _model_summary(model: Model) -> Iterator[str]:
+    bundled = " (bundled)" if model.tokenizer_path is None else ""
+    yield f"model {model.name}"
+    yield f"  context    {model.context} tokens"
+    yield f"  tokenizer  {model.tokenizer}{bundled}"
+    yield f"  routing    {model.routing.policy}"
+    rows = [("POOL", "SHAPE", "ENGINE", "REPLICAS", "GPUS", "WHERE"), *(_pool_row(pool) for pool in model.pools)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    replicas = sum(pool.replica_count for pool in model.pools)
+    gpus = sum(pool.replica_count * pool.shape.value.gpus for pool in model.pools)
+    yield f"  {len(model.pools)} pools, {replicas} replicas, {gpus} GPUs"
+
+
+def _pool_row(pool: Pool) -> tuple[str, ...]:
+    shape = pool.shape.value
+    degrees = " ".join(
+        f"{name}{degree}"
+        for name, degree in (("tp", shape.tp), ("ep", shape.ep), ("pp", shape.pp))
+        if degree > 1 or name == "tp"
+    )
+    gpus = f"{pool.replica_count * shape.gpus}{' simulated' if pool.engine == 'simulated' else ''}"
+    where = "started here" if pool.local_replicas else ", ".join(pool.addresses)
+    return (pool.name, degrees, pool.engine, str(pool.replica_count), gpus, where)

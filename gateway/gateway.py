@@ -1,0 +1,150 @@
+"""The composition root: everything one worker process holds, built once from the configuration."""
+
+import asyncio
+import logging
+import os
+import time
+
+from gateway.auth.authenticator import Authenticator
+from gateway.auth.keys import ApiKey, KeyStore
+from gateway.config import Config, Model
+from gateway.http.exchange import Exchange
+from gateway.local_replicas import replica_addresses
+from gateway.served_model import ServedModel
+from gateway.store.store import Store, store_url
+from gateway.tokens.detokenizer import TokenTable
+from gateway.tokens.loader import load_tokenizer
+from protos.errors import ModelNotFound, Overloaded, PermissionDenied, StoreUnavailable
+from routing.connection import ReplicaSpec
+from routing.fleet import Fleet
+from routing.policies import POLICIES
+
+log = logging.getLogger(__name__)
+
+#: How long a starting worker waits for its replicas before it serves without them.
+START_SECONDS = 10.0
+#: A client that takes nothing from a full connection for this long is given up.
+STALL_LOOK_SECONDS = 5.0
+STALL_LOOKS = 6
+
+
+class Gateway:
+    """One worker's state. Requests only read it, but for `active`."""
+
+    def __init__(self, config: Config) -> None:
+        """Loads tokenizers, which takes a second; needs a running event loop."""
+        self.config = config
+        self.active: set[Exchange] = set()
+        self._store = Store(store_url(config))
+        self.authenticator = Authenticator(KeyStore(self._store), cache_size=config.auth.key_cache_size)
+        worker = f"worker-{os.getpid()}"
+        started = int(time.time())
+        self.models = {
+            model.name: serve_model(model, Fleet(replica_specs(config, index), worker), started)
+            for index, model in enumerate(config.models)
+        }
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Connect to the store and the replicas; returns when ready, or when waiting longer would not help."""
+        for model in self.models.values():
+            model.fleet.start()
+        self._tasks = [
+            asyncio.create_task(self.authenticator.run()),
+            asyncio.create_task(self._give_up_stalled()),
+        ]
+        waits = [model.fleet.wait_ready(len(model.fleet)) for model in self.models.values()]
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                await asyncio.gather(*waits)
+        except TimeoutError:
+            log.warning("serving although not every replica is ready: %s", "; ".join(await self.problems()))
+
+    async def aclose(self) -> None:
+        """Release everything."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*(model.fleet.aclose() for model in self.models.values()))
+        await self.authenticator.aclose()
+        await self._store.aclose()
+
+    async def problems(self) -> list[str]:
+        """What keeps this worker from being ready, one line each; for operators, not for clients."""
+        found = [
+            f"model {model.name}: {replica}: {problem}"
+            for model in self.models.values()
+            for replica, problem in model.fleet.problems().items()
+        ]
+        try:
+            await self._store.ping()
+        except StoreUnavailable:
+            found.append("the store does not answer")
+        return found
+
+    async def ready(self) -> bool:
+        """Whether a request for any model could be served now."""
+        if not all(model.fleet.ready for model in self.models.values()):
+            return False
+        try:
+            await self._store.ping()
+        except StoreUnavailable:
+            return False
+        return True
+
+    def admit(self, exchange: Exchange) -> None:
+        """Count a request in. Raises Overloaded beyond the configured bound."""
+        if len(self.active) >= self.config.listen.max_in_flight:
+            raise Overloaded("The gateway is at its limit of concurrent requests. Try again shortly.", retry_after=1.0)
+        self.active.add(exchange)
+
+    def model(self, key: ApiKey, name: str) -> ServedModel:
+        """The model of that name, for that key. Raises ModelNotFound or PermissionDenied."""
+        model = self.models.get(name)
+        if model is None:
+            shown = name if len(name) <= 128 else name[:128] + "..."
+            raise ModelNotFound(f"The model '{shown}' does not exist or you do not have access to it.", param="model")
+        if not key.allows(name):
+            raise PermissionDenied(f"This API key may not use the model '{name}'.", param="model")
+        return model
+
+    async def _give_up_stalled(self) -> None:
+        while True:
+            await asyncio.sleep(STALL_LOOK_SECONDS)
+            for exchange in list(self.active):
+                exchange.look(STALL_LOOKS)
+
+
+def serve_model(model: Model, fleet: Fleet, created: int) -> ServedModel:
+    """A configured model with its tokenizer loaded. Raises TokenizerError."""
+    loaded = load_tokenizer(model.tokenizer)
+    return ServedModel(
+        name=model.name,
+        created=created,
+        context=model.context,
+        tokenizer=loaded.tokenizer,
+        table=TokenTable(loaded.tokenizer),
+        chat_template=loaded.chat_template,
+        fleet=fleet,
+        policy=POLICIES[model.routing.policy](),
+    )
+
+
+def replica_specs(config: Config, model_index: int) -> list[ReplicaSpec]:
+    """Every replica of one configured model, those of local pools included."""
+    model = config.models[model_index]
+    return [
+        ReplicaSpec(
+            id=f"{pool.name}/{number}",
+            address=address,
+            pool=pool.name,
+            model=model.name,
+            engine=pool.engine,
+            shape=pool.shape.value,
+            role=pool.role,
+            channels=pool.channels,
+            streams_per_channel=pool.streams_per_channel,
+        )
+        for pool_index, pool in enumerate(model.pools)
+        for number, address in enumerate(replica_addresses(config, model_index, pool_index))
+    ]

@@ -1,0 +1,42 @@
+"""A generation's whole answer, for clients that do not stream."""
+
+from typing import Any
+
+import orjson
+
+from gateway.generate import Generation
+from gateway.http.chunks import usage_fields
+from gateway.http.dialect import Dialect
+from gateway.sequence import TokenEntry
+
+
+async def collect(dialect: Dialect, generation: Generation, answer_id: str, created: int) -> bytes:
+    """The API's answer body, once every sequence is over. Raises the error that ended the stream."""
+    count = len(generation.sequences)
+    texts: list[list[str]] = [[] for _ in range(count)]
+    entries: list[list[TokenEntry]] = [[] for _ in range(count)]
+    while not generation.done:
+        for index, token_ids, logprobs, finish in await generation.receive():
+            sequence = generation.sequences[index]
+            released = [sequence.feed(token_ids, logprobs)]
+            if finish is not None:
+                generation.finish(index, finish)
+                released.append(sequence.finish(finish))
+            for text, shown in released:
+                texts[index].append(text)
+                entries[index] += shown
+    wants_logprobs = generation.request.sampling.logprobs is not None
+    model = generation.request.model
+    choices = []
+    for index, sequence in enumerate(generation.sequences):
+        choice: dict[str, Any] = {"index": index}
+        choice |= dialect.message("".join(texts[index]))
+        choice["logprobs"] = dialect.logprobs(entries[index], model) if wants_logprobs else None
+        choice["finish_reason"] = sequence.finish_reason.value if sequence.finish_reason else None
+        choices.append(choice)
+    answer: dict[str, Any] = {"id": answer_id, "object": dialect.object, "created": created, "model": model.name}
+    answer["choices"] = choices
+    answer["usage"] = usage_fields(generation.usage)
+    if generation.fingerprint:
+        answer["system_fingerprint"] = generation.fingerprint
+    return orjson.dumps(answer)

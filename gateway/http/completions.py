@@ -1,0 +1,89 @@
+"""`POST /v1/completions` (OpenAI API reference, Completions): one prompt, as text or as token ids."""
+
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from gateway.generate import GenerateRequest
+from gateway.http.decoding import BodyDecoder
+from gateway.http.dialect import Dialect
+from gateway.http.params import UNSUPPORTED, SamplingFields
+from gateway.sequence import TokenEntry
+from gateway.served_model import ServedModel
+from protos.errors import InvalidRequest, UnsupportedParameter
+
+#: What the API generates when a completion names no limit.
+DEFAULT_MAX_TOKENS = 16
+
+_Prompt = str | Annotated[list[str | int | list[int]], Meta(min_length=1)]
+
+
+class CompletionBody(SamplingFields, frozen=True, kw_only=True):
+    """The request body."""
+
+    prompt: _Prompt
+    logprobs: Annotated[int, Meta(ge=0, le=5)] | None = None
+
+
+_decoder = BodyDecoder(CompletionBody, unsupported={**UNSUPPORTED, "best_of": (1,), "echo": (False,), "suffix": ("",)})
+
+
+def _request(body: SamplingFields, model: ServedModel, request_id: str, size: int) -> GenerateRequest:
+    assert isinstance(body, CompletionBody)
+    return GenerateRequest(
+        id=request_id,
+        model=model,
+        prompt=_single(body.prompt),
+        size=size,
+        sampling=body.sampling(vocab_size=model.tokenizer.vocab_size, logprobs=body.logprobs),
+        max_tokens=body.max_tokens or DEFAULT_MAX_TOKENS,
+        stops=body.stops,
+        stream=bool(body.stream),
+    )
+
+
+def _single(prompt: _Prompt) -> str | list[int]:
+    if isinstance(prompt, str):
+        return prompt
+    ids = [item for item in prompt if isinstance(item, int)]
+    if len(ids) == len(prompt):
+        return ids
+    if len(prompt) > 1:
+        raise UnsupportedParameter("Unsupported value: 'prompt' may hold one prompt here, not several.", param="prompt")
+    only = prompt[0]
+    if isinstance(only, list) and not only:
+        raise InvalidRequest("Invalid value for 'prompt[0]': expected at least one token id.", param="prompt[0]")
+    assert not isinstance(only, int)
+    return only
+
+
+def _logprobs(entries: list[TokenEntry], model: ServedModel) -> dict[str, Any]:
+    tokens = [model.tokenizer.token_bytes(token_id).decode("utf-8", "replace") for token_id, _ in entries]
+    offsets, offset = [], 0
+    for token in tokens:
+        offsets.append(offset)
+        offset += len(token)
+    return {
+        "tokens": tokens,
+        "token_logprobs": [entry.chosen for _, entry in entries],
+        "top_logprobs": [
+            {model.tokenizer.token_bytes(t).decode("utf-8", "replace"): logprob for t, logprob in entry.top}
+            for _, entry in entries
+        ],
+        "text_offset": offsets,
+    }
+
+
+COMPLETIONS = Dialect(
+    id_prefix="cmpl-",
+    object="text_completion",
+    chunk_object="text_completion",
+    decode=_decoder.decode,
+    request=_request,
+    message=lambda text: {"text": text},
+    logprobs=_logprobs,
+    opening=None,
+    text_head=b'"text":"',
+    text_tail=b'"',
+    no_text=b'"text":""',
+)

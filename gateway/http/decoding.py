@@ -1,0 +1,88 @@
+"""Bodies to requests: msgspec does the work in one pass, and its refusals become OpenAI's errors."""
+
+import re
+from typing import Any, Generic, TypeVar
+
+import msgspec
+import orjson
+
+from protos.errors import InvalidRequest, UnsupportedParameter
+
+_AT = re.compile(r" - at (?:`key` in )?`\$(?P<path>.*)`$")
+_UNKNOWN = re.compile(r"^Object contains unknown field `(?P<name>.*?)`$", re.DOTALL)
+_MISSING = re.compile(r"^Object missing required field `(?P<name>.*)`$")
+#: msgspec writes `[...]` where a path goes through a mapping's key.
+_ANY_KEY = re.compile(r"\[\.\.\.\]")
+MAX_ECHO = 64
+
+T = TypeVar("T")
+
+
+class BodyDecoder(Generic[T]):
+    """Decodes JSON into a msgspec Struct that forbids unknown fields.
+
+    `unsupported` are parameters of the API that cannot be honoured here, each with the values that mean the same as
+    leaving it out. They are no fields of the struct, so the usual request pays nothing for the check.
+    """
+
+    def __init__(self, kind: type[T], unsupported: dict[str, tuple[Any, ...]]) -> None:
+        self._decoder = msgspec.json.Decoder(kind)
+        self._kind = kind
+        self._unsupported = unsupported
+
+    def decode(self, body: bytes) -> T:
+        """Raises InvalidRequest or UnsupportedParameter, with `param` where one is at fault."""
+        try:
+            return self._decoder.decode(body)
+        except msgspec.ValidationError as error:
+            if _UNKNOWN.match(str(error)):
+                return self._decode_leniently(body)
+            raise _invalid(error) from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise _malformed(error) from None
+
+    def _decode_leniently(self, body: bytes) -> T:
+        """Drop the top-level fields that ask for nothing (null, or the default of what is unsupported) and retry."""
+        try:
+            fields = orjson.loads(body)
+        except orjson.JSONDecodeError as error:
+            raise _malformed(error) from None
+        for name in [name for name in fields if name in self._unsupported]:
+            value = fields.pop(name)
+            if value is not None and value not in self._unsupported[name]:
+                raise UnsupportedParameter(f"Unsupported parameter: '{name}' is not supported here.", param=name)
+        try:
+            return msgspec.convert(fields, self._kind)
+        except msgspec.ValidationError as error:
+            raise _invalid(error) from None
+
+
+def _malformed(error: Exception) -> InvalidRequest:
+    if isinstance(error, RecursionError):
+        return InvalidRequest("The request body is nested too deeply.")
+    if isinstance(error, UnicodeDecodeError):
+        return InvalidRequest("The request body is not valid UTF-8.")
+    return InvalidRequest(f"The request body is not valid JSON: {error}")
+
+
+def _invalid(error: msgspec.ValidationError) -> InvalidRequest:
+    text = str(error)
+    path = ""
+    if at := _AT.search(text):
+        path = _ANY_KEY.sub("", at["path"]).lstrip(".")
+        text = text[: at.start()]
+    if unknown := _UNKNOWN.match(text):
+        name = unknown["name"]
+        shown = name if len(name) <= MAX_ECHO else name[:MAX_ECHO] + "..."
+        param = _join(path, shown)
+        return InvalidRequest(f"Unrecognized request argument supplied: {param}", param=param)
+    if missing := _MISSING.match(text):
+        param = _join(path, missing["name"])
+        return InvalidRequest(f"Missing required parameter: '{param}'.", param=param)
+    if not path:
+        return InvalidRequest(f"Invalid request body: {text}.")
+    return InvalidRequest(f"Invalid value for '{path}': {text[:1].lower()}{text[1:]}.", param=path)
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name

@@ -1,0 +1,34 @@
+"""What differs between chat and text completions: how a body is read and how an answer is written.
+
+Everything else, the whole life of the request, is shared in gateway/http/inference.py.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from gateway.generate import GenerateRequest
+from gateway.http.params import SamplingFields
+from gateway.sequence import TokenEntry
+from gateway.served_model import ServedModel
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """One API's body and answer.
+
+    A choice is `{"index":..., <text>, "logprobs":..., "finish_reason":...}` in both APIs; `text_head` and `text_tail`
+    enclose its JSON-escaped text in a stream's chunk.
+    """
+
+    id_prefix: str
+    object: str
+    chunk_object: str
+    decode: Callable[[bytes], SamplingFields]
+    request: Callable[[SamplingFields, ServedModel, str, int], GenerateRequest]
+    message: Callable[[str], dict[str, Any]]
+    logprobs: Callable[[list[TokenEntry], ServedModel], dict[str, Any]]
+    opening: dict[str, Any] | None
+    text_head: bytes
+    text_tail: bytes
+    no_text: bytes

@@ -1,0 +1,156 @@
+"""One HTTP request and its answer, in ASGI's terms, for every endpoint alike.
+
+Pure ASGI on purpose: a Starlette Request and Response each cost as much as the rest of a short request together.
+"""
+
+import asyncio
+import secrets
+
+from starlette.types import Message, Receive, Scope, Send
+
+from protos.errors import BodyTooLarge, ClientGone, PenstockError, RequestTimeout
+from routing.dispatch import Attempt
+
+#: A client gets this long to deliver its body once its headers are in.
+BODY_SECONDS = 30.0
+JSON = b"application/json"
+EVENT_STREAM = b"text/event-stream; charset=utf-8"
+
+_Headers = list[tuple[bytes, bytes]]
+
+
+class Exchange:
+    """Reads the request, then answers exactly once: with `respond`, or with `start_stream`, `write` and `end`."""
+
+    __slots__ = (
+        "_receive",
+        "_send",
+        "_task",
+        "_watcher",
+        "_writing",
+        "authorization",
+        "content_length",
+        "method",
+        "path",
+        "request_id",
+        "stalled",
+        "started",
+    )
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._receive = receive
+        self._send = send
+        self._task = asyncio.current_task()
+        self._watcher: asyncio.Task[None] | None = None
+        self._writing = False
+        self.stalled = 0
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.request_id = "req_" + secrets.token_hex(12)
+        self.started = False
+        self.authorization: bytes | None = None
+        self.content_length: int | None = None
+        for name, value in scope["headers"]:
+            if name == b"authorization":
+                self.authorization = value
+            elif name == b"content-length" and value.isdigit():
+                self.content_length = int(value)
+
+    async def body(self, limit: int) -> bytes:
+        """The whole body. Raises BodyTooLarge, RequestTimeout or ClientGone."""
+        if self.content_length is not None and self.content_length > limit:
+            raise BodyTooLarge(f"The request body is {self.content_length} bytes long; the limit is {limit}.")
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                chunks, size = [], 0
+                while True:
+                    message = await self._receive()
+                    if message["type"] == "http.disconnect":
+                        raise ClientGone("The client left before its request was complete.")
+                    chunk: bytes = message.get("body", b"")
+                    chunks.append(chunk)
+                    size += len(chunk)
+                    if size > limit:
+                        raise BodyTooLarge(f"The request body is longer than the limit of {limit} bytes.")
+                    # A server may announce the end with a message of its own, one more round through its loop.
+                    if size == self.content_length or not message.get("more_body", False):
+                        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        except TimeoutError:
+            raise RequestTimeout(f"The request body did not arrive within {BODY_SECONDS:.0f} seconds.") from None
+
+    def watch(self, attempt: Attempt) -> None:
+        """From now on, fail the attempt as soon as the client is gone. Ends with `unwatch`."""
+        self._watcher = asyncio.get_running_loop().create_task(self._watch(attempt))
+
+    def unwatch(self) -> None:
+        """Stop watching. Idempotent."""
+        if self._watcher is not None:
+            self._watcher.cancel()
+            self._watcher = None
+
+    async def respond(
+        self, status: int, body: bytes, *, media_type: bytes = JSON, headers: _Headers | None = None
+    ) -> None:
+        """Answer in one piece."""
+        self.started = True
+        start: Message = {
+            "type": "http.response.start",
+            "status": status,
+            "headers": [
+                (b"content-type", media_type),
+                (b"content-length", b"%d" % len(body)),
+                (b"x-request-id", self.request_id.encode()),
+                *(headers or ()),
+            ],
+        }
+        await self._send(start)
+        await self._send({"type": "http.response.body", "body": body, "more_body": False})
+
+    async def start_stream(self) -> None:
+        """Begin an event stream; from here on a failure can only be an event."""
+        self.started = True
+        await self._send(
+            {
+                "type": "http.response.start",
+                "status": 200,
+                "headers": [
+                    (b"content-type", EVENT_STREAM),
+                    (b"cache-control", b"no-cache"),
+                    (b"x-accel-buffering", b"no"),
+                    (b"x-request-id", self.request_id.encode()),
+                ],
+            }
+        )
+
+    async def write(self, body: bytes) -> None:
+        """Send a part of the stream; waits while the client's connection is full."""
+        self._writing = True
+        await self._send({"type": "http.response.body", "body": body, "more_body": True})
+        self._writing = False
+        self.stalled = 0
+
+    def look(self, limit: int) -> None:
+        """Called at regular times: a write that is still the same after `limit` looks is given up, and the request."""
+        if self._writing:
+            self.stalled += 1
+            if self.stalled > limit and self._task is not None:
+                self._task.cancel()
+
+    async def end(self, body: bytes = b"") -> None:
+        """Send the last part of the stream."""
+        await self._send({"type": "http.response.body", "body": body, "more_body": False})
+
+    async def _watch(self, attempt: Attempt) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        attempt.fail(ClientGone("The client closed the connection."))
+
+
+def error_headers(error: PenstockError) -> _Headers:
+    """What OpenAI's clients and HTTP itself (RFC 9110) want beside an error's body."""
+    headers: _Headers = []
+    if error.retry_after is not None:
+        headers.append((b"retry-after", b"%d" % max(1, round(error.retry_after))))
+    if error.status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    return headers

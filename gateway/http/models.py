@@ -1,0 +1,35 @@
+"""`GET /v1/models` and `GET /v1/models/{id}` (OpenAI API reference, Models)."""
+
+from typing import Any
+
+import orjson
+
+from gateway.gateway import Gateway
+from gateway.http.exchange import Exchange
+from gateway.served_model import ServedModel
+
+PREFIX = "/v1/models/"
+
+
+async def list_models(gateway: Gateway, exchange: Exchange) -> None:
+    """The models that the key may use."""
+    key = await gateway.authenticator.authenticate(exchange.authorization)
+    data = [_describe(model) for model in gateway.models.values() if key.allows(model.name)]
+    await exchange.respond(200, orjson.dumps({"object": "list", "data": data}))
+
+
+async def get_model(gateway: Gateway, exchange: Exchange) -> None:
+    """One model; its name may hold slashes."""
+    key = await gateway.authenticator.authenticate(exchange.authorization)
+    model = gateway.model(key, exchange.path.removeprefix(PREFIX))
+    await exchange.respond(200, orjson.dumps(_describe(model)))
+
+
+def _describe(model: ServedModel) -> dict[str, Any]:
+    return {
+        "id": model.name,
+        "object": "model",
+        "created": model.created,
+        "owned_by": "penstock",
+        "max_model_len": model.context,
+    }

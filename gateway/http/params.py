@@ -1,0 +1,97 @@
+"""The sampling parameters that chat and text completions share, with the ranges of the API reference."""
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from protos.errors import InvalidRequest
+from protos.types import Sampling
+
+MAX_STOPS = 16
+MAX_STOP_CHARS = 1024
+
+_Penalty = Annotated[float, Meta(ge=-2.0, le=2.0)]
+_Stop = Annotated[str, Meta(min_length=1, max_length=MAX_STOP_CHARS)]
+_TokenId = Annotated[int, Meta(ge=0, le=0xFFFF_FFFF)]
+
+#: Parameters of both APIs that nothing here honours yet, with the values that ask for nothing.
+UNSUPPORTED: dict[str, tuple[Any, ...]] = {
+    "metadata": ({},),
+    "service_tier": ("auto", "default"),
+    "store": (False,),
+}
+
+
+class StreamOptions(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Of a streamed answer."""
+
+    include_usage: bool | None = None
+
+
+class SamplingFields(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """Base of the request bodies. `top_k` and what follows it are the extensions that vLLM and trtllm-serve share."""
+
+    model: Annotated[str, Meta(min_length=1, max_length=256)]
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    max_tokens: Annotated[int, Meta(ge=1, le=0x7FFF_FFFF)] | None = None
+    temperature: Annotated[float, Meta(ge=0.0, le=2.0)] | None = None
+    top_p: Annotated[float, Meta(ge=0.0, le=1.0)] | None = None
+    n: Annotated[int, Meta(ge=1, le=128)] | None = None
+    stop: _Stop | Annotated[list[_Stop], Meta(max_length=MAX_STOPS)] | None = None
+    seed: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | None = None
+    presence_penalty: _Penalty | None = None
+    frequency_penalty: _Penalty | None = None
+    logit_bias: Annotated[dict[_TokenId, Annotated[float, Meta(ge=-100, le=100)]], Meta(max_length=1024)] | None = None
+    user: Annotated[str, Meta(max_length=512)] | None = None
+    top_k: Annotated[int, Meta(ge=1, le=0x7FFF_FFFF)] | None = None
+    min_p: Annotated[float, Meta(ge=0.0, le=1.0)] | None = None
+    repetition_penalty: Annotated[float, Meta(gt=0.0, le=10.0)] | None = None
+    min_tokens: Annotated[int, Meta(ge=0, le=0x7FFF_FFFF)] | None = None
+    ignore_eos: bool | None = None
+    stop_token_ids: Annotated[list[_TokenId], Meta(max_length=MAX_STOPS)] | None = None
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """The stop strings as a tuple."""
+        if self.stop is None:
+            return ()
+        return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
+
+    @property
+    def include_usage(self) -> bool:
+        """Whether a stream ends with a usage chunk. Raises InvalidRequest for options without a stream."""
+        if self.stream_options is None:
+            return False
+        if not self.stream:
+            raise InvalidRequest(
+                "The 'stream_options' parameter is only allowed when 'stream' is enabled.", param="stream_options"
+            )
+        return bool(self.stream_options.include_usage)
+
+    def sampling(self, *, vocab_size: int, logprobs: int | None) -> Sampling:
+        """What the engine's sampler is told. Raises InvalidRequest for token ids outside the vocabulary."""
+        for name in ("logit_bias", "stop_token_ids"):
+            outside = next((t for t in getattr(self, name) or () if t >= vocab_size), None)
+            if outside is not None:
+                raise InvalidRequest(
+                    f"Invalid value for '{name}': token id {outside} is not in the vocabulary of {vocab_size}.",
+                    param=name,
+                )
+        return Sampling(
+            n=self.n or 1,
+            temperature=self.temperature,
+            top_p=self.top_p,
+            top_k=self.top_k,
+            min_p=self.min_p,
+            seed=None if self.seed is None else self.seed & 0xFFFF_FFFF_FFFF_FFFF,
+            presence_penalty=self.presence_penalty or 0.0,
+            frequency_penalty=self.frequency_penalty or 0.0,
+            repetition_penalty=self.repetition_penalty,
+            logit_bias=self.logit_bias or {},
+            stop_token_ids=tuple(self.stop_token_ids or ()),
+            ignore_eos=bool(self.ignore_eos),
+            min_tokens=self.min_tokens or 0,
+            logprobs=logprobs,
+        )

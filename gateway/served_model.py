@@ -1,0 +1,23 @@
+"""A model as requests see it: its name, its tokens and the fleet that runs it."""
+
+from dataclasses import dataclass
+
+from gateway.tokens.chat_template import ChatTemplate
+from gateway.tokens.detokenizer import TokenTable
+from gateway.tokens.tokenizer import Tokenizer
+from routing.fleet import Fleet
+from routing.policy import RoutingPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """`context` is in tokens, prompt and answer together; `created` in seconds since 1970."""
+
+    name: str
+    created: int
+    context: int
+    tokenizer: Tokenizer
+    table: TokenTable
+    chat_template: ChatTemplate
+    fleet: Fleet
+    policy: RoutingPolicy

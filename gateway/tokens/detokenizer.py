@@ -1,0 +1,82 @@
+"""Token ids to text as they arrive, at the lowest cost per token."""
+
+import codecs
+from collections.abc import Iterable
+
+import orjson
+
+from gateway.tokens.tokenizer import Tokenizer
+
+
+class _Escaped(dict[int, bytes | None]):
+    """Filled as tokens are first seen; ids outside the vocabulary are not kept, so it is bounded by the vocabulary."""
+
+    __slots__ = ("_tokenizer",)
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        super().__init__()
+        self._tokenizer = tokenizer
+
+    def __missing__(self, token_id: int) -> bytes | None:
+        raw = self._tokenizer.token_bytes(token_id)
+        try:
+            escaped: bytes | None = orjson.dumps(raw.decode())[1:-1]
+        except UnicodeDecodeError:
+            escaped = None
+        if 0 <= token_id < self._tokenizer.vocab_size:
+            self[token_id] = escaped
+        return escaped
+
+
+class TokenTable:
+    """What each token of a vocabulary writes into an answer; one per model, shared by all its streams.
+
+    `escaped[id]` is a token's text as the inside of a JSON string (bytes, possibly empty), or None where the token is
+    not whole characters by itself. An answer's next token can be written with it unless its `Detokenizer` is `pending`.
+    """
+
+    __slots__ = ("escaped", "strips_leading_space", "token_bytes")
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        """A table that fills as tokens are seen, at most one entry of about 150 bytes for each of the vocabulary."""
+        self.escaped: dict[int, bytes | None] = _Escaped(tokenizer)
+        self.token_bytes = tokenizer.token_bytes
+        self.strips_leading_space = tokenizer.strips_leading_space
+
+
+class Detokenizer:
+    """The text of one sequence, piece by piece.
+
+    Bytes that do not make a character yet (three at most) are held until they do or cannot; bytes that never do become
+    U+FFFD, as by Python's "replace". `pending` says that the next token's text depends on what came before: bytes are
+    held, or the space that opens a SentencePiece answer is still to be dropped. While it is False, a token whose
+    `TokenTable.escaped` entry is not None may be written from there and need not be fed.
+    """
+
+    __slots__ = ("_at_start", "_held", "_token_bytes", "pending")
+
+    def __init__(self, table: TokenTable) -> None:
+        """Starts at the beginning of an answer."""
+        self._token_bytes = table.token_bytes
+        self._held = b""
+        self._at_start = self.pending = table.strips_leading_space
+
+    def feed(self, token_ids: Iterable[int]) -> str:
+        """The text that these tokens complete, maybe empty."""
+        data = b"".join(map(self._token_bytes, token_ids))
+        if self._held:
+            data = self._held + data
+        if self._at_start and data:
+            self._at_start = False
+            data = data.removeprefix(b" ")
+        text, used = codecs.utf_8_decode(data, "replace", False)
+        self._held = data[used:]
+        self.pending = self._at_start or used < len(data)
+        return text
+
+    def flush(self) -> str:
+        """The end of the answer: what was held, as U+FFFD."""
+        text = self._held.decode(errors="replace")
+        self._held = b""
+        self.pending = self._at_start
+        return text

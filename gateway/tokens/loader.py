@@ -1,0 +1,164 @@
+"""Loading a model's tokenizer and chat template from a folder, a tekken file or a bundled name."""
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gateway.tokens.chat_template import ChatTemplate
+from gateway.tokens.huggingface import HuggingFaceTokenizer
+from gateway.tokens.tekken import load_tekken
+from gateway.tokens.tokenizer import Tokenizer, TokenizerError
+from gateway.tokens.tokenizer_json import TokenizerJson, byte_pair_tokenizer
+
+#: Tokenizers that come with the installation.
+BUNDLED = ("mistral-tekken",)
+
+# Texts on which two implementations of one vocabulary have to agree: cases, digits, blanks, scripts, symbols.
+_PROBES = (
+    "Hello world, it's 1234567 o'clock; I'LL be there. He'd say \"fine\"!",
+    "  two  spaces\n\n\nlines\r\n\ttabs \t\n   \n end ",
+    "Straße naïve cafe\u0301 Ångström İstanbul ŒUVRE",
+    "日本語のテキスト、中文字符。한국어 텍스트 ไทย हिन्दी עברית العربية",
+    '👩‍👩‍👧 🎉🎉 ☺️ ½ ² Ⅷ ١٢٣ a_b-c/d\\e {"k": [1.5e-3]} <tag> x==y && z||w',
+    "\u00a0\u2003\u0085\u200b\ufeffmixed\u3000blanks\x00\x1f",
+    "def f(x):\n    return x**2  # comment\n\n\nclass A:\n\tpass",
+    "camelCaseAndHTTPServer snake_case SCREAMING_CASE aaaaaaaaaaaaaaaaaaaaaaaaaaaa !!!!!!!!??......",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedTokenizer:
+    """A model's tokenizer and chat template; `name` is the source's last part, for logs."""
+
+    tokenizer: Tokenizer
+    chat_template: ChatTemplate
+    name: str
+
+
+def load_tokenizer(source: str) -> LoadedTokenizer:
+    """The tokenizer at `source`: a Hugging Face folder, a tekken file or one of `BUNDLED`.
+
+    Takes 0.3 s and more, and reads files: call it before serving. Raises TokenizerError.
+    """
+    if source in BUNDLED:
+        return _load_tekken(_bundled_tekken(), source)
+    path = Path(source)
+    if path.is_dir():
+        return _load_folder(path)
+    if path.is_file():
+        return _load_tekken(path, path.stem)
+    raise TokenizerError(f"{source}: no such folder or file, nor one of the bundled tokenizers ({', '.join(BUNDLED)})")
+
+
+def _bundled_tekken() -> Path:
+    """The newest tekken file in mistral_common's wheel, found without importing it (which takes a second)."""
+    spec = find_spec("mistral_common")
+    folders = spec.submodule_search_locations if spec else None
+    files = [file for folder in folders or () for file in Path(folder, "data").glob("tekken_*.json")]
+    if not files:
+        raise TokenizerError("mistral-tekken: the installed mistral-common has no tekken file")
+    return max(files, key=lambda file: file.name)
+
+
+def _load_tekken(path: Path, name: str) -> LoadedTokenizer:
+    tokenizer = load_tekken(path)
+    source = Path(__file__).with_name("mistral_instruct.jinja").read_text(encoding="utf-8")
+    template = ChatTemplate(source, specials=tokenizer.specials, variables={"bos_token": "<s>", "eos_token": "</s>"})
+    return LoadedTokenizer(tokenizer, template, name)
+
+
+def _load_folder(folder: Path) -> LoadedTokenizer:
+    if not (folder / "tokenizer.json").is_file():
+        for tekken in sorted(folder.glob("tekken*.json"), reverse=True):
+            return _load_tekken(tekken, folder.name)
+        raise TokenizerError(f"{folder}: no tokenizer.json and no tekken file in this folder")
+    config = _read_json(folder / "tokenizer_config.json")
+    tokenizer = _load_tokenizer_json(folder, config)
+    source = _template_source(folder, config)
+    try:
+        template = ChatTemplate(source, specials=tokenizer.specials, variables=_token_variables(config))
+    except TokenizerError as error:
+        raise TokenizerError(f"{folder}: {error}") from error
+    return LoadedTokenizer(tokenizer, template, folder.name)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    """The object in a file, empty if there is no such file."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+    except FileNotFoundError:
+        return {}
+    except (OSError, msgspec.MsgspecError) as error:
+        raise TokenizerError(f"{path}: {error}") from error
+
+
+def _template_source(folder: Path, config: dict[str, Any]) -> str:
+    file = folder / "chat_template.jinja"
+    if file.is_file():
+        return file.read_text(encoding="utf-8")
+    template = config.get("chat_template")
+    if isinstance(template, list):  # several, by name
+        named = {entry.get("name"): entry.get("template") for entry in template if isinstance(entry, dict)}
+        template = named.get("default")
+    if not isinstance(template, str):
+        raise TokenizerError(f"{folder}: no chat_template in tokenizer_config.json and no chat_template.jinja")
+    return template
+
+
+def _token_text(value: object) -> str | None:
+    """A token as tokenizer_config.json writes it: a string, or an object with its content."""
+    if isinstance(value, dict):
+        value = value.get("content")
+    return value if isinstance(value, str) else None
+
+
+def _token_variables(config: dict[str, Any]) -> dict[str, str]:
+    """`bos_token` and the like, which templates read."""
+    texts = {name: _token_text(value) for name, value in config.items() if name.endswith("_token")}
+    return {name: text for name, text in texts.items() if text is not None}
+
+
+def _load_tokenizer_json(folder: Path, config: dict[str, Any]) -> Tokenizer:
+    path = folder / "tokenizer.json"
+    try:
+        text = path.read_text(encoding="utf-8")
+        parsed = msgspec.json.decode(text, type=TokenizerJson)
+    except (OSError, ValueError) as error:
+        raise TokenizerError(f"{path}: {error}") from error
+    variables = _token_variables(config)
+    specials = parsed.specials()
+    eos_ids = _eos_ids(folder, specials.get(variables.get("eos_token", "")))
+    if not eos_ids:
+        raise TokenizerError(f"{folder}: no end-of-sequence token in its configuration files")
+    bos_id = specials.get(variables.get("bos_token", ""))
+    try:
+        library = HuggingFaceTokenizer(text, parsed, eos_ids=eos_ids, bos_id=bos_id)
+    except ValueError as error:
+        raise TokenizerError(f"{path}: {error}") from error
+    native = byte_pair_tokenizer(parsed, eos_ids=eos_ids, bos_id=bos_id)
+    return native if native is not None and _agree(native, library) else library
+
+
+def _agree(candidate: Tokenizer, reference: Tokenizer) -> bool:
+    """Whether two tokenizers give the same ids for the probes, and the same bytes for those ids."""
+    for probe in (*_PROBES, *candidate.specials):
+        for special in (False, True):
+            ids = reference.encode(probe, special=special)
+            if candidate.encode(probe, special=special) != ids:
+                return False
+        if any(candidate.token_bytes(token) != reference.token_bytes(token) for token in ids):
+            return False
+    return True
+
+
+def _eos_ids(folder: Path, configured: int | None) -> frozenset[int]:
+    """Every id that ends an answer: the tokenizer's own, and those that generation stops at."""
+    ids = set() if configured is None else {configured}
+    for name in ("generation_config.json", "config.json"):
+        value = _read_json(folder / name).get("eos_token_id")
+        listed = value if isinstance(value, list) else [value]
+        ids.update(token for token in listed if type(token) is int)
+    return frozenset(ids)

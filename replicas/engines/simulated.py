@@ -1,0 +1,323 @@
+"""An engine without a GPU: the pure replica model paced by a clock, answering with sentences from a small corpus.
+
+Its tokens depend only on (prompt, seed, sequence, position), so that a resumed or resubmitted request can be compared
+token for token; its schedule, KV cache and step times are those of replicas/model.py and replicas/timing.py.
+"""
+
+import asyncio
+import random
+import struct
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from protos.types import (
+    Failure,
+    Finish,
+    FinishReason,
+    Handoff,
+    KvEvent,
+    ReplicaInfo,
+    Role,
+    Sampling,
+    Shape,
+    Submit,
+    Timing,
+    TokenLogprobs,
+)
+from replicas.engine import Delta, EngineStep
+from replicas.engines.answers import Corpus, Walk, logprobs_of, prompt_key
+from replicas.model import CapacityPolicy, Limits, ReplicaModel, Sequence
+from replicas.profiles import PROFILES
+from replicas.timing import FixedTimer, RooflineTimer, StepTimer, kv_blocks
+
+MAX_LOGPROBS = 20
+ONE_GPU = Shape()
+_NEVER = 1 << 62
+# How far a late step may let the schedule slip before it is moved: shorter lags are caught up, so that the average
+# pace holds although every sleep overshoots a little.
+_CATCH_UP_SECONDS = 0.1
+_STATE = struct.Struct("<4sQ")
+_STATE_MAGIC = b"sim1"
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class _Answer(Sequence):
+    """One sequence and what of it has been said. Counts are of this attempt's tokens, `offset` of earlier ones."""
+
+    handle: int
+    index: int
+    request: Submit
+    walk: Walk
+    interval: int  # tokens per delta
+    offset: int  # position in the whole answer of this attempt's first token
+    total: int  # tokens of this attempt
+    reason: FinishReason
+    handoff: Handoff | None
+    emitted: int
+    finished: bool = False
+
+    def content(self, count: int) -> list[int]:
+        start = self.offset
+        self.walk.extend(start + count)
+        return self.walk.tokens[start : start + count]
+
+
+class SimulatedEngine:
+    """An `Engine` of one replica; see the constructor for its three paces (as in life, fixed, or instant)."""
+
+    def __init__(
+        self,
+        *,
+        model: str,
+        corpus: Corpus,
+        shape: Shape = ONE_GPU,
+        role: Role = Role.BOTH,
+        policy: CapacityPolicy = CapacityPolicy.GUARANTEED_NO_EVICT,
+        speed: float = 1.0,
+        instant: bool = False,
+        pace_seconds: float | None = None,
+        output_tokens: int | None = None,
+        max_batch_size: int = 2048,
+        max_num_tokens: int = 8192,
+        max_sequence_tokens: int | None = None,
+        kv_blocks_total: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        rng: random.Random | None = None,
+    ) -> None:
+        """Make an idle engine.
+
+        `speed` runs the modelled time faster than life; `pace_seconds` replaces it by a fixed step; `instant` steps as
+        fast as the CPU allows. `output_tokens` fixes the natural length of every answer. The sizes default to what
+        the model's profile gives on H100s. `clock` counts seconds and `sleep` waits for some; `rng` gives the seeds
+        of requests that bring none.
+        """
+        if model not in PROFILES:
+            raise ValueError(f"no profile of {model}; there are {', '.join(sorted(PROFILES))}")
+        if speed <= 0 or (pace_seconds is not None and pace_seconds < 0):
+            raise ValueError("speed must be positive, pace_seconds not negative")
+        profile = PROFILES[model]
+        blocks = kv_blocks_total or kv_blocks(profile, shape)
+        limits = Limits(blocks, max_batch_size=max_batch_size, max_num_tokens=max_num_tokens, policy=policy)
+        timer: StepTimer = RooflineTimer(profile, shape, speed=speed)
+        if instant or pace_seconds is not None:
+            timer = FixedTimer(0.0 if instant else pace_seconds or 0.0)
+        self._model: ReplicaModel[_Answer] = ReplicaModel(limits, timer)
+        self._corpus = corpus
+        self._output_tokens = output_tokens
+        self._instant = instant
+        self._clock, self._sleep = clock, sleep
+        self._random = rng or random.Random()
+        self._requests: dict[int, list[_Answer]] = {}
+        self._finishes: list[tuple[int, int, Finish]] = []
+        self._events: list[KvEvent] = self._model.cache.drain_events()
+        self._wake = asyncio.Event()
+        self.info = ReplicaInfo(
+            model=model,
+            engine="simulated",
+            fingerprint=f"simulated-{model}-tp{shape.tp}"
+            + "".join(f"-{name}{degree}" for name, degree in (("ep", shape.ep), ("pp", shape.pp)) if degree > 1),
+            shape=shape,
+            role=role,
+            max_batch_size=max_batch_size,
+            max_sequence_tokens=min(max_sequence_tokens or profile.context, limits.kv_tokens),
+            kv_block_tokens=limits.tokens_per_block,
+            kv_blocks_total=blocks,
+        )
+
+    def submit(self, handle: int, request: Submit) -> None:
+        """Queue the request, or refuse it with a failure in the next step."""
+        failure = self._refusal(request)
+        if failure:
+            for k in range(max(1, request.sampling.n)):
+                finish = Finish(FinishReason.ERROR, prompt_tokens=len(request.prompt_ids), failure=failure)
+                self._finishes.append((handle, k, finish))
+        else:
+            group = self._answers(handle, request)
+            self._requests[handle] = group
+            self._model.submit(group, self._clock())
+        self._wake.set()
+
+    def cancel(self, handle: int) -> None:
+        """End what is left of the request; its finishes come with the next step."""
+        group = self._requests.pop(handle, None)
+        if group is None:
+            return
+        self._model.cancel(group, self._clock())
+        for answer in group:
+            if not answer.finished:
+                answer.finished = True
+                self._finishes.append((handle, answer.index, _finish(answer, FinishReason.CANCELLED)))
+        self._wake.set()
+
+    async def run(self, emit: Callable[[EngineStep], None]) -> None:
+        """Step for ever; waits on an event while there is nothing to do."""
+        model, clock = self._model, self._clock
+        due = clock()
+        while True:
+            now = clock()
+            start = now if self._instant else max(due, now - _CATCH_UP_SECONDS)
+            seconds = model.begin(start)
+            if seconds is None:
+                if self._finishes or self._events:
+                    emit(self._step([]))
+                self._wake.clear()
+                await self._wake.wait()
+                due = clock()
+                continue
+            due = start + seconds
+            await self._sleep(0.0 if self._instant else max(0.0, due - now))
+            emit(self._step(model.end(max(due, start))))
+
+    def _step(self, ended: list[_Answer]) -> EngineStep:
+        deltas = self._deltas()
+        finishes, self._finishes = self._finishes, []
+        for answer in ended:
+            if answer.finished:  # cancelled while its last step ran
+                continue
+            if answer.total > answer.emitted:
+                deltas.append(self._delta(answer, answer.total))
+            finishes.append((answer.handle, answer.index, _finish(answer, answer.reason)))
+            answer.finished = True
+            if all(other.finished for other in self._requests[answer.handle]):
+                del self._requests[answer.handle]
+        events, self._events = self._events + self._model.cache.drain_events(), []
+        return EngineStep(deltas, finishes, self._model.load, events)
+
+    def _deltas(self) -> list[Delta]:
+        """One delta for each decoding sequence that has a full interval to say: the hot loop, once per token."""
+        deltas = []
+        clock = self._model.clock
+        for answer in self._model.decoding.values():
+            produced = clock - answer.base
+            emitted = answer.emitted
+            if produced - emitted < answer.interval:
+                continue
+            if answer.request.sampling.logprobs is not None:
+                deltas.append(self._delta(answer, produced))
+                continue
+            tokens = answer.walk.tokens
+            first, last = answer.offset + emitted, answer.offset + produced
+            if last > len(tokens):
+                answer.walk.extend(last)
+            deltas.append(Delta(answer.handle, answer.index, tokens[first:last]))
+            answer.emitted = produced
+        return deltas
+
+    def _delta(self, answer: _Answer, produced: int) -> Delta:
+        """All that the sequence has produced and not yet said."""
+        first, last = answer.offset + answer.emitted, answer.offset + produced
+        answer.walk.extend(last)
+        answer.emitted = produced
+        tokens = answer.walk.tokens[first:last]
+        alternatives = answer.request.sampling.logprobs
+        logprobs: list[TokenLogprobs] | None = None
+        if alternatives is not None:
+            logprobs = [logprobs_of(t, first + i, alternatives, self._corpus) for i, t in enumerate(tokens)]
+        return Delta(answer.handle, answer.index, tokens, logprobs)
+
+    def _refusal(self, request: Submit) -> Failure | None:
+        """Why this engine cannot run the request, if it cannot."""
+        sampling, longest = request.sampling, self.info.max_sequence_tokens
+        if len(request.prompt_ids) + 1 > longest:
+            message = f"a prompt of {len(request.prompt_ids)} tokens leaves no room to answer within {longest} tokens"
+            return Failure("context_length_exceeded", message, "messages")
+        problems = (
+            (not 1 <= sampling.n <= self.info.max_batch_size, "n", "is not between 1 and the largest batch"),
+            (request.max_tokens < 1, "max_tokens", "must be at least 1"),
+            (not request.prompt_ids, "prompt", "must not be empty"),
+            (not 0 <= (sampling.logprobs or 0) <= MAX_LOGPROBS, "top_logprobs", f"must be at most {MAX_LOGPROBS}"),
+            (not 0 <= request.generated < max(1, len(request.prompt_ids)), "generated", "leaves no prompt"),
+            (request.handoff is not None and _seed_of(request.handoff) is None, "handoff", "is not of this engine"),
+        )
+        for wrong, param, why in problems:
+            if wrong:
+                return Failure("unsupported_parameter", f"{param} {why}", param)
+        return None
+
+    def _answers(self, handle: int, request: Submit) -> list[_Answer]:
+        """Everything about the request's sequences that can be known before they run, which is their whole course."""
+        sampling, generated = request.sampling, request.generated
+        seed = _seed_of(request.handoff) if request.handoff else sampling.seed
+        if seed is None:
+            seed = 0 if sampling.temperature == 0 else self._random.getrandbits(63)
+        prompt = request.prompt_ids[: len(request.prompt_ids) - generated]
+        key = prompt_key(prompt, seed)
+        walks = [Walk.of(self._corpus, key, k) for k in range(sampling.n)]
+        handoff = None
+        if request.prefill_only:
+            for walk in walks:
+                walk.extend(generated + 1)
+            firsts = tuple(walk.tokens[generated] for walk in walks)
+            handoff = Handoff(_STATE.pack(_STATE_MAGIC, seed % 2**64), firsts)
+        room = min(request.max_tokens, self.info.max_sequence_tokens - len(request.prompt_ids))
+        limit = 1 if request.prefill_only else room
+        answers = []
+        for k, walk in enumerate(walks):
+            natural = self._natural_length(walk, generated + room, sampling, generated)
+            total = min(natural, limit)
+            stops = natural < limit
+            answers.append(
+                _Answer(
+                    prompt=len(request.prompt_ids),
+                    steps=total + stops,
+                    limit=limit,
+                    ids=request.prompt_ids,
+                    salt=request.cache_salt,
+                    transferred=request.handoff is not None,
+                    handle=handle,
+                    index=k,
+                    request=request,
+                    walk=walk,
+                    interval=request.delta_interval or _NEVER,
+                    offset=generated,
+                    total=total,
+                    reason=FinishReason.STOP if stops else FinishReason.LENGTH,
+                    handoff=handoff,
+                    emitted=int(request.handoff is not None),
+                )
+            )
+        return answers
+
+    def _natural_length(self, walk: Walk, ceiling: int, sampling: Sampling, generated: int) -> int:
+        """Tokens of this attempt until the answer ends by itself; `ceiling` or more means that it does not."""
+        length = ceiling - generated
+        if not sampling.ignore_eos:
+            whole = self._output_tokens
+            if whole is None:
+                whole = walk.natural_length(ceiling)
+            length = max(0, whole - generated, sampling.min_tokens)
+        if sampling.stop_token_ids:
+            end = min(ceiling, generated + length)
+            walk.extend(end)
+            for position in range(generated + sampling.min_tokens, end):
+                if walk.tokens[position] in sampling.stop_token_ids:
+                    return position - generated
+        return length
+
+
+def _seed_of(handoff: Handoff) -> int | None:
+    """The seed that the prefill engine answered with, or None when the state is not a simulated engine's."""
+    if len(handoff.opaque_state) != _STATE.size:
+        return None
+    magic, seed = _STATE.unpack(handoff.opaque_state)
+    return int(seed) if magic == _STATE_MAGIC else None
+
+
+def _finish(answer: _Answer, reason: FinishReason) -> Finish:
+    def micros(start: float | None, end: float | None) -> int:
+        return 0 if start is None or end is None else max(0, round((end - start) * 1e6))
+
+    return Finish(
+        reason,
+        prompt_tokens=answer.prompt,
+        cached_tokens=answer.cached or 0,
+        completion_tokens=min(answer.produced, answer.total),
+        timing=Timing(
+            queue_us=micros(answer.arrived, answer.ended if answer.admitted is None else answer.admitted),
+            prefill_us=micros(answer.admitted, answer.ended if answer.first_token is None else answer.first_token),
+            decode_us=micros(answer.first_token, answer.ended),
+        ),
+        handoff=answer.handoff if reason is FinishReason.LENGTH else None,
+    )

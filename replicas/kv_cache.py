@@ -1,0 +1,168 @@
+"""The paged KV cache of one replica as pure bookkeeping: blocks, prefix reuse, eviction and events.
+
+Follows TensorRT-LLM's block manager: full blocks become reusable under a chained hash, stay while a sequence holds
+them, and are evicted least recently used first once none does. Nothing here knows time or tokens' meaning, and the
+cost of a token is constant: hashing happens once for each full block.
+"""
+
+import struct
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+from protos.types import KvCreated, KvEvent, KvRemoved, KvStored
+
+TOKENS_PER_BLOCK = 32
+_HASH_BYTES = 8
+
+
+def extend_chain(chain: list[int], ids: Sequence[int], tokens_per_block: int, salt: str = "") -> None:
+    """Append to `chain` the 64-bit hashes of the full blocks of `ids` that it does not cover yet.
+
+    Each hash covers its parent's hash and its own tokens, so equal hashes mean equal prefixes; `salt` enters at the
+    root and separates callers that must not share. The same in every process, unlike Python's own hash.
+    """
+    start, full = len(chain), len(ids) // tokens_per_block
+    if start >= full:
+        return
+    if chain:
+        parent = chain[-1].to_bytes(_HASH_BYTES, "little")
+    else:
+        parent = blake2b(salt.encode(), digest_size=_HASH_BYTES).digest() if salt else bytes(_HASH_BYTES)
+    fresh = ids[start * tokens_per_block : full * tokens_per_block]
+    packed = struct.pack(f"<{len(fresh)}I", *fresh)
+    width = 4 * tokens_per_block
+    for at in range(0, len(packed), width):
+        parent = blake2b(parent + packed[at : at + width], digest_size=_HASH_BYTES).digest()
+        chain.append(int.from_bytes(parent, "little"))
+
+
+@dataclass(slots=True)
+class BlockTable:
+    """The blocks that one sequence holds: a reusable prefix by hash, then blocks that only it uses."""
+
+    shared: list[int] = field(default_factory=list)
+    private: int = 0
+
+    def __len__(self) -> int:
+        return len(self.shared) + self.private
+
+
+class KvCache:
+    """Counts and names blocks. A sequence that holds a block holds its whole prefix, hence parents outlive children."""
+
+    def __init__(self, blocks_total: int, tokens_per_block: int = TOKENS_PER_BLOCK) -> None:
+        if blocks_total < 1 or tokens_per_block < 1:
+            raise ValueError("a cache needs at least one block of at least one token")
+        self.blocks_total = blocks_total
+        self.tokens_per_block = tokens_per_block
+        self._free = blocks_total
+        self._references: dict[int, int] = {}  # of every reusable block; 0: idle
+        self._idle: OrderedDict[int, None] = OrderedDict()  # least recently released first
+        self._events: list[KvEvent] = []
+        self._next_event_id = 0
+        self._note(KvCreated((blocks_total, 0)))
+
+    @property
+    def available(self) -> int:
+        """Blocks that a sequence could get now: never used, freed, or idle and so open to eviction."""
+        return self._free + len(self._idle)
+
+    @property
+    def used(self) -> int:
+        """Blocks that sequences hold; idle reusable ones do not count, as in the engine's own statistics."""
+        return self.blocks_total - self.available
+
+    @property
+    def reusable(self) -> frozenset[int]:
+        """Hashes of all blocks a new request could reuse."""
+        return frozenset(self._references)
+
+    def blocks_for(self, tokens: int) -> int:
+        """Blocks that hold this many tokens."""
+        return -(-tokens // self.tokens_per_block)
+
+    def match(self, chain: Sequence[int], limit: int) -> tuple[int, int]:
+        """How many leading blocks of `chain`, at most `limit`, are reusable, and how many of those are idle."""
+        references = self._references
+        matched = idle = 0
+        for block in chain[:limit]:
+            held = references.get(block)
+            if held is None:
+                break
+            matched += 1
+            idle += not held
+        return matched, idle
+
+    def open(self, prefix: Sequence[int]) -> BlockTable:
+        """A table that holds these reusable blocks, which `match` has just found."""
+        for block in prefix:
+            self._hold(block)
+        return BlockTable(shared=list(prefix))
+
+    def grow(self, table: BlockTable, blocks: int) -> bool:
+        """Give the table this many blocks more, evicting idle ones as needed; False changes nothing."""
+        if blocks > self.available:
+            return False
+        self._evict(blocks - self._free)
+        self._free -= blocks
+        table.private += blocks
+        return True
+
+    def store(self, table: BlockTable, chain: Sequence[int], ids: Sequence[int]) -> None:
+        """Make the table's blocks reusable as far as `chain` reaches; `ids` are the tokens from the root on.
+
+        A block that someone else stored meanwhile replaces the table's own copy, which is freed.
+        """
+        start = len(table.shared)
+        stored: list[tuple[int, tuple[int, ...]]] = []
+        parent = chain[start - 1] if start else None
+        size = self.tokens_per_block
+        for i in range(start, min(len(chain), len(table))):
+            block = chain[i]
+            table.private -= 1
+            table.shared.append(block)
+            if block in self._references:
+                self._free += 1
+                self._hold(block)
+                parent = block
+            else:
+                self._references[block] = 1
+                stored.append((block, tuple(ids[i * size : (i + 1) * size])))
+        if stored:
+            self._note(KvStored(parent, tuple(stored)))
+
+    def release(self, table: BlockTable) -> None:
+        """Give all blocks back. The tail goes first, so that eviction takes children before their parents."""
+        references = self._references
+        for block in reversed(table.shared):
+            references[block] -= 1
+            if not references[block]:
+                self._idle[block] = None
+        self._free += table.private
+        table.shared = []
+        table.private = 0
+
+    def drain_events(self) -> list[KvEvent]:
+        """The events since the last call, in order."""
+        events, self._events = self._events, []
+        return events
+
+    def _hold(self, block: int) -> None:
+        if not self._references[block]:
+            del self._idle[block]
+        self._references[block] += 1
+
+    def _evict(self, blocks: int) -> None:
+        if blocks <= 0:
+            return
+        removed = [self._idle.popitem(last=False)[0] for _ in range(blocks)]
+        for block in removed:
+            del self._references[block]
+        self._free += blocks
+        self._note(KvRemoved(tuple(removed)))
+
+    def _note(self, data: KvCreated | KvStored | KvRemoved) -> None:
+        self._events.append(KvEvent(self._next_event_id, data))
+        self._next_event_id += 1

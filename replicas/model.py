@@ -1,0 +1,360 @@
+"""The replica as a pure step function: continuous batching with chunked prefill over a paged KV cache.
+
+`begin(now)` admits what fits and says how long the step takes, `end(now)` says what it produced; no clock, no
+randomness, no I/O, so that the serving simulation and the fleet simulator run the same code. Every decoding sequence
+gains one token a step. That is counted, not carried out: a sequence is touched only when it starts, needs a block
+or ends, hence the cost of a step does not grow with the number of running sequences.
+"""
+
+import enum
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from protos.types import Load
+from replicas.kv_cache import TOKENS_PER_BLOCK, BlockTable, KvCache, extend_chain
+from replicas.timing import Batch, StepTimer
+
+
+class CapacityPolicy(enum.Enum):
+    """TensorRT-LLM's capacity schedulers: admit for the worst case, or admit for now and pause when blocks run out."""
+
+    GUARANTEED_NO_EVICT = "GUARANTEED_NO_EVICT"
+    MAX_UTILIZATION = "MAX_UTILIZATION"
+
+
+class Phase(enum.Enum):
+    """Where a sequence is in its life."""
+
+    WAITING = enum.auto()
+    TRANSFER = enum.auto()
+    PREFILL = enum.auto()
+    DECODE = enum.auto()
+    ENDED = enum.auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Sizes of one engine; the defaults are TensorRT-LLM's."""
+
+    kv_blocks: int
+    tokens_per_block: int = TOKENS_PER_BLOCK
+    max_batch_size: int = 2048
+    max_num_tokens: int = 8192
+    policy: CapacityPolicy = CapacityPolicy.GUARANTEED_NO_EVICT
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.max_batch_size <= self.max_num_tokens:
+            raise ValueError("max_batch_size must be at least 1 and at most max_num_tokens")
+
+    @property
+    def kv_tokens(self) -> int:
+        """Tokens that the whole cache holds: no sequence can be longer."""
+        return self.kv_blocks * self.tokens_per_block
+
+
+@dataclass(slots=True, eq=False)
+class Sequence:
+    """One sequence of a request: what the caller asks for, then the model's own record of it.
+
+    `steps` counts sampling steps to the end, with the one that samples an end-of-sequence token; `limit` is the
+    most tokens it may ask for, which GUARANTEED_NO_EVICT reserves. Without `ids` it takes no part in prefix reuse.
+    """
+
+    prompt: int
+    steps: int
+    limit: int
+    ids: list[int] = field(default_factory=list)
+    salt: str = ""
+    transferred: bool = False  # its prompt's KV and first token come from a prefill replica
+
+    phase: Phase = field(default=Phase.WAITING, init=False)
+    produced: int = field(default=0, init=False)  # tokens sampled so far; while decoding, ask `produced_at`
+    cached: int | None = field(default=None, init=False)  # prompt tokens found in the cache when first admitted
+    arrived: float = field(default=0.0, init=False)
+    admitted: float | None = field(default=None, init=False)
+    first_token: float | None = field(default=None, init=False)
+    ended: float = field(default=0.0, init=False)
+    base: int = field(default=0, init=False)  # while decoding: the decode clock at which it had produced nothing
+
+    _chain: list[int] = field(default_factory=list, init=False)
+    _table: BlockTable = field(default_factory=BlockTable, init=False)
+    _reserved: int = field(default=0, init=False)
+    _computed: int = field(default=0, init=False)  # tokens whose KV is there, while in prefill
+    _target: int = field(default=0, init=False)  # tokens to compute before the next one can be sampled
+    _grow_at: int = field(default=0, init=False)
+    _end_at: int = field(default=0, init=False)
+    _ready: float = field(default=0.0, init=False)
+
+    def produced_at(self, clock: int) -> int:
+        """Tokens sampled by the given decode clock."""
+        return clock - self.base if self.phase is Phase.DECODE else self.produced
+
+    def content(self, count: int) -> list[int]:
+        """The first `count` tokens it produced, for the prefix cache; none when the caller does not name tokens."""
+        return []
+
+
+S = TypeVar("S", bound=Sequence)
+
+
+class ReplicaModel(Generic[S]):
+    """All sequences of one replica. Call `begin`, let its seconds pass, call `end`; submit and cancel at any time."""
+
+    def __init__(self, limits: Limits, timer: StepTimer) -> None:
+        self.limits = limits
+        self.cache = KvCache(limits.kv_blocks, limits.tokens_per_block)
+        self.clock = 0
+        self.decoding: dict[int, S] = {}
+        self._timer = timer
+        self._guaranteed = limits.policy is CapacityPolicy.GUARANTEED_NO_EVICT
+        self._waiting: deque[S] = deque()
+        self._siblings: dict[int, list[S]] = {}  # by a request's first sequence: the rest, until its prompt is there
+        self._held = 0  # how many those are
+        self._running: dict[int, S] = {}  # in order of admission
+        self._prefilling: dict[int, S] = {}
+        self._transferring: dict[int, S] = {}
+        self._chunks: list[tuple[S, int]] = []
+        self._grow: dict[int, list[S]] = {}
+        self._end: dict[int, list[S]] = {}
+        self._ended: list[S] = []
+        self._reserved = 0
+        self._context = 0  # tokens of decoding sequences
+        self._still = 0  # tokens of all other unfinished sequences
+
+    @property
+    def load(self) -> Load:
+        """What the replica holds now."""
+        return Load(
+            running=len(self._running),
+            waiting=len(self._waiting) + self._held,
+            kv_blocks_used=self.cache.used,
+            kv_blocks_total=self.cache.blocks_total,
+            tokens_in_flight=self._context + self._still,
+        )
+
+    def submit(self, group: list[S], now: float) -> None:
+        """Queue the sequences of one request; all but the first wait for its prompt's blocks and share them.
+
+        Each must fit the cache alone: prompt and limit together at most `limits.kv_tokens`.
+        """
+        leader = group[0]
+        for sequence in group:
+            if sequence.prompt < 1 or sequence.steps < 1 or sequence.prompt + sequence.limit > self.limits.kv_tokens:
+                raise ValueError("a sequence must have a prompt, must have a step, and must fit the cache")
+            sequence.arrived = now
+            sequence.produced = int(sequence.transferred)
+            sequence._target = sequence.prompt
+            self._still += sequence.prompt + sequence.produced
+        if leader.ids:
+            extend_chain(leader._chain, leader.ids, self.limits.tokens_per_block, leader.salt)
+            for sequence in group[1:]:
+                sequence._chain = leader._chain.copy()
+        if len(group) > 1:
+            self._siblings[id(leader)] = group[1:]
+        self._held += len(group) - 1
+        self._waiting.append(leader)
+
+    def cancel(self, group: list[S], now: float) -> None:
+        """End the sequences of one request wherever they are and free their blocks; `end` does not return them."""
+        self._free_siblings(group[0])
+        for sequence in group:
+            if sequence.phase is Phase.ENDED:
+                continue
+            if sequence.phase is Phase.WAITING:
+                self._waiting.remove(sequence)
+            self._finish(sequence, now)
+
+    def begin(self, now: float) -> float | None:
+        """Plan the next step and return its duration in seconds; None when there is nothing to do."""
+        for sequence in [s for s in self._transferring.values() if s._ready <= now]:
+            del self._transferring[id(sequence)]
+            sequence.first_token = now
+            self._store(sequence, sequence.prompt)
+            self._free_siblings(sequence)
+            self._start_decode(sequence, now)
+        self._grow_decoding()
+        self._admit(now)
+        batch = self._plan_prefill()
+        if not self.decoding and not batch.prefill:
+            if self._ended:
+                return 0.0
+            if not self._transferring:
+                return None
+            return max(0.0, min(s._ready for s in self._transferring.values()) - now)
+        batch.decode = len(self.decoding)
+        batch.decode_context = self._context
+        batch.outputs += batch.decode
+        return self._timer.step_seconds(batch)
+
+    def end(self, now: float) -> list[S]:
+        """Complete the step that `begin` planned; the sequences that ended in it, already out of `decoding`.
+
+        Sequences cancelled in between produce nothing.
+        """
+        self.clock += 1
+        self._context += len(self.decoding)
+        for sequence in self._end.pop(self.clock, ()):
+            if sequence.phase is Phase.DECODE and sequence._end_at == self.clock:
+                self._finish(sequence, now)
+                self._ended.append(sequence)
+        for sequence, tokens in self._chunks:
+            if sequence.phase is not Phase.PREFILL:
+                continue
+            sequence._computed += tokens
+            if sequence._computed == sequence._target:
+                self._complete_prefill(sequence, now)
+        self._chunks.clear()
+        ended, self._ended = self._ended, []
+        return ended
+
+    def _complete_prefill(self, sequence: S, now: float) -> None:
+        del self._prefilling[id(sequence)]
+        if sequence.first_token is None:
+            sequence.first_token = now
+        self._store(sequence, sequence._target)
+        self._free_siblings(sequence)
+        sequence.produced += 1
+        self._still += 1
+        self._start_decode(sequence, now)
+
+    def _free_siblings(self, leader: S) -> None:
+        """Let the rest of the request in, next in line, now that the prompt's blocks are there to share."""
+        siblings = self._siblings.pop(id(leader), [])
+        self._held -= len(siblings)
+        for sequence in siblings:
+            sequence.cached = leader.cached
+        self._waiting.extendleft(reversed(siblings))
+
+    def _start_decode(self, sequence: S, now: float) -> None:
+        """Enter the decode batch with `produced` tokens, the last of them without KV yet; or end at once."""
+        if sequence.produced >= sequence.steps:
+            self._finish(sequence, now)
+            self._ended.append(sequence)
+            return
+        tokens = sequence.prompt + sequence.produced
+        self._still -= tokens
+        self._context += tokens
+        sequence.phase = Phase.DECODE
+        sequence.base = self.clock - sequence.produced
+        sequence._end_at = sequence.base + sequence.steps
+        self._end.setdefault(sequence._end_at, []).append(sequence)
+        self._schedule_growth(sequence)
+        self.decoding[id(sequence)] = sequence
+
+    def _schedule_growth(self, sequence: S) -> None:
+        """The step that starts at clock c writes token prompt + c - base; note when that passes the last block."""
+        capacity = len(sequence._table) * self.limits.tokens_per_block
+        sequence._grow_at = sequence.base + capacity + 1 - sequence.prompt
+        if sequence._grow_at < sequence._end_at:
+            self._grow.setdefault(sequence._grow_at, []).append(sequence)
+
+    def _grow_decoding(self) -> None:
+        """Give each sequence that crosses a block border now its next block, pausing the newest if none is left."""
+        for sequence in self._grow.pop(self.clock, ()):
+            while sequence.phase is Phase.DECODE and sequence._grow_at == self.clock:
+                if self.cache.grow(sequence._table, 1):
+                    used = min(1, sequence._reserved)
+                    sequence._reserved -= used
+                    self._reserved -= used
+                    self._schedule_growth(sequence)
+                else:
+                    self._pause(next(reversed(self._running.values())))
+
+    def _pause(self, sequence: S) -> None:
+        """Take a sequence's blocks; it waits first in line and recomputes its tokens when it is admitted again."""
+        self._retire(sequence)
+        sequence.phase = Phase.WAITING
+        self._still += sequence.prompt + sequence.produced
+        sequence._target = sequence.prompt + sequence.produced
+        self._waiting.appendleft(sequence)
+
+    def _admit(self, now: float) -> None:
+        while self._waiting and len(self._running) < self.limits.max_batch_size:
+            sequence = self._waiting[0]
+            if not self._take_blocks(sequence):
+                return
+            self._waiting.popleft()
+            self._running[id(sequence)] = sequence
+            again = sequence.admitted is not None
+            if sequence.admitted is None:
+                sequence.admitted = now
+            if sequence.transferred and not again:
+                sequence.phase = Phase.TRANSFER
+                sequence._ready = now + self._timer.transfer_seconds(sequence.prompt)
+                self._transferring[id(sequence)] = sequence
+            else:
+                sequence.phase = Phase.PREFILL
+                self._prefilling[id(sequence)] = sequence
+
+    def _take_blocks(self, sequence: S) -> bool:
+        """Blocks for the tokens to compute, with those that the cache already holds, if the policy admits it."""
+        cache, size = self.cache, self.limits.tokens_per_block
+        # At least one token is computed, since the next is sampled from its logits.
+        matched, idle = cache.match(sequence._chain, (sequence._target - 1) // size)
+        most = sequence.prompt + sequence.limit
+        now, later = cache.blocks_for(sequence._target), cache.blocks_for(most)
+        need = later if self._guaranteed else cache.blocks_for(min(most, sequence._target + 1))
+        if need - matched > cache.available - idle - self._reserved:
+            return False
+        sequence._table = cache.open(sequence._chain[:matched])
+        if not cache.grow(sequence._table, now - matched):
+            raise AssertionError("the blocks were counted as available")
+        if self._guaranteed:
+            sequence._reserved = max(0, later - now)
+            self._reserved += sequence._reserved
+        sequence._computed = matched * size
+        if sequence.cached is None:
+            sequence.cached = sequence._computed
+        return True
+
+    def _plan_prefill(self) -> Batch:
+        """Share what decoding leaves of the step's token budget among prompts, oldest first, in chunks."""
+        batch = Batch()
+        budget = self.limits.max_num_tokens - len(self.decoding)
+        for sequence in self._prefilling.values():
+            if budget <= 0:
+                break
+            tokens = min(budget, sequence._target - sequence._computed)
+            budget -= tokens
+            batch.prefill += tokens
+            batch.prefill_pairs += tokens * sequence._computed + tokens * (tokens + 1) // 2
+            batch.outputs += sequence._computed + tokens == sequence._target
+            self._chunks.append((sequence, tokens))
+        return batch
+
+    def _finish(self, sequence: S, now: float) -> None:
+        if sequence.phase is Phase.WAITING:
+            self._still -= sequence.prompt + sequence.produced
+        else:
+            self._retire(sequence)
+        sequence.phase = Phase.ENDED
+        sequence.ended = now
+
+    def _retire(self, sequence: S) -> None:
+        """Take a running sequence out of all queues and counts; its full blocks stay reusable."""
+        key = id(sequence)
+        tokens = sequence.prompt + sequence.produced_at(self.clock)
+        if sequence.phase is Phase.DECODE:
+            sequence.produced = sequence.produced_at(self.clock)
+            self._context -= tokens
+            self._store(sequence, tokens - 1)  # the last token's KV was never computed
+        else:
+            self._still -= tokens
+        self.cache.release(sequence._table)
+        self._reserved -= sequence._reserved
+        sequence._reserved = 0
+        self._running.pop(key, None)
+        self._prefilling.pop(key, None)
+        self._transferring.pop(key, None)
+        self.decoding.pop(key, None)
+
+    def _store(self, sequence: S, written: int) -> None:
+        """Make the full blocks among the first `written` tokens of the sequence reusable."""
+        size = self.limits.tokens_per_block
+        if sequence.ids and written // size > len(sequence._table.shared):
+            ids = sequence.ids
+            if written > sequence.prompt:
+                ids = (ids + sequence.content(written - sequence.prompt))[:written]
+                extend_chain(sequence._chain, ids, size, sequence.salt)
+            self.cache.store(sequence._table, sequence._chain[: written // size], ids)

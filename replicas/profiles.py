@@ -1,0 +1,67 @@
+"""What the step-time model must know of a language model and of a GPU: sizes from their public descriptions."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One accelerator. Rates are the maker's peaks; the timing model's coefficients say how much of them is reached."""
+
+    name: str
+    memory_bytes: float
+    memory_rate: float  # bytes/s of HBM
+    fp8_rate: float  # dense FP8 floating-point operations/s
+    link_rate: float  # bytes/s to its peers, one direction
+
+
+# NVIDIA H100 SXM data sheet: 3.35 TB/s, 1979 TFLOP/s FP8 without sparsity, NVLink 450 GB/s each way. What is sold as
+# 80 GB reports 81,559 MiB.
+H100 = Gpu("h100-sxm", memory_bytes=81559 * 2**20, memory_rate=3.35e12, fp8_rate=1.979e15, link_rate=450e9)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelProfile:
+    """Sizes of a decoder-only transformer, from its published configuration. Weights and KV are FP8: one byte each."""
+
+    name: str
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_size: int
+    feed_forward: int
+    vocabulary: int
+    context: int  # tokens, prompt and output together
+    experts: int = 1
+    experts_per_token: int = 1
+
+    @property
+    def expert_parameters(self) -> int:
+        """Of one expert over all layers: gate, up and down projections (a dense model is one expert)."""
+        return self.layers * 3 * self.hidden * self.feed_forward
+
+    @property
+    def shared_parameters(self) -> int:
+        """Outside the experts, read for each token: attention projections and the output head."""
+        attention = 2 * self.hidden * self.head_size * (self.heads + self.kv_heads)
+        return self.layers * attention + self.hidden * self.vocabulary
+
+    @property
+    def weight_bytes(self) -> int:
+        """All weights in memory. The input embedding stays at two bytes a value, like the engine keeps it."""
+        return self.shared_parameters + self.experts * self.expert_parameters + 2 * self.hidden * self.vocabulary
+
+    @property
+    def kv_bytes_per_token(self) -> int:
+        """Keys and values of one token over all layers."""
+        return self.layers * 2 * self.kv_heads * self.head_size
+
+
+PROFILES = {
+    profile.name: profile
+    for profile in (
+        ModelProfile("mixtral-8x7b", 32, 4096, 32, 8, 128, 14336, 32000, 32768, experts=8, experts_per_token=2),
+        ModelProfile("llama-3.1-70b", 80, 8192, 64, 8, 128, 28672, 128256, 131072),
+        ModelProfile("llama-3.1-8b", 32, 4096, 32, 8, 128, 14336, 128256, 131072),
+    )
+}

@@ -1,0 +1,189 @@
+"""How long one engine step takes: a roofline over weights, KV, arithmetic and communication, fitted to published runs.
+
+docs/engine-model.md says in words what the terms are, and how far the result is from the published figures.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import comb, sqrt
+from typing import Protocol
+
+from protos.types import Shape
+from replicas.kv_cache import TOKENS_PER_BLOCK
+from replicas.profiles import H100, Gpu, ModelProfile
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one step computes, in tokens."""
+
+    decode: int = 0  # sequences that gain one token each
+    decode_context: int = 0  # KV tokens these read
+    prefill: int = 0  # prompt tokens computed
+    prefill_pairs: int = 0  # (query, key) pairs of these prompt tokens' attention
+    outputs: int = 0  # sequences that sample a token: decoding ones and completed prompts
+
+
+class StepTimer(Protocol):
+    """Gives a step its duration."""
+
+    def step_seconds(self, batch: Batch) -> float:
+        """Seconds that the step takes."""
+        ...
+
+    def transfer_seconds(self, tokens: int) -> float:
+        """Seconds to receive the KV of this many tokens from a prefill replica."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FixedTimer:
+    """Every step takes the same time and transfers take none: for measuring whatever is around the engine."""
+
+    seconds: float
+
+    def step_seconds(self, batch: Batch) -> float:
+        """The fixed time, whatever the batch."""
+        return self.seconds
+
+    def transfer_seconds(self, tokens: int) -> float:
+        """None at all."""
+        return 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Coefficients:
+    """What is reached of the hardware's peaks, and fixed costs. Units in the comments; see docs/engine-model.md."""
+
+    memory_efficiency: float = 0.80  # of HBM peak, reading weights
+    kv_efficiency: float = 0.70  # of HBM peak, reading KV blocks
+    compute_efficiency: float = 0.45  # of FP8 peak, wide matrices
+    attention_efficiency: float = 0.15  # of FP8 peak, prompt attention (runs in 16 bits)
+    link_efficiency: float = 0.55  # of link peak, in all-reduces
+    narrow_width: float = 600.0  # columns: a shard this wide reaches half the efficiency
+    step_seconds: float = 2.0e-3  # s per step: launch, scheduling
+    sequence_seconds: float = 3.0e-6  # s per sampled sequence: sampling, bookkeeping
+    collective_seconds: float = 8.0e-6  # s per all-reduce between two GPUs
+    collective_growth: float = 0.25  # exponent of its growth with the group's size
+    expert_seconds: float = 4.0e-6  # s per layer and distinct expert that a GPU starts in a step
+    roofline_power: float = 2.0  # p-norm between memory-bound and compute-bound time; higher is sharper
+    expert_skew: float = 0.08  # extra load of the busiest of two expert groups from unequal popularity
+    transfer_rate: float = 64e9  # bytes/s between prefill and decode replicas (as Dynamo's mocker assumes)
+    free_memory_fraction: float = 0.9  # of memory left after weights (the engine's own default)
+    workspace_bytes: float = 3e9  # per GPU: activations, CUDA context, buffers of collectives
+
+
+FITTED = Coefficients()
+
+
+class RooflineTimer:
+    """Step times of one model on one replica shape."""
+
+    def __init__(
+        self,
+        model: ModelProfile,
+        shape: Shape,
+        *,
+        gpu: Gpu = H100,
+        coefficients: Coefficients = FITTED,
+        speed: float = 1.0,
+    ) -> None:
+        if model.experts % shape.ep or shape.tp % shape.ep:
+            raise ValueError(f"ep={shape.ep} must divide tp={shape.tp} and the model's {model.experts} experts")
+        c = coefficients
+        self._model, self._shape, self._c, self._speed = model, shape, c, speed
+        expert_tp = shape.tp // shape.ep
+        narrow = self._width_efficiency(model.feed_forward / expert_tp)
+        shared_narrow = self._width_efficiency(model.heads * model.head_size / shape.tp)
+        memory, compute = gpu.memory_rate * c.memory_efficiency, gpu.fp8_rate * c.compute_efficiency
+        self._shared_read = model.shared_parameters / shape.tp / (memory * shared_narrow)
+        self._expert_read = model.expert_parameters / expert_tp / (memory * narrow)
+        self._expert_start = model.layers * c.expert_seconds if model.experts > 1 else 0.0
+        self._shared_token = 2 * model.shared_parameters / shape.tp / (compute * shared_narrow)
+        self._expert_token = 2 * model.expert_parameters * model.experts_per_token / shape.tp / (compute * narrow)
+        kv_shards = min(shape.tp, model.kv_heads)
+        self._kv_token = model.kv_bytes_per_token / kv_shards / (gpu.memory_rate * c.kv_efficiency)
+        self._pair = (
+            4 * model.layers * model.heads * model.head_size / shape.tp / (gpu.fp8_rate * c.attention_efficiency)
+        )
+        collectives = 2 * model.layers if shape.tp > 1 else 0
+        ring_bytes = 2 * (shape.tp - 1) / shape.tp * model.hidden * 2
+        self._link_token = collectives * ring_bytes / (gpu.link_rate * c.link_efficiency)
+        # With pp stages and as many micro-batches in flight every stage reads its weights once a micro-batch, so
+        # reading takes as long as on one stage, while the work of tokens is spread over all of them.
+        hops = shape.pp - 1
+        self._shared_token /= shape.pp
+        self._expert_token /= shape.pp
+        self._kv_token /= shape.pp
+        self._pair /= shape.pp
+        self._link_token /= shape.pp
+        self._link_token += hops * model.hidden * 2 / (gpu.link_rate * c.link_efficiency)
+        self._fixed = c.step_seconds + (collectives * (shape.tp / 2) ** c.collective_growth + hops) * c.collective_seconds
+        self._power = c.roofline_power
+
+    def step_seconds(self, batch: Batch) -> float:
+        """Fixed costs, then the roofline of the matrix products, attention and communication, one after another."""
+        tokens = batch.decode + batch.prefill
+        busiest = _busiest_experts(self._model.experts, self._model.experts_per_token, self._shape.ep, min(tokens, 256))
+        read = self._shared_read + busiest * self._expert_read
+        compute = tokens * (self._shared_token + self._imbalance(tokens) * self._expert_token)
+        power = self._power
+        products = float((read**power + compute**power) ** (1 / power))
+        attention = batch.decode_context * self._kv_token + batch.prefill_pairs * self._pair
+        outside = self._fixed + busiest * self._expert_start + tokens * self._link_token + batch.outputs * self._c.sequence_seconds
+        return (products + attention + outside) / self._speed
+
+    def transfer_seconds(self, tokens: int) -> float:
+        """Bytes of the prompt's KV over the rate between replicas."""
+        return tokens * self._model.kv_bytes_per_token / self._c.transfer_rate / self._speed
+
+    def _width_efficiency(self, columns: float) -> float:
+        return columns / (columns + self._c.narrow_width)
+
+    def _imbalance(self, tokens: int) -> float:
+        """Load of the busiest group of experts relative to the mean: popularity's skew, and chance in small batches."""
+        groups = self._shape.ep
+        if groups == 1 or not tokens:
+            return 1.0
+        picks = tokens * self._model.experts_per_token / groups
+        chance = sqrt((1 - 1 / groups) / picks) * sqrt(groups / 2) * 0.56
+        return min(float(groups), 1.0 + self._c.expert_skew * (groups - 1) + chance)
+
+
+@lru_cache(maxsize=4096)
+def _busiest_experts(experts: int, per_token: int, groups: int, tokens: int) -> float:
+    """Expected number of distinct experts that the busiest of `groups` must read for this many tokens.
+
+    Tokens choose independently and evenly. One token is exact; for more, the mean over groups plus the spread of the
+    busiest, bounded by what a group holds.
+    """
+    if experts == 1:
+        return 1.0
+    per_group = experts // groups
+    mean = per_group * (1 - (1 - per_token / experts) ** tokens)
+    if groups == 1:
+        return mean
+    if tokens == 1 and per_token == 2:
+        same_group = groups * comb(per_group, 2) / comb(experts, 2)
+        return 1 + same_group
+    missed = (1 - per_token / experts) ** tokens
+    spread = sqrt(per_group * missed * (1 - missed)) * (0.56 if groups == 2 else 1.03)
+    return min(float(per_group), mean + spread)
+
+
+def kv_blocks(
+    model: ModelProfile,
+    shape: Shape,
+    tokens_per_block: int = TOKENS_PER_BLOCK,
+    *,
+    gpu: Gpu = H100,
+    coefficients: Coefficients = FITTED,
+) -> int:
+    """Blocks that fit a replica's memory beside the weights."""
+    c = coefficients
+    free = gpu.memory_bytes - model.weight_bytes / shape.gpus - c.workspace_bytes
+    kv_share = model.kv_bytes_per_token / (min(shape.tp, model.kv_heads) * shape.pp)
+    blocks = int(free * c.free_memory_fraction / (kv_share * tokens_per_block))
+    if blocks < 1:
+        raise ValueError(f"{model.name} does not fit {shape.gpus} x {gpu.name}")
+    return blocks

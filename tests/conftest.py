@@ -1,0 +1,35 @@
+"""Fixtures for all tests: one real Valkey for the session."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from gateway.store.embedded import EmbeddedStore
+
+
+@pytest.fixture
+def state_dir() -> Iterator[Path]:
+    """A short directory: a unix socket's path has room for about 100 bytes."""
+    with tempfile.TemporaryDirectory(prefix="penstock-test-", ignore_cleanup_errors=True) as name:
+        yield Path(name)
+
+
+@pytest.fixture(scope="session")
+def valkey() -> Iterator[EmbeddedStore]:
+    """A running Valkey that the session's tests share; `store_url` empties it for each."""
+    with tempfile.TemporaryDirectory(prefix="penstock-test-") as name:
+        server = EmbeddedStore(Path(name))
+        server.start()
+        yield server
+        server.stop()
+
+
+@pytest.fixture
+def store_url(valkey: EmbeddedStore) -> str:
+    """The address of an empty store."""
+    with redis.Redis.from_url(valkey.url) as client:
+        client.flushall()
+    return valkey.url

@@ -1,0 +1,162 @@
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from gateway.config import load_config
+from gateway.store.embedded import EmbeddedStore, embedded_url
+from gateway.store.script import Script
+from gateway.store.store import Store, store_url
+from protos.errors import Source, StoreUnavailable
+
+HSET = Script("return redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])")
+SET = Script("return redis.call('SET', KEYS[1], ARGV[1])")
+
+
+def run(url: str, use: Callable[[Store], Awaitable[None]], **settings: float) -> None:
+    async def main() -> None:
+        store = Store(url, timeout=settings.get("timeout", 1.0), connections=int(settings.get("connections", 16)))
+        try:
+            await use(store)
+        finally:
+            await store.aclose()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(main())
+
+
+def test_reads_and_scripts(store_url: str) -> None:
+    async def use(store: Store) -> None:
+        await store.ping()
+        assert await store.get("k") is None
+        assert await store.hgetall("h") == {}
+        assert await store.run(HSET, ["h"], ["field", b"\xff"]) == 1
+        assert await store.hgetall("h") == {b"field": b"\xff"}
+        assert await store.hgetall_many([]) == []
+        assert await store.hgetall_many(["h", "none", "h"]) == [{b"field": b"\xff"}, {}, {b"field": b"\xff"}]
+
+    run(store_url, use)
+
+
+def test_a_script_that_the_store_forgot_is_sent_again(store_url: str) -> None:
+    flush = Script("return redis.call('SCRIPT', 'FLUSH')")
+
+    async def use(store: Store) -> None:
+        script = Script("return ARGV[1]")
+        assert await store.run(script, [], ["a"]) == b"a"
+        script.sha = "0" * 40
+        assert await store.run(script, [], ["b"]) == b"b"
+        with pytest.raises(StoreUnavailable):
+            await store.run(flush, [], [])
+
+    run(store_url, use)
+
+
+def test_many_callers_share_few_connections(store_url: str) -> None:
+    async def use(store: Store) -> None:
+        await asyncio.gather(*(store.run(SET, [f"k{i}"], [str(i)]) for i in range(200)))
+        assert await asyncio.gather(*(store.get(f"k{i}") for i in range(200))) == [b"%d" % i for i in range(200)]
+
+    run(store_url, use, connections=2, timeout=5.0)
+
+
+def test_a_refusal_is_translated_and_its_reason_stays_inside(store_url: str) -> None:
+    async def use(store: Store) -> None:
+        await store.run(SET, ["k"], ["v"])
+        with pytest.raises(StoreUnavailable) as caught:
+            await store.hgetall("k")
+        assert caught.value.status == 503
+        assert caught.value.source is Source.STORE
+        assert "WRONGTYPE" not in str(caught.value)
+        assert "WRONGTYPE" in str(caught.value.__cause__)
+
+    run(store_url, use)
+
+
+def test_no_store_at_all(tmp_path: Path) -> None:
+    async def use(store: Store) -> None:
+        with pytest.raises(StoreUnavailable):
+            await store.get("k")
+
+    run(f"unix://{tmp_path}/none.sock", use)
+    run("redis://127.0.0.1:1/0", use)
+
+
+def test_a_dead_store_fails_at_once_and_a_restarted_one_serves(state_dir: Path) -> None:
+    server = EmbeddedStore(state_dir)
+    server.start()
+
+    async def use(store: Store) -> None:
+        await asyncio.gather(*(store.run(SET, [f"k{i}"], ["v"]) for i in range(8)))
+        server.stop()
+        began = time.monotonic()
+        with pytest.raises(StoreUnavailable):
+            await store.get("k0")
+        assert time.monotonic() - began < 0.5
+        server.start()
+        assert await asyncio.gather(*(store.get(f"k{i}") for i in range(8))) == [b"v"] * 8
+
+    run(server.url, use)
+    server.stop()
+
+
+def test_a_hung_store_fails_in_time_and_answers_are_never_mixed_up(state_dir: Path) -> None:
+    server = EmbeddedStore(state_dir)
+    server.start()
+    assert server.pid is not None
+    pid = server.pid
+
+    async def use(store: Store) -> None:
+        for i in range(4):
+            await store.run(SET, [f"k{i}"], [str(i)])
+        os.kill(pid, signal.SIGSTOP)
+        began = time.monotonic()
+        results = await asyncio.gather(*(store.get("k0") for _ in range(10)), return_exceptions=True)
+        assert all(isinstance(result, StoreUnavailable) for result in results)
+        assert 0.2 < time.monotonic() - began < 0.6
+        abandoned = asyncio.create_task(store.get("k1"))
+        await asyncio.sleep(0.05)
+        abandoned.cancel()
+        await asyncio.wait([abandoned])
+        os.kill(pid, signal.SIGCONT)
+        assert await asyncio.gather(*(store.get(f"k{i}") for i in range(4))) == [b"0", b"1", b"2", b"3"]
+
+    try:
+        run(server.url, use, timeout=0.3, connections=4)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+        server.stop()
+
+
+def test_a_full_disk_refuses_writes_and_still_reads(state_dir: Path) -> None:
+    server = EmbeddedStore(state_dir)
+    server.start()
+    server.stop()
+    (aof,) = (state_dir / "store" / "appendonlydir").glob("*.incr.aof")
+    aof.unlink()
+    aof.symlink_to("/dev/full")
+    server.start()
+
+    async def use(store: Store) -> None:
+        with pytest.raises(StoreUnavailable) as caught:
+            for _ in range(50):
+                await store.run(SET, ["k"], ["v"])
+                await asyncio.sleep(0.05)
+        assert "No space left on device" in str(caught.value.__cause__)
+        await store.get("k")
+
+    run(server.url, use)
+    server.stop()
+
+
+def test_where_the_configured_store_is(tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    models = "models: [{name: m, tokenizer: t, context: 9, pools: [{name: p, engine: simulated, replicas: 1}]}]"
+    path.write_text(models)
+    assert store_url(load_config(path)) == embedded_url(tmp_path / ".penstock")
+    path.write_text(models + "\nstore: {url: 'redis://h:6379/1'}\n")
+    assert store_url(load_config(path)) == "redis://h:6379/1"
