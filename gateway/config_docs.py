@@ -13,8 +13,8 @@ _INTRODUCTION: Final = """\
 
 `penstock serve --config FILE` reads one YAML file. It is validated whole before anything starts: an unknown field, a
 value of the wrong type or settings that contradict each other are refused with one line that names the file and the
-path, such as `penstock.yaml: models[0].pools[1].shape.tp: expected int >= 1, got 0`. `penstock check --config FILE` does
-the same and prints what would run. `penstock schema` prints the JSON Schema, for editors.
+path, such as `penstock.yaml: models[0].pools[1].shape.tp: expected int >= 1, got 0`. `penstock check --config FILE`
+does the same and prints what would run. `penstock schema` prints the JSON Schema, for editors.
 """
 
 

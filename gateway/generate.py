@@ -4,11 +4,11 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.sequence import SequenceText
+from gateway.sequence import SequenceText, TokenEntry
 from gateway.served_model import ServedModel
 from gateway.tokens.chat_template import TemplateError
-from protos.errors import ContextLengthExceeded, InvalidRequest, ReplicaFailed
-from protos.types import Finish, FinishReason, Sampling, Submit
+from protos.errors import ContextLengthExceeded, InvalidRequest
+from protos.types import Sampling, Submit
 from routing.dispatch import Attempt, Dispatched, check, dispatch
 from routing.policy import RouteRequest
 from routing.transport import Event
@@ -116,26 +116,22 @@ def output_budget(context: int, prompt_tokens: int, max_tokens: int | None) -> i
 
 
 class Generation:
-    """A request that is being answered: its sequences, its counts and the stream of their tokens."""
+    """A request that is being answered: its sequences, its counts and the stream of their tokens.
 
-    __slots__ = ("_cached", "_dispatched", "prompt_tokens", "request", "sequences")
+    Its events are `first`, then what `stream.receive` gives, until `open_sequences` is 0.
+    """
+
+    __slots__ = ("_cached", "fingerprint", "first", "open_sequences", "prompt_tokens", "request", "sequences", "stream")
 
     def __init__(self, request: GenerateRequest, prompt_tokens: int, dispatched: Dispatched) -> None:
         self.request = request
         self.prompt_tokens = prompt_tokens
         self.sequences = [SequenceText(request.model.table, request.stops) for _ in range(request.sampling.n)]
-        self._dispatched = dispatched
+        self.open_sequences = len(self.sequences)
+        self.first = dispatched.first
+        self.stream = dispatched.stream
+        self.fingerprint = dispatched.fingerprint
         self._cached = 0
-
-    @property
-    def fingerprint(self) -> str:
-        """The engine's `system_fingerprint`."""
-        return self._dispatched.fingerprint
-
-    @property
-    def done(self) -> bool:
-        """Whether every sequence is over; then the rest of the stream is of no interest."""
-        return all(sequence.finish_reason is not None for sequence in self.sequences)
 
     @property
     def usage(self) -> Usage:
@@ -143,17 +139,26 @@ class Generation:
         completion = sum(sequence.completion_tokens for sequence in self.sequences)
         return Usage(self.prompt_tokens, completion, self._cached)
 
-    async def receive(self) -> list[Event]:
-        """The next events, at least one. Raises the error that ended the stream."""
-        return await self._dispatched.receive()
+    def advance(self, event: Event) -> tuple[str, list[TokenEntry]]:
+        """Take in one event; returns the text and the logprob entries that may be shown now.
 
-    def finish(self, index: int, finish: Finish) -> None:
-        """Note what the engine counted. Raises the error that the finish reports."""
-        check([(index, (), None, finish)])
-        if finish.reason not in (FinishReason.STOP, FinishReason.LENGTH):
-            raise ReplicaFailed("The model's engine ended this request.")
-        self._cached = max(self._cached, finish.cached_tokens)
+        Raises the error that a finish reports.
+        """
+        index, token_ids, logprobs, finish = event
+        sequence = self.sequences[index]
+        if finish is not None:
+            check(finish)
+            self._cached = max(self._cached, finish.cached_tokens)
+        if sequence.finish_reason is not None:
+            return "", []
+        text, entries = sequence.feed(token_ids, logprobs)
+        if finish is not None:
+            rest, more = sequence.finish(finish)
+            text, entries = text + rest, entries + more
+        if sequence.finish_reason is not None:
+            self.open_sequences -= 1
+        return text, entries
 
     def close(self) -> None:
         """End it, upstream too if it is still running. Idempotent."""
-        self._dispatched.close()
+        self.stream.close()

@@ -17,21 +17,27 @@ class SequenceText:
     held back does not show in them.
     """
 
-    __slots__ = ("_decoded", "_entries", "_matcher", "_released", "completion_tokens", "detokenizer", "finish_reason")
+    __slots__ = (
+        "_decoded",
+        "_entries",
+        "_matcher",
+        "_released",
+        "completion_tokens",
+        "detokenizer",
+        "finish_reason",
+        "plain",
+    )
 
     def __init__(self, table: TokenTable, stops: tuple[str, ...]) -> None:
         self.detokenizer = Detokenizer(table)
         self._matcher = StopMatcher(stops) if stops else None
+        #: Whether text passes through unchanged, which allows the caller's fast path.
+        self.plain = not stops
         self.completion_tokens = 0
         self.finish_reason: FinishReason | None = None
         self._decoded = 0
         self._released = 0
         self._entries: list[tuple[int, TokenEntry]] = []
-
-    @property
-    def plain(self) -> bool:
-        """Whether text passes through unchanged, which allows the caller's fast path."""
-        return self._matcher is None
 
     def feed(self, token_ids: Items[int], logprobs: list[TokenLogprobs] | None) -> tuple[str, list[TokenEntry]]:
         """New tokens; returns the text and the logprob entries that may be shown now."""

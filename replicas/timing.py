@@ -3,7 +3,7 @@
 docs/engine-model.md says in words what the terms are, and how far the result is from the published figures.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import comb, sqrt
 from typing import Protocol
@@ -51,26 +51,31 @@ class FixedTimer:
         return 0.0
 
 
+def _fitted(value: float, unit: str, means: str) -> float:
+    """A coefficient that carries its own description, from which docs/engine-model.md is written."""
+    return field(default=value, metadata={"unit": unit, "means": means})
+
+
 @dataclass(frozen=True, slots=True)
 class Coefficients:
-    """What is reached of the hardware's peaks, and fixed costs. Units in the comments; see docs/engine-model.md."""
+    """How much of the hardware's peaks is reached, and fixed costs."""
 
-    memory_efficiency: float = 0.80  # of HBM peak, reading weights
-    kv_efficiency: float = 0.70  # of HBM peak, reading KV blocks
-    compute_efficiency: float = 0.45  # of FP8 peak, wide matrices
-    attention_efficiency: float = 0.15  # of FP8 peak, prompt attention (runs in 16 bits)
-    link_efficiency: float = 0.55  # of link peak, in all-reduces
-    narrow_width: float = 600.0  # columns: a shard this wide reaches half the efficiency
-    step_seconds: float = 2.0e-3  # s per step: launch, scheduling
-    sequence_seconds: float = 3.0e-6  # s per sampled sequence: sampling, bookkeeping
-    collective_seconds: float = 8.0e-6  # s per all-reduce between two GPUs
-    collective_growth: float = 0.25  # exponent of its growth with the group's size
-    expert_seconds: float = 4.0e-6  # s per layer and distinct expert that a GPU starts in a step
-    roofline_power: float = 2.0  # p-norm between memory-bound and compute-bound time; higher is sharper
-    expert_skew: float = 0.08  # extra load of the busiest of two expert groups from unequal popularity
-    transfer_rate: float = 64e9  # bytes/s between prefill and decode replicas (as Dynamo's mocker assumes)
-    free_memory_fraction: float = 0.9  # of memory left after weights (the engine's own default)
-    workspace_bytes: float = 3e9  # per GPU: activations, CUDA context, buffers of collectives
+    memory_efficiency: float = _fitted(0.88, "of peak HBM rate", "reached when reading weights")
+    kv_efficiency: float = _fitted(0.687, "of peak HBM rate", "reached when reading KV blocks")
+    compute_efficiency: float = _fitted(0.541, "of peak FP8 rate", "reached by matrix products")
+    attention_efficiency: float = _fitted(0.40, "of peak FP8 rate", "reached by prompt attention")
+    link_efficiency: float = _fitted(0.668, "of peak link rate", "reached by all-reduces")
+    narrow_width: float = _fitted(150.0, "columns", "at which a shard reaches half of these efficiencies")
+    step_seconds: float = _fitted(1.73e-3, "s per step", "launch and scheduling")
+    sequence_seconds: float = _fitted(3.66e-6, "s per sampled token", "sampling and bookkeeping")
+    collective_seconds: float = _fitted(27.8e-6, "s per all-reduce", "latency, twice a layer")
+    split_seconds: float = _fitted(4.0e-6, "s per layer and further GPU", "that a feed-forward matrix is split over")
+    group_seconds: float = _fitted(7.5e-6, "s per layer and further expert group", "routing to it and joining results")
+    expert_skew: float = _fitted(0.05, "of mean load, per further group", "extra load of the busiest expert group")
+    roofline_power: float = _fitted(2.73, "exponent", "of the norm that joins reading and arithmetic")
+    transfer_rate: float = _fitted(64e9, "bytes/s", "of KV between prefill and decode replicas")
+    free_memory_fraction: float = _fitted(0.9, "of memory", "left after weights and workspace, given to KV")
+    workspace_bytes: float = _fitted(4e9, "bytes per GPU", "for activations, context and collectives")
 
 
 FITTED = Coefficients()
@@ -98,7 +103,6 @@ class RooflineTimer:
         memory, compute = gpu.memory_rate * c.memory_efficiency, gpu.fp8_rate * c.compute_efficiency
         self._shared_read = model.shared_parameters / shape.tp / (memory * shared_narrow)
         self._expert_read = model.expert_parameters / expert_tp / (memory * narrow)
-        self._expert_start = model.layers * c.expert_seconds if model.experts > 1 else 0.0
         self._shared_token = 2 * model.shared_parameters / shape.tp / (compute * shared_narrow)
         self._expert_token = 2 * model.expert_parameters * model.experts_per_token / shape.tp / (compute * narrow)
         kv_shards = min(shape.tp, model.kv_heads)
@@ -118,7 +122,8 @@ class RooflineTimer:
         self._pair /= shape.pp
         self._link_token /= shape.pp
         self._link_token += hops * model.hidden * 2 / (gpu.link_rate * c.link_efficiency)
-        self._fixed = c.step_seconds + (collectives * (shape.tp / 2) ** c.collective_growth + hops) * c.collective_seconds
+        self._fixed = c.step_seconds + (collectives + hops) * c.collective_seconds
+        self._fixed += model.layers * ((expert_tp - 1) * c.split_seconds + (shape.ep - 1) * c.group_seconds)
         self._power = c.roofline_power
 
     def step_seconds(self, batch: Batch) -> float:
@@ -130,7 +135,7 @@ class RooflineTimer:
         power = self._power
         products = float((read**power + compute**power) ** (1 / power))
         attention = batch.decode_context * self._kv_token + batch.prefill_pairs * self._pair
-        outside = self._fixed + busiest * self._expert_start + tokens * self._link_token + batch.outputs * self._c.sequence_seconds
+        outside = self._fixed + tokens * self._link_token + batch.outputs * self._c.sequence_seconds
         return (products + attention + outside) / self._speed
 
     def transfer_seconds(self, tokens: int) -> float:

@@ -1,9 +1,10 @@
 """From a request to a replica that answers it: pick, attempt, and try another until the first event."""
 
 import logging
+from dataclasses import dataclass
 
 from protos.errors import PenstockError, ReplicaFailed, ReplicaUnavailable, from_failure
-from protos.types import Submit
+from protos.types import Finish, FinishReason, Submit
 from routing.fleet import Fleet
 from routing.policy import RouteRequest, RoutingPolicy
 from routing.transport import Event, TokenStream
@@ -14,27 +15,14 @@ log = logging.getLogger(__name__)
 MAX_ATTEMPTS = 3
 
 
+@dataclass(frozen=True, slots=True)
 class Dispatched:
-    """A request under way: its stream, where it runs, and the events that already came."""
+    """A request under way: its stream, the events that already came from it, and where it runs."""
 
-    __slots__ = ("_first", "fingerprint", "replica_id", "stream")
-
-    def __init__(self, stream: TokenStream, replica_id: str, fingerprint: str, first: list[Event]) -> None:
-        self.stream = stream
-        self.replica_id = replica_id
-        self.fingerprint = fingerprint
-        self._first = first
-
-    async def receive(self) -> list[Event]:
-        """The next events, beginning with those that proved the attempt."""
-        if self._first:
-            first, self._first = self._first, []
-            return first
-        return await self.stream.receive()
-
-    def close(self) -> None:
-        """End the request, upstream too. Idempotent."""
-        self.stream.close()
+    stream: TokenStream
+    first: list[Event]
+    replica_id: str
+    fingerprint: str
 
 
 class Attempt:
@@ -45,6 +33,11 @@ class Attempt:
     def __init__(self) -> None:
         self._stream: TokenStream | None = None
         self._error: PenstockError | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether the request has ended with an error, which its task may not have noticed yet."""
+        return self._error is not None or (self._stream is not None and self._stream.failed)
 
     def fail(self, error: PenstockError) -> None:
         """End the request with an error: a client that left, or a deadline."""
@@ -79,8 +72,10 @@ async def dispatch(
             stream = fleet.open(replica_id, submit)
             attempt.follow(stream)
             first = await stream.receive()
-            check(first)
-            return Dispatched(stream, replica_id, fleet.fingerprint(replica_id), first)
+            for event in first:
+                if event[3] is not None:
+                    check(event[3])
+            return Dispatched(stream, first, replica_id, fleet.fingerprint(replica_id))
         except BaseException as error:
             if stream is not None:
                 stream.close()
@@ -89,9 +84,9 @@ async def dispatch(
             log.warning("request %s: replica %s failed before its first token", request.request_id, replica_id)
 
 
-def check(events: list[Event]) -> None:
-    """Raises the error that a finish reports, if one does."""
-    for _, _, _, finish in events:
-        if finish is not None and finish.failure is not None:
-            failure = finish.failure
-            raise from_failure(failure.code, failure.message, failure.param)
+def check(finish: Finish) -> None:
+    """Raises the error that a finish reports, if it reports one."""
+    if finish.failure is not None:
+        raise from_failure(finish.failure.code, finish.failure.message, finish.failure.param)
+    if finish.reason not in (FinishReason.STOP, FinishReason.LENGTH):
+        raise ReplicaFailed("The model's engine ended this request.")

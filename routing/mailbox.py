@@ -30,6 +30,11 @@ class Mailbox:
         self._waiter: asyncio.Future[None] | None = None
         self._loop = asyncio.get_running_loop()
 
+    @property
+    def failed(self) -> bool:
+        """Whether the stream has been ended with an error."""
+        return self._error is not None
+
     def put(self, event: Event) -> None:
         """Add one event and wake the reader. Called by the session only."""
         events = self._events

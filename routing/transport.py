@@ -18,6 +18,11 @@ class TokenStream(Protocol):
         """Everything that came since the last call, at least one event. Raises PenstockError when it broke."""
         ...
 
+    @property
+    def failed(self) -> bool:
+        """Whether `receive` raises from now on."""
+        ...
+
     def fail(self, error: PenstockError) -> None:
         """End the stream from this side: the engine is told to stop, and `receive` raises `error`."""
         ...

@@ -15,16 +15,15 @@ async def collect(dialect: Dialect, generation: Generation, answer_id: str, crea
     count = len(generation.sequences)
     texts: list[list[str]] = [[] for _ in range(count)]
     entries: list[list[TokenEntry]] = [[] for _ in range(count)]
-    while not generation.done:
-        for index, token_ids, logprobs, finish in await generation.receive():
-            sequence = generation.sequences[index]
-            released = [sequence.feed(token_ids, logprobs)]
-            if finish is not None:
-                generation.finish(index, finish)
-                released.append(sequence.finish(finish))
-            for text, shown in released:
-                texts[index].append(text)
-                entries[index] += shown
+    events = generation.first
+    while True:
+        for event in events:
+            text, shown = generation.advance(event)
+            texts[event[0]].append(text)
+            entries[event[0]] += shown
+        if not generation.open_sequences:
+            break
+        events = await generation.stream.receive()
     wants_logprobs = generation.request.sampling.logprobs is not None
     model = generation.request.model
     choices = []

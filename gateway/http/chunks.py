@@ -1,13 +1,11 @@
 """Server-sent events of a streamed answer. What does not change within a stream is encoded once."""
 
-from collections.abc import Sequence
-
 import orjson
 
 from gateway.generate import Generation, Usage
 from gateway.http.dialect import Dialect
 from gateway.sequence import TokenEntry
-from protos.types import Finish, FinishReason, TokenLogprobs
+from protos.types import FinishReason
 from routing.transport import Event
 
 DONE = b"data: [DONE]\n\n"
@@ -32,15 +30,15 @@ class ChunkEncoder:
         self._with_usage = usage
         model = generation.request.model
         self._escaped = model.table.escaped
-        self._closed: set[int] = set()
+        self._sequences = generation.sequences
         head = {"id": answer_id, "object": dialect.chunk_object, "created": created, "model": model.name}
         if generation.fingerprint:
             head["system_fingerprint"] = generation.fingerprint
         self._head = b"data: " + orjson.dumps(head)[:-1]
         self._end = (b',"usage":null' if usage else b"") + b"}\n\n"
         self._choice_head = self._head + b',"choices":['
-        sequences = range(len(generation.sequences))
-        self._text_heads = [self._choice_head + b'{"index":%d,' % i + dialect.text_head for i in sequences]
+        indices = range(len(generation.sequences))
+        self._text_heads = [self._choice_head + b'{"index":%d,' % i + dialect.text_head for i in indices]
         self._text_tail = dialect.text_tail + b',"logprobs":null,"finish_reason":null}]' + self._end
 
     def opening(self) -> bytes:
@@ -55,36 +53,23 @@ class ChunkEncoder:
 
     def encode(self, events: list[Event]) -> bytes:
         """Chunks of what arrived. Raises the error that a finish reports."""
-        parts: list[bytes] = []
-        sequences, escapes, tail = self._generation.sequences, self._escaped, self._text_tail
-        for index, token_ids, logprobs, finish in events:
-            sequence = sequences[index]
-            # The common event is one token whose bytes are whole characters: its escaped form is in the table.
-            if len(token_ids) == 1 and logprobs is None and sequence.plain and not sequence.detokenizer.pending:
-                escaped = escapes[token_ids[0]]
-                if escaped is not None:
-                    sequence.completion_tokens += 1
-                    if escaped:
-                        parts += (self._text_heads[index], escaped, tail)
-                    continue
-            parts.append(self._encode_event(index, token_ids, logprobs, finish))
-        return b"".join(parts)
+        if len(events) == 1:
+            return self._encode_event(events[0])
+        return b"".join([self._encode_event(event) for event in events])
 
-    def _encode_event(
-        self, index: int, token_ids: Sequence[int], logprobs: list[TokenLogprobs] | None, finish: Finish | None
-    ) -> bytes:
-        sequence = self._generation.sequences[index]
-        if finish is not None:
-            self._generation.finish(index, finish)
-        if index in self._closed:
-            return b""
-        text, entries = sequence.feed(token_ids, logprobs)
-        if finish is not None:
-            rest, more = sequence.finish(finish)
-            text, entries = text + rest, entries + more
+    def _encode_event(self, event: Event) -> bytes:
+        index, token_ids, logprobs, _ = event
+        sequence = self._sequences[index]
+        # The common event is one token whose bytes are whole characters: its escaped form is in the table.
+        if len(token_ids) == 1 and logprobs is None and sequence.plain and not sequence.detokenizer.pending:
+            escaped = self._escaped[token_ids[0]]
+            if escaped is not None:
+                sequence.completion_tokens += 1
+                return b"".join((self._text_heads[index], escaped, self._text_tail)) if escaped else b""
+        was_open = sequence.finish_reason is None
+        text, entries = self._generation.advance(event)
         body = self._text_chunk(index, text, entries) if text or entries else b""
-        if sequence.finish_reason is not None:
-            self._closed.add(index)
+        if was_open and sequence.finish_reason is not None:
             body += self._close(index, sequence.finish_reason)
         return body
 

@@ -5,6 +5,7 @@ Pure ASGI on purpose: a Starlette Request and Response each cost as much as the 
 
 import asyncio
 import secrets
+from collections.abc import Awaitable
 
 from starlette.types import Message, Receive, Scope, Send
 
@@ -27,7 +28,7 @@ class Exchange:
         "_send",
         "_task",
         "_watcher",
-        "_writing",
+        "attempt",
         "authorization",
         "content_length",
         "method",
@@ -42,7 +43,7 @@ class Exchange:
         self._send = send
         self._task = asyncio.current_task()
         self._watcher: asyncio.Task[None] | None = None
-        self._writing = False
+        self.attempt = Attempt()
         self.stalled = 0
         self.method: str = scope["method"]
         self.path: str = scope["path"]
@@ -78,9 +79,9 @@ class Exchange:
         except TimeoutError:
             raise RequestTimeout(f"The request body did not arrive within {BODY_SECONDS:.0f} seconds.") from None
 
-    def watch(self, attempt: Attempt) -> None:
+    def watch(self) -> None:
         """From now on, fail the attempt as soon as the client is gone. Ends with `unwatch`."""
-        self._watcher = asyncio.get_running_loop().create_task(self._watch(attempt))
+        self._watcher = asyncio.get_running_loop().create_task(self._watch())
 
     def unwatch(self) -> None:
         """Stop watching. Idempotent."""
@@ -122,16 +123,19 @@ class Exchange:
             }
         )
 
-    async def write(self, body: bytes) -> None:
-        """Send a part of the stream; waits while the client's connection is full."""
-        self._writing = True
-        await self._send({"type": "http.response.body", "body": body, "more_body": True})
-        self._writing = False
-        self.stalled = 0
+    def write(self, body: bytes) -> Awaitable[None]:
+        """Send a part of the stream; waits while the client's connection is full.
+
+        Gives ASGI's own awaitable: a coroutine around it would be one more for every token.
+        """
+        return self._send({"type": "http.response.body", "body": body, "more_body": True})
 
     def look(self, limit: int) -> None:
-        """Called at regular times: a write that is still the same after `limit` looks is given up, and the request."""
-        if self._writing:
+        """Called at regular times: a request that has failed and not ended after `limit` looks is given up.
+
+        It waits in `write` for a client that takes nothing, so its error will not be read either.
+        """
+        if self.attempt.failed:
             self.stalled += 1
             if self.stalled > limit and self._task is not None:
                 self._task.cancel()
@@ -140,10 +144,10 @@ class Exchange:
         """Send the last part of the stream."""
         await self._send({"type": "http.response.body", "body": body, "more_body": False})
 
-    async def _watch(self, attempt: Attempt) -> None:
+    async def _watch(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
-        attempt.fail(ClientGone("The client closed the connection."))
+        self.attempt.fail(ClientGone("The client closed the connection."))
 
 
 def error_headers(error: PenstockError) -> _Headers:

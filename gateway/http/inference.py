@@ -11,7 +11,6 @@ from gateway.http.dialect import Dialect
 from gateway.http.exchange import Exchange
 from gateway.http.openai_errors import error_event
 from protos.errors import DeadlineExceeded, PenstockError
-from routing.dispatch import Attempt
 
 
 async def infer(gateway: Gateway, exchange: Exchange, dialect: Dialect) -> None:
@@ -22,8 +21,8 @@ async def infer(gateway: Gateway, exchange: Exchange, dialect: Dialect) -> None:
     model = gateway.model(key, fields.model)
     include_usage = fields.include_usage
     request = dialect.request(fields, model, exchange.request_id, len(body))
-    attempt = Attempt()
-    exchange.watch(attempt)
+    attempt = exchange.attempt
+    exchange.watch()
     limit = gateway.config.listen.request_timeout_seconds
     deadline = asyncio.get_running_loop().call_later(limit, attempt.fail, _expired(limit))
     try:
@@ -46,13 +45,13 @@ async def infer(gateway: Gateway, exchange: Exchange, dialect: Dialect) -> None:
 
 async def _stream(exchange: Exchange, generation: Generation, encoder: ChunkEncoder) -> None:
     # Encoding the first events before the status goes out lets an engine's refusal still be one.
-    body = encoder.opening() + encoder.encode(await generation.receive())
+    body = encoder.opening() + encoder.encode(generation.first)
     await exchange.start_stream()
     try:
-        while not generation.done:
+        while generation.open_sequences:
             if body:
                 await exchange.write(body)
-            body = encoder.encode(await generation.receive())
+            body = encoder.encode(await generation.stream.receive())
         exchange.unwatch()
         await exchange.end(body + encoder.closing())
     except PenstockError as error:

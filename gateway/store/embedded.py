@@ -8,7 +8,6 @@ import re
 import socket
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Final
@@ -70,7 +69,10 @@ class EmbeddedStore:
         return self._process.pid if self._process is not None and self._process.poll() is None else None
 
     def start(self, timeout: float = 30.0) -> None:
-        """Start Valkey and wait, blocking, until it has loaded its data and answers. Call it from the main thread.
+        """Start Valkey and wait, blocking, until it has loaded its data and answers; nothing happens when it runs.
+
+        Call it from the main thread, or from another that lives as long as Valkey shall: the kernel ends Valkey with
+        the thread that started it. A supervisor that calls it again and again restarts a Valkey that died.
 
         Args:
             timeout: Bound of the wait in seconds; loading a large file takes long.
@@ -78,8 +80,6 @@ class EmbeddedStore:
         Raises:
             EmbeddedStoreError: It cannot start, or another one has the state directory.
         """
-        if threading.current_thread() is not threading.main_thread():
-            raise RuntimeError("Valkey would end with this thread; start it from the main thread")
         if self.pid is not None:
             return
         try:

@@ -2,10 +2,12 @@
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import tiktoken
+
+from gateway.tokens.tokenizer import without_surrogates
 
 # The native regex engine overflows its stack, and panics, between 600,000 and 1,000,000 blanks in a row: such a run is
 # encoded in parts. Its ids may then differ from a whole run's, their bytes do not.
@@ -15,8 +17,6 @@ _LONG_BLANK = re.compile(rf"\s{{{_BLANKS}}}")
 
 class _Core(Protocol):
     """The native encoder, which tiktoken ships without types."""
-
-    def encode(self, text: str, allowed_special: set[str]) -> list[int]: ...
 
     def encode_ordinary(self, text: str) -> list[int]: ...
 
@@ -51,8 +51,9 @@ class BytePairTokenizer:
         self.bos_id = bos_id
         self.specials = dict(specials)
         self._control = frozenset(specials.values())
-        self._words = set(words)
-        self._known = {*specials, *words}
+        self._words = dict(words)
+        self._split_specials = _splitter(specials)
+        self._split_words = _splitter(words)
         self._compose = compose
         # An Encoding keeps the ranks in Python beside the native copy, 13 MB of a large vocabulary: its core stays.
         self._core: _Core = tiktoken.Encoding(
@@ -61,31 +62,40 @@ class BytePairTokenizer:
 
     def encode(self, text: str, *, special: bool) -> list[int]:
         """See `Tokenizer`."""
-        if self._compose and not text.isascii():
-            text = unicodedata.normalize("NFC", text)
-        if len(text) > _BLANKS and _LONG_BLANK.search(text):
-            return [token for part in _cut_blanks(text) for token in self._encode(part, special)]
-        return self._encode(text, special)
-
-    def _encode(self, text: str, special: bool) -> list[int]:
-        whole = self._known if special else self._words
-        try:
-            return self._core.encode(text, whole) if whole else self._core.encode_ordinary(text)
-        except UnicodeEncodeError:
-            return self._encode(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"), special)
+        if special:
+            return self.encode_parts(self._split_specials(text))
+        if not self._words:
+            return self._encode(text)
+        ids: list[int] = []
+        for index, part in enumerate(self._split_words(text)):
+            if index % 2:
+                ids.append(self._words[part])
+            elif part:
+                ids += self._encode(part)
+        return ids
 
     def encode_parts(self, parts: Sequence[str]) -> list[int]:
         """See `Tokenizer`."""
-        specials = self.specials
         ids: list[int] = []
-        control = False
-        for part in parts:
-            if control:
-                ids.append(specials[part])
+        for index, part in enumerate(parts):
+            if index % 2:
+                ids.append(self.specials[part])
             elif part:
                 ids += self.encode(part, special=False)
-            control = not control
         return ids
+
+    def _encode(self, text: str) -> list[int]:
+        if self._compose and not text.isascii():
+            text = unicodedata.normalize("NFC", text)
+        if len(text) > _BLANKS and _LONG_BLANK.search(text):
+            return [token for part in _cut_blanks(text) for token in self._encode_ordinary(part)]
+        return self._encode_ordinary(text)
+
+    def _encode_ordinary(self, text: str) -> list[int]:
+        try:
+            return self._core.encode_ordinary(text)
+        except UnicodeEncodeError:
+            return self._core.encode_ordinary(without_surrogates(text))
 
     def token_bytes(self, token_id: int) -> bytes:
         """See `Tokenizer`."""
@@ -95,6 +105,12 @@ class BytePairTokenizer:
             return self._core.decode_single_token_bytes(token_id)
         except (KeyError, OverflowError):
             return b""
+
+
+def _splitter(words: Iterable[str]) -> Callable[[str], Sequence[str]]:
+    """Cuts a text into text and words in turn; tiktoken's own search takes the set of words anew at each call."""
+    longest_first = sorted(words, key=len, reverse=True)
+    return re.compile(f"({'|'.join(map(re.escape, longest_first)) or '(?!)'})").split
 
 
 def _cut_blanks(text: str) -> Iterator[str]:

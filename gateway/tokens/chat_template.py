@@ -92,6 +92,15 @@ _PROBES: tuple[list[dict[str, Any]], ...] = (
 )
 
 
+def _run(template: jinja2.Template, values: Mapping[str, Any]) -> str:
+    try:
+        return template.render(values)
+    except (jinja2.TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        if isinstance(error, TemplateError):
+            raise
+        raise TemplateError("The messages do not fit the model's chat template.") from error
+
+
 class ChatTemplate:
     """A Jinja template in the form that Hugging Face models carry, in Jinja's immutable sandbox.
 
@@ -122,14 +131,18 @@ class ChatTemplate:
         self._check(plain, variables)
 
     def _check(self, plain: jinja2.Template, variables: Mapping[str, str]) -> None:
+        rendered = 0
         for probe in _PROBES:
             try:
-                expected = plain.render(messages=probe, add_generation_prompt=True, **variables)
-            except (TemplateError, jinja2.TemplateError):
+                expected = _run(plain, {**variables, "messages": probe, "add_generation_prompt": True})
+                marked = self._render(probe, add_generation_prompt=True)
+            except TemplateError:
                 continue  # a shape that the template refuses
-            marked = self._render(probe, add_generation_prompt=True)
+            rendered += 1
             if unmarked(marked) != expected or pieces(marked)[1::2] != self._marks.find(expected):
                 raise TokenizerError("chat template: its control tokens cannot be told from the text of messages")
+        if not rendered:
+            raise TokenizerError("chat template: it refuses even the simplest messages")
 
     def render(self, messages: Messages, *, add_generation_prompt: bool = True, **extras: Any) -> str:
         """The prompt as text. Control tokens in it are not told from a message's text: use `encode_chat` for ids.
@@ -151,19 +164,8 @@ class ChatTemplate:
 
     def _render(self, messages: Messages, *, add_generation_prompt: bool, **extras: Any) -> str:
         prepared = [self._prepare(message) for message in messages]
-        try:
-            return self._template.render(
-                {
-                    **extras,
-                    **self._variables,
-                    "messages": prepared,
-                    "add_generation_prompt": add_generation_prompt,
-                }
-            )
-        except TemplateError:
-            raise
-        except (jinja2.TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            raise TemplateError("The messages do not fit the model's chat template.") from error
+        fixed = {**self._variables, "messages": prepared, "add_generation_prompt": add_generation_prompt}
+        return _run(self._template, {**extras, **fixed})
 
     def _prepare(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
         role = message["role"]

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from tokenizers import Tokenizer as NativeTokenizer
 
-from gateway.tokens.tokenizer import TokenizerError
+from gateway.tokens.tokenizer import TokenizerError, without_surrogates
 from gateway.tokens.tokenizer_json import BYTE_OF, TokenizerJson
 
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
@@ -45,8 +45,8 @@ class HuggingFaceTokenizer:
         native = self._marked if special else self._plain
         try:
             return native.encode(text, add_special_tokens=False).ids
-        except UnicodeEncodeError:
-            return self.encode(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"), special=special)
+        except TypeError:  # "must be str": what the library says of a lone surrogate
+            return native.encode(without_surrogates(text), add_special_tokens=False).ids
 
     def encode_parts(self, parts: Sequence[str]) -> list[int]:
         """See `Tokenizer`.

@@ -8,6 +8,11 @@ class TokenizerError(ValueError):
     """A tokenizer or chat template that cannot be loaded; the message is one line and names the file."""
 
 
+def without_surrogates(text: str) -> str:
+    """The text with paired surrogates joined and lone ones replaced by U+FFFD, so that it is valid UTF-8."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 class Tokenizer(Protocol):
     """Text to token ids and back to bytes, for one vocabulary.
 

@@ -35,7 +35,7 @@ class AddedToken(msgspec.Struct):
 class _Model(msgspec.Struct):
     type: str = "BPE"
     vocab: Any = None
-    merges: list[str] | list[tuple[str, str]] = []
+    merges: list[str | tuple[str, str]] = []
     byte_fallback: bool = False
     ignore_merges: bool = False
     continuing_subword_prefix: str | None = None

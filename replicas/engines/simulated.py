@@ -168,7 +168,7 @@ class SimulatedEngine:
                 continue
             due = start + seconds
             await self._sleep(0.0 if self._instant else max(0.0, due - now))
-            emit(self._step(model.end(max(due, start))))
+            emit(self._step(model.end(clock() if self._instant else due)))
 
     def _step(self, ended: list[_Answer]) -> EngineStep:
         deltas = self._deltas()

@@ -121,7 +121,10 @@ def test_a_pool_elsewhere(tmp_path: Path) -> None:
         (f"models: [{MODEL}]\n1: x", "keys must be strings"),
         (f"models: [{MODEL}]\nlisten: {{workers: 0}}", "listen.workers: expected int >= 1, got 0"),
         (f"models: [{MODEL}]\nlisten: {{port: 65536}}", "listen.port: expected int <= 65535, got 65536"),
-        (f"models: [{MODEL}]\nlisten: {{header_timeout_seconds: 61}}", "listen.header_timeout_seconds: expected int <= 60, got 61"),
+        (
+            f"models: [{MODEL}]\nlisten: {{header_timeout_seconds: 61}}",
+            "listen.header_timeout_seconds: expected int <= 60, got 61",
+        ),
         (f"models: [{MODEL}]\nlisten: 8080", "listen: expected mapping, got 8080"),
         (f"models: [{MODEL}, {MODEL}]", 'models[1].name: "m" is already taken by models[0].name'),
         (model(pools=f"[{POOL}, {POOL}]"), 'models[0].pools[1].name: "p" is already taken by models[0].pools[0].name'),
@@ -131,7 +134,10 @@ def test_a_pool_elsewhere(tmp_path: Path) -> None:
         ),
         (pool(replicas="[]"), "models[0].pools[0].replicas: expected list of length >= 1, got []"),
         (pool(replicas="0"), "models[0].pools[0].replicas: expected int >= 1, got 0"),
-        (pool(replicas="[localhost]"), 'models[0].pools[0].replicas[0]: expected grpc://HOST:PORT or unix:/PATH, got "localhost"'),
+        (
+            pool(replicas="[localhost]"),
+            'models[0].pools[0].replicas[0]: expected grpc://HOST:PORT or unix:/PATH, got "localhost"',
+        ),
         (
             pool(replicas="['grpc://h:0']"),
             'models[0].pools[0].replicas[0]: expected grpc://HOST:PORT or unix:/PATH, got "grpc://h:0"',
@@ -147,19 +153,29 @@ def test_a_pool_elsewhere(tmp_path: Path) -> None:
         ),
         (
             pool(replicas="['unix:/a']", simulated="{speed: 2}"),
-            "models[0].pools[0].simulated: only for replicas that are started here; elsewhere penstock replica has them",
+            "models[0].pools[0].simulated: only for replicas that are started here; "
+            "elsewhere penstock replica has them",
         ),
         (
             pool(simulated="{instant: true, pace_ms: 3}"),
             "models[0].pools[0].simulated: instant and pace_ms exclude each other: each sets how long a step takes",
         ),
-        (f"models: [{MODEL}]\nstore: {{url: 'redis+cluster://h'}}", "store.url: redis+cluster:// is not supported yet; "
-         "use redis:// or rediss:// to a single primary"),
-        (f"models: [{MODEL}]\nstore: {{url: 'redis://h:x/0'}}", "store.url: the address cannot be read; a port is a number "
-         "from 0 to 65535"),
-        (f"models: [{MODEL}]\nstore: {{url: 'unix://relative'}}", "store.url: a unix:// address needs an absolute path, "
-         "as in unix:///run/valkey.sock"),
-        ("models:\n  - {name: [}\n", "line 2, column 13: expected the node content, but found '}' while parsing a flow node"),
+        (
+            f"models: [{MODEL}]\nstore: {{url: 'redis+cluster://h'}}",
+            "store.url: redis+cluster:// is not supported yet; use redis:// or rediss:// to a single primary",
+        ),
+        (
+            f"models: [{MODEL}]\nstore: {{url: 'redis://h:x/0'}}",
+            "store.url: the address cannot be read; a port is a number from 0 to 65535",
+        ),
+        (
+            f"models: [{MODEL}]\nstore: {{url: 'unix://relative'}}",
+            "store.url: a unix:// address needs an absolute path, as in unix:///run/valkey.sock",
+        ),
+        (
+            "models:\n  - {name: [}\n",
+            "line 2, column 13: expected the node content, but found '}' while parsing a flow node",
+        ),
         ("a: 1\nb: 2\na: 3\n", 'line 3, column 1: "a" is given twice in the same mapping'),
         ("a: !!python/object:os.system {}", "line 1, column 4: could not determine a constructor for the tag"),
         (b"a: \xff", "not UTF-8 text at byte 3"),
@@ -167,7 +183,7 @@ def test_a_pool_elsewhere(tmp_path: Path) -> None:
         ("a: 2024-99-99", "a value cannot be read: month must be in 1..12"),
         ("[" * 5000, "nested too deeply"),
     ],
-)  # fmt: skip
+)
 def test_refusals_name_the_place(tmp_path: Path, text: str | bytes, said: str) -> None:
     assert refusal(tmp_path, text).startswith(said)
 
@@ -180,7 +196,7 @@ def test_a_stores_password_is_never_shown(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="absent.yaml: cannot be read: No such file or directory"):
+    with pytest.raises(ConfigError, match=r"absent\.yaml: cannot be read: No such file or directory"):
         load_config(tmp_path / "absent.yaml")
     with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
         load_config(tmp_path)

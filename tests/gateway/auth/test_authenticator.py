@@ -25,6 +25,7 @@ class Watched:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.reads = 0
+        self.answered = asyncio.Event()
         self.gate = asyncio.Event()
         self.gate.set()
 
@@ -35,6 +36,7 @@ class Watched:
         if "sha256" in key:
             self.reads += 1
         found = await self.store.hgetall(key)
+        self.answered.set()
         await self.gate.wait()
         return found
 
@@ -213,9 +215,7 @@ def test_an_answer_read_before_a_revocation_is_not_remembered_after_it(store_url
         await b.auth.poll()
         b.watched.gate.clear()
         early = asyncio.create_task(b.auth.authenticate(bearer(secret)))
-        while b.watched.reads == 0:
-            await asyncio.sleep(0.005)
-        await asyncio.sleep(0.02)
+        await b.watched.answered.wait()
         await b.keys.revoke(key.key_id)
         await b.auth.poll()
         late = asyncio.create_task(b.auth.authenticate(bearer(secret)))
