@@ -52,7 +52,7 @@ class Endpoint:
         except Exception as error:
             await _answer_error(exchange, error, self._method)
         finally:
-            gateway.active.discard(exchange)
+            gateway.overseer.leave(exchange)
 
 
 class State:

@@ -9,12 +9,13 @@ from gateway.auth.authenticator import Authenticator
 from gateway.auth.keys import ApiKey, KeyStore
 from gateway.config import Config, Model
 from gateway.http.exchange import Exchange
+from gateway.http.overseer import Overseer
 from gateway.local_replicas import replica_addresses
 from gateway.served_model import ServedModel
 from gateway.store.store import Store, store_url
 from gateway.tokens.detokenizer import TokenTable
 from gateway.tokens.loader import load_tokenizer
-from protos.errors import ModelNotFound, Overloaded, PermissionDenied, StoreUnavailable
+from protos.errors import DeadlineExceeded, ModelNotFound, Overloaded, PermissionDenied, StoreUnavailable
 from routing.connection import ReplicaSpec
 from routing.fleet import Fleet
 from routing.policies import POLICIES
@@ -23,9 +24,6 @@ log = logging.getLogger(__name__)
 
 #: How long a starting worker waits for its replicas before it serves without them.
 START_SECONDS = 10.0
-#: A client that takes nothing from a full connection for this long is given up.
-STALL_LOOK_SECONDS = 5.0
-STALL_LOOKS = 6
 
 
 class Gateway:
@@ -34,7 +32,7 @@ class Gateway:
     def __init__(self, config: Config) -> None:
         """Loads tokenizers, which takes a second; needs a running event loop."""
         self.config = config
-        self.active: set[Exchange] = set()
+        self.overseer = Overseer()
         self._store = Store(store_url(config))
         self.authenticator = Authenticator(KeyStore(self._store), cache_size=config.auth.key_cache_size)
         worker = f"worker-{os.getpid()}"
@@ -43,6 +41,8 @@ class Gateway:
             model.name: serve_model(model, Fleet(replica_specs(config, index), worker), started)
             for index, model in enumerate(config.models)
         }
+        limit = config.listen.request_timeout_seconds
+        self._too_long = DeadlineExceeded(f"The request took longer than the limit of {limit:g} seconds.")
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -51,7 +51,7 @@ class Gateway:
             model.fleet.start()
         self._tasks = [
             asyncio.create_task(self.authenticator.run()),
-            asyncio.create_task(self._give_up_stalled()),
+            asyncio.create_task(self.overseer.run()),
         ]
         waits = [model.fleet.wait_ready(len(model.fleet)) for model in self.models.values()]
         try:
@@ -94,9 +94,13 @@ class Gateway:
 
     def admit(self, exchange: Exchange) -> None:
         """Count a request in. Raises Overloaded beyond the configured bound."""
-        if len(self.active) >= self.config.listen.max_in_flight:
+        if len(self.overseer.active) >= self.config.listen.max_in_flight:
             raise Overloaded("The gateway is at its limit of concurrent requests. Try again shortly.", retry_after=1.0)
-        self.active.add(exchange)
+        self.overseer.enter(exchange)
+
+    def deadline(self) -> tuple[float, DeadlineExceeded]:
+        """When a request that starts now must have ended, by the monotonic clock, and the error it ends with."""
+        return time.monotonic() + self.config.listen.request_timeout_seconds, self._too_long
 
     def model(self, key: ApiKey, name: str) -> ServedModel:
         """The model of that name, for that key. Raises ModelNotFound or PermissionDenied."""
@@ -108,12 +112,6 @@ class Gateway:
             raise PermissionDenied(f"This API key may not use the model '{name}'.", param="model")
         return model
 
-    async def _give_up_stalled(self) -> None:
-        while True:
-            await asyncio.sleep(STALL_LOOK_SECONDS)
-            for exchange in list(self.active):
-                exchange.look(STALL_LOOKS)
-
 
 def serve_model(model: Model, fleet: Fleet, created: int) -> ServedModel:
     """A configured model with its tokenizer loaded. Raises TokenizerError."""
@@ -124,7 +122,7 @@ def serve_model(model: Model, fleet: Fleet, created: int) -> ServedModel:
         context=model.context,
         tokenizer=loaded.tokenizer,
         table=TokenTable(loaded.tokenizer),
-        chat_template=loaded.chat_template,
+        chat_format=loaded.chat_format,
         fleet=fleet,
         policy=POLICIES[model.routing.policy](),
     )

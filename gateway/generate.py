@@ -1,14 +1,15 @@
 """THE request path: from a decoded request to a generation under way."""
 
 import asyncio
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from gateway.sequence import SequenceText, TokenEntry
 from gateway.served_model import ServedModel
-from gateway.tokens.chat_template import TemplateError
+from gateway.tokens.chat_format import TemplateError
 from protos.errors import ContextLengthExceeded, InvalidRequest
-from protos.types import Sampling, Submit
+from protos.types import Sampling, Submit, Timing
 from routing.dispatch import Attempt, Dispatched, check, dispatch
 from routing.policy import RouteRequest
 from routing.transport import Event
@@ -17,16 +18,15 @@ from routing.transport import Event
 INLINE_BYTES = 16 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Chat:
+class Chat(msgspec.Struct, frozen=True):
     """A prompt as messages, for the model's chat template."""
 
     messages: list[dict[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class GenerateRequest:
-    """One request, free of any API's dialect. `size` is the body's length in bytes, `max_tokens` None: all that fits.
+class GenerateRequest(msgspec.Struct, frozen=True):
+    """One request, free of any API's dialect. `size` is the body's length in bytes, `max_tokens` None: all that fits,
+    `arrived` is on the monotonic clock.
 
     `prompt` is messages, text to be tokenized as it is, or token ids.
     """
@@ -39,10 +39,10 @@ class GenerateRequest:
     max_tokens: int | None
     stops: tuple[str, ...]
     stream: bool
+    arrived: float
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(msgspec.Struct, frozen=True):
     """Token counts over all sequences; `cached` of the prompt's tokens were in the replica's KV cache."""
 
     prompt: int
@@ -78,7 +78,7 @@ def encode_prompt(model: ServedModel, prompt: Chat | str | list[int]) -> list[in
     """Token ids of a prompt. Raises InvalidRequest for what the chat template or the vocabulary refuses."""
     if isinstance(prompt, Chat):
         try:
-            return model.chat_template.encode_chat(model.tokenizer, prompt.messages)
+            return model.chat_format.encode_chat(model.tokenizer, prompt.messages)
         except TemplateError as error:
             raise InvalidRequest(
                 f"The model's chat template refuses these messages: {error}", param="messages"
@@ -121,7 +121,17 @@ class Generation:
     Its events are `first`, then what `stream.receive` gives, until `open_sequences` is 0.
     """
 
-    __slots__ = ("_cached", "fingerprint", "first", "open_sequences", "prompt_tokens", "request", "sequences", "stream")
+    __slots__ = (
+        "_cached",
+        "fingerprint",
+        "first",
+        "open_sequences",
+        "prompt_tokens",
+        "request",
+        "sequences",
+        "stream",
+        "timing",
+    )
 
     def __init__(self, request: GenerateRequest, prompt_tokens: int, dispatched: Dispatched) -> None:
         self.request = request
@@ -132,6 +142,8 @@ class Generation:
         self.stream = dispatched.stream
         self.fingerprint = dispatched.fingerprint
         self._cached = 0
+        #: Of the sequence that ended last, by the engine's clock.
+        self.timing = Timing()
 
     @property
     def usage(self) -> Usage:
@@ -149,13 +161,14 @@ class Generation:
         if finish is not None:
             check(finish)
             self._cached = max(self._cached, finish.cached_tokens)
-        if sequence.finish_reason is not None:
+            self.timing = finish.timing
+        if sequence.is_over():
             return "", []
         text, entries = sequence.feed(token_ids, logprobs)
         if finish is not None:
             rest, more = sequence.finish(finish)
             text, entries = text + rest, entries + more
-        if sequence.finish_reason is not None:
+        if sequence.is_over():
             self.open_sequences -= 1
         return text, entries
 

@@ -39,9 +39,13 @@ class SequenceText:
         self._released = 0
         self._entries: list[tuple[int, TokenEntry]] = []
 
+    def is_over(self) -> bool:
+        """Whether the sequence has ended; what comes after is ignored."""
+        return self.finish_reason is not None
+
     def feed(self, token_ids: Items[int], logprobs: list[TokenLogprobs] | None) -> tuple[str, list[TokenEntry]]:
         """New tokens; returns the text and the logprob entries that may be shown now."""
-        if self.finish_reason is not None:
+        if self.is_over():
             return "", []
         if logprobs is None and self._matcher is None:
             self.completion_tokens += len(token_ids)
@@ -50,7 +54,7 @@ class SequenceText:
 
     def finish(self, finish: Finish) -> tuple[str, list[TokenEntry]]:
         """The engine's end of the sequence; returns what was still held back."""
-        if self.finish_reason is not None:
+        if self.is_over():
             return "", []
         text = self.detokenizer.flush()
         self._decoded += len(text)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from gateway.tokens.chat_template import ChatTemplate
+from gateway.tokens.chat_format import ChatFormat
 from gateway.tokens.detokenizer import TokenTable
 from gateway.tokens.tokenizer import Tokenizer
 from routing.fleet import Fleet
@@ -18,6 +18,6 @@ class ServedModel:
     context: int
     tokenizer: Tokenizer
     table: TokenTable
-    chat_template: ChatTemplate
+    chat_format: ChatFormat
     fleet: Fleet
     policy: RoutingPolicy

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from google.protobuf.message import DecodeError
+
 from protos import replica_pb2 as pb
 from protos.types import (
     Failure,
@@ -109,7 +111,7 @@ def decode_up(data: bytes) -> Up:
     """Raises ProtocolError on bytes that do not parse."""
     try:
         message = pb.Up.FromString(data)
-    except Exception as error:
+    except DecodeError as error:
         raise ProtocolError("not an Up message") from error
     hello = None
     if message.HasField("hello"):
@@ -150,7 +152,7 @@ def encode_step(step: Step) -> bytes:
     message.counts.extend(step.counts)
     message.tokens.extend(step.tokens)
     for position, entries in step.logprobs.items():
-        _put_logprobs(message.logprobs.add(), position, entries)
+        _put_logprobs(message, position, entries)
     for stream_id, finish in step.finishes:
         _put_finish(message.finishes.add(), stream_id, finish)
     if step.load is not None:
@@ -167,10 +169,10 @@ def encode_step(step: Step) -> bytes:
 
 
 def decode_down(data: bytes) -> Welcome | Step:
-    """Raises ProtocolError on bytes that do not parse or carry neither a welcome nor a step."""
+    """Raises ProtocolError on bytes that do not parse, on a step that contradicts itself, and on anything else."""
     try:
         down = pb.Down.FromString(data)
-    except Exception as error:
+    except DecodeError as error:
         raise ProtocolError("not a Down message") from error
     if down.HasField("step"):
         return _step(down.step)
@@ -182,9 +184,15 @@ def decode_down(data: bytes) -> Welcome | Step:
 
 def _step(message: pb.Step) -> Step:
     # Most steps carry only tokens and load: the rarer fields are touched only when they are there.
-    step = Step(message.seq, message.time_us, list(message.stream_ids), message.counts, list(message.tokens))
+    stream_ids, counts, tokens = list(message.stream_ids), list(message.counts), list(message.tokens)
+    if counts:
+        if len(counts) != len(stream_ids) or sum(counts) != len(tokens):
+            raise ProtocolError("a step whose counts do not fit its streams and tokens")
+    elif len(stream_ids) != len(tokens):
+        raise ProtocolError("a step without counts must have one token a stream")
+    step = Step(message.seq, message.time_us, stream_ids, counts, tokens)
     if message.logprobs:
-        step.logprobs = {entry.position: _logprobs(entry) for entry in message.logprobs}
+        step.logprobs = _logprobs_of(message, counts or [1] * len(stream_ids))
     if message.finishes:
         step.finishes = [(f.stream_id, _finish(f)) for f in message.finishes]
     if message.HasField("load"):
@@ -209,12 +217,19 @@ def _info(message: pb.Info) -> ReplicaInfo:
         engine=message.engine,
         fingerprint=message.fingerprint,
         shape=Shape(tp=shape.tp, ep=shape.ep, pp=shape.pp),
-        role=_ROLES_BACK[message.role],
+        role=_role(message.role),
         max_batch_size=message.max_batch_size,
         max_sequence_tokens=message.max_sequence_tokens,
         kv_block_tokens=message.kv_block_tokens,
         kv_blocks_total=message.kv_blocks_total,
     )
+
+
+def _role(wire: int) -> Role:
+    role = _ROLES_BACK.get(wire)
+    if role is None:
+        raise ProtocolError(f"a role that is not known here: {wire}")
+    return role
 
 
 def _put_submit(message: pb.Submit, stream_id: int, submit: Submit) -> None:
@@ -320,7 +335,8 @@ def _finish(message: pb.Finish) -> Finish:
         failure = Failure(f.code, f.message, f.param or None)
     timing = message.timing
     return Finish(
-        reason=_REASONS_BACK[message.reason],
+        # A reason that is newer than this code ends the sequence all the same; nothing is known of it but that.
+        reason=_REASONS_BACK.get(message.reason, FinishReason.ERROR),
         prompt_tokens=message.prompt_tokens,
         cached_tokens=message.cached_tokens,
         completion_tokens=message.completion_tokens,
@@ -330,19 +346,30 @@ def _finish(message: pb.Finish) -> Finish:
     )
 
 
-def _put_logprobs(message: pb.Logprobs, position: int, entries: list[TokenLogprobs]) -> None:
-    message.position = position
-    message.width = len(entries[0].top) if entries else 0
+def _put_logprobs(message: pb.Step, position: int, entries: list[TokenLogprobs]) -> None:
+    # Engines may list one alternative more where the chosen token is none of the best: a run per width, in order.
+    run: pb.Logprobs | None = None
     for entry in entries:
-        message.chosen.append(entry.chosen)
-        message.top_ids.extend(token for token, _ in entry.top)
-        message.top.extend(logprob for _, logprob in entry.top)
+        if run is None or run.width != len(entry.top):
+            run = message.logprobs.add(position=position, width=len(entry.top))
+        run.chosen.append(entry.chosen)
+        run.top_ids.extend(token for token, _ in entry.top)
+        run.top.extend(logprob for _, logprob in entry.top)
 
 
-def _logprobs(message: pb.Logprobs) -> list[TokenLogprobs]:
-    width = message.width
-    top = list(zip(message.top_ids, message.top, strict=True))
-    return [TokenLogprobs(chosen, tuple(top[i * width : (i + 1) * width])) for i, chosen in enumerate(message.chosen)]
+def _logprobs_of(message: pb.Step, counts: list[int]) -> dict[int, list[TokenLogprobs]]:
+    found: dict[int, list[TokenLogprobs]] = {}
+    for run in message.logprobs:
+        chosen, width = run.chosen, run.width
+        if not len(run.top_ids) == len(run.top) == width * len(chosen):
+            raise ProtocolError("logprobs whose alternatives do not fit their width")
+        top = list(zip(run.top_ids, run.top, strict=True))
+        entries = [TokenLogprobs(value, tuple(top[i * width : (i + 1) * width])) for i, value in enumerate(chosen)]
+        found.setdefault(run.position, []).extend(entries)
+    for position, entries in found.items():
+        if position >= len(counts) or len(entries) != counts[position]:
+            raise ProtocolError("logprobs that do not fit the tokens of their stream")
+    return found
 
 
 def _put_kv_event(message: pb.KvEvent, event: KvEvent) -> None:
@@ -370,4 +397,5 @@ def _kv_event(message: pb.KvEvent) -> KvEvent:
         return KvEvent(
             message.event_id, KvStored(parent, tuple((b.block_hash, tuple(b.token_ids)) for b in stored.blocks))
         )
+    # A kind of event that is newer than this code changes nothing here, but its id must not look like a loss.
     return KvEvent(message.event_id, KvRemoved(tuple(message.removed.block_hashes)))

@@ -115,8 +115,8 @@ class ReplicaModel(Generic[S]):
         self._prefilling: dict[int, S] = {}
         self._transferring: dict[int, S] = {}
         self._chunks: list[tuple[S, int]] = []
-        self._grow: dict[int, list[S]] = {}
-        self._end: dict[int, list[S]] = {}
+        self._grow: dict[int, dict[int, S]] = {}  # by decode clock: who needs a block in the step that starts then
+        self._end: dict[int, dict[int, S]] = {}  # by decode clock: who ends with the step that reaches it
         self._ended: list[S] = []
         self._reserved = 0
         self._context = 0  # tokens of decoding sequences
@@ -194,10 +194,9 @@ class ReplicaModel(Generic[S]):
         """
         self.clock += 1
         self._context += len(self.decoding)
-        for sequence in self._end.pop(self.clock, ()):
-            if sequence.phase is Phase.DECODE and sequence._end_at == self.clock:
-                self._finish(sequence, now)
-                self._ended.append(sequence)
+        for sequence in self._end.pop(self.clock, {}).values():
+            self._finish(sequence, now)
+            self._ended.append(sequence)
         for sequence, tokens in self._chunks:
             if sequence.phase is not Phase.PREFILL:
                 continue
@@ -238,7 +237,7 @@ class ReplicaModel(Generic[S]):
         sequence.phase = Phase.DECODE
         sequence.base = self.clock - sequence.produced
         sequence._end_at = sequence.base + sequence.steps
-        self._end.setdefault(sequence._end_at, []).append(sequence)
+        self._end.setdefault(sequence._end_at, {})[id(sequence)] = sequence
         self._schedule_growth(sequence)
         self.decoding[id(sequence)] = sequence
 
@@ -247,11 +246,11 @@ class ReplicaModel(Generic[S]):
         capacity = len(sequence._table) * self.limits.tokens_per_block
         sequence._grow_at = sequence.base + capacity + 1 - sequence.prompt
         if sequence._grow_at < sequence._end_at:
-            self._grow.setdefault(sequence._grow_at, []).append(sequence)
+            self._grow.setdefault(sequence._grow_at, {})[id(sequence)] = sequence
 
     def _grow_decoding(self) -> None:
         """Give each sequence that crosses a block border now its next block, pausing the newest if none is left."""
-        for sequence in self._grow.pop(self.clock, ()):
+        for sequence in self._grow.pop(self.clock, {}).values():
             while sequence.phase is Phase.DECODE and sequence._grow_at == self.clock:
                 if self.cache.grow(sequence._table, 1):
                     used = min(1, sequence._reserved)
@@ -338,6 +337,9 @@ class ReplicaModel(Generic[S]):
         if sequence.phase is Phase.DECODE:
             sequence.produced = sequence.produced_at(self.clock)
             self._context -= tokens
+            for schedule, at in ((self._grow, sequence._grow_at), (self._end, sequence._end_at)):
+                if at in schedule:
+                    schedule[at].pop(key, None)
             self._store(sequence, tokens - 1)  # the last token's KV was never computed
         else:
             self._still -= tokens

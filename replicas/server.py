@@ -29,6 +29,8 @@ MAX_SILENCE_SECONDS = 1.0
 FLUSH_SECONDS = 1.0
 #: A 128k-token prompt is about 400 kB of varints; a batch of them must fit.
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+#: Sequences of one submit; the APIs ask for 128 at most, and each costs memory before the engine has looked at it.
+MAX_SEQUENCES = 1024
 
 _OPTIONS = [
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
@@ -52,6 +54,7 @@ class _Session:
         self.worker = worker
         self.kv_events = kv_events
         self.handles: dict[int, int] = {}  # first stream id of a submit -> engine handle
+        self.streams: set[int] = set()  # open stream ids, of all sequences
         self.outbox = Outbox()
         self.sent = 0
         self.acked = 0
@@ -154,6 +157,7 @@ class ReplicaServer:
     async def _run_engine(self) -> None:
         try:
             await self._engine.run(self._emit)
+            raise RuntimeError("the engine stopped by itself")
         except Exception as error:
             log.exception("the engine is lost; failing %d open requests", len(self._owners))
             self._draining = True
@@ -196,6 +200,7 @@ class ReplicaServer:
         if owner is None or index not in owner.open:
             return None
         owner.open.discard(index)
+        owner.session.streams.discard(owner.first_stream + index)
         owner.session.outbox.add_finish(owner.first_stream + index, finish)
         if not owner.open:
             self._forget(handle, owner)
@@ -276,11 +281,19 @@ class ReplicaServer:
 
     async def _write(self, session: _Session, context: "grpc.aio.ServicerContext[Any, Any]") -> None:
         # The peer's going away ends the read side, which cancels this task; a failed write needs no report of its own.
-        with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):
+        try:
             while (message := await session.next_message()) is not None:
                 await context.write(message)
+        except (grpc.RpcError, asyncio.InvalidStateError):
+            pass
+        except Exception:
+            log.exception("a step of the engine cannot be sent; ending the session of %s", session.worker)
+            with contextlib.suppress(Exception):
+                await context.abort(grpc.StatusCode.INTERNAL, "the engine's output cannot be sent")
 
     def _receive(self, session: _Session, up: codec.Up) -> None:
+        if up.hello is not None:
+            raise codec.ProtocolError("a second hello")
         session.acknowledge(up.ack)
         for stream_id, submit in up.submits:
             self._submit(session, stream_id, submit)
@@ -290,10 +303,16 @@ class ReplicaServer:
                 self._engine.cancel(handle)
 
     def _submit(self, session: _Session, stream_id: int, submit: Submit) -> None:
+        if not 1 <= submit.sampling.n <= MAX_SEQUENCES:
+            raise codec.ProtocolError(f"a submit has 1 to {MAX_SEQUENCES} sequences, not {submit.sampling.n}")
+        streams = range(stream_id, stream_id + submit.sampling.n)
+        if stream_id in session.handles or not session.streams.isdisjoint(streams):
+            raise codec.ProtocolError(f"stream {stream_id} is still open")
         self._handles += 1
         handle = self._handles
         self._owners[handle] = _Owner(session, stream_id, submit.sampling.n)
         session.handles[stream_id] = handle
+        session.streams.update(streams)
         self._idle.clear()
         if self._draining:
             failure = Finish(FinishReason.ERROR, failure=Failure("draining", "the replica is draining"))

@@ -6,6 +6,7 @@ docs/engine-model.md says in words what the terms are, and how far the result is
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import comb, sqrt
+from statistics import NormalDist
 from typing import Protocol
 
 from protos.types import Shape
@@ -151,8 +152,14 @@ class RooflineTimer:
         if groups == 1 or not tokens:
             return 1.0
         picks = tokens * self._model.experts_per_token / groups
-        chance = sqrt((1 - 1 / groups) / picks) * sqrt(groups / 2) * 0.56
+        chance = sqrt((1 - 1 / groups) / picks) * _largest_of(groups)
         return min(float(groups), 1.0 + self._c.expert_skew * (groups - 1) + chance)
+
+
+@lru_cache(maxsize=64)
+def _largest_of(count: int) -> float:
+    """Expected largest of `count` standard normal draws (Blom's approximation)."""
+    return NormalDist().inv_cdf((count - 0.375) / (count + 0.25))
 
 
 @lru_cache(maxsize=4096)
@@ -172,7 +179,7 @@ def _busiest_experts(experts: int, per_token: int, groups: int, tokens: int) -> 
         same_group = groups * comb(per_group, 2) / comb(experts, 2)
         return 1 + same_group
     missed = (1 - per_token / experts) ** tokens
-    spread = sqrt(per_group * missed * (1 - missed)) * (0.56 if groups == 2 else 1.03)
+    spread = sqrt(per_group * missed * (1 - missed)) * _largest_of(groups)
     return min(float(per_group), mean + spread)
 
 

@@ -4,9 +4,10 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import grpc.aio
+import msgspec
 
 from protos.codec import ProtocolError, Step, Welcome
 from protos.errors import ReplicaUnavailable
@@ -86,7 +87,8 @@ class ReplicaConnection:
                 self._spawn_session(persistent=False)
             session = min(self._sessions, key=lambda s: s.streams)
         stream = session.open(submit)
-        self.view = replace(self.view, sent=self.view.sent + 1)
+        view = self.view
+        self.view = ReplicaView(view.id, view.pool, view.shape, view.role, view.load, view.sent + 1)
         return stream
 
     def _spawn_session(self, *, persistent: bool) -> None:
@@ -142,7 +144,7 @@ class ReplicaConnection:
         self.info = welcome.info
         self.problem = ""
         # What was reported before belongs to an earlier session, perhaps to an earlier engine.
-        self.view = replace(self.view, load=Load(kv_blocks_total=welcome.info.kv_blocks_total), sent=0)
+        self.view = msgspec.structs.replace(self.view, load=Load(kv_blocks_total=welcome.info.kv_blocks_total), sent=0)
 
     def _mismatch(self, info: ReplicaInfo) -> str:
         spec = self.spec

@@ -1,7 +1,8 @@
 """From a request to a replica that answers it: pick, attempt, and try another until the first event."""
 
 import logging
-from dataclasses import dataclass
+
+import msgspec
 
 from protos.errors import PenstockError, ReplicaFailed, ReplicaUnavailable, from_failure
 from protos.types import Finish, FinishReason, Submit
@@ -15,8 +16,7 @@ log = logging.getLogger(__name__)
 MAX_ATTEMPTS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Dispatched:
+class Dispatched(msgspec.Struct, frozen=True):
     """A request under way: its stream, the events that already came from it, and where it runs."""
 
     stream: TokenStream

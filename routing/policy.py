@@ -1,14 +1,14 @@
 """The seam of routing decisions: pure functions over a snapshot of replicas."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from protos.types import Load, Role, Shape
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaView:
+class ReplicaView(msgspec.Struct, frozen=True):
     """One replica as a decision sees it.
 
     `load` is the engine's last report and covers all workers; `sent` counts this worker's requests since then.
@@ -22,8 +22,7 @@ class ReplicaView:
     sent: int
 
 
-@dataclass(frozen=True, slots=True)
-class RouteRequest:
+class RouteRequest(msgspec.Struct, frozen=True):
     """What a decision may know of a request."""
 
     request_id: str
@@ -31,8 +30,7 @@ class RouteRequest:
     max_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True):
     """The chosen replica."""
 
     replica: ReplicaView

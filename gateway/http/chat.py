@@ -1,5 +1,6 @@
 """`POST /v1/chat/completions` (OpenAI API reference, Chat)."""
 
+import time
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -85,6 +86,7 @@ def _request(body: SamplingFields, model: ServedModel, request_id: str, size: in
         max_tokens=body.max_completion_tokens or body.max_tokens,
         stops=body.stops,
         stream=bool(body.stream),
+        arrived=time.monotonic(),
     )
 
 

@@ -66,10 +66,10 @@ class ChunkEncoder:
             if escaped is not None:
                 sequence.completion_tokens += 1
                 return b"".join((self._text_heads[index], escaped, self._text_tail)) if escaped else b""
-        was_open = sequence.finish_reason is None
+        was_over = sequence.is_over()
         text, entries = self._generation.advance(event)
         body = self._text_chunk(index, text, entries) if text or entries else b""
-        if was_open and sequence.finish_reason is not None:
+        if not was_over and sequence.finish_reason is not None:
             body += self._close(index, sequence.finish_reason)
         return body
 

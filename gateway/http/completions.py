@@ -1,5 +1,6 @@
 """`POST /v1/completions` (OpenAI API reference, Completions): one prompt, as text or as token ids."""
 
+import time
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -39,6 +40,7 @@ def _request(body: SamplingFields, model: ServedModel, request_id: str, size: in
         max_tokens=body.max_tokens or DEFAULT_MAX_TOKENS,
         stops=body.stops,
         stream=bool(body.stream),
+        arrived=time.monotonic(),
     )
 
 

@@ -14,6 +14,7 @@ _MISSING = re.compile(r"^Object missing required field `(?P<name>.*)`$")
 #: msgspec writes `[...]` where a path goes through a mapping's key.
 _ANY_KEY = re.compile(r"\[\.\.\.\]")
 MAX_ECHO = 64
+MAX_REASON = 256
 
 T = TypeVar("T")
 
@@ -52,7 +53,8 @@ class BodyDecoder(Generic[T]):
             if value is not None and value not in self._unsupported[name]:
                 raise UnsupportedParameter(f"Unsupported parameter: '{name}' is not supported here.", param=name)
         try:
-            return msgspec.convert(fields, self._kind)
+            # `str_keys`: in JSON the keys of `logit_bias` are strings.
+            return msgspec.convert(fields, self._kind, str_keys=True)
         except msgspec.ValidationError as error:
             raise _invalid(error) from None
 
@@ -81,6 +83,8 @@ def _invalid(error: msgspec.ValidationError) -> InvalidRequest:
         return InvalidRequest(f"Missing required parameter: '{param}'.", param=param)
     if not path:
         return InvalidRequest(f"Invalid request body: {text}.")
+    # msgspec quotes a wrong enum value whole.
+    text = text if len(text) <= MAX_REASON else text[:MAX_REASON] + "..."
     return InvalidRequest(f"Invalid value for '{path}': {text[:1].lower()}{text[1:]}.", param=path)
 
 

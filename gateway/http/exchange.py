@@ -5,6 +5,7 @@ Pure ASGI on purpose: a Starlette Request and Response each cost as much as the 
 
 import asyncio
 import secrets
+import time
 from collections.abc import Awaitable
 
 from starlette.types import Message, Receive, Scope, Send
@@ -14,6 +15,7 @@ from routing.dispatch import Attempt
 
 #: A client gets this long to deliver its body once its headers are in.
 BODY_SECONDS = 30.0
+STUCK_SECONDS = 30.0
 JSON = b"application/json"
 EVENT_STREAM = b"text/event-stream; charset=utf-8"
 
@@ -24,6 +26,7 @@ class Exchange:
     """Reads the request, then answers exactly once: with `respond`, or with `start_stream`, `write` and `end`."""
 
     __slots__ = (
+        "_body_deadline",
         "_receive",
         "_send",
         "_task",
@@ -31,10 +34,10 @@ class Exchange:
         "attempt",
         "authorization",
         "content_length",
+        "deadline",
         "method",
         "path",
         "request_id",
-        "stalled",
         "started",
     )
 
@@ -43,8 +46,10 @@ class Exchange:
         self._send = send
         self._task = asyncio.current_task()
         self._watcher: asyncio.Task[None] | None = None
+        self._body_deadline: float | None = None
         self.attempt = Attempt()
-        self.stalled = 0
+        #: When the request must have ended and the error it ends with otherwise; None before it generates.
+        self.deadline: tuple[float, PenstockError] | None = None
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.request_id = "req_" + secrets.token_hex(12)
@@ -61,33 +66,61 @@ class Exchange:
         """The whole body. Raises BodyTooLarge, RequestTimeout or ClientGone."""
         if self.content_length is not None and self.content_length > limit:
             raise BodyTooLarge(f"The request body is {self.content_length} bytes long; the limit is {limit}.")
+        self._body_deadline = time.monotonic() + BODY_SECONDS
+        chunks: list[bytes] = []
+        size = 0
         try:
-            async with asyncio.timeout(BODY_SECONDS):
-                chunks, size = [], 0
-                while True:
-                    message = await self._receive()
-                    if message["type"] == "http.disconnect":
-                        raise ClientGone("The client left before its request was complete.")
-                    chunk: bytes = message.get("body", b"")
-                    chunks.append(chunk)
-                    size += len(chunk)
-                    if size > limit:
-                        raise BodyTooLarge(f"The request body is longer than the limit of {limit} bytes.")
-                    # A server may announce the end with a message of its own, one more round through its loop.
-                    if size == self.content_length or not message.get("more_body", False):
-                        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
-        except TimeoutError:
+            while True:
+                message = await self._receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientGone("The client left before its request was complete.")
+                chunk: bytes = message.get("body", b"")
+                chunks.append(chunk)
+                size += len(chunk)
+                if size > limit:
+                    raise BodyTooLarge(f"The request body is longer than the limit of {limit} bytes.")
+                # A server may announce the end with a message of its own, one more round through its loop.
+                if size == self.content_length or not message.get("more_body", False):
+                    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        except asyncio.CancelledError:
+            # `look` cancels with the deadline in the past; any other cancellation is not ours to keep.
+            if self._task is None or time.monotonic() < self._body_deadline or self._task.uncancel() > 0:
+                raise
             raise RequestTimeout(f"The request body did not arrive within {BODY_SECONDS:.0f} seconds.") from None
+        finally:
+            self._body_deadline = None
 
-    def watch(self) -> None:
-        """From now on, fail the attempt as soon as the client is gone. Ends with `unwatch`."""
+    def watch(self) -> bool:
+        """From now on, fail the attempt as soon as the client is gone. False while the body is still to come."""
+        if self.deadline is None:
+            return False
         self._watcher = asyncio.get_running_loop().create_task(self._watch())
+        return True
 
     def unwatch(self) -> None:
         """Stop watching. Idempotent."""
         if self._watcher is not None:
             self._watcher.cancel()
             self._watcher = None
+
+    def look(self, now: float) -> None:
+        """Called about once a second: ends what is over time by the monotonic clock `now`.
+
+        A request that has failed and does not end waits in `write` for a client that takes nothing; it is given up
+        STUCK_SECONDS later, and its error will not be read either.
+        """
+        if self._body_deadline is not None:
+            if now > self._body_deadline and self._task is not None:
+                self._task.cancel()
+        elif self.deadline is not None and now > self.deadline[0]:
+            if self.attempt.failed:
+                if self._task is not None:
+                    self._task.cancel()
+            else:
+                self.attempt.fail(self.deadline[1])
+                self.deadline = (now + STUCK_SECONDS, self.deadline[1])
+        elif self.deadline is not None and self.attempt.failed:
+            self.deadline = (min(self.deadline[0], now + STUCK_SECONDS), self.deadline[1])
 
     async def respond(
         self, status: int, body: bytes, *, media_type: bytes = JSON, headers: _Headers | None = None
@@ -129,16 +162,6 @@ class Exchange:
         Gives ASGI's own awaitable: a coroutine around it would be one more for every token.
         """
         return self._send({"type": "http.response.body", "body": body, "more_body": True})
-
-    def look(self, limit: int) -> None:
-        """Called at regular times: a request that has failed and not ended after `limit` looks is given up.
-
-        It waits in `write` for a client that takes nothing, so its error will not be read either.
-        """
-        if self.attempt.failed:
-            self.stalled += 1
-            if self.stalled > limit and self._task is not None:
-                self._task.cancel()
 
     async def end(self, body: bytes = b"") -> None:
         """Send the last part of the stream."""

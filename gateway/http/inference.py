@@ -1,6 +1,5 @@
 """The life of a generating request over HTTP, the same for every dialect."""
 
-import asyncio
 import time
 
 from gateway.gateway import Gateway
@@ -10,7 +9,7 @@ from gateway.http.chunks import ChunkEncoder
 from gateway.http.dialect import Dialect
 from gateway.http.exchange import Exchange
 from gateway.http.openai_errors import error_event
-from protos.errors import DeadlineExceeded, PenstockError
+from protos.errors import PenstockError
 
 
 async def infer(gateway: Gateway, exchange: Exchange, dialect: Dialect) -> None:
@@ -21,12 +20,9 @@ async def infer(gateway: Gateway, exchange: Exchange, dialect: Dialect) -> None:
     model = gateway.model(key, fields.model)
     include_usage = fields.include_usage
     request = dialect.request(fields, model, exchange.request_id, len(body))
-    attempt = exchange.attempt
-    exchange.watch()
-    limit = gateway.config.listen.request_timeout_seconds
-    deadline = asyncio.get_running_loop().call_later(limit, attempt.fail, _expired(limit))
+    exchange.deadline = gateway.deadline()
     try:
-        generation = await generate(request, attempt)
+        generation = await generate(request, exchange.attempt)
         try:
             answer_id, created = dialect.id_prefix + exchange.request_id[4:], int(time.time())
             if request.stream:
@@ -35,11 +31,10 @@ async def infer(gateway: Gateway, exchange: Exchange, dialect: Dialect) -> None:
             else:
                 answer = await collect(dialect, generation, answer_id, created)
                 exchange.unwatch()
-                await exchange.respond(200, answer)
+                await exchange.respond(200, answer, headers=_timing_headers(generation))
         finally:
             generation.close()
     finally:
-        deadline.cancel()
         exchange.unwatch()
 
 
@@ -58,5 +53,12 @@ async def _stream(exchange: Exchange, generation: Generation, encoder: ChunkEnco
         await exchange.end(error_event(error))
 
 
-def _expired(seconds: float) -> DeadlineExceeded:
-    return DeadlineExceeded(f"The request took longer than the limit of {seconds:g} seconds.")
+def _timing_headers(generation: Generation) -> list[tuple[bytes, bytes]]:
+    """Where the time went, in milliseconds: in all as OpenAI names it, and in the engine by the engine's clock."""
+    timing = generation.timing
+    engine = (timing.prefill_us + timing.decode_us) / 1000
+    return [
+        (b"x-penstock-queue-ms", b"%.3f" % (timing.queue_us / 1000)),
+        (b"x-penstock-engine-ms", b"%.3f" % engine),
+        (b"openai-processing-ms", b"%d" % ((time.monotonic() - generation.request.arrived) * 1000)),
+    ]

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from protos.errors import InvalidRequest
+from protos.errors import InvalidRequest, UnsupportedParameter
 from protos.types import Sampling
 
 MAX_STOPS = 16
@@ -27,6 +27,8 @@ class StreamOptions(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Of a streamed answer."""
 
     include_usage: bool | None = None
+    #: Padding of chunks against guesses from their sizes. There is none here to leave out, and none to ask for.
+    include_obfuscation: bool | None = None
 
 
 class SamplingFields(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -61,13 +63,16 @@ class SamplingFields(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw
 
     @property
     def include_usage(self) -> bool:
-        """Whether a stream ends with a usage chunk. Raises InvalidRequest for options without a stream."""
+        """Whether a stream ends with a usage chunk. Raises InvalidRequest or UnsupportedParameter."""
         if self.stream_options is None:
             return False
         if not self.stream:
             raise InvalidRequest(
                 "The 'stream_options' parameter is only allowed when 'stream' is enabled.", param="stream_options"
             )
+        if self.stream_options.include_obfuscation:
+            param = "stream_options.include_obfuscation"
+            raise UnsupportedParameter(f"Unsupported parameter: '{param}' is not supported here.", param=param)
         return bool(self.stream_options.include_usage)
 
     def sampling(self, *, vocab_size: int, logprobs: int | None) -> Sampling:

@@ -2,7 +2,7 @@
 
 import datetime
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import jinja2
@@ -12,14 +12,9 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 
+from gateway.tokens.chat_format import Messages, TemplateError
 from gateway.tokens.tokenizer import Tokenizer, TokenizerError
 from gateway.tokens.trusted_marks import JOIN, ROLES, Marks, pieces, unmarked
-
-Messages = Sequence[Mapping[str, Any]]
-
-
-class TemplateError(ValueError):
-    """Messages that the template refuses; the message is the template's own and may be shown to the caller."""
 
 
 class _Generation(Extension):

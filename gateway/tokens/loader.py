@@ -8,8 +8,10 @@ from typing import Any
 
 import msgspec
 
+from gateway.tokens.chat_format import ChatFormat
 from gateway.tokens.chat_template import ChatTemplate
 from gateway.tokens.huggingface import HuggingFaceTokenizer
+from gateway.tokens.mistral_instruct import MistralInstruct
 from gateway.tokens.tekken import load_tekken
 from gateway.tokens.tokenizer import Tokenizer, TokenizerError
 from gateway.tokens.tokenizer_json import TokenizerJson, byte_pair_tokenizer
@@ -32,10 +34,10 @@ _PROBES = (
 
 @dataclass(frozen=True, slots=True)
 class LoadedTokenizer:
-    """A model's tokenizer and chat template; `name` is the source's last part, for logs."""
+    """A model's tokenizer and how it wants its chats; `name` is the source's last part, for logs."""
 
     tokenizer: Tokenizer
-    chat_template: ChatTemplate
+    chat_format: ChatFormat
     name: str
 
 
@@ -75,9 +77,7 @@ def _bundled_tekken() -> Path:
 
 def _load_tekken(path: Path, name: str) -> LoadedTokenizer:
     tokenizer = load_tekken(path)
-    source = Path(__file__).with_name("mistral_instruct.jinja").read_text(encoding="utf-8")
-    template = ChatTemplate(source, specials=tokenizer.specials, variables={"bos_token": "<s>", "eos_token": "</s>"})
-    return LoadedTokenizer(tokenizer, template, name)
+    return LoadedTokenizer(tokenizer, MistralInstruct(), name)
 
 
 def _load_folder(folder: Path) -> LoadedTokenizer:

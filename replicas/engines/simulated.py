@@ -47,8 +47,8 @@ class _Answer(Sequence):
 
     handle: int
     index: int
-    request: Submit
     walk: Walk
+    logprobs: int | None
     interval: int  # tokens per delta
     offset: int  # position in the whole answer of this attempt's first token
     total: int  # tokens of this attempt
@@ -64,7 +64,12 @@ class _Answer(Sequence):
 
 
 class SimulatedEngine:
-    """An `Engine` of one replica; see the constructor for its three paces (as in life, fixed, or instant)."""
+    """An `Engine` of one replica; see the constructor for its three paces (as in life, fixed, or instant).
+
+    What a request says decides what runs (all of it, its prefill only, or its decoding after a handoff), like in the
+    real engine; `role` is only what the replica says of itself. `max_tokens` and the counts of a finish include the
+    first tokens of a handoff, but not the `generated` tail of a prompt.
+    """
 
     def __init__(
         self,
@@ -194,7 +199,7 @@ class SimulatedEngine:
             emitted = answer.emitted
             if produced - emitted < answer.interval:
                 continue
-            if answer.request.sampling.logprobs is not None:
+            if answer.logprobs is not None:
                 deltas.append(self._delta(answer, produced))
                 continue
             tokens = answer.walk.tokens
@@ -211,7 +216,7 @@ class SimulatedEngine:
         answer.walk.extend(last)
         answer.emitted = produced
         tokens = answer.walk.tokens[first:last]
-        alternatives = answer.request.sampling.logprobs
+        alternatives = answer.logprobs
         logprobs: list[TokenLogprobs] | None = None
         if alternatives is not None:
             logprobs = [logprobs_of(t, first + i, alternatives, self._corpus) for i, t in enumerate(tokens)]
@@ -222,7 +227,7 @@ class SimulatedEngine:
         sampling, longest = request.sampling, self.info.max_sequence_tokens
         if len(request.prompt_ids) + 1 > longest:
             message = f"a prompt of {len(request.prompt_ids)} tokens leaves no room to answer within {longest} tokens"
-            return Failure("context_length_exceeded", message, "messages")
+            return Failure("context_length_exceeded", message)
         problems = (
             (not 1 <= sampling.n <= self.info.max_batch_size, "n", "is not between 1 and the largest batch"),
             (request.max_tokens < 1, "max_tokens", "must be at least 1"),
@@ -268,8 +273,8 @@ class SimulatedEngine:
                     transferred=request.handoff is not None,
                     handle=handle,
                     index=k,
-                    request=request,
                     walk=walk,
+                    logprobs=sampling.logprobs,
                     interval=request.delta_interval or _NEVER,
                     offset=generated,
                     total=total,

@@ -249,7 +249,7 @@ def test_logprobs_are_plausible_and_reproducible() -> None:
 @pytest.mark.parametrize(
     ("request_", "code", "param"),
     [
-        (ask(list(range(64))), "context_length_exceeded", "messages"),
+        (ask(list(range(64))), "context_length_exceeded", None),
         (ask(max_tokens=0), "unsupported_parameter", "max_tokens"),
         (ask([1], sampling=Sampling(logprobs=21)), "unsupported_parameter", "top_logprobs"),
         (ask([1], sampling=Sampling(n=0)), "unsupported_parameter", "n"),
@@ -260,7 +260,7 @@ def test_logprobs_are_plausible_and_reproducible() -> None:
         (ask([1], handoff=Handoff(b"x" * 12, (5,))), "unsupported_parameter", "handoff"),
     ],
 )
-def test_refusals_are_finishes(request_: Submit, code: str, param: str) -> None:
+def test_refusals_are_finishes(request_: Submit, code: str, param: str | None) -> None:
     options: dict[str, Any] = {"max_sequence_tokens": 64} if code.startswith("context") else {}
     output = run(engine_of(**options), request_)
     for finish in output.finishes.values():

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.tokens.bpe import BytePairTokenizer
-from gateway.tokens.chat_template import ChatTemplate, TemplateError
+from gateway.tokens.chat_format import TemplateError
+from gateway.tokens.chat_template import ChatTemplate
 from gateway.tokens.tokenizer import TokenizerError
 
 CONTROL = (

@@ -69,7 +69,7 @@ def test_a_folder(folder: Path) -> None:
     assert isinstance(tokenizer, BytePairTokenizer)
     assert (tokenizer.vocab_size, tokenizer.bos_id, tokenizer.eos_ids) == (261, 258, frozenset({259, 260}))
     messages = [{"role": "user", "content": "the<|eot|>"}]
-    ids = loaded.chat_template.encode_chat(tokenizer, messages)
+    ids = loaded.chat_format.encode_chat(tokenizer, messages)
     assert ids == [258, 257, *b"<|eot|>", 260]
 
 
@@ -93,9 +93,9 @@ def test_where_the_template_is_looked_for(folder: Path) -> None:
     message = [{"role": "user", "content": "x"}]
     named = [{"name": "tool_use", "template": "no"}, {"name": "default", "template": "default"}]
     write(folder / "tokenizer_config.json", CONFIG | {"chat_template": named})
-    assert load_tokenizer(str(folder)).chat_template.render(message) == "default"
+    assert load_tokenizer(str(folder)).chat_format.render(message)  # type: ignore[attr-defined] == "default"
     write(folder / "chat_template.jinja", "file")
-    assert load_tokenizer(str(folder)).chat_template.render(message) == "file"
+    assert load_tokenizer(str(folder)).chat_format.render(message)  # type: ignore[attr-defined] == "file"
 
 
 @pytest.mark.parametrize(

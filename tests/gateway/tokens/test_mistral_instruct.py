@@ -8,7 +8,7 @@ import pytest
 from mistral_common.protocol.instruct.request import ChatCompletionRequest
 from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
 
-from gateway.tokens.chat_template import TemplateError
+from gateway.tokens.chat_format import TemplateError
 from gateway.tokens.loader import LoadedTokenizer, load_tokenizer
 
 CHATS = (
@@ -57,9 +57,9 @@ def ours() -> LoadedTokenizer:
 def test_same_ids(ours: LoadedTokenizer, reference: MistralTokenizer[Any, Any, Any, Any, Any], chat: str) -> None:
     request: ChatCompletionRequest[Any] = ChatCompletionRequest.from_openai(messages(chat))
     expected = reference.encode_chat_completion(request).tokens
-    assert ours.chat_template.encode_chat(ours.tokenizer, messages(chat)) == expected
+    assert ours.chat_format.encode_chat(ours.tokenizer, messages(chat)) == expected
 
 
 def test_an_answer_cannot_be_the_last_message(ours: LoadedTokenizer) -> None:
     with pytest.raises(TemplateError, match="last message"):
-        ours.chat_template.encode_chat(ours.tokenizer, messages("user:One|assistant:Two"))
+        ours.chat_format.encode_chat(ours.tokenizer, messages("user:One|assistant:Two"))

@@ -1,0 +1,52 @@
+"""Looks after all requests of a worker from one timer: whose client left, which is out of time, which is stuck.
+
+A timer and a waiting task for each request would cost a short one a fifth of its time. Here nothing is spent on a
+request that ends before the first look.
+"""
+
+import asyncio
+import time
+
+from gateway.http.exchange import Exchange
+
+#: A client's leaving is noticed from the second look on: well within 200 ms of a request's start.
+LOOK_SECONDS = 0.04
+#: Deadlines and stuck requests are looked for at this coarser pace, in seconds.
+ROUND_SECONDS = 1.0
+
+
+class Overseer:
+    """`active` holds the requests that have begun and not ended."""
+
+    def __init__(self) -> None:
+        self.active: set[Exchange] = set()
+        self._unwatched: list[Exchange] = []
+        self._some = asyncio.Event()
+
+    def enter(self, exchange: Exchange) -> None:
+        """A request begins."""
+        self.active.add(exchange)
+        self._unwatched.append(exchange)
+        self._some.set()
+
+    def leave(self, exchange: Exchange) -> None:
+        """A request has ended. Idempotent."""
+        self.active.discard(exchange)
+
+    async def run(self) -> None:
+        """Look until cancelled; waits while there is nothing to look at."""
+        next_round = time.monotonic()
+        seen: list[Exchange] = []
+        while True:
+            await self._some.wait()
+            await asyncio.sleep(LOOK_SECONDS)
+            # Those that came since the last look get until the next one, those of the look before are watched now.
+            waiting = [exchange for exchange in seen if exchange in self.active and not exchange.watch()]
+            seen, self._unwatched = waiting + self._unwatched, []
+            now = time.monotonic()
+            if now >= next_round:
+                next_round = now + ROUND_SECONDS
+                for exchange in list(self.active):
+                    exchange.look(now)
+            if not self.active and not seen:
+                self._some.clear()

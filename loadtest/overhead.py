@@ -1,0 +1,176 @@
+"""What the gateway costs: CPU for a request and for a streamed token, memory, and the latency it adds."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from loadtest.client import LoadResult, LoadSpec
+from loadtest.processes import memory_mb
+from loadtest.stack import Stack, chat_body, gateway_stack
+from loadtest.statistics import Percentiles, median_or_none, median_percentiles, percentiles
+from loadtest.track import Track
+
+PROMPT: Final = (
+    "Write a short story about a lighthouse keeper who finds a message in a bottle, and explain what it says in detail."
+)
+CONCURRENCIES: Final = (1, 64, 256, 1024)
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """One kind of load.
+
+    A window holds `lives` answers for each client and at least `least`; for one client alone it holds `least_alone`.
+    """
+
+    engine: tuple[str, ...]
+    stream: bool
+    lives: int
+    least: int
+    least_alone: int
+    step_ms: float = 0.0
+    output_tokens: int = 128
+
+    def requests(self, concurrency: int) -> int:
+        """Answers in a window, when the command line does not say."""
+        return max(self.lives * concurrency, self.least) if concurrency > 1 else self.least_alone
+
+    @property
+    def ramp_seconds(self) -> float:
+        """One answer's time: clients of a paced engine start spread over it and stay spread."""
+        return self.output_tokens * self.step_ms / 1e3
+
+
+MODES: Final = {
+    "unary": Mode(("--instant", "--output-tokens", "14"), False, 2, 6000, 400, output_tokens=14),
+    "paced": Mode(("--pace-ms", "20", "--output-tokens", "128"), True, 3, 0, 3, step_ms=20.0),
+    "stream": Mode(("--instant", "--output-tokens", "128"), True, 2, 1000, 60),
+}
+
+
+class Cell(msgspec.Struct, frozen=True, kw_only=True):
+    """One load's measurements. CPU in microseconds, times in ms, memory in MB (10^6 bytes).
+
+    `worker` is the worker process, `tree` the gateway with its supervisor and the store. `load_busy` is the share of
+    the load's core that engine and client used: near 1 they were the limit, not the gateway.
+    `added_ttft_ms` is TTFT less one step, the shortest time in which the paced engine gives a first token. A request
+    also waits up to one step for the running one to end; that counts as the gateway's, so the figure is an upper bound.
+    """
+
+    mode: str
+    concurrency: int
+    requests: int
+    errors: dict[str, int]
+    statuses: dict[int, int]
+    seconds: float
+    requests_per_s: float
+    tokens_per_s: float | None
+    worker_us_per_request: float | None
+    tree_us_per_request: float | None
+    worker_us_per_token: float | None
+    tree_us_per_token: float | None
+    worker_busy: float
+    load_busy: float
+    worker_mb: float
+    worker_peak_mb: float
+    ttft_ms: Percentiles | None
+    added_ttft_ms: Percentiles | None
+    itl_ms: Percentiles | None
+    e2e_ms: Percentiles | None
+
+
+def overhead(
+    concurrencies: Sequence[int],
+    modes: Sequence[str],
+    *,
+    requests: int | None = None,
+    repeat: int = 1,
+    show: Callable[[str, float, int], None] | None = None,
+) -> list[Cell]:
+    """Measure every mode at every concurrency, `repeat` times, each time with a fresh gateway; gives medians.
+
+    `show` follows the progress, as `Track` has it. Raises BenchError.
+    """
+    track = Track(repeat * len(modes) * len(concurrencies), show)
+    found: dict[tuple[str, int], list[Cell]] = {}
+    for _ in range(repeat):
+        for name in modes:
+            track.at(f"{name}: starting a gateway")
+            with gateway_stack(list(MODES[name].engine)) as stack:
+                for concurrency in concurrencies:
+                    cell = _measure(stack, name, concurrency, requests, track)
+                    found.setdefault((name, concurrency), []).append(cell)
+                    track.part_done()
+    return [combine(cells) for cells in found.values()]
+
+
+def combine(cells: Sequence[Cell]) -> Cell:
+    """Repeats of one cell as one: counts are summed, the peak is the highest, everything else is the median."""
+    first = cells[0]
+    values: dict[str, object] = {"mode": first.mode, "concurrency": first.concurrency}
+    values["requests"] = sum(cell.requests for cell in cells)
+    values["errors"] = dict(sum((Counter(cell.errors) for cell in cells), Counter[str]()))
+    values["statuses"] = dict(sum((Counter(cell.statuses) for cell in cells), Counter[int]()))
+    values["worker_peak_mb"] = max(cell.worker_peak_mb for cell in cells)
+    for name in Cell.__struct_fields__:
+        if name.endswith("_ms"):
+            values[name] = median_percentiles([getattr(cell, name) for cell in cells])
+        elif name not in values:
+            values[name] = median_or_none([getattr(cell, name) for cell in cells])
+    return msgspec.convert(values, Cell)
+
+
+def _measure(stack: Stack, name: str, concurrency: int, requests: int | None, track: Track) -> Cell:
+    mode = MODES[name]
+    wanted = mode.requests(concurrency) if requests is None else requests
+    spec = LoadSpec(
+        bodies=[chat_body(PROMPT, stream=mode.stream, max_tokens=mode.output_tokens)],
+        concurrency=concurrency,
+        requests=wanted,
+        warmup=min(wanted, concurrency if mode.ramp_seconds else max(concurrency, 200)),
+        ramp_seconds=mode.ramp_seconds if concurrency > 1 else 0.0,
+    )
+    label = f"{name} at {concurrency}"
+    track.at(label)
+    result = stack.load(spec, lambda ended: track.at(label, ended / wanted))
+    return cell_of(name, concurrency, result, stack, memory_mb(stack.worker_pid))
+
+
+def cell_of(name: str, concurrency: int, result: LoadResult, stack: Stack, memory: tuple[float, float]) -> Cell:
+    """A load's result in figures for one request and one token."""
+    mode = MODES[name]
+    worker = result.cpu_seconds[stack.worker_pid]
+    replica = result.cpu_seconds[stack.replica_pid]
+    tree = sum(result.cpu_seconds.values()) - replica
+    tokens = result.streamed_tokens if mode.stream else None
+    served = result.requests - result.error_count
+
+    def per(seconds: float, count: float | None) -> float | None:
+        return round(seconds * 1e6 / count, 2) if count else None
+
+    ttft = percentiles(result.ttft_ms) if mode.stream else None
+    return Cell(
+        mode=name,
+        concurrency=concurrency,
+        requests=result.requests,
+        errors=result.errors,
+        statuses=result.statuses,
+        seconds=round(result.seconds, 3),
+        requests_per_s=round(served / result.seconds, 1),
+        tokens_per_s=None if tokens is None else round(tokens / result.seconds, 1),
+        worker_us_per_request=None if mode.stream else per(worker, served),
+        tree_us_per_request=None if mode.stream else per(tree, served),
+        worker_us_per_token=per(worker, tokens),
+        tree_us_per_token=per(tree, tokens),
+        worker_busy=round(worker / result.seconds, 3),
+        load_busy=round((replica + result.client_cpu_seconds) / result.seconds, 3),
+        worker_mb=round(memory[0], 1),
+        worker_peak_mb=round(memory[1], 1),
+        ttft_ms=ttft,
+        added_ttft_ms=percentiles([value - mode.step_ms for value in result.ttft_ms]) if mode.step_ms else None,
+        itl_ms=percentiles(result.gap_ms),
+        e2e_ms=percentiles(result.e2e_ms),
+    )

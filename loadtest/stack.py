@@ -1,0 +1,174 @@
+"""A gateway of a benchmark's own: one worker on one core, keys on, and one simulated replica on another core."""
+
+import contextlib
+import json
+import random
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final
+
+import msgspec
+
+from loadtest.client import LoadResult, LoadSpec, Progress
+from loadtest.processes import BenchError, choose_cores, command_line, on_core, process_tree, running
+
+MODEL: Final = "mixtral-8x7b"
+_READY_SECONDS: Final = 60.0
+_CLI: Final = [sys.executable, "-m", "gateway.cli"]
+_CONFIG: Final = """\
+listen: {{host: 127.0.0.1, port: {port}, workers: 1, drain_seconds: 2}}
+state: state
+models:
+  - name: {model}
+    tokenizer: mistral-tekken
+    context: 32768
+    pools:
+      - {{name: bench, shape: {{tp: {tp}}}, engine: simulated, replicas: ["grpc://127.0.0.1:{replica}"]}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """A running gateway and what a load needs to know of it."""
+
+    port: int
+    key: str
+    gateway_pid: int
+    worker_pid: int
+    replica_pid: int
+    load_core: int
+
+    def load(self, spec: LoadSpec, progress: Callable[[int], None] = lambda _: None) -> LoadResult:
+        """Run a load in a process of its own; `progress` gets the number of answers. Raises BenchError."""
+        spec = msgspec.structs.replace(
+            spec,
+            port=self.port,
+            headers={"authorization": f"Bearer {self.key}"},
+            watch=[*process_tree(self.gateway_pid), self.replica_pid],
+        )
+        command = [sys.executable, "-m", "loadtest.client"]
+        with running(command, self.load_core, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as client:
+            assert client.stdin is not None and client.stdout is not None
+            client.stdin.write(msgspec.json.encode(spec))
+            client.stdin.close()
+            for line in client.stdout:
+                message = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+                if "progress" in message:
+                    progress(msgspec.json.decode(message["progress"], type=Progress).ended)
+                elif "failure" in message:
+                    raise BenchError(f"the load ended early: {msgspec.json.decode(message['failure'], type=str)}")
+                else:
+                    return msgspec.json.decode(message["result"], type=LoadResult)
+        raise BenchError(f"the load client ended with status {client.returncode} and no result")
+
+
+@contextlib.contextmanager
+def gateway_stack(engine: list[str], *, tp: int = 2) -> Iterator[Stack]:
+    """Start the store, one worker and one replica with these engine options; all ends with the block.
+
+    The gateway's processes share the first core this process may use; the replica, the load client and meanwhile this
+    process itself have the last one. Raises BenchError.
+    """
+    gateway_core, load_core = choose_cores()
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-bench-")))
+        log = stack.enter_context((folder / "log").open("a+b"))
+        stack.enter_context(on_core(load_core))
+        port, replica_port = _free_ports(2)
+        config = folder / "penstock.yaml"
+        config.write_text(_CONFIG.format(port=port, replica=replica_port, model=MODEL, tp=tp))
+        replica_command = [*_CLI, "replica", "--engine", "simulated", "--model", MODEL, "--tp", str(tp)]
+        replica_command += ["--listen", f"127.0.0.1:{replica_port}", "--drain-seconds", "1", *engine]
+        replica = stack.enter_context(running(replica_command, load_core, log=log))
+        gateway = stack.enter_context(running([*_CLI, "serve", "--config", str(config)], gateway_core, log=log))
+        _wait_until_ready(port, {"the replica": replica, "the gateway": gateway}, log)
+        created = subprocess.run(
+            [*_CLI, "keys", "create", "--config", str(config), "--name", "bench", "--json"],
+            capture_output=True,
+            check=False,
+        )
+        if created.returncode:
+            raise BenchError(f"no API key could be made: {created.stderr.decode(errors='replace').strip()}")
+        yield Stack(
+            port=port,
+            key=json.loads(created.stdout)["key"],
+            gateway_pid=gateway.pid,
+            worker_pid=_worker(gateway.pid),
+            replica_pid=replica.pid,
+            load_core=load_core,
+        )
+
+
+def chat_body(prompt: str, *, stream: bool, max_tokens: int, **more: float) -> bytes:
+    """A chat request's JSON; a stream reports its usage, so that tokens are counted and not assumed."""
+    body: dict[str, object] = {
+        "model": MODEL,
+        "messages": [
+            {"role": "system", "content": "You are a helpful assistant."},
+            {"role": "user", "content": prompt},
+        ],
+        "max_tokens": max_tokens,
+        "stream": stream,
+        **more,
+    }
+    if stream:
+        body["stream_options"] = {"include_usage": True}
+    return msgspec.json.encode(body)
+
+
+def random_prompt(rng: random.Random, words: int) -> str:
+    """Text that shares no prefix with another: common words in random order."""
+    return " ".join(rng.choices(_WORDS, k=words))
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def _wait_until_ready(port: int, processes: "dict[str, subprocess.Popen[bytes]]", log: IO[bytes]) -> None:
+    deadline = time.monotonic() + _READY_SECONDS
+    while True:
+        for name, process in processes.items():
+            if process.poll() is not None:
+                raise BenchError(f"{name} ended with status {process.returncode}: {_last_line(log)}")
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=2):
+                return
+        except (OSError, urllib.error.URLError):
+            if time.monotonic() > deadline:
+                raise BenchError(f"the gateway is not ready after {_READY_SECONDS:.0f} s: {_last_line(log)}") from None
+            time.sleep(0.05)
+
+
+def _last_line(log: IO[bytes]) -> str:
+    log.seek(0)
+    lines = log.read().decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else "it printed nothing"
+
+
+def _worker(gateway_pid: int) -> int:
+    """The one child that serves; the gateway's others are the store and multiprocessing's own."""
+    workers = [pid for pid in process_tree(gateway_pid) if "--multiprocessing-fork" in command_line(pid)]
+    if len(workers) != 1:
+        raise BenchError(f"expected one worker process under the gateway, found {len(workers)}")
+    return workers[0]
+
+
+_WORDS: Final = (
+    "water river stone light house keeper bottle letter winter garden morning engine valley market bridge island window "
+    "paper silver copper signal harbour mountain question answer number history science language music travel kitchen "
+    "because although between under over through never always often perhaps explain describe compare write tell show "
+    "small large quiet bright early late first second another several every the a of and to in is that for with as on"
+).split()

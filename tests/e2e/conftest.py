@@ -1,0 +1,53 @@
+"""Fixtures for the end-to-end tests: real stacks, as few as possible."""
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+from tests.e2e.observer import Observer
+from tests.e2e.stack import Stack, config_text, free_port
+
+
+@contextlib.contextmanager
+def running(**options: Any) -> Iterator[Stack]:
+    """A started stack in a short folder of its own; nothing of it is left afterwards."""
+    with tempfile.TemporaryDirectory(prefix="penstock-e2e-", ignore_cleanup_errors=True) as name:
+        stack = Stack(Path(name), config_text(free_port(), **options))
+        try:
+            stack.start()
+            yield stack
+        finally:
+            stack.close()
+
+
+@pytest.fixture(scope="session")
+def stack() -> Iterator[Stack]:
+    """Two workers and one replica at 2 ms a token; no test harms it."""
+    with running(listen="drain_seconds: 2, header_timeout_seconds: 2, max_body_bytes: 1048576") as started:
+        yield started
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Stack]]:
+    """Starts stacks that a test may harm."""
+    with contextlib.ExitStack() as stacks:
+        yield lambda **options: stacks.enter_context(running(**options))
+
+
+@pytest.fixture
+def observer(stack: Stack) -> Iterator[Observer]:
+    """Of the shared stack's replica; waits until what an earlier test left has ended."""
+    with Observer(stack.replica_socket()) as watching:
+        watching.wait_idle()
+        yield watching
+
+
+@pytest.fixture
+def client(stack: Stack) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=stack.base_url, api_key=stack.key, max_retries=0, timeout=30) as made:
+        yield made

@@ -1,0 +1,101 @@
+"""A client that goes away frees its place in the engine within 200 ms, wherever its request was."""
+
+import socket
+import struct
+import time
+
+import orjson
+import pytest
+
+from tests.e2e.observer import Observer, is_idle
+from tests.e2e.raw import Stream, begun, chat, connect, endless, request_bytes
+from tests.e2e.stack import Stack
+
+#: The promise, from the closing of the socket to the engine's report that it is free.
+BOUND_SECONDS = 0.2
+
+
+def close_and_time(observer: Observer, connection: socket.socket | Stream) -> float:
+    started = time.monotonic()
+    connection.close()
+    observer.wait_idle()
+    return time.monotonic() - started
+
+
+@pytest.mark.parametrize("n", [1, 4])
+def test_a_stream_that_has_begun(stack: Stack, observer: Observer, n: int) -> None:
+    for _ in range(5):
+        stream = begun(stack, n=n)
+        load = observer.load()
+        assert load.running == n
+        assert load.kv_blocks_used > 0
+        assert close_and_time(observer, stream) < BOUND_SECONDS
+
+
+def test_a_stream_that_is_reset(stack: Stack, observer: Observer) -> None:
+    stream = begun(stack)
+    stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    assert close_and_time(observer, stream) < BOUND_SECONDS
+
+
+def test_an_answer_that_is_not_streamed(stack: Stack, observer: Observer) -> None:
+    for _ in range(5):
+        connection = connect(stack)
+        connection.sendall(request_bytes(stack, orjson.dumps(endless(stream=False))))
+        observer.wait(lambda load: load.running == 1, "the request runs")
+        assert close_and_time(observer, connection) < BOUND_SECONDS
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_before_the_first_token(stack: Stack, observer: Observer, stream: bool) -> None:
+    """Behind a request that reserves the whole cache, the next ones wait; one that leaves must leave the queue."""
+    total = observer.load().kv_blocks_total
+    blocker = begun(stack, n=min(128, total * 32 // 30_000))
+    connection = connect(stack)
+    try:
+        before = observer.load()
+        assert before.waiting == 0
+        connection.sendall(request_bytes(stack, orjson.dumps(endless(stream=stream))))
+        observer.wait(lambda load: load.waiting == 1, "the request waits")
+        started = time.monotonic()
+        connection.close()
+        observer.wait(lambda load: load.waiting == 0, "the queue is empty")
+        assert time.monotonic() - started < BOUND_SECONDS
+        assert observer.load().running == before.running
+    finally:
+        connection.close()
+        started = time.monotonic()
+        blocker.close()
+    observer.wait_idle()
+    assert time.monotonic() - started < BOUND_SECONDS
+
+
+def test_a_stop_string_frees_the_engine(stack: Stack, observer: Observer) -> None:
+    stream = Stream(stack, endless(stop=" "))
+    try:
+        assert stream.begin() == 200
+        assert stream.rest()[-1] == b"[DONE]"
+        assert observer.wait_idle() < BOUND_SECONDS
+    finally:
+        stream.close()
+
+
+def test_many_that_leave_at_once(stack: Stack, observer: Observer) -> None:
+    streams = [begun(stack) for _ in range(40)]
+    stays = begun(stack)
+    for stream in streams:
+        stream.close()
+    observer.wait(lambda load: load.running == 1, "only one stream is left", 2)
+    stays.until_token()
+    assert close_and_time(observer, stays) < BOUND_SECONDS
+
+
+def test_a_client_that_closes_only_its_sending_side(stack: Stack, observer: Observer) -> None:
+    """Either reading is sound (answer it or take it as gone), but the engine must not be left running."""
+    with connect(stack) as connection:
+        connection.sendall(request_bytes(stack, orjson.dumps(chat(max_tokens=20))))
+        connection.shutdown(socket.SHUT_WR)
+        while connection.recv(65536):
+            pass
+    assert observer.wait_idle() < BOUND_SECONDS
+    assert is_idle(observer.load())

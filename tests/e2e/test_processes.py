@@ -1,0 +1,271 @@
+"""Signals, deaths and restarts of the processes of a stack."""
+
+import json
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+import openai
+import pytest
+
+from tests.e2e.raw import INTERNAL, Stream, ask, begun, chat, connect
+from tests.e2e.stack import MODEL, Stack, eventually
+
+
+def ready(stack: Stack) -> bool:
+    try:
+        return ask(stack, method="GET", path="/readyz")[0] == 200
+    except OSError:
+        return False
+
+
+def refused(stack: Stack) -> bool:
+    try:
+        connect(stack, timeout=2).close()
+    except OSError:
+        return True
+    return False
+
+
+def streams_on_every_worker(stack: Stack, **fields: object) -> list[Stream]:
+    """One endless stream a worker."""
+    found: dict[int, Stream] = {}
+    wanted = len(stack.workers)
+    for _ in range(64):
+        stream = begun(stack, **fields)
+        stream.worker = stack.worker_of(stream.socket)
+        if stream.worker in found:
+            stream.close()
+            continue
+        found[stream.worker] = stream
+        if len(found) == wanted:
+            return list(found.values())
+    raise AssertionError("the kernel never gave one worker a connection")
+
+
+def hello(client: openai.OpenAI) -> str | None:
+    answer = client.chat.completions.create(
+        model=MODEL, max_tokens=4, messages=[{"role": "user", "content": "Hello!"}]
+    )
+    return answer.choices[0].message.content
+
+
+@pytest.mark.parametrize(("number", "group"), [(signal.SIGTERM, False), (signal.SIGINT, True)])
+def test_a_stop_lets_streams_finish(start: Callable[..., Stack], number: signal.Signals, group: bool) -> None:
+    """SIGINT goes to the whole group, as Ctrl-C on a terminal does."""
+    stack = start(simulated="pace_ms: 5", listen="drain_seconds: 15")
+    idle = connect(stack)
+    streams = streams_on_every_worker(stack, max_tokens=500)
+    rests: list[list[bytes]] = []
+    readers = [threading.Thread(target=lambda s=stream: rests.append(s.rest())) for stream in streams]
+    for reader in readers:
+        reader.start()
+    started = time.monotonic()
+    stack.signal(number, group=group)
+    try:
+        eventually(lambda: refused(stack), "new connections are refused", 3)
+        assert any(reader.is_alive() for reader in readers), "the streams must outlast the refusal for this to count"
+        for reader in readers:
+            reader.join(15)
+        status = stack.wait()
+        seconds = time.monotonic() - started
+    finally:
+        idle.close()
+        for stream in streams:
+            stream.close()
+    assert [rest[-1] for rest in rests] == [b"[DONE]"] * len(streams)
+    assert status == 0, stack.errors
+    assert stack.processes() == {}
+    assert seconds < 12
+    assert "Traceback" not in stack.errors
+    assert "Unexpected exit" not in stack.errors, stack.errors
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stop_cuts_what_outlasts_the_grace(start: Callable[..., Stack], number: signal.Signals) -> None:
+    stack = start(simulated="pace_ms: 5", listen="drain_seconds: 1")
+    streams = streams_on_every_worker(stack)
+    started = time.monotonic()
+    stack.signal(number)
+    status = stack.wait()
+    seconds = time.monotonic() - started
+    for stream in streams:
+        assert b"[DONE]" not in stream.rest()
+        stream.close()
+    assert status == 0, stack.errors
+    assert 0.9 < seconds < 6
+    assert stack.processes() == {}
+    assert "Traceback" not in stack.errors
+
+
+def test_a_stop_while_it_starts(tmp_path: object, start: Callable[..., Stack]) -> None:
+    """Ctrl-C does not wait for the start to be over, and leaves nothing."""
+    stack = start(workers=1)
+    stack.signal(signal.SIGTERM)
+    assert stack.wait() == 0
+    for delay in (0.3, 1.0, 1.6):
+        stack.launch()
+        time.sleep(delay)  # a moment in the start, whichever it is
+        stack.signal(signal.SIGINT, group=True)
+        status = stack.wait(15)
+        assert stack.processes() == {}, delay
+        assert "Traceback" not in stack.errors, (delay, status, stack.errors)
+
+
+def test_a_killed_worker_is_replaced(start: Callable[..., Stack]) -> None:
+    """Also when it happens again at once, and nobody else's stream notices."""
+    stack = start()
+    for _ in range(3):
+        first, second = streams_on_every_worker(stack)
+        old = stack.workers
+        os.kill(first.worker, signal.SIGKILL)
+        assert first.rest()[-1:] == [b"cut"]
+        first.close()
+        for _ in range(50):
+            second.until_token()
+        eventually(
+            lambda old=old: len(stack.workers) == 2 and stack.workers != old,  # type: ignore[misc]
+            "another worker is there",
+            15,
+        )
+        eventually(lambda: _serves_on(stack, 2), "both workers serve", 15)
+        for _ in range(50):
+            second.until_token()
+        second.close()
+        assert stack.process.poll() is None, stack.errors
+
+
+def test_every_worker_killed_at_once(start: Callable[..., Stack]) -> None:
+    stack = start()
+    for _ in range(2):
+        old = set(stack.workers)
+        for pid in old:
+            os.kill(pid, signal.SIGKILL)
+        eventually(
+            lambda old=old: not old & set(stack.workers) and _serves_on(stack, 2),  # type: ignore[misc]
+            "two new workers serve",
+            20,
+        )
+    stack.signal(signal.SIGTERM)
+    assert stack.wait() == 0, stack.errors
+    assert stack.processes() == {}
+
+
+def test_a_killed_replica(start: Callable[..., Stack]) -> None:
+    stack = start(workers=1)
+    stream = begun(stack)
+    with openai.OpenAI(base_url=stack.base_url, api_key=stack.key, max_retries=8, timeout=30) as client:
+        waiting: list[object] = []
+        unary = threading.Thread(target=lambda: waiting.append(ask(stack, chat(max_tokens=20_000, ignore_eos=True))))
+        unary.start()
+        (pid,) = stack.replicas
+        time.sleep(0.3)  # the request without a stream is on its way
+        os.kill(pid, signal.SIGKILL)
+        rest = stream.rest()
+        stream.close()
+        error = json.loads(rest[-1])["error"]
+        assert error["code"] == "replica_unavailable"
+        assert not INTERNAL.search(rest[-1])
+        assert b"[DONE]" not in rest
+        unary.join(20)
+        status, headers, body = waiting[0]  # type: ignore[misc]
+        assert (status, json.loads(body)["error"]["code"]) == (503, "replica_unavailable")
+        assert ask(stack, method="GET", path="/readyz")[0] == 503
+        assert ask(stack, method="GET", path="/healthz")[0] == 200
+        answer = ask(stack, chat(max_tokens=1))
+        assert answer[0] == 503
+        assert float(answer[1]["retry-after"]) >= 1
+        assert hello(client), "the client's own retries last until the replica is back"
+    eventually(lambda: ready(stack), "ready again", 15)
+    assert "replica pool mixtral-8x7b/narrow" in stack.errors
+    assert "Traceback" not in stack.errors
+
+
+def test_a_killed_store(start: Callable[..., Stack]) -> None:
+    """503 and never 401 while it is away; streams do not need it; keys are there again when it is back."""
+    stack = start(workers=1)
+    stream = begun(stack)
+    (pid,) = stack.stores
+    os.kill(pid, signal.SIGKILL)
+    seen = set()
+    deadline = time.monotonic() + 1.5
+    while time.monotonic() < deadline:
+        for headers in ({}, {"Authorization": "Bearer sk-penstock-" + "A" * 43}):
+            status, _, body = ask(stack, chat(max_tokens=1), headers=headers)
+            seen.add((status, bool(headers)))
+            assert not INTERNAL.search(body)
+    assert {status for status, strange in seen if not strange} <= {200, 503}
+    stream.until_token()
+    with openai.OpenAI(base_url=stack.base_url, api_key=stack.key, max_retries=8, timeout=30) as client:
+        assert hello(client)
+    eventually(lambda: ready(stack), "ready again", 10)
+    stream.until_token()
+    stream.close()
+    assert len(stack.stores) == 1
+    assert "store" in stack.errors
+    assert "Traceback" not in stack.errors
+    stack.signal(signal.SIGTERM)
+    assert stack.wait() == 0
+    assert stack.processes() == {}
+
+
+def test_a_killed_supervisor_leaves_nothing(start: Callable[..., Stack]) -> None:
+    stack = start(replicas=2)
+    streams = streams_on_every_worker(stack)
+    assert len(stack.processes()) >= 5
+    stack.signal(signal.SIGKILL)
+    stack.wait()
+    try:
+        eventually(lambda: stack.processes() == {}, f"nothing of {stack.processes()} is left", 8)
+    finally:
+        for stream in streams:
+            stream.close()
+    stack.start()  # what was left behind, sockets and locks, is not in the way
+    assert ready(stack)
+
+
+def test_a_taken_port(start: Callable[..., Stack]) -> None:
+    stack = start(workers=1)
+    stack.signal(signal.SIGTERM)
+    assert stack.wait() == 0
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", stack.port))
+        taken.listen()
+        stack.launch()
+        assert stack.wait() == 1
+    assert stack.errors.count("\n") == 1
+    assert f"127.0.0.1:{stack.port}" in stack.errors
+    assert stack.processes() == {}
+
+
+def test_a_second_start_with_the_same_state(start: Callable[..., Stack], stack: Stack) -> None:
+    other = start(workers=1)
+    other.signal(signal.SIGTERM)
+    assert other.wait() == 0
+    text = other.config.read_text().replace("./state", str(stack.state_dir))
+    other.config.write_text(text)
+    other.launch()
+    assert other.wait() == 1
+    assert other.errors.count("\n") == 1, other.errors
+    assert str(stack.state_dir) in other.errors
+    assert other.processes() == {}
+    assert ask(stack, chat(max_tokens=1))[0] == 200, "the first one is unharmed"
+
+
+def _serves_on(stack: Stack, workers: int) -> bool:
+    """Whether that many workers answer."""
+    seen = set()
+    for _ in range(32):
+        try:
+            with connect(stack, timeout=2) as connection:
+                connection.sendall(b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n")
+                if connection.recv(4096).startswith(b"HTTP/1.1 200"):
+                    seen.add(stack.worker_of(connection))
+        except (OSError, AssertionError):
+            continue
+        if len(seen) == workers:
+            return True
+    return False

@@ -1,0 +1,175 @@
+"""Fakes shaped like failures: engines that die, say nothing or refuse, and replicas that break the protocol."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import grpc.aio
+
+from protos import codec
+from protos.types import PROTOCOL_VERSION, Failure, Finish, FinishReason, KvEvent, Load, ReplicaInfo, Role, Shape, Submit
+from replicas.engine import Delta, EngineStep
+
+INFO = ReplicaInfo("mixtral-8x7b", "simulated", "fake", Shape(tp=2), Role.BOTH, 8, 1024, 32, 100)
+
+
+class SilentEngine:
+    """Takes every request and never says a word of it; `say` makes it emit one step after all."""
+
+    def __init__(self, info: ReplicaInfo = INFO) -> None:
+        self.info = info
+        self.submitted: dict[int, Submit] = {}
+        self.cancelled: list[int] = []
+        self._emit: Callable[[EngineStep], None] | None = None
+
+    def submit(self, handle: int, request: Submit) -> None:
+        self.submitted[handle] = request
+
+    def cancel(self, handle: int) -> None:
+        self.cancelled.append(handle)
+
+    def say(
+        self,
+        *deltas: Delta,
+        finishes: list[tuple[int, int, Finish]] | None = None,
+        load: Load | None = None,
+        events: list[KvEvent] | None = None,
+    ) -> None:
+        assert self._emit is not None
+        self._emit(EngineStep(list(deltas), finishes or [], load or Load(), events or []))
+
+    async def run(self, emit: Callable[[EngineStep], None]) -> None:
+        self._emit = emit
+        await asyncio.Event().wait()
+
+
+class DiesAfter(SilentEngine):
+    """Gives every open request a token a step, and is lost after some steps; it steps only while there is work."""
+
+    def __init__(self, steps: int, info: ReplicaInfo = INFO) -> None:
+        super().__init__(info)
+        self._steps = steps
+        self._work = asyncio.Event()
+
+    def submit(self, handle: int, request: Submit) -> None:
+        super().submit(handle, request)
+        self._work.set()
+
+    async def run(self, emit: Callable[[EngineStep], None]) -> None:
+        await self._work.wait()
+        for number in range(self._steps):
+            deltas = [Delta(h, k, [number]) for h, r in self.submitted.items() for k in range(r.sampling.n)]
+            emit(EngineStep(deltas, [], Load(running=len(deltas)), []))
+            await asyncio.sleep(0)
+        raise RuntimeError("CUDA error: an illegal memory access in /opt/secret/engine.cu")
+
+
+class StopsByItself(SilentEngine):
+    """Its `run` returns, which the seam does not allow."""
+
+    async def run(self, emit: Callable[[EngineStep], None]) -> None:
+        while not self.submitted:
+            await asyncio.sleep(0)
+
+
+class RefusesWith(SilentEngine):
+    """Ends every sequence with one failure."""
+
+    def __init__(self, failure: Failure, info: ReplicaInfo = INFO) -> None:
+        super().__init__(info)
+        self._failure = failure
+
+    def submit(self, handle: int, request: Submit) -> None:
+        super().submit(handle, request)
+        finish = Finish(FinishReason.ERROR, failure=self._failure)
+        self.say(finishes=[(handle, k, finish) for k in range(request.sampling.n)])
+
+
+class RawReplica:
+    """A gRPC server with the protocol in the hands of the test; `ups` are all messages after the hellos."""
+
+    def __init__(self) -> None:
+        self.hellos: list[codec.Hello] = []
+        self.ups: list[codec.Up] = []
+        self.sessions = 0
+        self.heard = asyncio.Event()
+        self._contexts: list[Any] = []
+
+    @contextlib.asynccontextmanager
+    async def listening(self, address: str = "127.0.0.1:0") -> AsyncIterator[str]:
+        server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+        handler: Any = grpc.stream_stream_rpc_method_handler(self._session)
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(codec.SERVICE, {"Session": handler}),))
+        port = server.add_insecure_port(address)
+        await server.start()
+        try:
+            yield address if address.startswith("unix:") else f"127.0.0.1:{port}"
+        finally:
+            await server.stop(None)
+
+    async def send(self, *steps: codec.Step) -> None:
+        """Send steps to the last session."""
+        for step in steps:
+            await self._contexts[-1].write(codec.encode_step(step))
+
+    async def send_bytes(self, data: bytes) -> None:
+        await self._contexts[-1].write(data)
+
+    def welcome(self) -> codec.Welcome:
+        return codec.Welcome(PROTOCOL_VERSION, 1, INFO, ack_window=32)
+
+    async def _session(self, messages: object, context: Any) -> None:
+        self.sessions += 1
+        hello = codec.decode_up(await context.read()).hello
+        assert hello is not None
+        self.hellos.append(hello)
+        await context.write(codec.encode_welcome(self.welcome()))
+        self._contexts.append(context)
+        while (data := await context.read()) is not grpc.aio.EOF:
+            up = codec.decode_up(data)
+            self.ups.append(up)
+            self.heard.set()
+            await self.hear(context, up)
+
+    async def hear(self, context: Any, up: codec.Up) -> None:
+        """A message after the hello."""
+
+
+class DropsStream(RawReplica):
+    """Breaks the session at the first submit, after `tokens` tokens."""
+
+    def __init__(self, tokens: int = 0) -> None:
+        super().__init__()
+        self._tokens = tokens
+
+    async def hear(self, context: Any, up: codec.Up) -> None:
+        for stream_id, _ in up.submits:
+            for number in range(self._tokens):
+                await self.send(codec.Step(seq=number + 1, stream_ids=[stream_id], tokens=[number]))
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "dropped at 10.0.0.7")
+
+
+class WrongVersion(RawReplica):
+    """Welcomes with a protocol version of its own."""
+
+    def welcome(self) -> codec.Welcome:
+        return codec.Welcome(PROTOCOL_VERSION + 1, 1, INFO, ack_window=32)
+
+
+class GoesSilent(RawReplica):
+    """Welcomes, listens, and says nothing any more."""
+
+
+class Babbles(RawReplica):
+    """Answers a submit with bytes of the test's choice."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__()
+        self._data = data
+
+    async def hear(self, context: Any, up: codec.Up) -> None:
+        if up.submits:
+            await self.send_bytes(self._data)
+
+
