@@ -41,13 +41,11 @@ class Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; raises nothing but a cancellation."""
-        """Answer one request; never raises but for cancellation."""
         exchange = Exchange(scope, receive, send)
         gateway = self._state.gateway
         try:
             if exchange.method != self._method:
                 raise MethodNotAllowed(f"Not allowed to {exchange.method} on {exchange.path}; use {self._method}.")
-            gateway.admit(exchange)
             await self._handler(gateway, exchange)
         except Exception as error:
             await _answer_error(exchange, error, self._method)

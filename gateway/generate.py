@@ -26,7 +26,7 @@ class Chat(msgspec.Struct, frozen=True):
 
 class GenerateRequest(msgspec.Struct, frozen=True):
     """One request, free of any API's dialect. `size` is the body's length in bytes, `max_tokens` None: all that fits,
-    `arrived` is on the monotonic clock.
+    `arrived` is on the monotonic clock. `max_tokens_param` is what the client called the limit.
 
     `prompt` is messages, text to be tokenized as it is, or token ids.
     """
@@ -40,6 +40,7 @@ class GenerateRequest(msgspec.Struct, frozen=True):
     stops: tuple[str, ...]
     stream: bool
     arrived: float
+    max_tokens_param: str = "max_tokens"
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -60,7 +61,7 @@ async def generate(request: GenerateRequest, attempt: Attempt) -> "Generation":
         prompt_ids = await asyncio.to_thread(encode_prompt, model, request.prompt)
     else:
         prompt_ids = encode_prompt(model, request.prompt)
-    max_tokens = output_budget(model.context, len(prompt_ids), request.max_tokens)
+    max_tokens = output_budget(request, len(prompt_ids))
     needs_every_token = request.stream or bool(request.stops)
     submit = Submit(
         request_id=request.id,
@@ -94,14 +95,15 @@ def encode_prompt(model: ServedModel, prompt: Chat | str | list[int]) -> list[in
     return prompt
 
 
-def output_budget(context: int, prompt_tokens: int, max_tokens: int | None) -> int:
-    """Tokens the answer may have. Raises ContextLengthExceeded with both figures."""
+def output_budget(request: GenerateRequest, prompt_tokens: int) -> int:
+    """Tokens the answer may have. Raises ContextLengthExceeded with both figures and the parameter at fault."""
+    context, max_tokens = request.model.context, request.max_tokens
     room = context - prompt_tokens
     if room < 1:
         raise ContextLengthExceeded(
             f"This model's maximum context length is {context} tokens. However, your prompt resulted in "
             f"{prompt_tokens} tokens. Please reduce the length of the prompt.",
-            param="messages",
+            param="messages" if isinstance(request.prompt, Chat) else "prompt",
         )
     if max_tokens is None:
         return room
@@ -110,7 +112,7 @@ def output_budget(context: int, prompt_tokens: int, max_tokens: int | None) -> i
             f"This model's maximum context length is {context} tokens. However, you requested "
             f"{prompt_tokens + max_tokens} tokens ({prompt_tokens} in the prompt, {max_tokens} in the completion). "
             "Please reduce the length of the prompt or completion.",
-            param="max_tokens",
+            param=request.max_tokens_param,
         )
     return max_tokens
 
@@ -122,7 +124,6 @@ class Generation:
     """
 
     __slots__ = (
-        "_cached",
         "fingerprint",
         "first",
         "open_sequences",
@@ -141,7 +142,6 @@ class Generation:
         self.first = dispatched.first
         self.stream = dispatched.stream
         self.fingerprint = dispatched.fingerprint
-        self._cached = 0
         #: Of the sequence that ended last, by the engine's clock.
         self.timing = Timing()
 
@@ -149,7 +149,7 @@ class Generation:
     def usage(self) -> Usage:
         """The counts so far."""
         completion = sum(sequence.completion_tokens for sequence in self.sequences)
-        return Usage(self.prompt_tokens, completion, self._cached)
+        return Usage(self.prompt_tokens, completion, self.stream.cached_tokens)
 
     def advance(self, event: Event) -> tuple[str, list[TokenEntry]]:
         """Take in one event; returns the text and the logprob entries that may be shown now.
@@ -160,7 +160,6 @@ class Generation:
         sequence = self.sequences[index]
         if finish is not None:
             check(finish)
-            self._cached = max(self._cached, finish.cached_tokens)
             self.timing = finish.timing
         if sequence.is_over():
             return "", []

@@ -58,7 +58,7 @@ class SequenceText:
             return "", []
         text = self.detokenizer.flush()
         self._decoded += len(text)
-        reason = finish.reason
+        reason, stopped = finish.reason, False
         if self._matcher is not None:
             text, stopped = self._matcher.feed(text)
             if stopped:
@@ -67,7 +67,9 @@ class SequenceText:
                 text += self._matcher.flush()
         self._released += len(text)
         self.finish_reason = reason
-        return text, self._release_entries()
+        if stopped:
+            return text, self._release_entries()
+        return text, [entry for _, entry in self._entries]
 
     def _feed_singly(self, token_ids: Items[int], logprobs: list[TokenLogprobs] | None) -> tuple[str, list[TokenEntry]]:
         # Token by token: a match ends the count of tokens at the one that completed it.
@@ -81,7 +83,9 @@ class SequenceText:
             self._released += len(text)
             texts.append(text)
             if logprobs is not None:
-                self._entries.append((self._decoded, (token_id, logprobs[position])))
+                # Bytes that are held will be at least one character: the entry waits for it.
+                end = self._decoded + self.detokenizer.pending
+                self._entries.append((end, (token_id, logprobs[position])))
             if stopped:
                 self.finish_reason = FinishReason.STOP
                 break

@@ -5,26 +5,31 @@ A worker that dies is restarted by Granian's own supervisor, a replica process t
 """
 
 import contextlib
+import ctypes
 import logging
 import os
+import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
+from multiprocessing import resource_tracker
 from pathlib import Path
 
 from granian.constants import HTTPModes, Interfaces, Loops
 from granian.http import HTTP1Settings
 from granian.log import LogLevels
 from granian.server import Server
+from starlette.types import ASGIApp
 
-from gateway.app import CONFIG_VARIABLE
+from gateway.app import CONFIG_VARIABLE, create
 from gateway.config import Config, usable_cores
 from gateway.local_replicas import replica_addresses, replica_command
 from gateway.store import with_parent
-from gateway.store.embedded import EmbeddedStore
+from gateway.store.embedded import EmbeddedStore, EmbeddedStoreError
 from gateway.store.socket_path import make_socket_folder
 
 log = logging.getLogger(__name__)
@@ -34,10 +39,33 @@ FIRST_RESTART_SECONDS = 0.5
 LAST_RESTART_SECONDS = 30.0
 #: A process that ran this long has recovered: its next failure starts with the shortest delay again.
 HEALTHY_SECONDS = 60.0
+#: A worker that was restarted this often within the time below is not restarted again: the gateway ends instead.
+MAX_WORKER_RESTARTS = 5
+WORKER_RESTARTS_SECONDS = 60.0
 
 
 class StartError(RuntimeError):
     """Something `penstock serve` needs did not start; the text is one line for an operator."""
+
+
+def take_signals() -> None:
+    """Let SIGINT and SIGTERM mean the same, for this process alone; both end a start with KeyboardInterrupt.
+
+    A Ctrl-C on a terminal goes to every process of the foreground group. A blocked signal stays so in the processes
+    that are started from here, hence only this one acts on it and ends the others in order. Call it from the main
+    thread, before anything is started; Granian handles SIGTERM once it serves.
+    """
+    # It unblocks SIGINT when it starts this helper of its own, so that comes first.
+    resource_tracker.ensure_running()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+    def forward() -> None:
+        while True:
+            signal.sigwait({signal.SIGINT})
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=forward, name="interrupts", daemon=True).start()
 
 
 def check_port(host: str, port: int) -> None:
@@ -77,10 +105,10 @@ class ReplicaProcess:
             start_new_session=True,
         )
 
-    def wait_until_ready(self, deadline: float) -> None:
-        """Return once every socket is there. Raises StartError."""
+    def wait_until_ready(self, deadline: float, stopping: threading.Event) -> None:
+        """Return once every socket is there, or when it is to stop. Raises StartError."""
         assert self._process is not None
-        while not all(path.exists() for path in self._sockets):
+        while not all(path.exists() for path in self._sockets) and not stopping.is_set():
             status = self._process.poll()
             if status is not None:
                 raise StartError(
@@ -122,18 +150,45 @@ class ReplicaProcess:
             process.wait()
 
 
+class StoreProcess:
+    """The embedded store, restarted with growing delays when it dies."""
+
+    def __init__(self, store: EmbeddedStore) -> None:
+        self._store = store
+        self._delay = FIRST_RESTART_SECONDS
+        self._restart_at = 0.0
+        self._healthy_at = 0.0
+
+    def watch(self) -> None:
+        """Called at regular times: restarts the store, when its delay is over, if it has died."""
+        now = time.monotonic()
+        if self._store.pid is not None or now < self._restart_at:
+            return
+        log.error("the embedded store has ended; restarting it")
+        if now > self._healthy_at:
+            self._delay = FIRST_RESTART_SECONDS
+        try:
+            self._store.start()
+        except EmbeddedStoreError as error:
+            log.error("%s", error)  # noqa: TRY400 - its text is all that an operator needs
+        now = time.monotonic()
+        self._restart_at, self._healthy_at = now + self._delay, now + HEALTHY_SECONDS
+        self._delay = min(self._delay * 2, LAST_RESTART_SECONDS)
+
+
 @contextlib.contextmanager
 def embedded_store(config: Config) -> Iterator[None]:
-    """The embedded store, if the configuration has one. Call it from the main thread."""
+    """The embedded store, if the configuration has one, watched until the end. Raises EmbeddedStoreError."""
     if not config.store.embedded:
         yield
         return
     store = EmbeddedStore(config.state_dir)
-    store.start()
-    try:
+
+    def start(_: threading.Event) -> None:
+        store.start()
+
+    with _kept("store", start, StoreProcess(store).watch, store.stop):
         yield
-    finally:
-        store.stop()
 
 
 @contextlib.contextmanager
@@ -149,40 +204,88 @@ def local_replicas(config: Config) -> Iterator[None]:
         for p, pool in enumerate(model.pools)
         if pool.local_replicas
     ]
-    stopping = threading.Event()
-    # The thread that starts a process is the one whose end the kernel watches for it: this one watches, restarts and
-    # stays until the end.
-    ready: list[BaseException | None] = []
-    started = threading.Event()
 
-    def run() -> None:
-        try:
-            deadline = time.monotonic() + START_SECONDS
-            for process in processes:
-                process.start()
-            for process in processes:
-                process.wait_until_ready(deadline)
-            ready.append(None)
-        except BaseException as error:
-            ready.append(error)
-        started.set()
-        while not stopping.wait(0.2):
-            for process in processes:
-                process.watch()
+    def start(stopping: threading.Event) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        for process in processes:
+            process.start()
+        for process in processes:
+            process.wait_until_ready(deadline, stopping)
+
+    def watch() -> None:
+        for process in processes:
+            process.watch()
+
+    def stop() -> None:
         deadline = time.monotonic() + config.listen.drain_seconds + 2.0
         for process in processes:
             process.stop(deadline)
 
-    watcher = threading.Thread(target=run, name="replicas", daemon=True)
-    watcher.start()
+    with _kept("replicas", start, watch, stop):
+        yield
+
+
+@contextlib.contextmanager
+def _kept(
+    name: str, start: Callable[[threading.Event], None], watch: Callable[[], None], stop: Callable[[], None]
+) -> Iterator[None]:
+    """Runs `start`, `watch` at regular times, and `stop`. Raises what `start` raises.
+
+    All in a thread of their own: the kernel ends a child with the thread that started it, and this one stays.
+    """
+    stopping, started = threading.Event(), threading.Event()
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            start(stopping)
+        except BaseException as error:
+            failures.append(error)
+        started.set()
+        while not stopping.wait(0.2):
+            watch()
+        stop()
+
+    keeper = threading.Thread(target=run, name=name, daemon=True)
+    keeper.start()
     try:
         started.wait()
-        if ready[0] is not None:
-            raise ready[0]
+        if failures:
+            raise failures[0]
         yield
     finally:
         stopping.set()
-        watcher.join()
+        keeper.join()
+
+
+class Restarts(dict[int, float]):
+    """Granian's record of when each worker was restarted, by which it recognizes a crash loop.
+
+    Of its own it gives up as soon as a worker dies within 5.5 s of its restart; this record tells it of a restart
+    only when there have been MAX_WORKER_RESTARTS within WORKER_RESTARTS_SECONDS.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._times: defaultdict[int, deque[float]] = defaultdict(lambda: deque(maxlen=MAX_WORKER_RESTARTS))
+
+    def __setitem__(self, worker: int, time_: float) -> None:
+        times = self._times[worker]
+        times.append(time_)
+        if len(times) == MAX_WORKER_RESTARTS and time_ - times[0] < WORKER_RESTARTS_SECONDS:
+            super().__setitem__(worker, time_)
+
+    def clear(self) -> None:
+        """Granian forgets before each restart; what counts here goes by time."""
+
+
+def load_worker(_: str) -> ASGIApp:
+    """Runs first in each worker process, which then dies with this one: the kernel sees to it (Linux only)."""
+    if sys.platform == "linux":
+        pr_set_pdeathsig = 1
+        # Not SIGTERM, whose grace nobody would be left to end.
+        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL, 0, 0, 0)
+    return create()
 
 
 def serve_workers(config: Config, config_path: Path, started: Callable[[], None]) -> None:
@@ -209,5 +312,6 @@ def serve_workers(config: Config, config_path: Path, started: Callable[[], None]
         workers_kill_timeout=max(1, round(listen.drain_seconds)),
         log_level=LogLevels.warning,
     )
+    server.respawned_wrks = Restarts()
     threading.Thread(target=started, name="announce", daemon=True).start()
-    server.serve()
+    server.serve(target_loader=load_worker)

@@ -1,6 +1,7 @@
 """A gateway of a benchmark's own: one worker on one core, keys on, and one simulated replica on another core."""
 
 import contextlib
+import functools
 import json
 import random
 import socket
@@ -19,6 +20,7 @@ import msgspec
 
 from loadtest.client import LoadResult, LoadSpec, Progress
 from loadtest.processes import BenchError, choose_cores, command_line, on_core, process_tree, running
+from replicas.engines.answers import corpus_sentences
 
 MODEL: Final = "mixtral-8x7b"
 _READY_SECONDS: Final = 60.0
@@ -126,7 +128,12 @@ def chat_body(prompt: str, *, stream: bool, max_tokens: int, **more: float) -> b
 
 def random_prompt(rng: random.Random, words: int) -> str:
     """Text that shares no prefix with another: common words in random order."""
-    return " ".join(rng.choices(_WORDS, k=words))
+    return " ".join(rng.choices(_vocabulary(), k=words))
+
+
+@functools.cache
+def _vocabulary() -> list[str]:
+    return " ".join(corpus_sentences()).split()
 
 
 def _free_ports(count: int) -> list[int]:
@@ -164,11 +171,3 @@ def _worker(gateway_pid: int) -> int:
     if len(workers) != 1:
         raise BenchError(f"expected one worker process under the gateway, found {len(workers)}")
     return workers[0]
-
-
-_WORDS: Final = (
-    "water river stone light house keeper bottle letter winter garden morning engine valley market bridge island window "
-    "paper silver copper signal harbour mountain question answer number history science language music travel kitchen "
-    "because although between under over through never always often perhaps explain describe compare write tell show "
-    "small large quiet bright early late first second another several every the a of and to in is that for with as on"
-).split()

@@ -29,7 +29,7 @@ SERVICE = "penstock.replica.v1.Replica"
 SESSION_METHOD = f"/{SERVICE}/Session"
 
 _ROLES = {Role.BOTH: pb.ROLE_BOTH, Role.PREFILL: pb.ROLE_PREFILL, Role.DECODE: pb.ROLE_DECODE}
-_ROLES_BACK = {wire: role for role, wire in _ROLES.items()}
+_ROLES_BACK: dict[int, Role] = {wire: role for role, wire in _ROLES.items()}
 _REASONS = {
     FinishReason.STOP: pb.FINISH_STOP,
     FinishReason.LENGTH: pb.FINISH_LENGTH,
@@ -77,7 +77,8 @@ class Step:
     """One step of an engine as a session carries it.
 
     `tokens` holds the new tokens of all `stream_ids` in order; `counts` says how many belong to each and is empty
-    when each stream gained exactly one. `logprobs` maps a position in `stream_ids` to one entry per token.
+    when each stream gained exactly one. `logprobs` maps a position in `stream_ids` to one entry per token. `starts`
+    are (stream id, prompt tokens found in the KV cache) of the streams whose first tokens are in this step.
     """
 
     seq: int = 0
@@ -89,6 +90,7 @@ class Step:
     finishes: list[tuple[int, Finish]] = field(default_factory=list)
     load: Load | None = None
     kv_events: list[KvEvent] = field(default_factory=list)
+    starts: list[tuple[int, int]] = field(default_factory=list)
 
 
 def encode_hello(hello: Hello) -> bytes:
@@ -165,6 +167,8 @@ def encode_step(step: Step) -> bytes:
         message.load.draining = load.draining
     for event in step.kv_events:
         _put_kv_event(message.kv_events.add(), event)
+    for stream_id, cached_tokens in step.starts:
+        message.starts.add(stream_id=stream_id, cached_tokens=cached_tokens)
     return down.SerializeToString()
 
 
@@ -207,6 +211,8 @@ def _step(message: pb.Step) -> Step:
         )
     if message.kv_events:
         step.kv_events = [_kv_event(event) for event in message.kv_events]
+    if message.starts:
+        step.starts = [(start.stream_id, start.cached_tokens) for start in message.starts]
     return step
 
 

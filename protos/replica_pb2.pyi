@@ -173,7 +173,7 @@ class Handoff(_message.Message):
     def __init__(self, opaque_state: _Optional[bytes] = ..., first_tokens: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Step(_message.Message):
-    __slots__ = ("seq", "time_us", "stream_ids", "counts", "tokens", "logprobs", "finishes", "load", "kv_events")
+    __slots__ = ("seq", "time_us", "stream_ids", "counts", "tokens", "logprobs", "finishes", "load", "kv_events", "starts")
     SEQ_FIELD_NUMBER: _ClassVar[int]
     TIME_US_FIELD_NUMBER: _ClassVar[int]
     STREAM_IDS_FIELD_NUMBER: _ClassVar[int]
@@ -183,6 +183,7 @@ class Step(_message.Message):
     FINISHES_FIELD_NUMBER: _ClassVar[int]
     LOAD_FIELD_NUMBER: _ClassVar[int]
     KV_EVENTS_FIELD_NUMBER: _ClassVar[int]
+    STARTS_FIELD_NUMBER: _ClassVar[int]
     seq: int
     time_us: int
     stream_ids: _containers.RepeatedScalarFieldContainer[int]
@@ -192,7 +193,16 @@ class Step(_message.Message):
     finishes: _containers.RepeatedCompositeFieldContainer[Finish]
     load: Load
     kv_events: _containers.RepeatedCompositeFieldContainer[KvEvent]
-    def __init__(self, seq: _Optional[int] = ..., time_us: _Optional[int] = ..., stream_ids: _Optional[_Iterable[int]] = ..., counts: _Optional[_Iterable[int]] = ..., tokens: _Optional[_Iterable[int]] = ..., logprobs: _Optional[_Iterable[_Union[Logprobs, _Mapping]]] = ..., finishes: _Optional[_Iterable[_Union[Finish, _Mapping]]] = ..., load: _Optional[_Union[Load, _Mapping]] = ..., kv_events: _Optional[_Iterable[_Union[KvEvent, _Mapping]]] = ...) -> None: ...
+    starts: _containers.RepeatedCompositeFieldContainer[Start]
+    def __init__(self, seq: _Optional[int] = ..., time_us: _Optional[int] = ..., stream_ids: _Optional[_Iterable[int]] = ..., counts: _Optional[_Iterable[int]] = ..., tokens: _Optional[_Iterable[int]] = ..., logprobs: _Optional[_Iterable[_Union[Logprobs, _Mapping]]] = ..., finishes: _Optional[_Iterable[_Union[Finish, _Mapping]]] = ..., load: _Optional[_Union[Load, _Mapping]] = ..., kv_events: _Optional[_Iterable[_Union[KvEvent, _Mapping]]] = ..., starts: _Optional[_Iterable[_Union[Start, _Mapping]]] = ...) -> None: ...
+
+class Start(_message.Message):
+    __slots__ = ("stream_id", "cached_tokens")
+    STREAM_ID_FIELD_NUMBER: _ClassVar[int]
+    CACHED_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    stream_id: int
+    cached_tokens: int
+    def __init__(self, stream_id: _Optional[int] = ..., cached_tokens: _Optional[int] = ...) -> None: ...
 
 class Logprobs(_message.Message):
     __slots__ = ("position", "chosen", "width", "top_ids", "top")

@@ -9,12 +9,16 @@ from protos.types import Finish, KvEvent, Load, ReplicaInfo, Submit, TokenLogpro
 
 @dataclass(slots=True)
 class Delta:
-    """New tokens of one sequence; `logprobs` has one entry per token when they were asked for."""
+    """New tokens of one sequence; `logprobs` has one entry per token when they were asked for.
+
+    `cached_tokens`, of the prompt, comes with a sequence's first delta and is None on the others.
+    """
 
     handle: int
     index: int
     token_ids: list[int]
     logprobs: list[TokenLogprobs] | None = None
+    cached_tokens: int | None = None
 
 
 @dataclass(slots=True)

@@ -17,6 +17,7 @@ class Outbox:
         self._logprobs: dict[int, list[TokenLogprobs]] = {}
         self._finishes: list[tuple[int, Finish]] = []
         self._kv_events: list[KvEvent] = []
+        self._starts: list[tuple[int, int]] = []
         self._seq = 0
         self.load: Load | None = None
 
@@ -32,6 +33,10 @@ class Outbox:
             pending.extend(token_ids)
         if logprobs is not None:
             self._logprobs.setdefault(stream_id, []).extend(logprobs)
+
+    def add_start(self, stream_id: int, cached_tokens: int) -> None:
+        """The stream's first tokens are here, and so much of its prompt was in the KV cache."""
+        self._starts.append((stream_id, cached_tokens))
 
     def add_finish(self, stream_id: int, finish: Finish) -> None:
         """The stream's end, sent together with its last tokens."""
@@ -58,7 +63,17 @@ class Outbox:
         if self._logprobs:
             logprobs = {i: self._logprobs[sid] for i, sid in enumerate(stream_ids) if sid in self._logprobs}
         step = Step(
-            self._seq, time_us, stream_ids, counts, tokens, logprobs, self._finishes, self.load, self._kv_events
+            seq=self._seq,
+            time_us=time_us,
+            stream_ids=stream_ids,
+            counts=counts,
+            tokens=tokens,
+            logprobs=logprobs,
+            finishes=self._finishes,
+            load=self.load,
+            kv_events=self._kv_events,
+            starts=self._starts,
         )
-        self._tokens, self._logprobs, self._finishes, self._kv_events, self.load = {}, {}, [], [], None
+        self._tokens, self._logprobs, self._finishes = {}, {}, []
+        self._kv_events, self._starts, self.load = [], [], None
         return step

@@ -175,7 +175,10 @@ class ReplicaServer:
             owner = owners.get(delta.handle)
             if owner is not None:
                 session = owner.session
-                session.outbox.add_tokens(owner.first_stream + delta.index, delta.token_ids, delta.logprobs)
+                stream_id = owner.first_stream + delta.index
+                session.outbox.add_tokens(stream_id, delta.token_ids, delta.logprobs)
+                if delta.cached_tokens is not None:
+                    session.outbox.add_start(stream_id, delta.cached_tokens)
                 touched.add(session)
         for handle, index, finish in step.finishes:
             session_or_none = self._finish(handle, index, finish)

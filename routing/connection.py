@@ -138,11 +138,14 @@ class ReplicaConnection:
             self._changed()
 
     def _admit(self, welcome: Welcome) -> None:
-        if self._epoch not in (0, welcome.epoch):
+        restarted = self._epoch not in (0, welcome.epoch)
+        if restarted:
             log.warning("replica %s has restarted", self.spec.id)
         self._epoch = welcome.epoch
         self.info = welcome.info
         self.problem = ""
+        if self._sessions and not restarted:
+            return  # an extra channel: what the others report is current
         # What was reported before belongs to an earlier session, perhaps to an earlier engine.
         self.view = msgspec.structs.replace(self.view, load=Load(kv_blocks_total=welcome.info.kv_blocks_total), sent=0)
 

@@ -61,10 +61,11 @@ async def dispatch(
     Raises ReplicaUnavailable when none is left, and the errors of protos/errors.py that the engine reports.
     """
     tried: list[str] = []
+    failure: PenstockError = ReplicaUnavailable("No replica of this model can take the request now.", retry_after=1.0)
     while True:
         candidates = fleet.candidates(exclude=tried)
         if not candidates:
-            raise ReplicaUnavailable("No replica of this model can take the request now.", retry_after=1.0)
+            raise failure
         replica_id = policy.pick(request, candidates).replica.id
         tried.append(replica_id)
         stream: TokenStream | None = None
@@ -81,6 +82,7 @@ async def dispatch(
                 stream.close()
             if not isinstance(error, ReplicaUnavailable | ReplicaFailed) or len(tried) >= MAX_ATTEMPTS:
                 raise
+            failure = error
             log.warning("request %s: replica %s failed before its first token", request.request_id, replica_id)
 
 

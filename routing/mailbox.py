@@ -17,9 +17,25 @@ class Mailbox:
     does not read costs the worker a bounded amount of memory.
     """
 
-    __slots__ = ("_detach", "_error", "_events", "_loop", "_open_sequences", "_waiter", "first_stream", "sequences")
+    __slots__ = (
+        "_detach",
+        "_error",
+        "_events",
+        "_loop",
+        "_open_sequences",
+        "_waiter",
+        "cached_tokens",
+        "first_stream",
+        "sequences",
+    )
 
-    def __init__(self, first_stream: int, sequences: int, detach: "Callable[[Mailbox, bool], None]") -> None:
+    def __init__(
+        self,
+        first_stream: int,
+        sequences: int,
+        detach: "Callable[[Mailbox, bool], None]",
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
         """`detach(mailbox, cancel)` takes the mailbox off its session, cancelling upstream if asked; called once."""
         self.first_stream = first_stream
         self.sequences = sequences
@@ -28,7 +44,8 @@ class Mailbox:
         self._events: list[Event] = []
         self._error: PenstockError | None = None
         self._waiter: asyncio.Future[None] | None = None
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop
+        self.cached_tokens = 0
 
     @property
     def failed(self) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 import grpc.aio
 
 from protos import codec
-from protos.errors import ReplicaUnavailable
+from protos.errors import InternalError, ReplicaUnavailable
 from protos.types import PROTOCOL_VERSION, Submit
 from routing.mailbox import Mailbox
 
@@ -63,6 +63,7 @@ class Session:
         self._acked = 0
         self._open = True
         self._outgoing = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
 
     @classmethod
     async def connect(
@@ -101,7 +102,7 @@ class Session:
         while any(first + k in self._mailboxes for k in range(sequences)):
             first += sequences
         self._next_stream = first + sequences
-        mailbox = Mailbox(first, sequences, self._detach)
+        mailbox = Mailbox(first, sequences, self._detach, self._loop)
         for stream_id in range(first, first + sequences):
             self._mailboxes[stream_id] = mailbox
         self._submits.append((first, submit))
@@ -145,6 +146,10 @@ class Session:
 
     def _deal(self, step: codec.Step) -> None:
         mailboxes = self._mailboxes
+        for stream_id, cached_tokens in step.starts:
+            mailbox = mailboxes.get(stream_id)
+            if mailbox is not None:
+                mailbox.cached_tokens = cached_tokens
         if step.counts or step.logprobs:
             self._deal_runs(step)
         else:
@@ -183,7 +188,24 @@ class Session:
                 submits, self._submits = self._submits, []
                 cancels, self._cancels = self._cancels, []
                 self._acked = self._ack
-                await self._call.write(codec.encode_up(submits, cancels, self._ack))
+                await self._call.write(self._encode(submits, cancels))
+
+    def _encode(self, submits: list[tuple[int, Submit]], cancels: list[int]) -> bytes:
+        try:
+            return codec.encode_up(submits, cancels, self._ack)
+        except (TypeError, ValueError):
+            # One request that does not fit the wire must not take the others of its batch with it.
+            sound = [(stream_id, submit) for stream_id, submit in submits if self._fits(stream_id, submit)]
+            return codec.encode_up(sound, cancels, self._ack)
+
+    def _fits(self, stream_id: int, submit: Submit) -> bool:
+        try:
+            codec.encode_up([(stream_id, submit)], (), 0)
+        except (TypeError, ValueError):
+            log.exception("request %s cannot be sent", submit.request_id)
+            self._mailboxes[stream_id].fail(InternalError("The gateway failed on this request."))
+            return False
+        return True
 
 
 def describe(error: BaseException) -> str:

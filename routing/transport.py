@@ -12,7 +12,12 @@ Event = tuple[int, Sequence[int], list[TokenLogprobs] | None, Finish | None]
 
 
 class TokenStream(Protocol):
-    """The answer to one submit, read by one task."""
+    """The answer to one submit, read by one task.
+
+    `cached_tokens` of the prompt were in the replica's KV cache; known from the first tokens on.
+    """
+
+    cached_tokens: int
 
     async def receive(self) -> list[Event]:
         """Everything that came since the last call, at least one event. Raises PenstockError when it broke."""

@@ -11,7 +11,18 @@ from protos import codec
 from protos.types import PROTOCOL_VERSION, Failure, Finish, FinishReason, KvEvent, Load, ReplicaInfo, Role, Shape, Submit
 from replicas.engine import Delta, EngineStep
 
-INFO = ReplicaInfo("mixtral-8x7b", "simulated", "fake", Shape(tp=2), Role.BOTH, 8, 1024, 32, 100)
+
+TP2 = Shape(tp=2)
+
+
+def info_of(
+    *, model: str = "mixtral-8x7b", engine: str = "simulated", shape: Shape = TP2, role: Role = Role.BOTH
+) -> ReplicaInfo:
+    """What a fake says of itself."""
+    return ReplicaInfo(model, engine, "fake", shape, role, 8, 1024, 32, 100)
+
+
+INFO = info_of()
 
 
 class SilentEngine:

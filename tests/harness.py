@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from functools import lru_cache
 from typing import Any
@@ -98,8 +99,9 @@ def gated_engine(**options: Any) -> tuple[SimulatedEngine, Gate]:
 
 def submit_of(count: int = 8, *, prompt: Iterable[int] = (1, 2, 3), name: str = "r", **options: Any) -> Submit:
     """A request for exactly `count` tokens, unless `options` say otherwise."""
-    sampling = {"seed": 7, "ignore_eos": True} | {k: v for k, v in options.items() if k in Sampling.__slots__}
-    rest = {k: v for k, v in options.items() if k not in Sampling.__slots__}
+    known = inspect.signature(Sampling).parameters
+    sampling = {"seed": 7, "ignore_eos": True} | {k: v for k, v in options.items() if k in known}
+    rest = {k: v for k, v in options.items() if k not in known}
     return Submit(name, list(prompt), count, Sampling(**sampling), **rest)
 
 

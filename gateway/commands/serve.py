@@ -34,10 +34,11 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def _run(arguments: argparse.Namespace) -> int:
     configure_logging()
     # Imported here, so that `penstock keys` and the like do not load the server.
-    from gateway.supervisor import StartError, check_port, embedded_store, local_replicas, serve_workers
+    from gateway.supervisor import StartError, check_port, embedded_store, local_replicas, serve_workers, take_signals
 
     # Workers are fresh processes: a fork would carry this one's threads and locks over.
     multiprocessing.set_start_method("spawn")
+    take_signals()
     try:
         config = load_config(arguments.config)
         resolve(config, str(arguments.config), BUNDLED)

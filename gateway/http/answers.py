@@ -30,7 +30,7 @@ async def collect(dialect: Dialect, generation: Generation, answer_id: str, crea
     for index, sequence in enumerate(generation.sequences):
         choice: dict[str, Any] = {"index": index}
         choice |= dialect.message("".join(texts[index]))
-        choice["logprobs"] = dialect.logprobs(entries[index], model) if wants_logprobs else None
+        choice["logprobs"] = dialect.logprobs(entries[index], model, 0) if wants_logprobs else None
         choice["finish_reason"] = sequence.finish_reason.value if sequence.finish_reason else None
         choices.append(choice)
     answer: dict[str, Any] = {"id": answer_id, "object": dialect.object, "created": created, "model": model.name}

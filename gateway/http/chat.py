@@ -87,6 +87,7 @@ def _request(body: SamplingFields, model: ServedModel, request_id: str, size: in
         stops=body.stops,
         stream=bool(body.stream),
         arrived=time.monotonic(),
+        max_tokens_param="max_tokens" if body.max_completion_tokens is None else "max_completion_tokens",
     )
 
 
@@ -128,7 +129,8 @@ def _token(token_id: int, logprob: float, model: ServedModel) -> dict[str, Any]:
     return {"token": data.decode("utf-8", "replace"), "logprob": logprob, "bytes": list(data)}
 
 
-def _logprobs(entries: list[TokenEntry], model: ServedModel) -> dict[str, Any]:
+def _logprobs(entries: list[TokenEntry], model: ServedModel, offset: int) -> dict[str, Any]:
+    del offset  # of text completions only
     content = []
     for token_id, entry in entries:
         shown = _token(token_id, entry.chosen, model)

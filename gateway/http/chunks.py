@@ -31,6 +31,7 @@ class ChunkEncoder:
         model = generation.request.model
         self._escaped = model.table.escaped
         self._sequences = generation.sequences
+        self._offsets = [0] * len(generation.sequences)
         head = {"id": answer_id, "object": dialect.chunk_object, "created": created, "model": model.name}
         if generation.fingerprint:
             head["system_fingerprint"] = generation.fingerprint
@@ -83,7 +84,8 @@ class ChunkEncoder:
     def _text_chunk(self, index: int, text: str, entries: list[TokenEntry]) -> bytes:
         if not entries:
             return self._text_heads[index] + orjson.dumps(text)[1:-1] + self._text_tail
-        logprobs = orjson.dumps(self._dialect.logprobs(entries, self._generation.request.model))
+        logprobs = orjson.dumps(self._dialect.logprobs(entries, self._generation.request.model, self._offsets[index]))
+        self._offsets[index] += len(text)
         return b"".join(
             (
                 self._text_heads[index],

@@ -59,9 +59,9 @@ def _single(prompt: _Prompt) -> str | list[int]:
     return only
 
 
-def _logprobs(entries: list[TokenEntry], model: ServedModel) -> dict[str, Any]:
+def _logprobs(entries: list[TokenEntry], model: ServedModel, offset: int) -> dict[str, Any]:
     tokens = [model.tokenizer.token_bytes(token_id).decode("utf-8", "replace") for token_id, _ in entries]
-    offsets, offset = [], 0
+    offsets = []
     for token in tokens:
         offsets.append(offset)
         offset += len(token)

@@ -18,7 +18,8 @@ class Dialect:
     """One API's body and answer.
 
     A choice is `{"index":..., <text>, "logprobs":..., "finish_reason":...}` in both APIs; `text_head` and `text_tail`
-    enclose its JSON-escaped text in a stream's chunk.
+    enclose its JSON-escaped text in a stream's chunk. `logprobs` takes entries and the number of
+    characters before them.
     """
 
     id_prefix: str
@@ -27,7 +28,7 @@ class Dialect:
     decode: Callable[[bytes], SamplingFields]
     request: Callable[[SamplingFields, ServedModel, str, int], GenerateRequest]
     message: Callable[[str], dict[str, Any]]
-    logprobs: Callable[[list[TokenEntry], ServedModel], dict[str, Any]]
+    logprobs: Callable[[list[TokenEntry], ServedModel, int], dict[str, Any]]
     opening: dict[str, Any] | None
     text_head: bytes
     text_tail: bytes

@@ -10,12 +10,13 @@ from collections.abc import Awaitable
 
 from starlette.types import Message, Receive, Scope, Send
 
-from protos.errors import BodyTooLarge, ClientGone, PenstockError, RequestTimeout
+from protos.errors import BodyTooLarge, ClientGone, InvalidRequest, PenstockError, RequestTimeout
 from routing.dispatch import Attempt
 
 #: A client gets this long to deliver its body once its headers are in.
 BODY_SECONDS = 30.0
 STUCK_SECONDS = 30.0
+MAX_LENGTH_DIGITS = 18
 JSON = b"application/json"
 EVENT_STREAM = b"text/event-stream; charset=utf-8"
 
@@ -60,10 +61,11 @@ class Exchange:
             if name == b"authorization":
                 self.authorization = value
             elif name == b"content-length" and value.isdigit():
-                self.content_length = int(value)
+                # More digits than any body has bytes; int() refuses very long ones.
+                self.content_length = int(value) if len(value) < MAX_LENGTH_DIGITS else 10**MAX_LENGTH_DIGITS
 
     async def body(self, limit: int) -> bytes:
-        """The whole body. Raises BodyTooLarge, RequestTimeout or ClientGone."""
+        """The whole body. Raises BodyTooLarge, RequestTimeout or InvalidRequest."""
         if self.content_length is not None and self.content_length > limit:
             raise BodyTooLarge(f"The request body is {self.content_length} bytes long; the limit is {limit}.")
         self._body_deadline = time.monotonic() + BODY_SECONDS
@@ -73,7 +75,8 @@ class Exchange:
             while True:
                 message = await self._receive()
                 if message["type"] == "http.disconnect":
-                    raise ClientGone("The client left before its request was complete.")
+                    # Also what a server makes of chunks that do not parse; that client is still there to read this.
+                    raise InvalidRequest("The request body is malformed or ended early.")
                 chunk: bytes = message.get("body", b"")
                 chunks.append(chunk)
                 size += len(chunk)

@@ -14,6 +14,7 @@ from protos.errors import PenstockError
 
 async def infer(gateway: Gateway, exchange: Exchange, dialect: Dialect) -> None:
     """Authenticate, decode, generate, answer. Raises what can still be answered with a status."""
+    gateway.admit(exchange)
     key = await gateway.authenticator.authenticate(exchange.authorization)
     body = await exchange.body(gateway.config.listen.max_body_bytes)
     fields = dialect.decode(body)

@@ -206,13 +206,17 @@ class SimulatedEngine:
             first, last = answer.offset + emitted, answer.offset + produced
             if last > len(tokens):
                 answer.walk.extend(last)
-            deltas.append(Delta(answer.handle, answer.index, tokens[first:last]))
+            delta = Delta(answer.handle, answer.index, tokens[first:last])
+            if emitted == 0:
+                delta.cached_tokens = answer.cached
+            deltas.append(delta)
             answer.emitted = produced
         return deltas
 
     def _delta(self, answer: _Answer, produced: int) -> Delta:
         """All that the sequence has produced and not yet said."""
         first, last = answer.offset + answer.emitted, answer.offset + produced
+        cached = answer.cached if answer.emitted == 0 else None
         answer.walk.extend(last)
         answer.emitted = produced
         tokens = answer.walk.tokens[first:last]
@@ -220,7 +224,7 @@ class SimulatedEngine:
         logprobs: list[TokenLogprobs] | None = None
         if alternatives is not None:
             logprobs = [logprobs_of(t, first + i, alternatives, self._corpus) for i, t in enumerate(tokens)]
-        return Delta(answer.handle, answer.index, tokens, logprobs)
+        return Delta(answer.handle, answer.index, tokens, logprobs, cached)
 
     def _refusal(self, request: Submit) -> Failure | None:
         """Why this engine cannot run the request, if it cannot."""

@@ -9,6 +9,7 @@ from typing import Any
 import openai
 import pytest
 
+from tests.e2e import raw
 from tests.e2e.observer import Observer
 from tests.e2e.stack import Stack, config_text, free_port
 
@@ -51,3 +52,10 @@ def observer(stack: Stack) -> Iterator[Observer]:
 def client(stack: Stack) -> Iterator[openai.OpenAI]:
     with openai.OpenAI(base_url=stack.base_url, api_key=stack.key, max_retries=0, timeout=30) as made:
         yield made
+
+
+@pytest.fixture(autouse=True)
+def close_streams() -> Iterator[None]:
+    yield
+    for stream in list(raw.OPEN):
+        stream.close()

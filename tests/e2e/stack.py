@@ -126,14 +126,21 @@ class Stack:
 
     def processes(self) -> dict[int, str]:
         """Every living process of this stack, the supervisor among them: pid to command line."""
-        needle = f"{MARK}={self._mark}".encode()
         found = {}
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():
                 with contextlib.suppress(OSError):
-                    if needle in (entry / "environ").read_bytes().split(b"\0") and _alive(entry):
-                        found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                    command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                    if self._owns(entry, command) and _alive(entry):
+                        found[int(entry.name)] = command
         return found
+
+    def _owns(self, entry: Path, command: str) -> bool:
+        # Valkey writes its title over its environment; it names its socket there.
+        mark = f"{MARK}={self._mark}".encode()
+        return mark in (entry / "environ").read_bytes().split(b"\0") or (
+            "valkey-server" in command and str(self.state_dir) in command
+        )
 
     def pids(self, part: str) -> list[int]:
         return sorted(pid for pid, command in self.processes().items() if part in command)

@@ -140,7 +140,9 @@ def test_a_wrong_value_of_a_completion_is_named(stack: Stack, fields: dict[str, 
     assert error["param"] == param
 
 
-@pytest.mark.parametrize("number", [b"NaN", b"Infinity", b"-Infinity", b"1e999", b"-1e999", b"0x10", b"01", b"1" * 5000])
+@pytest.mark.parametrize(
+    "number", [b"NaN", b"Infinity", b"-Infinity", b"1e999", b"-1e999", b"0x10", b"01", b"1" * 5000]
+)
 def test_numbers_that_are_none(stack: Stack, number: bytes) -> None:
     for name in (b"temperature", b"max_tokens", b"seed"):
         error_of(ask(stack, VALID[:-1] + b',"%b":%b}' % (name, number)), 400)

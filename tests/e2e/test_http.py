@@ -124,9 +124,7 @@ def test_length_and_chunks_together_do_not_smuggle(stack: Stack) -> None:
     hidden = request_bytes(stack, method="GET", path="/v1/models")
     with connect(stack) as connection:
         connection.sendall(
-            request_bytes(
-                stack, b"0\r\n\r\n" + hidden, headers={"Content-Length": "5", "Transfer-Encoding": "chunked"}
-            )
+            request_bytes(stack, b"0\r\n\r\n" + hidden, headers={"Content-Length": "5", "Transfer-Encoding": "chunked"})
         )
         connection.settimeout(5)
         seen = b""

@@ -80,9 +80,7 @@ def test_several_choices(client: openai.OpenAI) -> None:
     assert texts[0] != texts[1]
     assert answer.usage is not None
     assert answer.usage.completion_tokens == 50
-    with client.chat.completions.create(
-        model=MODEL, messages=HELLO, n=2, max_tokens=25, seed=5, stream=True
-    ) as stream:
+    with client.chat.completions.create(model=MODEL, messages=HELLO, n=2, max_tokens=25, seed=5, stream=True) as stream:
         chunks = list(stream)
     assert [collect(chunks, 0), collect(chunks, 1)] == texts
     ends = [c.index for chunk in chunks for c in chunk.choices if c.finish_reason == "length"]
@@ -113,9 +111,7 @@ def test_every_place_can_hold_the_stop_string(client: openai.OpenAI) -> None:
 
 def test_a_seed_and_no_temperature_repeat(client: openai.OpenAI) -> None:
     assert ask(client) == ask(client)
-    free = [
-        client.chat.completions.create(model=MODEL, messages=HELLO, temperature=0, max_tokens=30) for _ in range(2)
-    ]
+    free = [client.chat.completions.create(model=MODEL, messages=HELLO, temperature=0, max_tokens=30) for _ in range(2)]
     assert free[0].choices[0].message.content == free[1].choices[0].message.content
     assert free[0].id != free[1].id
 
@@ -178,9 +174,7 @@ def test_usage_in_a_stream(client: openai.OpenAI) -> None:
 
 def test_a_repeated_prompt_is_cached(client: openai.OpenAI) -> None:
     messages: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Moss grows slowly. " * 300}]
-    usages = [
-        client.chat.completions.create(model=MODEL, messages=messages, max_tokens=2).usage for _ in range(2)
-    ]
+    usages = [client.chat.completions.create(model=MODEL, messages=messages, max_tokens=2).usage for _ in range(2)]
     assert usages[0] is not None
     assert usages[1] is not None
     assert usages[0].prompt_tokens == usages[1].prompt_tokens > 1000

@@ -38,9 +38,7 @@ def test_a_key_that_is_none(stack: Stack, key: str) -> None:
 
 def test_no_key_at_all(stack: Stack) -> None:
     with with_key(stack, "unused") as client, pytest.raises(openai.AuthenticationError) as caught:
-        client.chat.completions.create(
-            model=MODEL, messages=HELLO, extra_headers={"Authorization": openai.Omit()}
-        )
+        client.chat.completions.create(model=MODEL, messages=HELLO, extra_headers={"Authorization": openai.Omit()})
     assert "didn't provide an API key" in caught.value.message
 
 
@@ -70,7 +68,9 @@ def test_keys_are_listed_without_their_secrets(stack: Stack) -> None:
     assert shown.returncode == 0, shown.stderr
     assert key["id"] in shown.stdout
     assert key["key"] not in shown.stdout
-    assert {"quickstart", "to-list"} <= {entry["name"] for entry in json.loads(stack.run("keys", "list", "--json").stdout)}
+    assert {"quickstart", "to-list"} <= {
+        entry["name"] for entry in json.loads(stack.run("keys", "list", "--json").stdout)
+    }
     assert stack.run("keys", "revoke", "nobody-has-this").returncode == 1
 
 

@@ -47,9 +47,7 @@ def streams_on_every_worker(stack: Stack, **fields: object) -> list[Stream]:
 
 
 def hello(client: openai.OpenAI) -> str | None:
-    answer = client.chat.completions.create(
-        model=MODEL, max_tokens=4, messages=[{"role": "user", "content": "Hello!"}]
-    )
+    answer = client.chat.completions.create(model=MODEL, max_tokens=4, messages=[{"role": "user", "content": "Hello!"}])
     return answer.choices[0].message.content
 
 
@@ -101,7 +99,7 @@ def test_a_stop_cuts_what_outlasts_the_grace(start: Callable[..., Stack], number
     assert "Traceback" not in stack.errors
 
 
-def test_a_stop_while_it_starts(tmp_path: object, start: Callable[..., Stack]) -> None:
+def test_a_stop_while_it_starts(start: Callable[..., Stack]) -> None:
     """Ctrl-C does not wait for the start to be over, and leaves nothing."""
     stack = start(workers=1)
     stack.signal(signal.SIGTERM)
@@ -122,7 +120,7 @@ def test_a_killed_worker_is_replaced(start: Callable[..., Stack]) -> None:
         first, second = streams_on_every_worker(stack)
         old = stack.workers
         os.kill(first.worker, signal.SIGKILL)
-        assert first.rest()[-1:] == [b"cut"]
+        assert b"[DONE]" not in first.rest()
         first.close()
         for _ in range(50):
             second.until_token()
@@ -232,6 +230,7 @@ def test_a_taken_port(start: Callable[..., Stack]) -> None:
     stack.signal(signal.SIGTERM)
     assert stack.wait() == 0
     with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         taken.bind(("127.0.0.1", stack.port))
         taken.listen()
         stack.launch()

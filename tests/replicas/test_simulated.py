@@ -2,13 +2,14 @@ import asyncio
 import random
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import exp
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from protos.types import Finish, FinishReason, Handoff, KvCreated, KvEvent, Sampling, Shape, Submit, TokenLogprobs
 from replicas.engine import Engine, EngineStep

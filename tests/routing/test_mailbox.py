@@ -28,7 +28,7 @@ class Detached:
 def with_mailbox(body: Callable[[Mailbox, Detached], object], sequences: int = 1) -> None:
     async def main() -> None:
         detached = Detached()
-        result = body(Mailbox(5, sequences, detached), detached)
+        result = body(Mailbox(5, sequences, detached, asyncio.get_running_loop()), detached)
         if asyncio.iscoroutine(result):
             await result
 

@@ -1,0 +1,189 @@
+"""`penstock bench`: measure the gateway on this machine, and show the engine model against published figures.
+
+What it measures with is the `loadtest` package, imported only when a benchmark runs: it needs the extra `bench`.
+"""
+
+import argparse
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+_MODES = ("unary", "paced", "stream")
+
+
+def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add `bench` and its benchmarks."""
+    parser = subparsers.add_parser("bench", help="measure the gateway")
+    benchmarks = parser.add_subparsers(required=True, metavar="BENCHMARK")
+
+    overhead = benchmarks.add_parser(
+        "overhead", help="CPU for a request and for a streamed token, memory, added latency"
+    )
+    _concurrency(overhead, "1,64,256,1024")
+    overhead.add_argument("--modes", type=_modes, default=list(_MODES), help="of unary, paced, stream (default: all)")
+    overhead.add_argument("--requests", type=_positive, help="answers in each measurement (default: by mode)")
+    overhead.add_argument("--repeat", type=_positive, default=1, metavar="K", help="measure K times, give medians")
+    overhead.set_defaults(run=_guarded(_overhead))
+
+    breakdown = benchmarks.add_parser("breakdown", help="gateway and engine latency over concurrency, as a picture")
+    _concurrency(breakdown, "1,2,4,8,16,32,64,128,256")
+    breakdown.add_argument("--output", type=Path, default=Path("breakdown.png"), metavar="FILE.png")
+    breakdown.add_argument(
+        "--requests-per-concurrency", type=_positive, default=20, metavar="N", help="requests for each client"
+    )
+    breakdown.add_argument("--max-requests", type=_positive, default=2000, help="most requests at one concurrency")
+    breakdown.add_argument("--speed", type=float, default=1.0, help="engine faster than life, to try the command")
+    breakdown.set_defaults(run=_guarded(_breakdown))
+
+    soak = benchmarks.add_parser("soak", help="whether a worker's memory stays flat")
+    soak.add_argument("--requests", type=_positive, default=200_000)
+    soak.add_argument("--warmup", type=_positive, default=20_000, help="requests before the first sample")
+    soak.add_argument("--bound-mb", type=float, default=5.0, help="most growth after the warm-up; more exits with 1")
+    soak.set_defaults(run=_guarded(_soak))
+
+    model = benchmarks.add_parser("engine-model", help="the simulated engine beside published throughput")
+    model.add_argument("--markdown", action="store_true", help="print docs/engine-model.md instead")
+    model.set_defaults(run=_engine_model)
+
+    for measured in (overhead, breakdown, soak):
+        measured.add_argument("--json", type=Path, metavar="FILE", help="also write the results as JSON")
+
+
+def _concurrency(parser: argparse.ArgumentParser, default: str) -> None:
+    parser.add_argument(
+        "--concurrency",
+        type=_positives,
+        default=_positives(default),
+        metavar="N,...",
+        help=f"clients, each with one request at a time (default: {default})",
+    )
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return value
+
+
+def _positives(text: str) -> list[int]:
+    return [_positive(part) for part in text.split(",")]
+
+
+def _modes(text: str) -> list[str]:
+    names = text.split(",")
+    for name in names:
+        if name not in _MODES:
+            raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(_MODES)}")
+    return names
+
+
+def _guarded(benchmark: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    """The benchmark with one line for what can stop it, and with its processes ended on SIGTERM as on Ctrl-C."""
+
+    def run(arguments: argparse.Namespace) -> int:
+        try:
+            from loadtest.processes import BenchError, require_linux
+        except ModuleNotFoundError as error:
+            return _missing(error)
+        signal.signal(signal.SIGTERM, _interrupt)
+        try:
+            require_linux()
+            if len(os.sched_getaffinity(0)) == 1:
+                print(
+                    "penstock bench: WARNING: there is one CPU core for the gateway, the engine and the load. Rates "
+                    "and latencies measure all three; only CPU for a request or token means anything.",
+                    file=sys.stderr,
+                )
+            return benchmark(arguments)
+        except ModuleNotFoundError as error:
+            return _missing(error)
+        except (BenchError, OSError) as error:
+            print(f"penstock bench: {error}", file=sys.stderr)
+            return 1
+
+    return run
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _missing(error: ModuleNotFoundError) -> int:
+    print(f"penstock bench: {error.name} is not installed; try: pip install 'penstock[bench]'", file=sys.stderr)
+    return 1
+
+
+def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The options as JSON has them."""
+    given = {name: value for name, value in vars(arguments).items() if name not in ("run", "json")}
+    settings: dict[str, Any] = json.loads(json.dumps(given, default=str))
+    return settings
+
+
+def _overhead(arguments: argparse.Namespace) -> int:
+    from loadtest.overhead import overhead
+    from loadtest.report import console, print_overhead, progress_bar, write_json
+
+    with progress_bar() as show:
+        cells = overhead(
+            arguments.concurrency, arguments.modes, requests=arguments.requests, repeat=arguments.repeat, show=show
+        )
+    print_overhead(cells, arguments.repeat, console())
+    if arguments.json:
+        write_json(arguments.json, "overhead", cells, _settings(arguments))
+    return 1 if any(cell.errors for cell in cells) else 0
+
+
+def _breakdown(arguments: argparse.Namespace) -> int:
+    from loadtest.breakdown import breakdown, engine_description
+    from loadtest.plots import draw_breakdown
+    from loadtest.report import console, print_breakdown, progress_bar, write_json
+
+    with progress_bar() as show:
+        bars = breakdown(
+            arguments.concurrency,
+            per_concurrent=arguments.requests_per_concurrency,
+            at_most=arguments.max_requests,
+            speed=arguments.speed,
+            show=show,
+        )
+    out = console()
+    print_breakdown(bars, out)
+    draw_breakdown(bars, arguments.output, engine_description(arguments.speed))
+    out.print(f"Drawn in {arguments.output}")
+    if arguments.json:
+        write_json(arguments.json, "breakdown", bars, _settings(arguments))
+    return 1 if any(bar.errors for bar in bars) else 0
+
+
+def _soak(arguments: argparse.Namespace) -> int:
+    from loadtest.report import console, print_soak, progress_bar, write_json
+    from loadtest.soak import soak
+
+    with progress_bar() as show:
+        result = soak(arguments.requests, warmup=arguments.warmup, bound_mb=arguments.bound_mb, show=show)
+    print_soak(result, console())
+    if arguments.json:
+        write_json(arguments.json, "soak", result, _settings(arguments))
+    return 0 if result.passed else 1
+
+
+def _engine_model(arguments: argparse.Namespace) -> int:
+    from loadtest import engine_model
+    from loadtest.published import SATURATED
+
+    if arguments.markdown:
+        sys.stdout.write(engine_model.markdown())
+        return 0
+    try:
+        from loadtest.report import console, print_engine_model
+    except ModuleNotFoundError as error:
+        return _missing(error)
+    print_engine_model({name: engine_model.saturation(name) for name in SATURATED}, console())
+    return 0

@@ -1,0 +1,182 @@
+"""Benchmarks for people: progress bars, tables and JSON, with rich."""
+
+import contextlib
+import os
+import platform
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from loadtest.breakdown import Bar
+from loadtest.engine_model import Comparison
+from loadtest.overhead import MODES, Cell
+from loadtest.soak import SoakResult
+from loadtest.statistics import Percentiles
+
+#: Tables are wider than the 80 columns that rich assumes where there is no terminal.
+_WIDTH: Final = 120
+
+
+def console() -> Console:
+    """Where results go: standard output."""
+    out = Console(highlight=False)
+    return out if out.is_terminal else Console(highlight=False, width=_WIDTH)
+
+
+@contextlib.contextmanager
+def progress_bar() -> Iterator[Callable[[str, float, int], None] | None]:
+    """A bar on standard error while the block runs; None where that is no terminal."""
+    err = Console(stderr=True)
+    if not err.is_terminal:
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=err, transient=True, refresh_per_second=4) as bar:
+        task = bar.add_task("starting", total=1)
+
+        def show(label: str, done: float, total: int) -> None:
+            bar.update(task, description=label, completed=done, total=total)
+
+        yield show
+
+
+def print_overhead(cells: Sequence[Cell], repeat: int, out: Console) -> None:
+    """Two tables, of costs and of latencies, and what their columns mean."""
+    costs = _table(
+        "What a request and a token cost" + (f" (medians of {repeat} runs)" if repeat > 1 else ""),
+        *("mode", "clients", "requests/s", "tokens/s", "worker us/request", "tree us/request", "worker us/token"),
+        *("tree us/token", "worker busy", "load busy", "worker MB", "peak MB", "errors"),
+    )
+    latencies = _table(
+        "Latency, ms: p50 / p90 / p99",
+        *("mode", "clients", "first token", "added to first token", "between tokens", "whole request"),
+    )
+    for cell in cells:
+        costs.add_row(
+            cell.mode,
+            str(cell.concurrency),
+            _number(cell.requests_per_s, 0 if cell.requests_per_s >= 100 else 1),
+            _number(cell.tokens_per_s, 0),
+            _number(cell.worker_us_per_request, 0),
+            _number(cell.tree_us_per_request, 0),
+            _number(cell.worker_us_per_token, 1),
+            _number(cell.tree_us_per_token, 1),
+            f"{cell.worker_busy:.0%}",
+            f"{cell.load_busy:.0%}",
+            _number(cell.worker_mb, 0),
+            _number(cell.worker_peak_mb, 0),
+            _errors(cell.errors),
+        )
+        times = (cell.ttft_ms, cell.added_ttft_ms, cell.itl_ms, cell.e2e_ms)
+        latencies.add_row(cell.mode, str(cell.concurrency), *map(_three, times))
+    out.print(costs)
+    out.print(latencies)
+    out.print(
+        "Worker: the process that serves. Tree: with its supervisor and the store. Load busy: the share of the other "
+        "core that engine and client used;\nnear 100 % they were the limit. Peak: since this gateway started. MB: 10^6 "
+        f"bytes.\nAdded to first token: time to first token less {MODES['paced'].step_ms:g} ms, the paced engine's one "
+        "step. The wait for its running step to end, up to one\nmore, counts against the gateway, so this is an upper "
+        "bound."
+    )
+
+
+def print_breakdown(bars: Sequence[Bar], out: Console) -> None:
+    """The figure as a table."""
+    table = _table(
+        "Mean latency of a request that is not streamed, ms",
+        *("clients", "requests", "gateway", "engine queue", "engine", "whole", "gateway share", "tokens/answer"),
+        *("tokens/s", "load busy", "errors"),
+        left=0,
+    )
+    for bar in bars:
+        table.add_row(
+            str(bar.concurrency),
+            str(bar.requests),
+            f"{bar.gateway_ms:.2f}",
+            f"{bar.queue_ms:.2f}",
+            f"{bar.engine_ms:.1f}",
+            f"{bar.total_ms:.1f}",
+            f"{bar.gateway_share:.2%}",
+            f"{bar.output_tokens:.0f}",
+            f"{bar.tokens_per_s:,.0f}",
+            f"{bar.load_busy:.0%}",
+            _errors(bar.errors),
+        )
+    out.print(table)
+    out.print(
+        "Gateway: the client's whole time less the engine's own two, ScaleLLM's (t2 - t0) + (t5 - t3). It holds the\n"
+        "gateway, both networks and the client; where the load's core is near 100 % busy, waiting for that core too."
+    )
+
+
+def print_soak(result: SoakResult, out: Console) -> None:
+    """The series, its slope and the verdict."""
+    table = _table(f"Worker memory after {result.warmup:,} requests of warm-up", "requests", "MB", left=0)
+    for ended, memory in result.series:
+        table.add_row(f"{ended:,}", f"{memory:.1f}")
+    out.print(table)
+    verdict = "flat" if result.passed else "NOT flat"
+    out.print(
+        f"{verdict}: {result.growth_mb:+.1f} MB over {result.requests:,} requests (bound {result.bound_mb:g} MB), "
+        f"slope {result.mb_per_100k:+.2f} MB for 100,000; {result.requests / result.seconds:,.0f} requests/s, "
+        f"errors: {_errors(result.errors)}"
+    )
+
+
+def print_engine_model(comparisons: Mapping[str, Sequence[Comparison]], out: Console) -> None:
+    """Published and predicted throughput, side by side."""
+    table = _table(
+        "Saturated throughput, output tokens/s",
+        *("model", "prompt/answer", "TP", "published", "predicted", "error"),
+    )
+    for model, rows in comparisons.items():
+        for row in rows:
+            lengths = f"{row.workload.prompt}/{row.workload.output}"
+            figures = (f"{row.published:,.0f}", f"{row.predicted:,.0f}", f"{row.error:+.1%}")
+            table.add_row(model, lengths, str(row.tp), *figures)
+    out.print(table)
+
+
+def write_json(path: Path, kind: str, results: object, settings: Mapping[str, object]) -> None:
+    """Results with the machine they are of. Raises OSError."""
+    document = {"benchmark": kind, "machine": machine(), "settings": settings, "results": results}
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(document)) + b"\n")
+
+
+def machine() -> dict[str, object]:
+    """What a figure depends on and a reader cannot see."""
+    try:
+        found = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
+    except OSError:
+        found = None
+    return {
+        "cpu": found[1] if found else platform.processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+    }
+
+
+def _table(title: str, *columns: str, left: int = 1) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="left" if number < left else "right")
+    return table
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:,.{digits}f}"
+
+
+def _three(value: Percentiles | None) -> str:
+    return "-" if value is None else f"{value.p50:.1f} / {value.p90:.1f} / {value.p99:.1f}"
+
+
+def _errors(errors: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {kind}" for kind, count in errors.items()) or "0"

@@ -1,0 +1,201 @@
+"""What every `Transport` keeps to. Each one says how its streams are made; the rest is the same for all."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from protos.errors import ClientGone, DeadlineExceeded, PenstockError, ReplicaUnavailable
+from protos.types import FinishReason
+from replicas.engine import Engine
+from routing.connection import ReplicaConnection
+from routing.transport import Transport
+from tests.fakes import DiesAfter, SilentEngine
+from tests.harness import answers_of, bounded, drained, engine_of, gated_engine, serving, spec_of, submit_of, until
+
+#: A transport that is connected to the engine, and a function that takes the replica away.
+Connect = Callable[[Engine], contextlib.AbstractAsyncContextManager[tuple[Transport, Callable[[], Awaitable[None]]]]]
+
+
+@contextlib.asynccontextmanager
+async def _mux(
+    engine: Engine, address: str, channels: int
+) -> AsyncIterator[tuple[Transport, Callable[[], Awaitable[None]]]]:
+    async with serving(engine, address) as (server, bound):
+        spec = spec_of(bound, channels=channels, streams_per_channel=3)
+        ready = asyncio.Event()
+        connection = ReplicaConnection(spec, "test", ready.set)
+        connection.start()
+        try:
+            await ready.wait()
+            yield connection, server.close
+        finally:
+            await connection.aclose()
+
+
+@pytest.fixture(params=["mux over tcp", "mux over a unix socket", "mux over several channels"])
+def connect(request: pytest.FixtureRequest, state_dir: Path) -> Connect:
+    if request.param == "mux over a unix socket":
+        return lambda engine: _mux(engine, f"unix:{state_dir}/r.sock", 1)
+    channels = 4 if request.param == "mux over several channels" else 1
+    return lambda engine: _mux(engine, "127.0.0.1:0", channels)
+
+
+def test_a_stream_carries_all_tokens_in_order_and_one_finish_a_sequence(connect: Connect) -> None:
+    requests = [submit_of(40 + i, prompt=[i], n=1 + i % 3, delta_interval=i % 4) for i in range(12)]
+
+    async def main() -> None:
+        expected = iter(await answers_of(*requests))
+        async with connect(engine_of()) as (transport, _):
+            streams = [transport.open(request) for request in requests]
+            for stream, request in zip(streams, requests, strict=True):
+                tokens, finishes = await drained(stream, request.sampling.n)
+                assert tokens == [next(expected) for _ in range(request.sampling.n)]
+                for finish, sequence in zip(finishes, tokens, strict=True):
+                    assert finish.reason is FinishReason.LENGTH
+                    assert (finish.prompt_tokens, finish.completion_tokens) == (1, len(sequence))
+                assert not stream.failed
+                stream.close()
+
+    bounded(main)
+
+
+def test_logprobs_stay_with_their_tokens(connect: Connect) -> None:
+    async def main() -> None:
+        async with connect(engine_of()) as (transport, _):
+            stream, events = transport.open(submit_of(30, logprobs=2)), []
+            while not (events and events[-1][3]):
+                events += await stream.receive()
+            entries = 0
+            for _, tokens, logprobs, _ in events:
+                if tokens:
+                    assert logprobs is not None
+                    assert [entry.top[0][0] for entry in logprobs] == list(tokens)
+                    entries += len(logprobs)
+            assert entries == 30
+            stream.close()
+
+    bounded(main)
+
+
+def test_cached_tokens_are_known_from_the_first_tokens_on(connect: Connect) -> None:
+    async def main() -> None:
+        async with connect(engine_of()) as (transport, _):
+            found = []
+            for _ in range(2):
+                stream = transport.open(submit_of(50, prompt=range(100)))
+                await stream.receive()
+                found.append(stream.cached_tokens)
+                stream.close()
+            assert found[0] == 0
+            assert 0 < found[1] < 100
+
+    bounded(main)
+
+
+def test_receive_gives_everything_that_waits(connect: Connect) -> None:
+    async def main() -> None:
+        engine, gate = gated_engine()
+        async with connect(engine) as (transport, _):
+            stream = transport.open(submit_of(10))
+            reader = asyncio.create_task(drained(stream))
+            gate.open()
+            tokens, _ = await reader
+            assert len(tokens[0]) == 10
+            stream.close()
+
+    bounded(main)
+
+
+@pytest.mark.parametrize("closings", [1, 3])
+def test_close_stops_the_engine(connect: Connect, closings: int) -> None:
+    async def main() -> None:
+        engine = SilentEngine()
+        async with connect(engine) as (transport, _):
+            kept, closed = transport.open(submit_of(name="kept")), transport.open(submit_of(name="closed", n=2))
+            await until(lambda: len(engine.submitted) == 2)
+            for _ in range(closings):
+                closed.close()
+            await until(lambda: engine.cancelled)
+            assert [engine.submitted[handle].request_id for handle in engine.cancelled] == ["closed"]
+            assert not kept.failed
+            kept.close()
+
+    bounded(main)
+
+
+def test_close_before_the_request_left_reaches_no_engine_or_stops_it(connect: Connect) -> None:
+    async def main() -> None:
+        engine = SilentEngine()
+        async with connect(engine) as (transport, _):
+            transport.open(submit_of(name="never mind")).close()
+            last = transport.open(submit_of(name="last"))
+            await until(lambda: any(request.request_id == "last" for request in engine.submitted.values()))
+            open_now = {h for h, r in engine.submitted.items() if r.request_id == "never mind"}
+            assert open_now <= set(engine.cancelled)
+            last.close()
+
+    bounded(main)
+
+
+@pytest.mark.parametrize("error", [ClientGone("left"), DeadlineExceeded("late")])
+def test_fail_stops_the_engine_and_is_what_receive_raises(connect: Connect, error: PenstockError) -> None:
+    async def main() -> None:
+        engine = SilentEngine()
+        async with connect(engine) as (transport, _):
+            stream = transport.open(submit_of())
+            await until(lambda: engine.submitted)
+            reader = asyncio.create_task(stream.receive())
+            await asyncio.sleep(0)
+            assert not stream.failed
+            stream.fail(error)
+            stream.fail(PenstockError("too late"))
+            assert stream.failed
+            with pytest.raises(type(error)):
+                await reader
+            with pytest.raises(type(error)):
+                await stream.receive()
+            await until(lambda: engine.cancelled == [1])
+            stream.close()
+
+    bounded(main)
+
+
+def test_a_lost_replica_fails_every_stream_and_refuses_new_ones(connect: Connect) -> None:
+    async def main() -> None:
+        async with connect(SilentEngine()) as (transport, take_away):
+            streams = [transport.open(submit_of(name=f"r{i}")) for i in range(5)]
+            readers = [asyncio.create_task(stream.receive()) for stream in streams]
+            await take_away()
+            for reader, stream in zip(readers, streams, strict=True):
+                with pytest.raises(ReplicaUnavailable):
+                    await reader
+                assert stream.failed
+                stream.close()
+
+            def refused() -> bool:
+                try:
+                    transport.open(submit_of()).close()
+                except ReplicaUnavailable:
+                    return True
+                return False
+
+            await until(refused)
+
+    bounded(main)
+
+
+def test_a_lost_engine_ends_every_stream(connect: Connect) -> None:
+    async def main() -> None:
+        async with connect(DiesAfter(2)) as (transport, _):
+            streams = [transport.open(submit_of(name=f"r{i}", n=2)) for i in range(4)]
+            for stream in streams:
+                _, finishes = await drained(stream, 2)
+                for finish in finishes:
+                    assert finish.failure is not None
+                    assert finish.failure.code in ("engine_error", "draining")
+                stream.close()
+
+    bounded(main)

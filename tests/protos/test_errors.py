@@ -1,0 +1,65 @@
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protos import errors
+from protos.errors import FAILURES, ClientError, PenstockError, ReplicaFailed, ReplicaUnavailable, Source, from_failure
+
+INTERNAL = "Traceback in /opt/engine.py at 10.0.0.7:50051: CUDA error"
+
+
+def classes(root: type[PenstockError] = PenstockError) -> Iterator[type[PenstockError]]:
+    yield root
+    for child in root.__subclasses__():
+        yield from classes(child)
+
+
+@pytest.mark.parametrize("kind", list(classes()))
+def test_every_error_can_be_rendered(kind: type[PenstockError]) -> None:
+    assert 400 <= kind.status <= 599
+    assert kind.type in ("invalid_request_error", "server_error")
+    assert kind.code is None or kind.code.replace("_", "").isalnum()
+    assert isinstance(kind.source, Source)
+    assert kind.__doc__
+    error = kind("what happened", param="p", retry_after=2.0)
+    assert (error.message, error.param, error.retry_after, str(error)) == ("what happened", "p", 2.0, "what happened")
+
+
+@pytest.mark.parametrize("kind", list(classes()))
+def test_blame_and_status_agree(kind: type[PenstockError]) -> None:
+    client = kind.status < 500
+    assert issubclass(kind, ClientError) == client
+    assert (kind.source is Source.CLIENT) == client
+    assert (kind.type == "invalid_request_error") == client
+    assert not (client and kind.retryable)
+
+
+def test_all_errors_of_the_module_are_in_the_tree() -> None:
+    found = {value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception)}
+    assert found == set(classes())
+
+
+@pytest.mark.parametrize("code", sorted(FAILURES))
+def test_a_known_failure_becomes_its_class(code: str) -> None:
+    error = from_failure(code, "for the client", "top_k")
+    assert type(error) is FAILURES[code]
+    if isinstance(error, ClientError):
+        assert (error.message, error.param) == ("for the client", "top_k")
+
+
+@given(code=st.text(max_size=30), message=st.text(max_size=80))
+def test_an_engines_own_words_do_not_reach_the_client(code: str, message: str) -> None:
+    error = from_failure(code, INTERNAL + message, None)
+    if not isinstance(error, ClientError):
+        assert "CUDA" not in error.message
+        assert error.param is None
+    if code not in FAILURES:
+        assert type(error) is ReplicaFailed
+
+
+def test_draining_is_no_fault_of_the_request() -> None:
+    error = from_failure("draining", INTERNAL, None)
+    assert isinstance(error, ReplicaUnavailable)
+    assert INTERNAL not in error.message

@@ -1,0 +1,91 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protos import codec
+from protos.types import Finish, FinishReason, KvEvent, KvRemoved, Load, TokenLogprobs
+from replicas.outbox import MAX_KV_EVENTS, Outbox
+
+DONE = Finish(FinishReason.STOP)
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.integers(1, 4), st.lists(st.integers(0, 9), min_size=1, max_size=3)),
+            st.sampled_from(["take", "load"]),
+        ),
+        max_size=40,
+    ),
+    st.sets(st.integers(1, 4)),
+)
+def test_merging_loses_repeats_and_reorders_nothing(moves: list[object], with_logprobs: set[int]) -> None:
+    outbox, said = Outbox(), dict[int, list[int]]()
+    steps: list[codec.Step] = []
+    for move in moves:
+        if isinstance(move, tuple):
+            stream_id, tokens = move
+            said.setdefault(stream_id, []).extend(tokens)
+            logprobs = [TokenLogprobs(-float(t)) for t in tokens] if stream_id in with_logprobs else None
+            outbox.add_tokens(stream_id, list(tokens), logprobs)
+        elif move == "load":
+            outbox.load = Load(running=1)
+        elif outbox:
+            steps.append(outbox.take(0))
+    for stream_id in said:
+        outbox.add_start(stream_id, 3)
+        outbox.add_finish(stream_id, DONE)
+    steps.append(outbox.take(0))
+    assert not outbox
+
+    heard, finished = dict[int, list[int]](), list[int]()
+    for step in steps:
+        # What a step says is whole: it survives the wire, where counts and positions are checked.
+        decoded = codec.decode_down(codec.encode_step(step))
+        assert isinstance(decoded, codec.Step)
+        assert len(set(decoded.stream_ids)) == len(decoded.stream_ids)
+        at = 0
+        for position, stream_id in enumerate(decoded.stream_ids):
+            count = decoded.counts[position] if decoded.counts else 1
+            run = list(decoded.tokens[at : at + count])
+            heard.setdefault(stream_id, []).extend(run)
+            entries = decoded.logprobs.get(position)
+            assert (entries is not None) == (stream_id in with_logprobs)
+            assert entries is None or [entry.chosen for entry in entries] == [-t for t in run]
+            at += count
+        finished += [stream_id for stream_id, _ in decoded.finishes]
+    assert heard == said
+    assert sorted(finished) == sorted(said)
+    assert [step.seq for step in steps] == list(range(1, len(steps) + 1))
+    assert steps[-1].starts == [(stream_id, 3) for stream_id in said]
+
+
+def test_one_token_a_stream_needs_no_counts() -> None:
+    outbox = Outbox()
+    for stream_id in (3, 1, 2):
+        outbox.add_tokens(stream_id, [stream_id * 10], None)
+    step = outbox.take(7)
+    assert (step.time_us, step.stream_ids, step.counts, step.tokens) == (7, [3, 1, 2], [], [30, 10, 20])
+
+
+def test_kv_events_are_bounded_and_the_oldest_go() -> None:
+    outbox = Outbox()
+    for first in range(0, 3 * MAX_KV_EVENTS, 1000):
+        outbox.add_kv_events(KvEvent(i, KvRemoved(())) for i in range(first, first + 1000))
+    events = outbox.take(0).kv_events
+    assert len(events) == MAX_KV_EVENTS
+    ids = [event.event_id for event in events]
+    assert ids == list(range(ids[0], ids[0] + MAX_KV_EVENTS))
+
+
+def test_an_outbox_is_true_exactly_when_it_has_something_to_say() -> None:
+    outbox = Outbox()
+    assert not outbox
+    outbox.load = Load()
+    assert outbox
+    outbox.take(0)
+    assert not outbox
+    outbox.add_finish(1, DONE)
+    assert outbox
+    outbox.take(0)
+    outbox.add_kv_events([KvEvent(1, KvRemoved(()))])
+    assert outbox

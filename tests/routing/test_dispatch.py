@@ -1,0 +1,237 @@
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+import routing.connection
+from protos.errors import (
+    ClientGone,
+    ContextLengthExceeded,
+    DeadlineExceeded,
+    PenstockError,
+    ReplicaFailed,
+    ReplicaUnavailable,
+    UnsupportedParameter,
+)
+from protos.types import Failure, Finish, FinishReason
+from routing.dispatch import Attempt, Dispatched, check, dispatch
+from routing.fleet import Fleet
+from routing.policies.round_robin import RoundRobin
+from routing.policy import RouteRequest
+from tests.fakes import DiesAfter, DropsStream, RefusesWith, SilentEngine
+from tests.harness import answers_of, bounded, drained, engine_of, serving, spec_of, submit_of, tokens_in, until
+
+ROUTE = RouteRequest("r", 3, 8)
+
+
+@pytest.fixture(autouse=True)
+def slow_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A session that is lost stays lost for the test.
+    monkeypatch.setattr(routing.connection, "FIRST_RETRY_SECONDS", 60.0)
+
+
+@contextlib.asynccontextmanager
+async def fleet_at(*addresses: str) -> AsyncIterator[Fleet]:
+    fleet = Fleet((spec_of(address, id=f"p/{i}") for i, address in enumerate(addresses)), "test")
+    fleet.start()
+    try:
+        await fleet.wait_ready(len(addresses))
+        yield fleet
+    finally:
+        await fleet.aclose()
+
+
+async def start(fleet: Fleet, attempt: Attempt | None = None, **options: int) -> Dispatched:
+    return await dispatch(fleet, RoundRobin(), ROUTE, submit_of(8, **options), attempt or Attempt())
+
+
+def test_a_request_is_answered_by_the_picked_replica() -> None:
+    async def main() -> None:
+        async with serving(engine_of()) as (_, address), fleet_at(address) as fleet:
+            dispatched = await start(fleet)
+            rest = [] if dispatched.first[-1][3] else (await drained(dispatched.stream))[0][0]
+            assert [tokens_in(dispatched.first) + rest] == await answers_of(submit_of(8))
+            assert dispatched.replica_id == "p/0"
+            assert dispatched.fingerprint == "simulated-mixtral-8x7b-tp2"
+            dispatched.stream.close()
+
+    bounded(main)
+
+
+def test_no_replica_is_an_error_of_its_own() -> None:
+    async def main() -> None:
+        with pytest.raises(ReplicaUnavailable) as caught:
+            await start(Fleet([], "test"))
+        assert caught.value.retry_after
+
+    bounded(main)
+
+
+def test_a_replica_lost_before_its_first_event_costs_the_client_nothing() -> None:
+    async def main() -> None:
+        async with (
+            DropsStream().listening() as broken,
+            serving(DiesAfter(0)) as (_, dying),
+            serving(engine_of()) as (_, good),
+            fleet_at(broken, dying, good) as fleet,
+        ):
+            dispatched = await start(fleet)
+            assert dispatched.replica_id == "p/2"
+            dispatched.stream.close()
+
+    bounded(main)
+
+
+@pytest.mark.parametrize("sequences", [1, 3])
+def test_a_replica_lost_after_its_first_event_is_not_tried_elsewhere(sequences: int) -> None:
+    async def main() -> None:
+        other = SilentEngine()
+        async with serving(DiesAfter(3)) as (server, dying), serving(other) as (_, address):
+            async with fleet_at(dying, address) as fleet:
+                dispatched = await start(fleet, n=sequences)
+                _, finishes = await drained(_Continued(dispatched), sequences)
+                for finish in finishes:
+                    with pytest.raises(ReplicaFailed) as caught:
+                        check(finish)
+                    assert "secret" not in caught.value.message
+                dispatched.stream.close()
+                assert other.submitted == {}
+                assert isinstance(await server.failed, RuntimeError)
+
+    bounded(main)
+
+
+class _Continued:
+    """A dispatched stream with its first events still to read."""
+
+    def __init__(self, dispatched: Dispatched) -> None:
+        self._first = dispatched.first
+        self._stream = dispatched.stream
+
+    async def receive(self) -> list:  # type: ignore[type-arg]
+        first, self._first = self._first, []
+        return first or await self._stream.receive()
+
+    @property
+    def failed(self) -> bool:
+        return self._stream.failed
+
+    def fail(self, error: PenstockError) -> None:
+        self._stream.fail(error)
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+def test_a_drained_replica_that_still_looked_ready_is_passed_over() -> None:
+    async def main() -> None:
+        refusing = RefusesWith(Failure("draining", "the replica is draining"))
+        async with serving(refusing) as (_, first), serving(engine_of()) as (_, second):
+            async with fleet_at(first, second) as fleet:
+                dispatched = await start(fleet)
+                assert dispatched.replica_id == "p/1"
+                assert len(refusing.submitted) == 1
+                dispatched.stream.close()
+
+    bounded(main)
+
+
+@pytest.mark.parametrize(
+    ("failure", "kind"),
+    [
+        (Failure("context_length_exceeded", "too long", "messages"), ContextLengthExceeded),
+        (Failure("unsupported_parameter", "no top_k here", "top_k"), UnsupportedParameter),
+    ],
+)
+def test_a_refusal_of_the_request_itself_is_final(failure: Failure, kind: type[PenstockError]) -> None:
+    async def main() -> None:
+        engines = [RefusesWith(failure), RefusesWith(failure)]
+        async with serving(engines[0]) as (_, one), serving(engines[1]) as (_, two), fleet_at(one, two) as fleet:
+            with pytest.raises(kind) as caught:
+                await start(fleet, n=2)
+            assert (caught.value.message, caught.value.param) == (failure.message, failure.param)
+            assert [len(engine.submitted) for engine in engines] == [1, 0]
+
+    bounded(main)
+
+
+def test_attempts_are_bounded_and_no_replica_is_tried_twice() -> None:
+    async def main() -> None:
+        engines = [RefusesWith(Failure("engine_error", "boom")) for _ in range(5)]
+        async with contextlib.AsyncExitStack() as stack:
+            addresses = [(await stack.enter_async_context(serving(engine)))[1] for engine in engines]
+            fleet = await stack.enter_async_context(fleet_at(*addresses))
+            with pytest.raises(ReplicaFailed) as caught:
+                await start(fleet)
+            assert "boom" not in caught.value.message
+            assert [len(engine.submitted) for engine in engines] == [1, 1, 1, 0, 0]
+
+    bounded(main)
+
+
+def test_the_only_replicas_failure_is_what_the_client_learns() -> None:
+    async def main() -> None:
+        async with serving(RefusesWith(Failure("engine_error", "boom"))) as (_, address), fleet_at(address) as fleet:
+            with pytest.raises(ReplicaFailed):
+                await start(fleet)
+
+    bounded(main)
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_an_attempt_that_fails_from_outside_ends_upstream_too(before: bool) -> None:
+    async def main() -> None:
+        engine, attempt = SilentEngine(), Attempt()
+        async with serving(engine) as (_, address), fleet_at(address) as fleet:
+            if before:
+                attempt.fail(ClientGone("left"))
+            task = asyncio.create_task(start(fleet, attempt))
+            if not before:
+                await until(lambda: engine.submitted)
+                assert not attempt.failed
+                attempt.fail(ClientGone("left"))
+            with pytest.raises(ClientGone):
+                await task
+            assert attempt.failed
+            await until(lambda: engine.cancelled == list(engine.submitted))
+
+    bounded(main)
+
+
+def test_a_deadline_is_not_a_reason_to_try_another() -> None:
+    async def main() -> None:
+        engines, attempt = [SilentEngine(), SilentEngine()], Attempt()
+        async with serving(engines[0]) as (_, one), serving(engines[1]) as (_, two), fleet_at(one, two) as fleet:
+            task = asyncio.create_task(start(fleet, attempt))
+            await until(lambda: engines[0].submitted)
+            attempt.fail(DeadlineExceeded("too long"))
+            with pytest.raises(DeadlineExceeded):
+                await task
+            assert engines[1].submitted == {}
+
+    bounded(main)
+
+
+def test_a_cancelled_task_leaves_no_stream() -> None:
+    async def main() -> None:
+        engine = SilentEngine()
+        async with serving(engine) as (_, address), fleet_at(address) as fleet:
+            task = asyncio.create_task(start(fleet, n=2))
+            await until(lambda: engine.submitted)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await until(lambda: engine.cancelled)
+
+    bounded(main)
+
+
+@pytest.mark.parametrize("reason", [FinishReason.CANCELLED, FinishReason.ERROR])
+def test_a_finish_that_is_no_answer_is_an_error(reason: FinishReason) -> None:
+    with pytest.raises(ReplicaFailed):
+        check(Finish(reason))
+
+
+@pytest.mark.parametrize("reason", [FinishReason.STOP, FinishReason.LENGTH])
+def test_a_finish_that_is_an_answer_is_none(reason: FinishReason) -> None:
+    check(Finish(reason))

@@ -1,0 +1,211 @@
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+import routing.connection
+from protos.errors import ReplicaUnavailable
+from protos.types import ReplicaInfo, Role, Shape
+from routing.connection import ReplicaSpec
+from routing.fleet import Fleet
+from tests.fakes import DropsStream, SilentEngine, WrongVersion, info_of
+from tests.harness import bounded, drained, engine_of, gated_engine, serving, spec_of, submit_of, until
+
+
+@pytest.fixture(autouse=True)
+def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routing.connection, "FIRST_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(routing.connection, "LAST_RETRY_SECONDS", 0.02)
+
+
+@contextlib.asynccontextmanager
+async def fleet_of(*specs: ReplicaSpec, ready: int = 1) -> AsyncIterator[Fleet]:
+    fleet = Fleet(specs, "test")
+    fleet.start()
+    try:
+        await fleet.wait_ready(ready)
+        yield fleet
+    finally:
+        await fleet.aclose()
+
+
+def test_replicas_are_reached_over_unix_sockets_and_tcp(state_dir: Path) -> None:
+    async def main() -> None:
+        async with (
+            serving(engine_of(), f"unix:{state_dir}/r.sock") as (_, by_socket),
+            serving(engine_of()) as (_, by_port),
+            fleet_of(
+                spec_of(by_socket, id="p/0"), spec_of(f"grpc://{by_port}", id="p/1"), ready=2
+            ) as fleet,
+        ):
+            assert [view.id for view in fleet.candidates()] == ["p/0", "p/1"]
+            assert [view.id for view in fleet.candidates(exclude=["p/0"])] == ["p/1"]
+            assert fleet.problems() == {}
+            answers = [await drained(fleet.open(name, submit_of(20))) for name in ("p/0", "p/1")]
+            assert answers[0][0] == answers[1][0]
+            assert fleet.fingerprint("p/0") == "simulated-mixtral-8x7b-tp2"
+            with pytest.raises(ReplicaUnavailable):
+                fleet.open("p/2", submit_of())
+
+    bounded(main)
+
+
+@pytest.mark.parametrize(
+    ("info", "named"),
+    [
+        (info_of(model="llama"), "model is llama, configured mixtral-8x7b"),
+        (info_of(engine="trtllm"), "engine is trtllm, configured simulated"),
+        (info_of(shape=Shape(tp=4)), "shape is"),
+        (info_of(role=Role.PREFILL), "role is"),
+    ],
+)
+def test_a_replica_that_is_not_the_configured_one_is_refused_by_name(info: ReplicaInfo, named: str) -> None:
+    async def main() -> None:
+        async with serving(SilentEngine(info)) as (_, address), fleet_of(spec_of(address), ready=0) as fleet:
+            await until(lambda: named in fleet.problems()["pool/0"], lambda: str(fleet.problems()))
+            assert not fleet.ready
+            assert fleet.candidates() == []
+
+    bounded(main)
+
+
+def test_the_protocol_version_is_among_the_problems() -> None:
+    async def main() -> None:
+        async with WrongVersion().listening() as address, fleet_of(spec_of(address), ready=0) as fleet:
+            await until(lambda: "version" in fleet.problems()["pool/0"])
+
+    bounded(main)
+
+
+def test_a_fleet_without_replicas_says_why_and_closes() -> None:
+    async def main() -> None:
+        async with fleet_of(spec_of("127.0.0.1:1"), ready=0) as fleet:
+            assert fleet.problems() == {"pool/0": "not connected yet"}
+            await until(lambda: "UNAVAILABLE" in fleet.problems()["pool/0"])
+            with pytest.raises(ReplicaUnavailable):
+                fleet.open("pool/0", submit_of())
+
+    bounded(main)
+
+
+def test_a_restarted_replica_is_found_again(state_dir: Path) -> None:
+    address = f"unix:{state_dir}/r.sock"
+
+    async def main() -> None:
+        async with fleet_of(spec_of(address), ready=0) as fleet:
+            engine, gate = gated_engine()
+            async with serving(engine, address, epoch=1):
+                await fleet.wait_ready(1)
+                stream = fleet.open("pool/0", submit_of(100))
+                gate.let(2)
+                await until(lambda: fleet.candidates()[0].load.running)
+            with pytest.raises(ReplicaUnavailable):
+                await drained(stream)
+            await until(lambda: not fleet.ready)
+            assert "lost" in fleet.problems()["pool/0"] or "UNAVAILABLE" in fleet.problems()["pool/0"]
+            async with serving(engine_of(), address, epoch=2):
+                await fleet.wait_ready(1)
+                # Nothing of the earlier engine's load is left.
+                assert fleet.candidates()[0].load.running == 0
+                assert fleet.candidates()[0].sent == 0
+                tokens, _ = await drained(fleet.open("pool/0", submit_of(5)))
+                assert len(tokens[0]) == 5
+
+    bounded(main)
+
+
+def test_a_dropped_session_is_reopened() -> None:
+    async def main() -> None:
+        replica = DropsStream()
+        async with replica.listening() as address, fleet_of(spec_of(address)) as fleet:
+            for sessions in (1, 2, 3):
+                await fleet.wait_ready(1)
+                assert replica.sessions == sessions
+                with pytest.raises(ReplicaUnavailable):
+                    await fleet.open("pool/0", submit_of()).receive()
+                await until(lambda: not fleet.ready)
+
+    bounded(main)
+
+
+def test_a_draining_replica_takes_nothing_new_and_finishes_the_old() -> None:
+    async def main() -> None:
+        engine, gate = gated_engine()
+        async with serving(engine) as (server, address), fleet_of(spec_of(address)) as fleet:
+            stream = fleet.open("pool/0", submit_of(6))
+            gate.let(2)
+            await until(lambda: fleet.candidates()[0].load.running)
+            draining = asyncio.create_task(server.drain(10))
+            await until(lambda: not fleet.ready)
+            assert fleet.candidates() == []
+            assert fleet.problems() == {"pool/0": "draining"}
+            gate.open()
+            tokens, _ = await drained(stream)
+            assert len(tokens[0]) == 6
+            await draining
+
+    bounded(main)
+
+
+def test_what_was_sent_counts_until_the_engine_reports() -> None:
+    async def main() -> None:
+        engine, gate = gated_engine()
+        async with serving(engine) as (_, address), fleet_of(spec_of(address)) as fleet:
+            streams = [fleet.open("pool/0", submit_of(5)) for _ in range(3)]
+            assert fleet.candidates()[0].sent == 3
+            gate.open()
+            await asyncio.gather(*(drained(stream) for stream in streams))
+            await until(lambda: fleet.candidates()[0].sent == 0)
+
+    bounded(main)
+
+
+def test_a_full_session_gets_a_second_channel_and_no_more_than_configured() -> None:
+    async def main() -> None:
+        engine = SilentEngine()
+        async with serving(engine) as (server, address):
+            spec = spec_of(address, channels=2, streams_per_channel=4)
+            async with fleet_of(spec) as fleet:
+                streams = [fleet.open(spec.id, submit_of(name=f"a{i}")) for i in range(5)]
+                await until(lambda: len(server._sessions) == 2)
+                connection = fleet._connections[spec.id]
+                await until(lambda: len(connection._sessions) == 2)
+                streams += [fleet.open(spec.id, submit_of(name=f"b{i}")) for i in range(20)]
+                await until(lambda: len(engine.submitted) == 25)
+                assert sorted(session.streams for session in connection._sessions) == [12, 13]
+                assert len(server._sessions) == 2
+                for stream in streams:
+                    stream.close()
+                await until(lambda: len(engine.cancelled) == 25)
+
+    bounded(main)
+
+
+def test_a_new_channel_does_not_hide_the_load_of_the_replica() -> None:
+    async def main() -> None:
+        engine, gate = gated_engine()
+        async with serving(engine) as (server, address):
+            spec = spec_of(address, channels=2, streams_per_channel=1)
+            async with fleet_of(spec) as fleet:
+                streams = [fleet.open(spec.id, submit_of(500))]
+                gate.let(2)
+                await until(lambda: fleet.candidates()[0].load.running == 1)
+                connection = fleet._connections[spec.id]
+                # From now on no step reports anything: what is known must stay known.
+                seen = []
+                admit = connection._admit
+
+                def admitting(welcome: "object") -> None:
+                    admit(welcome)  # type: ignore[arg-type]
+                    seen.append(connection.view.load.running)
+
+                connection._admit = admitting  # type: ignore[method-assign]
+                streams.append(fleet.open(spec.id, submit_of(500)))
+                await until(lambda: seen)
+                assert seen == [1]
+                for stream in streams:
+                    stream.close()
+
+    bounded(main)
