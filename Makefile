@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+FAILED := pip could not install what is above; every requirement has wheels for Linux and macOS (x86_64, arm64), no compiler is needed. It was installing
 LOCK = uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-header --quiet --extra bench --group build
 
@@ -19,19 +21,20 @@ test: $(VENV)/.installed-dev
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || \
-		{ echo "penstock needs Python 3.11 to 3.13; $(PYTHON) is $$($(PYTHON) --version). Try: make up PYTHON=python3.12"; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+		{ echo "penstock needs Python 3.11 to 3.13, and $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
+	@echo "Setting up $(VENV), once; this takes a minute."
+	@$(PYTHON) -m venv $(VENV) || { echo "cannot make $(VENV): is Python's venv module installed?"; exit 1; }
 
 $(VENV)/.installed: requirements.txt pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(PIP) --require-hashes -r requirements.txt || { echo "$(FAILED) requirements.txt"; exit 1; }
+	@$(PIP) --no-deps --no-build-isolation --editable . || { echo "$(FAILED) this project"; exit 1; }
 	@touch $@
 
 $(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
+	@$(PIP) --require-hashes -r requirements-dev.txt || { echo "$(FAILED) requirements-dev.txt"; exit 1; }
 	@touch $@
 
-lock: ## needs uv on the path
+lock:  # needs uv on the path
 	$(LOCK) --output-file requirements.txt
 	$(LOCK) --group dev --constraints requirements.txt --output-file requirements-dev.txt
 

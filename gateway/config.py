@@ -147,6 +147,13 @@ class PoolShape(_Section, frozen=True, kw_only=True):
 class SimulatedEngine(_Section, frozen=True, kw_only=True):
     """The simulated engine's pace and output, for replicas that this machine starts."""
 
+    profile: Annotated[
+        Literal["mixtral-8x7b", "llama-3.1-70b", "llama-3.1-8b"] | None,
+        Meta(
+            description="Published model whose speed and KV cache are imitated; unset: the one of the model's name, or "
+            "`mixtral-8x7b`."
+        ),
+    ] = None
     speed: Annotated[
         float,
         Meta(gt=0, le=100_000, description="How many times faster than the modelled hardware the engine runs."),

@@ -36,6 +36,8 @@ def _engine_options(pool: Pool) -> list[str]:
     if settings is None:
         return []
     options = ["--speed", str(settings.speed), "--scheduler", settings.scheduler]
+    if settings.profile is not None:
+        options += ["--profile", settings.profile]
     if settings.instant:
         options.append("--instant")
     if settings.pace_ms is not None:

@@ -63,8 +63,10 @@ def take_signals() -> None:
     def forward() -> None:
         while True:
             signal.sigwait({signal.SIGINT})
-            os.kill(os.getpid(), signal.SIGTERM)
+            # Handlers run in the main thread, which only a signal of its own wakes from a wait.
+            signal.pthread_kill(main_thread, signal.SIGTERM)
 
+    main_thread = threading.get_ident()
     threading.Thread(target=forward, name="interrupts", daemon=True).start()
 
 

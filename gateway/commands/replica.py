@@ -41,6 +41,9 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("--max-sequence-tokens", type=_positive, help="prompt and answer together")
     parser.add_argument("--drain-seconds", type=float, default=30.0, help="grace for open requests after SIGTERM")
     simulated = parser.add_argument_group("simulated engine")
+    simulated.add_argument(
+        "--profile", help="published model to imitate (default: the one of the model's name, or mixtral-8x7b)"
+    )
     simulated.add_argument("--speed", type=float, default=1.0, help="times faster than the modelled hardware")
     simulated.add_argument("--instant", action="store_true", help="steps take no time")
     simulated.add_argument("--pace-ms", type=float, help="every step takes this long")
@@ -98,6 +101,7 @@ def _simulated_engines(arguments: argparse.Namespace) -> "list[tuple[str, Engine
             address,
             SimulatedEngine(
                 model=arguments.model,
+                profile=arguments.profile,
                 corpus=corpus,
                 shape=Shape(tp=arguments.tp, ep=arguments.ep, pp=arguments.pp),
                 role=Role(arguments.role),

@@ -43,9 +43,10 @@ def _run(arguments: argparse.Namespace) -> int:
         config = load_config(arguments.config)
         resolve(config, str(arguments.config), BUNDLED)
         check_port(config.listen.host, config.listen.port)
-        with embedded_store(config), local_replicas(config):
+        with embedded_store(config):
             key = asyncio.run(_fresh_key(config)) if arguments.quickstart else None
-            serve_workers(config, arguments.config, lambda: _announce(config, key))
+            with local_replicas(config):
+                serve_workers(config, arguments.config, lambda: _announce(config, key))
     except (ConfigError, EmbeddedStoreError, SocketPathError, StartError) as error:
         print(f"penstock: {error}", file=sys.stderr)
         return 1

@@ -32,6 +32,7 @@ from replicas.profiles import PROFILES
 from replicas.timing import FixedTimer, RooflineTimer, StepTimer, kv_blocks
 
 MAX_LOGPROBS = 20
+DEFAULT_PROFILE = "mixtral-8x7b"
 ONE_GPU = Shape()
 _NEVER = 1 << 62
 # How far a late step may let the schedule slip before it is moved: shorter lags are caught up, so that the average
@@ -76,6 +77,7 @@ class SimulatedEngine:
         *,
         model: str,
         corpus: Corpus,
+        profile: str | None = None,
         shape: Shape = ONE_GPU,
         role: Role = Role.BOTH,
         policy: CapacityPolicy = CapacityPolicy.GUARANTEED_NO_EVICT,
@@ -91,21 +93,22 @@ class SimulatedEngine:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rng: random.Random | None = None,
     ) -> None:
-        """Make an idle engine.
+        """Make an idle engine, which imitates the published model `profile`; unset, the one that `model` names.
 
         `speed` runs the modelled time faster than life; `pace_seconds` replaces it by a fixed step; `instant` steps as
         fast as the CPU allows. `output_tokens` fixes the natural length of every answer. The sizes default to what
         the model's profile gives on H100s. `clock` counts seconds and `sleep` waits for some; `rng` gives the seeds
         of requests that bring none.
         """
-        if model not in PROFILES:
-            raise ValueError(f"no profile of {model}; there are {', '.join(sorted(PROFILES))}")
+        imitated = profile or (model if model in PROFILES else DEFAULT_PROFILE)
+        if imitated not in PROFILES:
+            raise ValueError(f"no profile {imitated}; there are {', '.join(sorted(PROFILES))}")
         if speed <= 0 or (pace_seconds is not None and pace_seconds < 0):
             raise ValueError("speed must be positive, pace_seconds not negative")
-        profile = PROFILES[model]
-        blocks = kv_blocks_total or kv_blocks(profile, shape)
+        sizes = PROFILES[imitated]
+        blocks = kv_blocks_total or kv_blocks(sizes, shape)
         limits = Limits(blocks, max_batch_size=max_batch_size, max_num_tokens=max_num_tokens, policy=policy)
-        timer: StepTimer = RooflineTimer(profile, shape, speed=speed)
+        timer: StepTimer = RooflineTimer(sizes, shape, speed=speed)
         if instant or pace_seconds is not None:
             timer = FixedTimer(0.0 if instant else pace_seconds or 0.0)
         self._model: ReplicaModel[_Answer] = ReplicaModel(limits, timer)
@@ -121,12 +124,12 @@ class SimulatedEngine:
         self.info = ReplicaInfo(
             model=model,
             engine="simulated",
-            fingerprint=f"simulated-{model}-tp{shape.tp}"
+            fingerprint=f"simulated-{imitated}-tp{shape.tp}"
             + "".join(f"-{name}{degree}" for name, degree in (("ep", shape.ep), ("pp", shape.pp)) if degree > 1),
             shape=shape,
             role=role,
             max_batch_size=max_batch_size,
-            max_sequence_tokens=min(max_sequence_tokens or profile.context, limits.kv_tokens),
+            max_sequence_tokens=min(max_sequence_tokens or sizes.context, limits.kv_tokens),
             kv_block_tokens=limits.tokens_per_block,
             kv_blocks_total=blocks,
         )

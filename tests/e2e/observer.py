@@ -34,7 +34,8 @@ class Observer:
             yield codec.encode_hello(codec.Hello(PROTOCOL_VERSION, "observer", False))
             enough.wait(5)
 
-        call: Any = self._channel.stream_stream(codec.SESSION_METHOD)(hello(), timeout=5, wait_for_ready=True)
+        method: Any = self._channel.stream_stream(codec.SESSION_METHOD)
+        call = method(hello(), timeout=5, wait_for_ready=True)
         try:
             for data in call:
                 message = codec.decode_down(data)

@@ -88,8 +88,12 @@ def endless(**fields: Any) -> dict[str, Any]:
 class Stream:
     """A streamed answer, read as it arrives."""
 
-    def __init__(self, stack: Stack, body: dict[str, Any], *, timeout: float = 20.0) -> None:
-        self.socket = connect(stack, timeout)
+    def __init__(self, stack: Stack, body: dict[str, Any], *, receive_buffer: int = 0) -> None:
+        self.socket = socket.socket()
+        self.socket.settimeout(20)
+        if receive_buffer:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        self.socket.connect(("127.0.0.1", stack.port))
         self.worker = 0
         self.socket.sendall(request_bytes(stack, orjson.dumps(body)))
         self.response = http.client.HTTPResponse(self.socket, method="POST")
@@ -114,7 +118,7 @@ class Stream:
 
     def rest(self) -> list[bytes]:
         """What is left, however it ends."""
-        found = []
+        found: list[bytes] = []
         try:
             found.extend(self.events())
         except (OSError, http.client.HTTPException):

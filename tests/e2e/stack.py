@@ -15,7 +15,7 @@ from pathlib import Path
 PENSTOCK = Path(sys.executable).with_name("penstock")
 MARK = "PENSTOCK_E2E"
 MODEL = "mixtral-8x7b"
-START_SECONDS = 60.0
+START_SECONDS = 30.0
 STOP_SECONDS = 20.0
 
 
@@ -107,7 +107,11 @@ class Stack:
             assert self.process.poll() is None, f"it ended at its start:\n{self.errors}"
             return "Ctrl-C" in self.output
 
-        seconds = eventually(announced, "penstock serve is ready", START_SECONDS)
+        try:
+            seconds = eventually(announced, "penstock serve is ready", START_SECONDS)
+        except AssertionError as error:
+            error.add_note(f"{self.processes()}\n{self.output}\n{self.errors}")
+            raise
         found = re.search(r"API key +(\S+)", self.output)
         assert found is not None
         self.key = found[1]
@@ -169,6 +173,13 @@ class Stack:
 
     def wait(self, seconds: float = STOP_SECONDS) -> int:
         return self.process.wait(seconds)
+
+    def wait_gone(self, seconds: float = 2.0) -> None:
+        """Once the supervisor has ended nothing is left; multiprocessing's own helper ends when it sees that."""
+        deadline = time.monotonic() + seconds
+        while left := self.processes():
+            assert time.monotonic() < deadline, left
+            time.sleep(0.01)
 
     def close(self) -> None:
         """End it if it still runs, and whatever it has left behind."""

@@ -1,5 +1,6 @@
 """Bodies that are wrong in every way: the right 4xx, the parameter's name, nothing internal, and never a 500."""
 
+import json
 from typing import Any
 
 import orjson
@@ -105,7 +106,7 @@ def test_every_truncation(stack: Stack) -> None:
     ids=lambda value: str(value)[:40],
 )
 def test_a_wrong_value_is_named(stack: Stack, fields: dict[str, Any], param: str | None) -> None:
-    body = _big_integers({**chat("Hello!", max_tokens=2), **fields})
+    body = encoded({**chat("Hello!", max_tokens=2), **fields})
     error = error_of(ask(stack, body), 400)
     assert error["type"] == "invalid_request_error"
     if param is not None:
@@ -135,7 +136,7 @@ def test_a_wrong_value_is_named(stack: Stack, fields: dict[str, Any], param: str
     ids=lambda value: str(value)[:40],
 )
 def test_a_wrong_value_of_a_completion_is_named(stack: Stack, fields: dict[str, Any], param: str) -> None:
-    body = _big_integers({"model": MODEL, "prompt": "Hi", "max_tokens": 2, **fields})
+    body = encoded({"model": MODEL, "prompt": "Hi", "max_tokens": 2, **fields})
     error = error_of(ask(stack, body, path="/v1/completions"), 400)
     assert error["param"] == param
 
@@ -185,8 +186,6 @@ def test_a_repeated_field(stack: Stack) -> None:
     assert status in (200, 400)
 
 
-def _big_integers(body: dict[str, Any]) -> bytes:
-    """JSON with integers beyond 64 bits, which orjson does not write."""
-    import json
-
+def encoded(body: dict[str, Any]) -> bytes:
+    """Unlike orjson, this writes integers beyond 64 bits."""
     return json.dumps(body).encode()

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import openai
 import pytest
 
-from tests.e2e.raw import INTERNAL, Stream, ask, begun, chat, connect
+from tests.e2e.raw import INTERNAL, Answer, Stream, ask, begun, chat, connect
 from tests.e2e.stack import MODEL, Stack, eventually
 
 
@@ -76,7 +76,7 @@ def test_a_stop_lets_streams_finish(start: Callable[..., Stack], number: signal.
             stream.close()
     assert [rest[-1] for rest in rests] == [b"[DONE]"] * len(streams)
     assert status == 0, stack.errors
-    assert stack.processes() == {}
+    stack.wait_gone()
     assert seconds < 12
     assert "Traceback" not in stack.errors
     assert "Unexpected exit" not in stack.errors, stack.errors
@@ -95,7 +95,7 @@ def test_a_stop_cuts_what_outlasts_the_grace(start: Callable[..., Stack], number
         stream.close()
     assert status == 0, stack.errors
     assert 0.9 < seconds < 6
-    assert stack.processes() == {}
+    stack.wait_gone()
     assert "Traceback" not in stack.errors
 
 
@@ -109,7 +109,7 @@ def test_a_stop_while_it_starts(start: Callable[..., Stack]) -> None:
         time.sleep(delay)  # a moment in the start, whichever it is
         stack.signal(signal.SIGINT, group=True)
         status = stack.wait(15)
-        assert stack.processes() == {}, delay
+        stack.wait_gone()
         assert "Traceback" not in stack.errors, (delay, status, stack.errors)
 
 
@@ -149,14 +149,14 @@ def test_every_worker_killed_at_once(start: Callable[..., Stack]) -> None:
         )
     stack.signal(signal.SIGTERM)
     assert stack.wait() == 0, stack.errors
-    assert stack.processes() == {}
+    stack.wait_gone()
 
 
 def test_a_killed_replica(start: Callable[..., Stack]) -> None:
     stack = start(workers=1)
     stream = begun(stack)
     with openai.OpenAI(base_url=stack.base_url, api_key=stack.key, max_retries=8, timeout=30) as client:
-        waiting: list[object] = []
+        waiting: list[Answer] = []
         unary = threading.Thread(target=lambda: waiting.append(ask(stack, chat(max_tokens=20_000, ignore_eos=True))))
         unary.start()
         (pid,) = stack.replicas
@@ -169,7 +169,7 @@ def test_a_killed_replica(start: Callable[..., Stack]) -> None:
         assert not INTERNAL.search(rest[-1])
         assert b"[DONE]" not in rest
         unary.join(20)
-        status, headers, body = waiting[0]  # type: ignore[misc]
+        status, _, body = waiting[0]
         assert (status, json.loads(body)["error"]["code"]) == (503, "replica_unavailable")
         assert ask(stack, method="GET", path="/readyz")[0] == 503
         assert ask(stack, method="GET", path="/healthz")[0] == 200
@@ -207,7 +207,7 @@ def test_a_killed_store(start: Callable[..., Stack]) -> None:
     assert "Traceback" not in stack.errors
     stack.signal(signal.SIGTERM)
     assert stack.wait() == 0
-    assert stack.processes() == {}
+    stack.wait_gone()
 
 
 def test_a_killed_supervisor_leaves_nothing(start: Callable[..., Stack]) -> None:
@@ -216,11 +216,9 @@ def test_a_killed_supervisor_leaves_nothing(start: Callable[..., Stack]) -> None
     assert len(stack.processes()) >= 5
     stack.signal(signal.SIGKILL)
     stack.wait()
-    try:
-        eventually(lambda: stack.processes() == {}, f"nothing of {stack.processes()} is left", 8)
-    finally:
-        for stream in streams:
-            stream.close()
+    stack.wait_gone(8)
+    for stream in streams:
+        stream.close()
     stack.start()  # what was left behind, sockets and locks, is not in the way
     assert ready(stack)
 
@@ -237,7 +235,7 @@ def test_a_taken_port(start: Callable[..., Stack]) -> None:
         assert stack.wait() == 1
     assert stack.errors.count("\n") == 1
     assert f"127.0.0.1:{stack.port}" in stack.errors
-    assert stack.processes() == {}
+    stack.wait_gone()
 
 
 def test_a_second_start_with_the_same_state(start: Callable[..., Stack], stack: Stack) -> None:
@@ -250,7 +248,7 @@ def test_a_second_start_with_the_same_state(start: Callable[..., Stack], stack: 
     assert other.wait() == 1
     assert other.errors.count("\n") == 1, other.errors
     assert str(stack.state_dir) in other.errors
-    assert other.processes() == {}
+    other.wait_gone()
     assert ask(stack, chat(max_tokens=1))[0] == 200, "the first one is unharmed"
 
 

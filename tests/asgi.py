@@ -1,0 +1,186 @@
+"""A gateway worker in this process: the real application under its lifespan, and a client that speaks ASGI."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import orjson
+import pytest
+
+import gateway.app
+import gateway.gateway
+from gateway.auth.keys import KeyStore
+from gateway.config import Config
+from gateway.store.store import Store
+from replicas.engine import Engine
+from tests.harness import MODEL, serving, tekken, until
+
+CHAT = "/v1/chat/completions"
+COMPLETIONS = "/v1/completions"
+HELLO = [{"role": "user", "content": "Hello!"}]
+
+
+@dataclass
+class Answer:
+    """What came back."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return orjson.loads(self.body)
+
+    @property
+    def error(self) -> dict[str, Any]:
+        """The OpenAI error object, which must be one."""
+        parsed = self.json
+        assert list(parsed) == ["error"]
+        error: dict[str, Any] = parsed["error"]
+        assert set(error) == {"message", "type", "param", "code"}
+        assert isinstance(error["message"], str)
+        assert error["message"]
+        assert error["type"] in ("invalid_request_error", "server_error")
+        assert all(error[name] is None or isinstance(error[name], str) for name in ("param", "code"))
+        assert self.headers["content-type"] == "application/json"
+        return error
+
+    @property
+    def events(self) -> list[Any]:
+        """The stream's events, parsed; `[DONE]` as it is."""
+        parts = self.body.decode().split("\n\n")
+        assert parts.pop() == ""
+        assert all(part.startswith("data: ") for part in parts)
+        return [part[6:] if part == "data: [DONE]" else orjson.loads(part[6:]) for part in parts]
+
+
+@dataclass
+class Call:
+    """One exchange in the hands of the test: what the client sends is put, what it gets is read."""
+
+    incoming: "asyncio.Queue[dict[str, Any]]" = field(default_factory=asyncio.Queue)
+    sent: list[Any] = field(default_factory=list)
+    task: "asyncio.Task[None] | None" = None
+
+    async def send(self, message: Any) -> None:
+        self.sent.append(message)
+        # A server gives the loop a turn with every message.
+        await asyncio.sleep(0)
+
+    def disconnect(self) -> None:
+        self.incoming.put_nowait({"type": "http.disconnect"})
+
+    def put(self, body: bytes, *, more: bool = False) -> None:
+        self.incoming.put_nowait({"type": "http.request", "body": body, "more_body": more})
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(message.get("body", b"") for message in self.sent[1:])
+
+    async def answer(self) -> Answer:
+        assert self.task is not None
+        await self.task
+        start, *rest = self.sent
+        assert start["type"] == "http.response.start"
+        assert all(message["type"] == "http.response.body" for message in rest)
+        assert [message.get("more_body", False) for message in rest] == [True] * (len(rest) - 1) + [False]
+        headers = {name.decode(): value.decode() for name, value in start["headers"]}
+        assert all(name == name.lower() for name in headers)
+        if "content-length" in headers:
+            assert int(headers["content-length"]) == len(self.body)
+        return Answer(start["status"], headers, self.body)
+
+
+class Client:
+    """Calls the application as a server would."""
+
+    def __init__(self, app: Any, gateway: "gateway.gateway.Gateway", key: str) -> None:
+        self._app = app
+        self.gateway = gateway
+        self.key = key
+
+    @property
+    def active(self) -> int:
+        """Requests that have begun and not ended."""
+        return len(self.gateway.overseer.active)
+
+    def call(self, method: str, path: str, headers: Sequence[tuple[bytes, bytes]] | None = None) -> Call:
+        """Begin an exchange; its body is still to be put."""
+        if headers is None:
+            headers = [(b"authorization", b"Bearer " + self.key.encode())]
+        call = Call()
+        scope = {"type": "http", "method": method, "path": path, "headers": list(headers), "query_string": b""}
+        scope |= {"http_version": "1.1", "root_path": "", "scheme": "http"}
+        call.task = asyncio.ensure_future(self._app(scope, call.incoming.get, call.send))
+        return call
+
+    async def request(
+        self, method: str, path: str, body: Any = b"", headers: Sequence[tuple[bytes, bytes]] | None = None
+    ) -> Answer:
+        """A whole exchange; a body that is no bytes is written as JSON."""
+        call = self.call(method, path, headers)
+        call.put(body if isinstance(body, bytes) else orjson.dumps(body))
+        return await call.answer()
+
+    async def chat(self, **fields: Any) -> Answer:
+        return await self.request("POST", CHAT, {"model": MODEL, "messages": HELLO, "max_tokens": 20} | fields)
+
+    async def complete(self, **fields: Any) -> Answer:
+        return await self.request("POST", COMPLETIONS, {"model": MODEL, "prompt": "Hello", "max_tokens": 20} | fields)
+
+
+def config_of(store_url: str, addresses: Sequence[str], **listen: Any) -> Config:
+    """A configuration with one pool of replicas that run already."""
+    pool = {"name": "pool", "shape": {"tp": 2}, "engine": "simulated"}
+    pool["replicas"] = [a if a.startswith("unix:") else f"grpc://{a}" for a in addresses]
+    model = {"name": MODEL, "tokenizer": "mistral-tekken", "context": 2000, "pools": [pool]}
+    return msgspec.convert({"listen": listen, "store": {"url": store_url}, "models": [model]}, Config)
+
+
+@contextlib.asynccontextmanager
+async def gateway_of(
+    store_url: str, *engines: Engine, addresses: Sequence[str] = (), models: Sequence[str] = ("*",), **listen: Any
+) -> AsyncIterator[Client]:
+    """A worker in front of replicas of these engines, and a client with a key for `models`."""
+    async with contextlib.AsyncExitStack() as stack:
+        found = [(await stack.enter_async_context(serving(engine)))[1] for engine in engines]
+        store = Store(store_url)
+        _, key = await KeyStore(store).create("test", models)
+        await store.aclose()
+        yield await stack.enter_async_context(_running(config_of(store_url, [*found, *addresses], **listen), key))
+
+
+@contextlib.asynccontextmanager
+async def _running(config: Config, key: str) -> AsyncIterator[Client]:
+    made: list[gateway.gateway.Gateway] = []
+
+    def make(config: Config) -> gateway.gateway.Gateway:
+        made.append(gateway.gateway.Gateway(config))
+        return made[0]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gateway.app.Gateway", make)
+        patch.setattr("gateway.gateway.load_tokenizer", lambda source: tekken())
+        app: Any = gateway.app.build(config)
+        incoming: asyncio.Queue[Any] = asyncio.Queue()
+        sent: list[Any] = []
+
+        async def send(message: Any) -> None:
+            sent.append(message["type"])
+
+        lifespan = asyncio.ensure_future(app({"type": "lifespan", "state": {}}, incoming.get, send))
+        incoming.put_nowait({"type": "lifespan.startup"})
+        await until(lambda: sent, seconds=15)
+        assert sent == ["lifespan.startup.complete"]
+        client = Client(app, made[0], key)
+        try:
+            yield client
+            await until(lambda: not client.active, lambda: "a request is still active")
+        finally:
+            incoming.put_nowait({"type": "lifespan.shutdown"})
+            await lifespan
+            assert sent[1:] == ["lifespan.shutdown.complete"]

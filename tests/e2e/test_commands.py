@@ -1,0 +1,75 @@
+"""`penstock check` and `penstock schema`, and starts that cannot be: one clear line, no leftovers."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.stack import PENSTOCK, Stack, config_text, free_port
+
+SHIPPED = Path(__file__).parents[2] / "penstock.yaml"
+
+
+def penstock(*arguments: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([PENSTOCK, *arguments], capture_output=True, text=True, timeout=30, cwd=folder, check=False)
+
+
+def test_check(tmp_path: Path) -> None:
+    done = penstock("check", "--config", str(SHIPPED), folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "7 replicas" in done.stdout
+    assert list(tmp_path.iterdir()) == [], "checking starts and leaves nothing"
+
+
+def test_schema(tmp_path: Path) -> None:
+    done = penstock("schema", folder=tmp_path)
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["title"] == "Penstock configuration"
+
+
+@pytest.mark.parametrize(
+    ("found", "instead", "said"),
+    [
+        ("context: 32768", "context: many", "models[0].context"),
+        ("tp: 2", "tp: 0", "models[0].pools[0].shape.tp"),
+        ("models:", "modles:", "modles"),
+        ("mistral-tekken", "./no/such/folder", "models[0].tokenizer"),
+        ("engine: simulated", "engine: vllm", "models[0].pools[0].engine"),
+        ("store: {url: embedded}", "store: {url: unix:///tmp/penstock-no-such.sock}", "does not answer"),
+        ("name: mixtral-8x7b", "name: no-such-profile", "no-such-profile"),
+        ("listen: {", "listen: [", "penstock.yaml"),
+        ("host: 127.0.0.1", "host: 192.0.2.1", "192.0.2.1"),
+    ],
+)
+def test_a_start_that_cannot_be(found: str, instead: str, said: str, tmp_path: Path) -> None:
+    text = config_text(free_port())
+    assert found in text
+    stack = Stack(tmp_path, text)
+    stack.config.write_text(text.replace(found, instead), encoding="utf-8")
+    stack.launch()
+    try:
+        assert stack.wait(30) == 1
+        lines = stack.errors.splitlines()
+        assert said in stack.errors
+        assert "Traceback" not in stack.errors
+        # A replica that refuses says why in its own line.
+        assert len(lines) == (2 if said == "no-such-profile" else 1), stack.errors
+        stack.wait_gone()
+    finally:
+        stack.close()
+
+
+def test_no_configuration_at_all(tmp_path: Path) -> None:
+    done = penstock("serve", folder=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "penstock.yaml" in done.stderr
+
+
+def test_keys_without_a_running_gateway(tmp_path: Path) -> None:
+    (tmp_path / "penstock.yaml").write_text(config_text(free_port()), encoding="utf-8")
+    done = penstock("keys", "list", folder=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "penstock serve" in done.stderr

@@ -1,0 +1,60 @@
+"""A client that stops reading costs its worker a bounded amount of memory, and the engine nothing after a while."""
+
+import time
+from collections.abc import Callable
+
+from tests.e2e.observer import Observer
+from tests.e2e.raw import Stream, ask, chat, endless
+from tests.e2e.stack import Stack, rss
+
+MIB = 1 << 20
+
+
+def test_a_client_that_stops_reading(start: Callable[..., Stack]) -> None:
+    stack = start(workers=1, simulated="instant: true")
+    (worker,) = stack.workers
+    for _ in range(3):  # what a worker allocates once is not growth
+        assert ask(stack, chat(max_tokens=2000, ignore_eos=True, stream=True))[0] == 200
+    before = rss(worker)
+    with Observer(stack.replica_socket()) as observer:
+        # 30,000 tokens are 20 MB of events: more than a connection's buffers hold.
+        stalled = [Stream(stack, endless(logprobs=True, top_logprobs=5), receive_buffer=4096) for _ in range(8)]
+        for stream in stalled:
+            assert stream.begin() == 200
+        highest = before
+        served = 0
+        deadline = time.monotonic() + 20
+        while observer.load().running or observer.load().waiting:
+            assert time.monotonic() < deadline, observer.load()
+            # Others are served meanwhile.
+            status, _, body = ask(stack, chat(max_tokens=5, stream=True))
+            assert status == 200
+            assert body.endswith(b"[DONE]\n\n")
+            served += 1
+            highest = max(highest, rss(worker))
+        highest = max(highest, rss(worker))
+        assert observer.load().kv_blocks_used == 0
+        assert served > 0
+        # Each may have a full mailbox and a connection's buffers, no more.
+        assert highest - before < len(stalled) * 4 * MIB, (before, highest)
+        for stream in stalled:
+            rest = stream.rest()
+            stream.close()
+            assert b"[DONE]" not in rest, "a cut stream must not look whole"
+            assert b"slow_client" in rest[-1], rest[-1]
+    assert ask(stack, chat(max_tokens=5))[0] == 200
+    assert "Traceback" not in stack.errors
+
+
+def test_a_client_that_reads_slowly_but_does_read_gets_everything(stack: Stack, observer: Observer) -> None:
+    stream = Stream(stack, endless(max_tokens=600))
+    assert stream.begin() == 200
+    got = 0
+    for number, event in enumerate(stream.events()):
+        if number % 100 == 0:
+            time.sleep(0.2)  # a reader's pause, well over a hundred tokens long
+        got += event != b"[DONE]"
+    stream.close()
+    assert got > 400
+    assert event == b"[DONE]"
+    observer.wait_idle()
