@@ -3,15 +3,13 @@
 import contextlib
 import gc
 import logging
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
-from pathlib import Path
 
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway.config import Config, load_config
+from gateway.config import Config
 from gateway.gateway import Gateway
 from gateway.http.chat import CHAT
 from gateway.http.completions import COMPLETIONS
@@ -20,13 +18,9 @@ from gateway.http.health import healthz, readyz
 from gateway.http.inference import infer
 from gateway.http.models import get_model, list_models
 from gateway.http.openai_errors import error_body, error_event
-from observability.logs import configure_logging
 from protos.errors import ClientGone, InternalError, MethodNotAllowed, PenstockError, RouteNotFound
 
 log = logging.getLogger(__name__)
-
-#: Names the configuration file for worker processes, which are started without arguments.
-CONFIG_VARIABLE = "PENSTOCK_CONFIG"
 
 Handler = Callable[[Gateway, Exchange], Awaitable[None]]
 
@@ -121,12 +115,3 @@ def build(config: Config) -> ASGIApp:
         return direct.get(scope.get("path", ""), router)(scope, receive, send)
 
     return app
-
-
-def create() -> ASGIApp:
-    """What Granian loads in each worker process."""
-    configure_logging()
-    # A collector that runs every 700 allocations costs a fifth of a busy worker's time; what requests leave behind
-    # is freed by reference counts, cycles are rare.
-    gc.set_threshold(50_000, 20, 50)
-    return build(load_config(Path(os.environ[CONFIG_VARIABLE])))

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Meta
 
-from gateway.config_yaml import ConfigError, convert, echo, read_yaml
+from gateway.config_errors import ConfigError, convert, echo
 from protos.types import Role, Shape
 
 __all__ = [
@@ -304,6 +304,8 @@ def load_config(path: Path) -> Config:
     Raises:
         ConfigError: One line that names the file, the path in it and the problem.
     """
+    from gateway.config_yaml import read_yaml  # workers get the configuration ready-made and need no YAML
+
     source = str(path)
     value = read_yaml(path)
     if not isinstance(value, dict):

@@ -5,7 +5,6 @@ A worker that dies is restarted by Granian's own supervisor, a replica process t
 """
 
 import contextlib
-import ctypes
 import logging
 import os
 import signal
@@ -16,6 +15,7 @@ import threading
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from multiprocessing import resource_tracker
 from pathlib import Path
 
@@ -23,14 +23,13 @@ from granian.constants import HTTPModes, Interfaces, Loops
 from granian.http import HTTP1Settings
 from granian.log import LogLevels
 from granian.server import Server
-from starlette.types import ASGIApp
 
-from gateway.app import CONFIG_VARIABLE, create
 from gateway.config import Config, usable_cores
 from gateway.local_replicas import replica_addresses, replica_command
 from gateway.store import with_parent
 from gateway.store.embedded import EmbeddedStore, EmbeddedStoreError
 from gateway.store.socket_path import make_socket_folder
+from gateway.worker import load_worker
 
 log = logging.getLogger(__name__)
 
@@ -281,22 +280,13 @@ class Restarts(dict[int, float]):
         """Granian forgets before each restart; what counts here goes by time."""
 
 
-def load_worker(_: str) -> ASGIApp:
-    """Runs first in each worker process, which then dies with this one: the kernel sees to it (Linux only)."""
-    if sys.platform == "linux":
-        pr_set_pdeathsig = 1
-        # Not SIGTERM, whose grace nobody would be left to end.
-        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL, 0, 0, 0)
-    return create()
-
-
-def serve_workers(config: Config, config_path: Path, started: Callable[[], None]) -> None:
+def serve_workers(config: Config, started: Callable[[], None]) -> None:
     """Run Granian's workers until a signal ends them; `started` is called in a thread of its own once they run."""
-    os.environ[CONFIG_VARIABLE] = str(config_path.resolve())
+    # glibc gives each of a worker's threads a heap of its own, which costs 10 MB and more and gains nothing here.
+    os.environ.setdefault("MALLOC_ARENA_MAX", "2")
     listen = config.listen
     server = Server(
-        "gateway.app:create",
-        factory=True,
+        "gateway.worker:load_worker",
         address=listen.host,
         port=listen.port,
         interface=Interfaces.ASGI,
@@ -316,4 +306,4 @@ def serve_workers(config: Config, config_path: Path, started: Callable[[], None]
     )
     server.respawned_wrks = Restarts()
     threading.Thread(target=started, name="announce", daemon=True).start()
-    server.serve(target_loader=load_worker)
+    server.serve(target_loader=partial(load_worker, config), wrap_loader=False)

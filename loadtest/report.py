@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -50,39 +51,42 @@ def print_overhead(cells: Sequence[Cell], repeat: int, out: Console) -> None:
     """Two tables, of costs and of latencies, and what their columns mean."""
     costs = _table(
         "What a request and a token cost" + (f" (medians of {repeat} runs)" if repeat > 1 else ""),
-        *("mode", "clients", "requests/s", "tokens/s", "worker us/request", "tree us/request", "worker us/token"),
-        *("tree us/token", "worker busy", "load busy", "worker MB", "peak MB", "errors"),
+        *("mode", "clients", "req/s", "tokens/s", "us/request", "us/token", "busy", "MB", "errors"),
     )
     latencies = _table(
-        "Latency, ms: p50 / p90 / p99",
-        *("mode", "clients", "first token", "added to first token", "between tokens", "whole request"),
+        "Latency, ms: p50/p90/p99",
+        *("mode", "clients", "first token", "added to it, p99", "between tokens", "whole request"),
     )
     for cell in cells:
         costs.add_row(
             cell.mode,
-            str(cell.concurrency),
+            f"{cell.concurrency:,}",
             _number(cell.requests_per_s, 0 if cell.requests_per_s >= 100 else 1),
             _number(cell.tokens_per_s, 0),
-            _number(cell.worker_us_per_request, 0),
-            _number(cell.tree_us_per_request, 0),
-            _number(cell.worker_us_per_token, 1),
-            _number(cell.tree_us_per_token, 1),
-            f"{cell.worker_busy:.0%}",
-            f"{cell.load_busy:.0%}",
-            _number(cell.worker_mb, 0),
-            _number(cell.worker_peak_mb, 0),
+            _two(cell.worker_us_per_request, cell.tree_us_per_request),
+            _two(cell.worker_us_per_token, cell.tree_us_per_token),
+            f"{cell.worker_busy:.0%}/{cell.load_busy:.0%}",
+            _two(cell.worker_mb, cell.worker_peak_mb),
             _errors(cell.errors),
         )
-        times = (cell.ttft_ms, cell.added_ttft_ms, cell.itl_ms, cell.e2e_ms)
-        latencies.add_row(cell.mode, str(cell.concurrency), *map(_three, times))
+        least, most = cell.added_ttft_least_ms, cell.added_ttft_most_ms
+        latencies.add_row(
+            cell.mode,
+            f"{cell.concurrency:,}",
+            _three(cell.ttft_ms),
+            f"{_short(least.p99)} to {_short(most.p99)}" if least and most else "-",
+            _three(cell.itl_ms),
+            _three(cell.e2e_ms),
+        )
     out.print(costs)
     out.print(latencies)
+    step = MODES["paced"].step_ms
     out.print(
-        "Worker: the process that serves. Tree: with its supervisor and the store. Load busy: the share of the other "
-        "core that engine and client used;\nnear 100 % they were the limit. Peak: since this gateway started. MB: 10^6 "
-        f"bytes.\nAdded to first token: time to first token less {MODES['paced'].step_ms:g} ms, the paced engine's one "
-        "step. The wait for its running step to end, up to one\nmore, counts against the gateway, so this is an upper "
-        "bound."
+        "us: CPU time of the worker/of the gateway's whole process tree, with its supervisor and the store. Busy: the "
+        "worker/engine and load client on the other core; near 100% those were the limit. MB (10^6 bytes): the "
+        "worker's resident memory/its peak since this gateway started.\n"
+        f"Added to the first token: what the paced engine cannot have taken. It needs {step:g} ms when idle, up to "
+        f"{2 * step:g} when a step has just begun, as nearly always in a closed loop; both bounds are shown."
     )
 
 
@@ -110,8 +114,8 @@ def print_breakdown(bars: Sequence[Bar], out: Console) -> None:
         )
     out.print(table)
     out.print(
-        "Gateway: the client's whole time less the engine's own two, ScaleLLM's (t2 - t0) + (t5 - t3). It holds the\n"
-        "gateway, both networks and the client; where the load's core is near 100 % busy, waiting for that core too."
+        "Gateway: the client's whole time less the engine's own two, ScaleLLM's (t2 - t0) + (t5 - t3). It holds the "
+        "gateway, both networks and the client; where the load's core is near 100% busy, waiting for that core too."
     )
 
 
@@ -164,9 +168,12 @@ def machine() -> dict[str, object]:
 
 
 def _table(title: str, *columns: str, left: int = 1) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
+    table = Table(
+        title=title, title_justify="left", title_style="bold", header_style="bold", box=SIMPLE_HEAD, pad_edge=False
+    )
+    table.collapse_padding = True
     for number, column in enumerate(columns):
-        table.add_column(column, justify="left" if number < left else "right")
+        table.add_column(column, justify="left" if number < left else "right", vertical="bottom", overflow="fold")
     return table
 
 
@@ -174,8 +181,17 @@ def _number(value: float | None, digits: int) -> str:
     return "-" if value is None else f"{value:,.{digits}f}"
 
 
+def _two(first: float | None, second: float | None) -> str:
+    return "-" if first is None or second is None else f"{_short(first)}/{_short(second)}"
+
+
 def _three(value: Percentiles | None) -> str:
-    return "-" if value is None else f"{value.p50:.1f} / {value.p90:.1f} / {value.p99:.1f}"
+    return "-" if value is None else "/".join(map(_short, (value.p50, value.p90, value.p99)))
+
+
+def _short(value: float) -> str:
+    """Three digits or more are enough."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}"
 
 
 def _errors(errors: Mapping[str, int]) -> str:

@@ -8,9 +8,19 @@ from typing import Any
 import grpc.aio
 
 from protos import codec
-from protos.types import PROTOCOL_VERSION, Failure, Finish, FinishReason, KvEvent, Load, ReplicaInfo, Role, Shape, Submit
+from protos.types import (
+    PROTOCOL_VERSION,
+    Failure,
+    Finish,
+    FinishReason,
+    KvEvent,
+    Load,
+    ReplicaInfo,
+    Role,
+    Shape,
+    Submit,
+)
 from replicas.engine import Delta, EngineStep
-
 
 TP2 = Shape(tp=2)
 
@@ -31,11 +41,13 @@ class SilentEngine:
     def __init__(self, info: ReplicaInfo = INFO) -> None:
         self.info = info
         self.submitted: dict[int, Submit] = {}
+        self.asked = asyncio.Event()
         self.cancelled: list[int] = []
         self._emit: Callable[[EngineStep], None] | None = None
 
     def submit(self, handle: int, request: Submit) -> None:
         self.submitted[handle] = request
+        self.asked.set()
 
     def cancel(self, handle: int) -> None:
         self.cancelled.append(handle)
@@ -61,14 +73,9 @@ class DiesAfter(SilentEngine):
     def __init__(self, steps: int, info: ReplicaInfo = INFO) -> None:
         super().__init__(info)
         self._steps = steps
-        self._work = asyncio.Event()
-
-    def submit(self, handle: int, request: Submit) -> None:
-        super().submit(handle, request)
-        self._work.set()
 
     async def run(self, emit: Callable[[EngineStep], None]) -> None:
-        await self._work.wait()
+        await self.asked.wait()
         for number in range(self._steps):
             deltas = [Delta(h, k, [number]) for h, r in self.submitted.items() for k in range(r.sampling.n)]
             emit(EngineStep(deltas, [], Load(running=len(deltas)), []))
@@ -80,8 +87,7 @@ class StopsByItself(SilentEngine):
     """Its `run` returns, which the seam does not allow."""
 
     async def run(self, emit: Callable[[EngineStep], None]) -> None:
-        while not self.submitted:
-            await asyncio.sleep(0)
+        await self.asked.wait()
 
 
 class RefusesWith(SilentEngine):
@@ -182,5 +188,3 @@ class Babbles(RawReplica):
     async def hear(self, context: Any, up: codec.Up) -> None:
         if up.submits:
             await self.send_bytes(self._data)
-
-

@@ -46,7 +46,7 @@ async def until(
     """Let the loop and its sockets run until a condition holds."""
     try:
         async with asyncio.timeout(seconds):
-            while not condition():
+            while not condition():  # noqa: ASYNC110 (what is waited for has no event of its own)
                 await asyncio.sleep(0.001)
     except TimeoutError:
         raise AssertionError(problem()) from None
@@ -88,7 +88,8 @@ def readable_corpus() -> Corpus:
 
 def engine_of(**options: Any) -> SimulatedEngine:
     """A simulated engine that steps as fast as it can; with `sleep`, as fast as that lets it."""
-    return SimulatedEngine(**({"model": MODEL, "corpus": CORPUS, "shape": TP2, "instant": True} | options))
+    fixed: dict[str, Any] = {"model": MODEL, "corpus": CORPUS, "shape": TP2, "instant": True}
+    return SimulatedEngine(**(fixed | options))
 
 
 def gated_engine(**options: Any) -> tuple[SimulatedEngine, Gate]:

@@ -46,7 +46,7 @@ def _run(arguments: argparse.Namespace) -> int:
         with embedded_store(config):
             key = asyncio.run(_fresh_key(config)) if arguments.quickstart else None
             with local_replicas(config):
-                serve_workers(config, arguments.config, lambda: _announce(config, key))
+                serve_workers(config, lambda: _announce(config, key))
     except (ConfigError, EmbeddedStoreError, SocketPathError, StartError) as error:
         print(f"penstock: {error}", file=sys.stderr)
         return 1

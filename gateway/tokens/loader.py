@@ -9,8 +9,6 @@ from typing import Any
 import msgspec
 
 from gateway.tokens.chat_format import ChatFormat
-from gateway.tokens.chat_template import ChatTemplate
-from gateway.tokens.huggingface import HuggingFaceTokenizer
 from gateway.tokens.mistral_instruct import MistralInstruct
 from gateway.tokens.tekken import load_tekken
 from gateway.tokens.tokenizer import Tokenizer, TokenizerError
@@ -46,20 +44,22 @@ def load_tokenizer(source: str) -> LoadedTokenizer:
 
     Takes 0.3 s and more, and reads files: call it before serving. Raises TokenizerError.
     """
-    if source in BUNDLED:
-        return _load_tekken(_bundled_tekken(), source)
     path = Path(source)
-    if path.is_dir():
+    if source in BUNDLED:
+        loaded = _load_tekken(_bundled_tekken(), source)
+    elif path.is_dir():
         loaded = _load_folder(path)
-        _release_memory()
-        return loaded
-    if path.is_file():
-        return _load_tekken(path, path.stem)
-    raise TokenizerError(f"{source}: no such folder or file, nor one of the bundled tokenizers ({', '.join(BUNDLED)})")
+    elif path.is_file():
+        loaded = _load_tekken(path, path.stem)
+    else:
+        bundled = ", ".join(BUNDLED)
+        raise TokenizerError(f"{source}: no such folder or file, nor one of the bundled tokenizers ({bundled})")
+    _release_memory()
+    return loaded
 
 
 def _release_memory() -> None:
-    """Gives freed pages back to the system: parsing a large tokenizer.json leaves 100 MB of them with glibc."""
+    """Gives freed pages back to the system: parsing leaves 10 to 100 MB of them with glibc."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
@@ -88,6 +88,8 @@ def _load_folder(folder: Path) -> LoadedTokenizer:
     config = _read_json(folder / "tokenizer_config.json")
     tokenizer = _load_tokenizer_json(folder, config)
     source = _template_source(folder, config)
+    from gateway.tokens.chat_template import ChatTemplate  # Jinja2 takes 3 MB that tekken does not need
+
     try:
         template = ChatTemplate(source, specials=tokenizer.specials, variables=_token_variables(config))
     except TokenizerError as error:
@@ -145,6 +147,8 @@ def _load_tokenizer_json(folder: Path, config: dict[str, Any]) -> Tokenizer:
         raise TokenizerError(f"{folder}: no end-of-sequence token in its configuration files")
     bos_id = specials.get(variables.get("bos_token", ""))
     try:
+        from gateway.tokens.huggingface import HuggingFaceTokenizer  # its library takes 5 MB that tekken does not need
+
         library = HuggingFaceTokenizer(text, parsed, eos_ids=eos_ids, bos_id=bos_id)
     except ValueError as error:
         raise TokenizerError(f"{path}: {error}") from error

@@ -181,7 +181,9 @@ def test_cancelling_what_has_finished_changes_nothing(make: Make) -> None:
         (submit_of(prompt=()), "unsupported_parameter", "prompt"),
     ],
 )
-def test_a_refusal_is_a_finish_and_never_an_exception(make: Make, request_: Submit, code: str, param: str | None) -> None:
+def test_a_refusal_is_a_finish_and_never_an_exception(
+    make: Make, request_: Submit, code: str, param: str | None
+) -> None:
     async def main() -> None:
         engine = make()
         async with running(engine) as heard:

@@ -114,10 +114,10 @@ def test_a_stop_while_it_starts(start: Callable[..., Stack]) -> None:
 
 
 def test_a_killed_worker_is_replaced(start: Callable[..., Stack]) -> None:
-    """Also when it happens again at once, and nobody else's stream notices."""
+    """Also when the new one is killed again at once, and nobody else's stream notices."""
     stack = start()
     for _ in range(3):
-        first, second = streams_on_every_worker(stack)
+        second, first = sorted(streams_on_every_worker(stack), key=lambda stream: stream.worker)
         old = stack.workers
         os.kill(first.worker, signal.SIGKILL)
         assert b"[DONE]" not in first.rest()
@@ -150,6 +150,20 @@ def test_every_worker_killed_at_once(start: Callable[..., Stack]) -> None:
     stack.signal(signal.SIGTERM)
     assert stack.wait() == 0, stack.errors
     stack.wait_gone()
+
+
+def test_workers_that_never_stay_end_the_gateway(start: Callable[..., Stack]) -> None:
+    stack = start(workers=1)
+    deadline = time.monotonic() + 30
+    while stack.process.poll() is None:
+        assert time.monotonic() < deadline
+        for pid in stack.workers:
+            os.kill(pid, signal.SIGKILL)
+        time.sleep(0.05)
+    assert stack.wait() == 1
+    stack.wait_gone()
+    assert "crash loop" in stack.errors
+    assert "Traceback" not in stack.errors
 
 
 def test_a_killed_replica(start: Callable[..., Stack]) -> None:

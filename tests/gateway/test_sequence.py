@@ -55,7 +55,9 @@ def feed(
     ids: list[int], stops: tuple[str, ...], sizes: list[int], strips: bool, logprobs: bool
 ) -> tuple[SequenceText, str, list[tuple[int, TokenLogprobs]], list[tuple[str, int]]]:
     """The sequence after its end, its text, its entries, and what had been shown after each piece."""
-    sequence, text, entries, shown = SequenceText(TABLES[strips], stops), "", [], []
+    sequence, text = SequenceText(TABLES[strips], stops), ""
+    entries: list[tuple[int, TokenLogprobs]] = []
+    shown: list[tuple[str, int]] = []
     at, piece = 0, 0
     while at < len(ids):
         size = sizes[piece % len(sizes)] if sizes else 1

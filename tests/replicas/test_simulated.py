@@ -112,7 +112,7 @@ def test_it_is_an_engine_and_says_that_it_is_simulated() -> None:
     assert engine.info.max_sequence_tokens == 32768
     with pytest.raises(ValueError, match="no profile"):
         engine_of(profile="gpt-5")
-    assert engine_of(model="our-own").info.fingerprint == "simulated-mixtral-8x7b-tp1"
+    assert engine_of(model="our-own").info.fingerprint == "simulated-mixtral-8x7b-tp2"
     with pytest.raises(ValueError, match="speed"):
         engine_of(speed=0)
 

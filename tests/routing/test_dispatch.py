@@ -1,6 +1,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from routing.dispatch import Attempt, Dispatched, check, dispatch
 from routing.fleet import Fleet
 from routing.policies.round_robin import RoundRobin
 from routing.policy import RouteRequest
+from routing.transport import Event
 from tests.fakes import DiesAfter, DropsStream, RefusesWith, SilentEngine
 from tests.harness import answers_of, bounded, drained, engine_of, serving, spec_of, submit_of, tokens_in, until
 
@@ -42,7 +44,7 @@ async def fleet_at(*addresses: str) -> AsyncIterator[Fleet]:
         await fleet.aclose()
 
 
-async def start(fleet: Fleet, attempt: Attempt | None = None, **options: int) -> Dispatched:
+async def start(fleet: Fleet, attempt: Attempt | None = None, **options: Any) -> Dispatched:
     return await dispatch(fleet, RoundRobin(), ROUTE, submit_of(8, **options), attempt or Attempt())
 
 
@@ -87,17 +89,20 @@ def test_a_replica_lost_before_its_first_event_costs_the_client_nothing() -> Non
 def test_a_replica_lost_after_its_first_event_is_not_tried_elsewhere(sequences: int) -> None:
     async def main() -> None:
         other = SilentEngine()
-        async with serving(DiesAfter(3)) as (server, dying), serving(other) as (_, address):
-            async with fleet_at(dying, address) as fleet:
-                dispatched = await start(fleet, n=sequences)
-                _, finishes = await drained(_Continued(dispatched), sequences)
-                for finish in finishes:
-                    with pytest.raises(ReplicaFailed) as caught:
-                        check(finish)
-                    assert "secret" not in caught.value.message
-                dispatched.stream.close()
-                assert other.submitted == {}
-                assert isinstance(await server.failed, RuntimeError)
+        async with (
+            serving(DiesAfter(3)) as (server, dying),
+            serving(other) as (_, address),
+            fleet_at(dying, address) as fleet,
+        ):
+            dispatched = await start(fleet, n=sequences)
+            _, finishes = await drained(_Continued(dispatched), sequences)
+            for finish in finishes:
+                with pytest.raises(ReplicaFailed) as caught:
+                    check(finish)
+                assert "secret" not in caught.value.message
+            dispatched.stream.close()
+            assert other.submitted == {}
+            assert isinstance(await server.failed, RuntimeError)
 
     bounded(main)
 
@@ -105,11 +110,13 @@ def test_a_replica_lost_after_its_first_event_is_not_tried_elsewhere(sequences: 
 class _Continued:
     """A dispatched stream with its first events still to read."""
 
+    cached_tokens = 0
+
     def __init__(self, dispatched: Dispatched) -> None:
         self._first = dispatched.first
         self._stream = dispatched.stream
 
-    async def receive(self) -> list:  # type: ignore[type-arg]
+    async def receive(self) -> list[Event]:
         first, self._first = self._first, []
         return first or await self._stream.receive()
 
@@ -127,12 +134,15 @@ class _Continued:
 def test_a_drained_replica_that_still_looked_ready_is_passed_over() -> None:
     async def main() -> None:
         refusing = RefusesWith(Failure("draining", "the replica is draining"))
-        async with serving(refusing) as (_, first), serving(engine_of()) as (_, second):
-            async with fleet_at(first, second) as fleet:
-                dispatched = await start(fleet)
-                assert dispatched.replica_id == "p/1"
-                assert len(refusing.submitted) == 1
-                dispatched.stream.close()
+        async with (
+            serving(refusing) as (_, first),
+            serving(engine_of()) as (_, second),
+            fleet_at(first, second) as fleet,
+        ):
+            dispatched = await start(fleet)
+            assert dispatched.replica_id == "p/1"
+            assert len(refusing.submitted) == 1
+            dispatched.stream.close()
 
     bounded(main)
 

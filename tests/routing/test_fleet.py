@@ -36,9 +36,7 @@ def test_replicas_are_reached_over_unix_sockets_and_tcp(state_dir: Path) -> None
         async with (
             serving(engine_of(), f"unix:{state_dir}/r.sock") as (_, by_socket),
             serving(engine_of()) as (_, by_port),
-            fleet_of(
-                spec_of(by_socket, id="p/0"), spec_of(f"grpc://{by_port}", id="p/1"), ready=2
-            ) as fleet,
+            fleet_of(spec_of(by_socket, id="p/0"), spec_of(f"grpc://{by_port}", id="p/1"), ready=2) as fleet,
         ):
             assert [view.id for view in fleet.candidates()] == ["p/0", "p/1"]
             assert [view.id for view in fleet.candidates(exclude=["p/0"])] == ["p/1"]
@@ -186,7 +184,7 @@ def test_a_full_session_gets_a_second_channel_and_no_more_than_configured() -> N
 def test_a_new_channel_does_not_hide_the_load_of_the_replica() -> None:
     async def main() -> None:
         engine, gate = gated_engine()
-        async with serving(engine) as (server, address):
+        async with serving(engine) as (_, address):
             spec = spec_of(address, channels=2, streams_per_channel=1)
             async with fleet_of(spec) as fleet:
                 streams = [fleet.open(spec.id, submit_of(500))]

@@ -81,7 +81,6 @@ def test_a_reader_that_does_not_read_loses_the_stream_and_no_memory() -> None:
     async def body(mailbox: Mailbox, detached: Detached) -> None:
         for number in range(MAX_EVENTS):
             mailbox.put(token(number))
-        assert not mailbox.failed
         assert detached.calls == []
         mailbox.put(token(0))
         assert mailbox.failed

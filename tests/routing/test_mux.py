@@ -34,9 +34,7 @@ def test_many_streams_at_once_each_get_their_own_tokens() -> None:
         expected = iter(await answers_of(*requests))
         async with serving(engine_of()) as (_, address), session_at(address) as (session, _):
             streams = [session.open(request) for request in requests]
-            answers = await asyncio.gather(
-                *(drained(s, r.sampling.n) for s, r in zip(streams, requests, strict=True))
-            )
+            answers = await asyncio.gather(*(drained(s, r.sampling.n) for s, r in zip(streams, requests, strict=True)))
             for request, (tokens, finishes) in zip(requests, answers, strict=True):
                 assert tokens == [next(expected) for _ in range(request.sampling.n)]
                 assert all(finish.reason is FinishReason.LENGTH for finish in finishes)

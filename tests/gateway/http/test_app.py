@@ -3,12 +3,12 @@
 import asyncio
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import gateway.gateway
 from gateway.auth.keys import PREFIX
+from gateway.store.embedded import EmbeddedStore
 from protos.types import Failure
 from tests.asgi import CHAT, COMPLETIONS, HELLO, gateway_of
 from tests.fakes import DiesAfter, DropsStream, RefusesWith, SilentEngine
@@ -61,7 +61,9 @@ def test_models_are_listed_and_found(store_url: str) -> None:
     bounded(main)
 
 
-@pytest.mark.parametrize("path", ["/", "", "/v1", "/v1/chat", "/v1/chat/completions/", "/v2/models", "/v1/" + "x" * 9000])
+@pytest.mark.parametrize(
+    "path", ["/", "", "/v1", "/v1/chat", "/v1/chat/completions/", "/v2/models", "/v1/" + "x" * 9000]
+)
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_an_unknown_path_is_404(store_url: str, path: str, method: str) -> None:
     async def main() -> None:
@@ -155,22 +157,27 @@ def test_without_a_replica_it_is_503_and_says_when_to_try_again(
     bounded(main)
 
 
-def test_a_store_outage_is_503_and_never_401(store_url: str, state_dir: Path) -> None:
+def test_a_store_outage_is_503_and_never_401_and_passes(state_dir: Path) -> None:
+    store = EmbeddedStore(state_dir)
+
     async def main() -> None:
-        async with gateway_of(store_url, engine_of()) as client:
-            await client.gateway.authenticator.aclose()
-            store: Any = client.gateway._store
-            store._redis.connection_pool.connection_kwargs["path"] = str(state_dir / "gone.sock")
-            await store._redis.connection_pool.disconnect()
+        async with gateway_of(store.url, engine_of()) as client:
+            await asyncio.to_thread(store.stop)
             answer = await client.chat()
             assert (answer.status, answer.error["code"]) == (503, "store_unavailable")
-            assert "gone.sock" not in answer.body.decode()
-            ready = await client.request("GET", "/readyz", headers=[])
-            assert ready.status == 503
+            assert str(state_dir) not in answer.body.decode()
+            assert (await client.request("GET", "/readyz", headers=[])).status == 503
             # What cannot be a key is still the client's mistake.
             assert (await client.request("POST", CHAT, headers=[])).status == 401
+            store.start()
+            assert (await client.chat()).status == 200
+            assert (await client.request("GET", "/readyz", headers=[])).status == 200
 
-    bounded(main)
+    store.start()
+    try:
+        bounded(main)
+    finally:
+        store.stop()
 
 
 def test_beyond_max_in_flight_it_is_503_and_health_still_answers(store_url: str) -> None:
@@ -197,8 +204,10 @@ def test_a_client_that_leaves_before_the_first_token_stops_the_engine(store_url:
         engine = SilentEngine()
         async with gateway_of(store_url, engine) as client:
             call = client.call("POST", CHAT)
-            call.put(b'{"model":"%b","messages":[{"role":"user","content":"x"}],"stream":%b}'
-                     % (MODEL.encode(), b"true" if stream else b"false"))
+            call.put(
+                b'{"model":"%b","messages":[{"role":"user","content":"x"}],"stream":%b}'
+                % (MODEL.encode(), b"true" if stream else b"false")
+            )
             await until(lambda: engine.submitted)
             started = asyncio.get_running_loop().time()
             call.disconnect()

@@ -117,9 +117,7 @@ def test_what_cannot_be_honoured_is_refused_by_name(api_name: str, name: str, va
 
 
 @pytest.mark.parametrize("name", sorted(UNSUPPORTED))
-def test_the_shared_defaults_of_what_is_unsupported_are_taken(
-    api: tuple[Dialect, dict[str, Any]], name: str
-) -> None:
+def test_the_shared_defaults_of_what_is_unsupported_are_taken(api: tuple[Dialect, dict[str, Any]], name: str) -> None:
     dialect, base = api
     for value in (None, *UNSUPPORTED[name]):
         assert decode(dialect, base | {name: value}) == decode(dialect, base)
@@ -221,7 +219,7 @@ def test_what_is_missing_is_named(missing: str, api_name: str) -> None:
         SHORT + b',"max_tokens":' + b"9" * 10_000 + b"}",
         SHORT + b',"seed":-' + b"9" * 10_000 + b"}",
         SHORT + b',"n":1,}',
-        SHORT + b',n:1}',
+        SHORT + b",n:1}",
         SHORT + b",'n':1}",
         SHORT + b',"tools":' + b"[" * 100_000,
         SHORT + b',"tools":' + b"[" * 100_000 + b"]" * 100_000 + b"}",

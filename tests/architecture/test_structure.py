@@ -1,0 +1,69 @@
+"""The shape of the code base itself. Who may import whom is import-linter's part (pyproject.toml)."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("gateway", "loadtest", "observability", "protos", "replicas", "routing", "safety")
+SOURCES = sorted(
+    path for package in PACKAGES for path in (ROOT / package).rglob("*.py") if not path.name.endswith("_pb2.py")
+)
+MAX_LINES = 450
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def test_the_packages_are_found() -> None:
+    assert {path.relative_to(ROOT).parts[0] for path in SOURCES} == set(PACKAGES)
+
+
+@pytest.mark.parametrize("path", [*SOURCES, *sorted((ROOT / "tests").rglob("*.py"))], ids=name_of)
+def test_a_file_can_be_read_at_one_sitting(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) < MAX_LINES
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_only_commands_and_benchmarks_print(path: Path) -> None:
+    if path.is_relative_to(ROOT / "gateway" / "commands") or path.is_relative_to(ROOT / "loadtest"):
+        return
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+    assert [call.lineno for call in calls if isinstance(call.func, ast.Name) and call.func.id == "print"] == []
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_a_module_says_what_it_is_for(path: Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+
+
+def test_tests_are_no_packages() -> None:
+    # With --import-mode=importlib an __init__.py would only make two names for one module.
+    assert list((ROOT / "tests").rglob("__init__.py")) == []
+
+
+#: A module -> what must not come with it.
+LIGHT = {
+    "gateway.cli": ("grpc", "jinja2", "matplotlib", "redis", "starlette", "tokenizers", "granian", "msgspec"),
+    "gateway.config": ("grpc", "jinja2", "redis", "starlette", "tokenizers", "tiktoken", "granian"),
+    "gateway.commands.keys": ("grpc", "jinja2", "starlette", "tokenizers", "tiktoken", "granian", "matplotlib"),
+    "gateway.commands.bench": ("grpc", "matplotlib", "loadtest.plots"),
+    "gateway.app": ("replicas", "loadtest", "matplotlib", "rich", "httpx", "openai", "mistral_common", "granian"),
+    "replicas.model": ("grpc", "google.protobuf", "gateway"),
+    "replicas.server": ("gateway", "starlette", "jinja2", "redis", "replicas.engines.simulated"),
+    "routing.policies": ("grpc", "google.protobuf"),
+    "protos.types": ("grpc", "google.protobuf"),
+    "protos.errors": ("grpc", "google.protobuf", "msgspec"),
+}
+
+
+@pytest.mark.parametrize("module", sorted(LIGHT))
+def test_an_import_brings_nothing_heavy(module: str) -> None:
+    code = f"import sys, {module}; print(*(name for name in {LIGHT[module]!r} if name in sys.modules))"
+    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert found.stdout.split() == []
