@@ -108,13 +108,13 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         reader = self._reader
-        if reader is None:
-            self._drop("unexpected")
+        if reader is None:  # nothing was asked
+            self.close()
             return
         try:
             events = reader.feed(data)
         except MalformedResponse:
-            self._drop("malformed")
+            self._end("malformed")
             return
         if events:
             now = time.monotonic()
@@ -163,26 +163,17 @@ class _Connection(asyncio.Protocol):
             self._load.record(reader, self._began, self._first or time.monotonic(), time.monotonic())
         self._end(error)
 
-    def _drop(self, error: str) -> None:
-        """Give up the connection with its request, if it has one."""
-        transport, self._transport = self._transport, None
-        if transport is not None:
-            transport.abort()
-        if self._reader is not None:
-            self._end(error)
-
     def _end(self, error: str | None, pause: float = 0.0) -> None:
         reader, self._reader = self._reader, None
         assert reader is not None
         if not self._load.ended(reader.status, error):
             self.close()
-        elif self._transport is not None and reader.keeps_alive and not self._transport.is_closing():
-            self._send()
-        elif self._transport is not None:
-            # `connection_lost` makes the next connection.
-            self._transport.abort()
-        else:
+        elif self._transport is None:
             self._load.reconnect(self, pause)
+        elif reader.keeps_alive and error != "malformed" and not self._transport.is_closing():
+            self._send()
+        else:
+            self._transport.abort()  # `connection_lost` makes the next connection
 
 
 def _error_of(reader: ResponseReader) -> str | None:

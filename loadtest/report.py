@@ -51,11 +51,11 @@ def print_overhead(cells: Sequence[Cell], repeat: int, out: Console) -> None:
     """Two tables, of costs and of latencies, and what their columns mean."""
     costs = _table(
         "What a request and a token cost" + (f" (medians of {repeat} runs)" if repeat > 1 else ""),
-        *("mode", "clients", "req/s", "tokens/s", "us/request", "us/token", "busy", "MB", "errors"),
+        *("mode", "clients", "req/s", "tok/s", "us/req", "us/token", "busy", "MB", "errors"),
     )
     latencies = _table(
         "Latency, ms: p50/p90/p99",
-        *("mode", "clients", "first token", "added to it, p99", "between tokens", "whole request"),
+        *("mode", "clients", "first token", "added, p99", "between tokens", "whole request"),
     )
     for cell in cells:
         costs.add_row(
@@ -85,7 +85,7 @@ def print_overhead(cells: Sequence[Cell], repeat: int, out: Console) -> None:
         "us: CPU time of the worker/of the gateway's whole process tree, with its supervisor and the store. Busy: the "
         "worker/engine and load client on the other core; near 100% those were the limit. MB (10^6 bytes): the "
         "worker's resident memory/its peak since this gateway started.\n"
-        f"Added to the first token: what the paced engine cannot have taken. It needs {step:g} ms when idle, up to "
+        f"Added: to the first token, what the paced engine cannot have taken. It needs {step:g} ms when idle, up to "
         f"{2 * step:g} when a step has just begun, as nearly always in a closed loop; both bounds are shown."
     )
 
@@ -168,10 +168,8 @@ def machine() -> dict[str, object]:
 
 
 def _table(title: str, *columns: str, left: int = 1) -> Table:
-    table = Table(
-        title=title, title_justify="left", title_style="bold", header_style="bold", box=SIMPLE_HEAD, pad_edge=False
-    )
-    table.collapse_padding = True
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=SIMPLE_HEAD)
+    table.padding = (0, 1, 0, 0)  # one line of figures within 80 columns
     for number, column in enumerate(columns):
         table.add_column(column, justify="left" if number < left else "right", vertical="bottom", overflow="fold")
     return table

@@ -6,24 +6,29 @@ from collections.abc import Callable
 from protos.errors import PenstockError, SlowClient
 from routing.transport import Event
 
-#: Events a reader may be behind before it counts as too slow. An event is at least one token of one sequence.
-MAX_EVENTS = 2048
+#: Tokens and logprob entries that may wait for a reader before it counts as too slow, and how many more for each
+#: sequence beyond the first, all of which gain a token a step.
+MAX_WAITING = 2048
+MAX_WAITING_PER_SEQUENCE = 128
 
 
 class Mailbox:
     """The `TokenStream` of a multiplexed session.
 
-    Past MAX_EVENTS the stream is failed upstream with SlowClient and what was waiting is dropped, so a reader that
-    does not read costs the worker a bounded amount of memory.
+    Past the bound the stream is failed upstream with SlowClient and what was waiting is dropped, so a reader that
+    does not read costs the worker a bounded amount of memory. A first event, however long, is never too much: a whole
+    answer may come at once.
     """
 
     __slots__ = (
         "_detach",
         "_error",
         "_events",
+        "_limit",
         "_loop",
         "_open_sequences",
         "_waiter",
+        "_waiting",
         "cached_tokens",
         "first_stream",
         "sequences",
@@ -42,6 +47,8 @@ class Mailbox:
         self._open_sequences = sequences
         self._detach: Callable[[Mailbox, bool], None] | None = detach
         self._events: list[Event] = []
+        self._waiting = 0
+        self._limit = MAX_WAITING + MAX_WAITING_PER_SEQUENCE * (sequences - 1)
         self._error: PenstockError | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._loop = loop
@@ -55,12 +62,18 @@ class Mailbox:
     def put(self, event: Event) -> None:
         """Add one event and wake the reader. Called by the session only."""
         events = self._events
-        events.append(event)
         if event[3] is not None:
             self._open_sequences -= 1
-        if len(events) > MAX_EVENTS:
-            self.fail(SlowClient("The stream was not read fast enough and has been cancelled."))
-        elif self._waiter is not None:
+        if events:
+            # The reader is behind, by at least one wake: only then is there anything to weigh.
+            self._waiting += _weight(event)
+            if self._waiting > self._limit:
+                self.fail(SlowClient("The stream was not read fast enough and has been cancelled."))
+                return
+        else:
+            self._waiting = 0
+        events.append(event)
+        if self._waiter is not None:
             self._wake()
 
     def fail(self, error: PenstockError) -> None:
@@ -96,3 +109,10 @@ class Mailbox:
         waiter, self._waiter = self._waiter, None
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
+
+
+def _weight(event: Event) -> int:
+    logprobs = event[2]
+    if logprobs is None:
+        return len(event[1])
+    return sum(2 + len(entry.top) for entry in logprobs)

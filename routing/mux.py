@@ -148,7 +148,8 @@ class Session:
         mailboxes = self._mailboxes
         for stream_id, cached_tokens in step.starts:
             mailbox = mailboxes.get(stream_id)
-            if mailbox is not None:
+            # Further sequences of a request find what the first one has just computed; that was not in the cache.
+            if mailbox is not None and stream_id == mailbox.first_stream:
                 mailbox.cached_tokens = cached_tokens
         if step.counts or step.logprobs:
             self._deal_runs(step)

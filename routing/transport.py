@@ -7,7 +7,7 @@ from protos.errors import PenstockError
 from protos.types import Finish, Submit, TokenLogprobs
 
 #: (sequence index, new token ids, one logprob entry per token if asked for, the sequence's end if it is over).
-#: A plain tuple: one is made per token.
+#: It has tokens or a finish, never both. A plain tuple: one is made per token.
 Event = tuple[int, Sequence[int], list[TokenLogprobs] | None, Finish | None]
 
 

@@ -62,6 +62,7 @@ class Gate:
     async def __call__(self, seconds: float) -> None:
         if not self._open.is_set():
             await self._steps.acquire()
+        await asyncio.sleep(0)
 
     def let(self, steps: int) -> None:
         for _ in range(steps):

@@ -91,7 +91,7 @@ def _guarded(benchmark: Callable[[argparse.Namespace], int]) -> Callable[[argpar
             from loadtest.processes import BenchError, require_linux
         except ModuleNotFoundError as error:
             return _missing(error)
-        signal.signal(signal.SIGTERM, _interrupt)
+        before = signal.signal(signal.SIGTERM, _interrupt)
         try:
             require_linux()
             if len(os.sched_getaffinity(0)) == 1:
@@ -106,6 +106,8 @@ def _guarded(benchmark: Callable[[argparse.Namespace], int]) -> Callable[[argpar
         except (BenchError, OSError) as error:
             print(f"penstock bench: {error}", file=sys.stderr)
             return 1
+        finally:
+            signal.signal(signal.SIGTERM, before)
 
     return run
 

@@ -56,6 +56,10 @@ class MistralInstruct:
                     text = ""
                 if role == "assistant":
                     text += message["content"].rstrip(" ")
+                elif role != "tool":
+                    raise TemplateError(f"{role!r} is not a role.")
+                elif "tool_call_id" not in message:
+                    raise TemplateError("A tool's message needs a tool_call_id.")
                 else:
                     parts += (text, "[TOOL_RESULTS]", _tool_result(message), "[/TOOL_RESULTS]")
                     text = ""

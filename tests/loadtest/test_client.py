@@ -48,8 +48,8 @@ class Server:
                 await writer.drain()
                 if b"connection: close" in reply:
                     return
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            pass  # asyncio.run cancels what is left; the streams module would log that
         finally:
             writer.close()
 

@@ -1,3 +1,5 @@
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,7 +26,7 @@ def chunked_stream(payloads: list[bytes], end: bytes = b"0\r\n\r\n") -> bytes:
 def read(data: bytes, cuts: list[int]) -> tuple[ResponseReader, int]:
     reader, seen = ResponseReader(), 0
     edges = [0, *sorted(cut % len(data) for cut in cuts), len(data)]
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in itertools.pairwise(edges):
         if end > start:
             seen += reader.feed(data[start:end])
     return reader, seen

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protos.errors import ClientGone, PenstockError, ReplicaUnavailable, SlowClient
-from protos.types import Finish, FinishReason
-from routing.mailbox import MAX_EVENTS, Mailbox
+from protos.types import Finish, FinishReason, TokenLogprobs
+from routing.mailbox import MAX_WAITING, MAX_WAITING_PER_SEQUENCE, Mailbox
 from routing.transport import Event
 from tests.harness import bounded, until
 
@@ -77,17 +77,44 @@ def test_a_batch_wakes_its_reader_once() -> None:
     with_mailbox(body)
 
 
-def test_a_reader_that_does_not_read_loses_the_stream_and_no_memory() -> None:
+@pytest.mark.parametrize("sequences", [1, 3])
+@pytest.mark.parametrize("run", [1, 7])
+def test_a_reader_that_does_not_read_loses_the_stream_and_no_memory(sequences: int, run: int) -> None:
     async def body(mailbox: Mailbox, detached: Detached) -> None:
-        for number in range(MAX_EVENTS):
-            mailbox.put(token(number))
+        mailbox.put((0, range(100_000), None, None))  # a first event is never too much
+        limit = MAX_WAITING + MAX_WAITING_PER_SEQUENCE * (sequences - 1)
+        for _ in range(limit // run):
+            mailbox.put((0, (5,) * run, None, None))
         assert detached.calls == []
-        mailbox.put(token(0))
+        mailbox.put((0, (5,) * run, None, None))
         assert mailbox.failed
         assert detached.calls == [True]
         assert sys.getsizeof(mailbox._events) < 100
         with pytest.raises(SlowClient):
             await mailbox.receive()
+
+    with_mailbox(body, sequences)
+
+
+def test_logprobs_weigh_more_than_tokens() -> None:
+    async def body(mailbox: Mailbox, detached: Detached) -> None:
+        entry = TokenLogprobs(-0.1, ((1, -0.1), (2, -2.5)))
+        for _ in range(1 + MAX_WAITING // 4):
+            mailbox.put((0, (1,), [entry], None))
+        assert not mailbox.failed
+        mailbox.put((0, (1,), [entry], None))
+        assert mailbox.failed
+
+    with_mailbox(body)
+
+
+def test_a_reader_that_catches_up_starts_anew() -> None:
+    async def body(mailbox: Mailbox, _: Detached) -> None:
+        for _ in range(3):
+            for number in range(MAX_WAITING):
+                mailbox.put(token(number))
+            assert len(await mailbox.receive()) == MAX_WAITING
+        assert not mailbox.failed
 
     with_mailbox(body)
 

@@ -79,13 +79,14 @@ def test_closing_a_stream_frees_its_blocks_in_the_engine() -> None:
             assert steps[-1].load is not None
             assert steps[-1].load.kv_blocks_used == 0
             assert steps[-1].load.tokens_in_flight == 0
+            assert sum(len(step.tokens) for step in steps) < 2 * 500
             assert session.streams == 0
 
     bounded(main)
 
 
 def test_a_reader_that_falls_behind_is_cancelled_upstream(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("routing.mailbox.MAX_EVENTS", 16)
+    monkeypatch.setattr("routing.mailbox.MAX_WAITING", 16)
 
     async def main() -> None:
         async with serving(engine_of()) as (_, address), session_at(address) as (session, steps):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.tokens.bpe import BytePairTokenizer
+from gateway.tokens.chat_template import ChatTemplate
 from gateway.tokens.huggingface import HuggingFaceTokenizer
 from gateway.tokens.loader import load_tokenizer
 from gateway.tokens.tokenizer import TokenizerError
@@ -89,13 +90,18 @@ def test_where_the_end_token_is_looked_for(folder: Path, files: dict[str, Any], 
     assert tokenizer.bos_id is None
 
 
+def rendered(folder: Path) -> str:
+    chat_format = load_tokenizer(str(folder)).chat_format
+    assert isinstance(chat_format, ChatTemplate)
+    return chat_format.render([{"role": "user", "content": "x"}])
+
+
 def test_where_the_template_is_looked_for(folder: Path) -> None:
-    message = [{"role": "user", "content": "x"}]
     named = [{"name": "tool_use", "template": "no"}, {"name": "default", "template": "default"}]
     write(folder / "tokenizer_config.json", CONFIG | {"chat_template": named})
-    assert load_tokenizer(str(folder)).chat_format.render(message)  # type: ignore[attr-defined] == "default"
+    assert rendered(folder) == "default"
     write(folder / "chat_template.jinja", "file")
-    assert load_tokenizer(str(folder)).chat_format.render(message)  # type: ignore[attr-defined] == "file"
+    assert rendered(folder) == "file"
 
 
 @pytest.mark.parametrize(

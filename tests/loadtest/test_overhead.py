@@ -1,0 +1,169 @@
+import io
+import json
+import os
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from gateway.cli import main
+from loadtest.breakdown import bar_of
+from loadtest.client import LoadResult
+from loadtest.overhead import MODES, cell_of, combine
+from loadtest.processes import BenchError, command_line, process_tree
+from loadtest.report import print_breakdown, print_overhead, print_soak, progress_bar
+from loadtest.soak import SoakResult
+from loadtest.stack import Stack
+from loadtest.statistics import Percentiles
+from loadtest.track import Track
+
+STACK = Stack(port=1, key="", gateway_pid=10, worker_pid=11, replica_pid=20, load_core=1)
+
+
+def result(**more: object) -> LoadResult:
+    values: dict[str, object] = {
+        "seconds": 2.0,
+        "requests": 10,
+        "cpu_seconds": {10: 0.1, 11: 1.0, 12: 0.2, 20: 0.5},
+        "client_cpu_seconds": 0.5,
+        "e2e_ms": [100.0] * 8,
+        **more,
+    }
+    return LoadResult(**values)  # type: ignore[arg-type]
+
+
+def shown(print_it: object, *arguments: object, width: int = 120) -> str:
+    out = Console(file=io.StringIO(), width=width)
+    print_it(*arguments, out)  # type: ignore[operator]
+    text = out.file
+    assert isinstance(text, io.StringIO)
+    return text.getvalue()
+
+
+def test_cpu_of_unary_requests_is_shared_among_those_that_succeeded() -> None:
+    cell = cell_of("unary", 4, result(errors={"status 503": 2}), STACK, (100.0, 110.0))
+    assert cell.worker_us_per_request == 125_000
+    assert cell.tree_us_per_request == 162_500
+    assert cell.requests_per_s == 4.0
+    assert (cell.worker_busy, cell.load_busy) == (0.5, 0.5)
+    assert cell.worker_us_per_token is None
+    assert cell.ttft_ms is None
+
+
+def test_cpu_of_streams_is_shared_among_tokens_that_arrived() -> None:
+    # 1000 events came in the window; answers that ended in it had 10 tokens in 20 events.
+    loaded = result(events=1000, output_tokens=10, answer_events=20, ttft_ms=[30.0, 50.0])
+    cell = cell_of("paced", 4, loaded, STACK, (100.0, 110.0))
+    assert cell.tokens_per_s == 250.0
+    assert cell.worker_us_per_token == 2000
+    assert cell.tree_us_per_token == 2600
+    assert cell.worker_us_per_request is None
+    assert cell.added_ttft_most_ms == Percentiles(20.0, 28.0, 29.8)
+    assert cell.added_ttft_least_ms == Percentiles(5.0, 9.0, 9.9)
+
+
+def test_a_cell_without_any_success_has_no_costs() -> None:
+    cell = cell_of("stream", 4, result(errors={"no [DONE]": 10}, e2e_ms=[]), STACK, (1.0, 1.0))
+    assert cell.worker_us_per_token is None
+    assert cell.e2e_ms is None
+    assert "10 no [DONE]" in shown(print_overhead, [cell], 1)
+
+
+def test_repeats_become_medians() -> None:
+    cells = [
+        cell_of("unary", 4, result(seconds=seconds, errors={"status 503": 1}), STACK, (100.0, peak))
+        for seconds, peak in ((1.0, 130.0), (2.0, 120.0), (4.0, 110.0))
+    ]
+    cell = combine(cells)
+    assert cell.seconds == 2.0
+    assert cell.requests == 30
+    assert cell.errors == {"status 503": 3}
+    assert cell.worker_peak_mb == 130.0
+    assert cell.e2e_ms == Percentiles(100.0, 100.0, 100.0)
+
+
+def test_windows_and_ramps_fit_their_modes() -> None:
+    assert MODES["unary"].requests(1) == 400
+    assert MODES["unary"].requests(64) == 6000
+    assert MODES["paced"].requests(1024) == 3072
+    assert MODES["paced"].ramp_seconds == pytest.approx(2.56)
+    assert MODES["stream"].ramp_seconds == 0
+
+
+def test_tables_keep_a_row_on_a_line_of_80_columns() -> None:
+    loaded = result(requests=6000, events=1000, output_tokens=10, answer_events=20, ttft_ms=[30.0, 50.0])
+    text = shown(print_overhead, [cell_of("paced", 1024, loaded, STACK, (100.0, 110.0))], 3, width=80)
+    assert "medians of 3 runs" in text
+    rows = [line.split() for line in text.splitlines() if line.strip().startswith("paced")]
+    assert [(row[1], row[-1]) for row in rows] == [("1,024", "0"), ("1,024", "100/100/100")]
+
+
+def test_the_gateways_latency_is_what_the_engine_did_not_take() -> None:
+    loaded = result(requests=2, e2e_ms=[100.0, 110.0], engine_ms=[90.0, 90.0], queue_ms=[4.0, 6.0], output_tokens=40)
+    bar = bar_of(2, loaded, STACK)
+    assert (bar.gateway_ms, bar.queue_ms, bar.engine_ms, bar.total_ms) == (10.0, 5.0, 90.0, 105.0)
+    assert bar.output_tokens == 20
+    assert bar.load_busy == 0.5
+    assert "9.52%" in shown(print_breakdown, [bar])
+
+
+def test_a_breakdown_needs_the_engines_times() -> None:
+    with pytest.raises(BenchError, match="x-penstock-engine-ms"):
+        bar_of(2, result(), STACK)
+    with pytest.raises(BenchError, match="no request succeeded"):
+        bar_of(2, result(e2e_ms=[], errors={"status 500": 10}), STACK)
+
+
+def soaked(series: list[tuple[int, float]], **more: object) -> SoakResult:
+    values: dict[str, object] = {"requests": 100_000, "warmup": 10, "errors": {}, "seconds": 10.0, "bound_mb": 5.0}
+    return SoakResult(series=series, **{**values, **more})  # type: ignore[arg-type]
+
+
+def test_a_soak_judges_growth() -> None:
+    leak = soaked([(n * 1000, 100 + n * 0.1) for n in range(101)])
+    assert leak.growth_mb == pytest.approx(9.8)
+    assert leak.mb_per_100k == pytest.approx(10.0)
+    assert not leak.passed
+    assert "NOT flat" in shown(print_soak, leak)
+    assert soaked([(0, 100.0), (1000, 101.0)]).passed
+    assert not soaked([(0, 100.0), (1000, 101.0)], errors={"status 500": 1}).passed
+    assert not soaked([]).passed
+
+
+def test_progress_counts_parts() -> None:
+    seen: list[tuple[str, float, int]] = []
+    track = Track(2, lambda *call: seen.append(call))
+    track.at("a", 0.5)
+    track.part_done()
+    track.at("b", 7.0)
+    assert seen == [("a", 0.5, 2), ("b", 2.0, 2)]
+    Track(1).at("nobody looks")
+
+
+def test_without_a_terminal_there_is_no_progress_bar() -> None:
+    with progress_bar() as show:
+        assert show is None
+
+
+def test_the_overhead_command_runs_and_leaves_no_process(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    children = set(process_tree(os.getpid()))
+    output = tmp_path / "overhead.json"
+    arguments = ["bench", "overhead", "--concurrency", "1", "--modes", "stream", "--requests", "2"]
+    assert main([*arguments, "--json", str(output)]) == 0
+    assert "stream" in capsys.readouterr().out
+    document = json.loads(output.read_bytes())
+    (cell,) = document["results"]
+    assert (cell["mode"], cell["concurrency"], cell["requests"]) == ("stream", 1, 2)
+    assert (cell["errors"], cell["statuses"]) == ({}, {"200": 2})
+    assert cell["tokens_per_s"] > 0
+    assert cell["worker_peak_mb"] > 10
+    assert document["settings"]["requests"] == 2
+    left = set(process_tree(os.getpid())) - children
+    assert not [command_line(pid) for pid in left if "gateway.cli" in command_line(pid)]
+
+
+@pytest.mark.parametrize("option", [["--modes", "fast"], ["--concurrency", "0"], ["--concurrency", "x"]])
+def test_bad_options_are_refused(option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["bench", "overhead", *option])
+    assert option[0] in capsys.readouterr().err
