@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -108,12 +109,15 @@ def stop(process: "subprocess.Popen[bytes]") -> None:
     process.terminate()
     try:
         process.wait(_STOP_SECONDS)
-    except subprocess.TimeoutExpired:
+    except BaseException as reason:  # it takes too long, also for the person who presses Ctrl-C again
         process.kill()
         process.wait()
         for pid in descendants:
             with contextlib.suppress(OSError):
-                os.kill(pid, 9)
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            pipe.close()
+                os.kill(pid, signal.SIGKILL)
+        if not isinstance(reason, subprocess.TimeoutExpired):
+            raise
+    finally:
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()

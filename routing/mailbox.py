@@ -16,8 +16,8 @@ class Mailbox:
     """The `TokenStream` of a multiplexed session.
 
     Past the bound the stream is failed upstream with SlowClient and what was waiting is dropped, so a reader that
-    does not read costs the worker a bounded amount of memory. A first event, however long, is never too much: a whole
-    answer may come at once.
+    does not read costs the worker a bounded amount of memory. What one step can bring, tokens and a finish for each
+    sequence, is never too much however long it is: whole answers may come at once.
     """
 
     __slots__ = (
@@ -64,13 +64,13 @@ class Mailbox:
         events = self._events
         if event[3] is not None:
             self._open_sequences -= 1
-        if events:
-            # The reader is behind, by at least one wake: only then is there anything to weigh.
+        if len(events) >= 2 * self.sequences:
+            # More than one step waits, so the reader is behind: only then is there anything to weigh.
             self._waiting += _weight(event)
             if self._waiting > self._limit:
                 self.fail(SlowClient("The stream was not read fast enough and has been cancelled."))
                 return
-        else:
+        elif not events:
             self._waiting = 0
         events.append(event)
         if self._waiter is not None:

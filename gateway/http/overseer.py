@@ -10,7 +10,7 @@ import time
 from gateway.http.exchange import Exchange
 
 #: A client's leaving is noticed from the second look on: well within 200 ms of a request's start.
-LOOK_SECONDS = 0.04
+LOOK_SECONDS = 0.025
 #: Deadlines and stuck requests are looked for at this coarser pace, in seconds.
 ROUND_SECONDS = 1.0
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,6 +59,19 @@ def test_a_stream_carries_all_tokens_in_order_and_one_finish_a_sequence(connect:
                     assert (finish.prompt_tokens, finish.completion_tokens) == (1, len(sequence))
                 assert not stream.failed
                 stream.close()
+
+    bounded(main)
+
+
+@pytest.mark.parametrize("fields", [{"n": 8}, {"n": 3, "logprobs": 20}])
+def test_whole_answers_that_come_at_once_are_not_a_slow_reader(connect: Connect, fields: dict[str, Any]) -> None:
+    # Nobody can read between the answers of one step.
+    async def main() -> None:
+        async with connect(engine_of()) as (transport, _):
+            stream = transport.open(submit_of(1500, delta_interval=0, **fields))
+            tokens, _ = await drained(stream, fields["n"])
+            assert [len(run) for run in tokens] == [1500] * fields["n"]
+            stream.close()
 
     bounded(main)
 

@@ -81,7 +81,8 @@ def test_a_batch_wakes_its_reader_once() -> None:
 @pytest.mark.parametrize("run", [1, 7])
 def test_a_reader_that_does_not_read_loses_the_stream_and_no_memory(sequences: int, run: int) -> None:
     async def body(mailbox: Mailbox, detached: Detached) -> None:
-        mailbox.put((0, range(100_000), None, None))  # a first event is never too much
+        for _number in range(2 * sequences):  # what one step may bring is never too much
+            mailbox.put((0, range(100_000), None, None))
         limit = MAX_WAITING + MAX_WAITING_PER_SEQUENCE * (sequences - 1)
         for _ in range(limit // run):
             mailbox.put((0, (5,) * run, None, None))
@@ -99,7 +100,7 @@ def test_a_reader_that_does_not_read_loses_the_stream_and_no_memory(sequences: i
 def test_logprobs_weigh_more_than_tokens() -> None:
     async def body(mailbox: Mailbox, detached: Detached) -> None:
         entry = TokenLogprobs(-0.1, ((1, -0.1), (2, -2.5)))
-        for _ in range(1 + MAX_WAITING // 4):
+        for _number in range(2 + MAX_WAITING // 4):
             mailbox.put((0, (1,), [entry], None))
         assert not mailbox.failed
         mailbox.put((0, (1,), [entry], None))
@@ -110,11 +111,36 @@ def test_logprobs_weigh_more_than_tokens() -> None:
 
 def test_a_reader_that_catches_up_starts_anew() -> None:
     async def body(mailbox: Mailbox, _: Detached) -> None:
-        for _ in range(3):
+        for _number in range(3):
             for number in range(MAX_WAITING):
                 mailbox.put(token(number))
             assert len(await mailbox.receive()) == MAX_WAITING
         assert not mailbox.failed
+
+    with_mailbox(body)
+
+
+@pytest.mark.parametrize(("run", "alternatives", "cost"), [(7, None, 7), (5, 0, 10), (5, 20, 110)])
+def test_what_waits_is_weighed_by_its_memory(run: int, alternatives: int | None, cost: int) -> None:
+    async def body(mailbox: Mailbox, _: Detached) -> None:
+        entry = None if alternatives is None else TokenLogprobs(-1.0, ((1, -1.0),) * alternatives)
+        event: Event = (0, (1,) * run, None if entry is None else [entry] * run, None)
+        limit = MAX_WAITING + MAX_WAITING_PER_SEQUENCE
+        for _number in range(2 * 2 + limit // cost):
+            mailbox.put(event)
+        before = mailbox.failed
+        mailbox.put(event)
+        assert (before, mailbox.failed) == (False, True)
+
+    with_mailbox(body, sequences=2)
+
+
+def test_a_whole_answer_at_once_is_never_too_much() -> None:
+    async def body(mailbox: Mailbox, _: Detached) -> None:
+        event: Event = (0, (1,) * 100_000, None, None)
+        for _number in range(3):
+            mailbox.put(event)
+            assert await mailbox.receive() == [event]
 
     with_mailbox(body)
 

@@ -69,9 +69,9 @@ def test_closing_a_stream_frees_its_blocks_in_the_engine() -> None:
         engine, gate = gated_engine()
         async with serving(engine) as (_, address), session_at(address) as (session, steps):
             stream = session.open(submit_of(500, prompt=range(200), n=2))
-            gate.let(4)
-            await stream.receive()
-            assert any(step.load and step.load.running == 2 and step.load.kv_blocks_used for step in steps)
+            gate.let(6)
+            await until(lambda: any(step.load and step.load.running == 2 for step in steps))
+            assert any(step.load and step.load.kv_blocks_used for step in steps)
             stream.close()
             stream.close()
             gate.open()
