@@ -38,7 +38,8 @@ class Endpoint:
         exchange = Exchange(scope, receive, send)
         gateway = self._state.gateway
         try:
-            if exchange.method != self._method:
+            # HEAD is GET without the body (RFC 9110, 9.3.2), which the server leaves out.
+            if exchange.method != self._method and (exchange.method, self._method) != ("HEAD", "GET"):
                 raise MethodNotAllowed(f"Not allowed to {exchange.method} on {exchange.path}; use {self._method}.")
             await self._handler(gateway, exchange)
         except Exception as error:

@@ -29,6 +29,7 @@ class Bar(msgspec.Struct, frozen=True, kw_only=True):
     """Mean times of a request at one concurrency, in ms; `gateway_ms`, `queue_ms` and `engine_ms` make up `total_ms`.
 
     `load_busy` is the share of the load's core that engine and client used: near 1 their delays count as the gateway's.
+    So do delays by other processes, which used `others_busy` of a core, the worse of the two.
     """
 
     concurrency: int
@@ -41,6 +42,7 @@ class Bar(msgspec.Struct, frozen=True, kw_only=True):
     output_tokens: float
     tokens_per_s: float
     load_busy: float
+    others_busy: float
 
     @property
     def gateway_share(self) -> float:
@@ -96,6 +98,7 @@ def bar_of(concurrency: int, result: LoadResult, stack: Stack) -> Bar:
         output_tokens=round(result.output_tokens / answers, 1),
         tokens_per_s=round(result.output_tokens / result.seconds, 1),
         load_busy=round(busy, 3),
+        others_busy=stack.others_busy(result),
     )
 
 

@@ -18,14 +18,14 @@ import msgspec
 import uvloop
 
 from loadtest.http1 import MalformedResponse, ResponseReader
-from loadtest.processes import cpu_seconds
+from loadtest.processes import core_seconds, cpu_seconds
 
 _PROGRESS_SECONDS: Final = 0.2
 _RECONNECT_SECONDS: Final = 0.05
 
 
 class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What to send. `bodies` are taken in turn; `watch` are processes whose CPU time is read with the window.
+    """What to send. `bodies` are taken in turn; `watch` and `watch_cores` have their CPU time read with the window.
 
     Connections start evenly over `ramp_seconds`: fixed-length answers would keep clients that start together together
     for ever. The window opens after the ramp and `warmup` answers, and closes with its `requests`-th answer.
@@ -42,6 +42,7 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
     ramp_seconds: float = 0.0
     stall_seconds: float = 60.0
     watch: list[int] = []
+    watch_cores: list[int] = []
 
 
 class LoadResult(msgspec.Struct, kw_only=True):
@@ -63,6 +64,7 @@ class LoadResult(msgspec.Struct, kw_only=True):
     engine_ms: list[float] = []
     queue_ms: list[float] = []
     cpu_seconds: dict[int, float] = {}
+    core_seconds: dict[int, float] = {}
     client_cpu_seconds: float = 0.0
 
     @property
@@ -202,6 +204,7 @@ class _Load:
         self._window_began = 0.0
         self._events_before = 0
         self._cpu_before: dict[int, float] = {}
+        self._cores_before: dict[int, float] = {}
         self._own_cpu_before = 0.0
         self._errors: Counter[str] = Counter()
         self._statuses: Counter[int] = Counter()
@@ -302,6 +305,7 @@ class _Load:
         self._window_began = time.monotonic()
         self._events_before = self.events
         self._cpu_before = {pid: cpu_seconds(pid) for pid in self._spec.watch}
+        self._cores_before = {core: core_seconds(core) for core in self._spec.watch_cores}
         self._own_cpu_before = time.process_time()
         self.measuring = True
 
@@ -311,6 +315,7 @@ class _Load:
         self.stopping = True
         result.seconds = time.monotonic() - self._window_began
         result.cpu_seconds = {pid: cpu_seconds(pid) - before for pid, before in self._cpu_before.items()}
+        result.core_seconds = {core: core_seconds(core) - before for core, before in self._cores_before.items()}
         result.client_cpu_seconds = time.process_time() - self._own_cpu_before
         result.events = self.events - self._events_before
         result.errors, result.statuses = dict(self._errors), dict(self._statuses)

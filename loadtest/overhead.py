@@ -55,7 +55,8 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     """One load's measurements. CPU in microseconds, times in ms, memory in MB (10^6 bytes).
 
     `worker` is the worker process, `tree` the gateway with its supervisor and the store. `load_busy` is the share of
-    the load's core that engine and client used: near 1 they were the limit, not the gateway.
+    the load's core that engine and client used: near 1 they were the limit, not the gateway. `others_busy` is the share
+    of a core, the worse of the two, that went to other processes: they make everybody wait.
     `added_ttft_most_ms` is TTFT less one step, the shortest time in which the paced engine gives a first token;
     `added_ttft_least_ms` is TTFT less two, for a request that has to wait for the step that has just begun. In a closed
     loop nearly all do: a client sends its next request when a step has ended. What the gateway adds lies between.
@@ -75,6 +76,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     tree_us_per_token: float | None
     worker_busy: float
     load_busy: float
+    others_busy: float
     worker_mb: float
     worker_peak_mb: float
     ttft_ms: Percentiles | None
@@ -171,6 +173,7 @@ def cell_of(name: str, concurrency: int, result: LoadResult, stack: Stack, memor
         tree_us_per_token=per(tree, tokens),
         worker_busy=round(worker / result.seconds, 3),
         load_busy=round((replica + result.client_cpu_seconds) / result.seconds, 3),
+        others_busy=stack.others_busy(result),
         worker_mb=round(memory[0], 1),
         worker_peak_mb=round(memory[1], 1),
         ttft_ms=percentiles(result.ttft_ms) if mode.stream else None,

@@ -24,6 +24,16 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
+def core_seconds(core: int) -> float:
+    """Time that a core was not idle, whoever used it (on a virtual machine other machines too)."""
+    found = re.search(rf"^cpu{core} (.+)", Path("/proc/stat").read_text(), re.MULTILINE)
+    if found is None:
+        raise ProcessLookupError(f"there is no core {core}")
+    user, nice, system, _idle, _iowait, *more = map(int, found[1].split())
+    interrupts_and_steal = more[:3]
+    return (user + nice + system + sum(interrupts_and_steal)) / _TICKS
+
+
 def memory_mb(pid: int) -> tuple[float, float]:
     """A process's resident memory now, and its peak, in MB (10^6 bytes). Raises OSError when it is gone."""
     status = Path(f"/proc/{pid}/status").read_text()

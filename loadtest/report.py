@@ -22,6 +22,8 @@ from loadtest.statistics import Percentiles
 
 #: Tables are wider than the 80 columns that rich assumes where there is no terminal.
 _WIDTH: Final = 120
+#: More of a core than this, used by others, is worth a warning.
+_NOISE: Final = 0.1
 
 
 def console() -> Console:
@@ -88,6 +90,7 @@ def print_overhead(cells: Sequence[Cell], repeat: int, out: Console) -> None:
         f"Added: to the first token, what the paced engine cannot have taken. It needs {step:g} ms when idle, up to "
         f"{2 * step:g} when a step has just begun, as nearly always in a closed loop; both bounds are shown."
     )
+    _warn_of_others([cell.others_busy for cell in cells], out)
 
 
 def print_breakdown(bars: Sequence[Bar], out: Console) -> None:
@@ -117,6 +120,17 @@ def print_breakdown(bars: Sequence[Bar], out: Console) -> None:
         "Gateway: the client's whole time less the engine's own two, ScaleLLM's (t2 - t0) + (t5 - t3). It holds the "
         "gateway, both networks and the client; where the load's core is near 100% busy, waiting for that core too."
     )
+    _warn_of_others([bar.others_busy for bar in bars], out)
+
+
+def _warn_of_others(shares: Sequence[float], out: Console) -> None:
+    worst = max(shares, default=0.0)
+    if worst > _NOISE:
+        out.print(
+            f"WARNING: other processes used up to {worst:.0%} of a core meanwhile. They make gateway, engine and "
+            "client wait: latencies and rates are worse than they would be, most of all near saturation.",
+            style="bold yellow",
+        )
 
 
 def print_soak(result: SoakResult, out: Console) -> None:

@@ -46,7 +46,18 @@ class Stack:
     gateway_pid: int
     worker_pid: int
     replica_pid: int
+    gateway_core: int
     load_core: int
+
+    def others_busy(self, result: LoadResult) -> float:
+        """The share of the two cores' time in a window that went to other processes, the worse of both."""
+        engine = result.cpu_seconds[self.replica_pid] + result.client_cpu_seconds
+        gateway = sum(result.cpu_seconds.values()) - result.cpu_seconds[self.replica_pid]
+        ours = {self.gateway_core: gateway, self.load_core: engine}
+        if self.gateway_core == self.load_core:
+            ours = {self.gateway_core: gateway + engine}
+        others = max(result.core_seconds[core] - used for core, used in ours.items())
+        return round(max(0.0, others) / result.seconds, 3)
 
     def load(self, spec: LoadSpec, progress: Callable[[int], None] = lambda _: None) -> LoadResult:
         """Run a load in a process of its own; `progress` gets the number of answers. Raises BenchError."""
@@ -55,6 +66,7 @@ class Stack:
             port=self.port,
             headers={"authorization": f"Bearer {self.key}"},
             watch=[*process_tree(self.gateway_pid), self.replica_pid],
+            watch_cores=[self.gateway_core, self.load_core],
         )
         command = [sys.executable, "-m", "loadtest.client"]
         with running(command, self.load_core, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as client:
@@ -105,6 +117,7 @@ def gateway_stack(engine: list[str], *, tp: int = 2) -> Iterator[Stack]:
             gateway_pid=gateway.pid,
             worker_pid=_worker(gateway.pid),
             replica_pid=replica.pid,
+            gateway_core=gateway_core,
             load_core=load_core,
         )
 

@@ -25,6 +25,8 @@ ACK_WINDOW = 32
 #: Seconds between looks at idle sessions, and the longest silence a session keeps.
 HEARTBEAT_SECONDS = 0.2
 MAX_SILENCE_SECONDS = 1.0
+#: How long a new session may take to say hello.
+HELLO_SECONDS = 5.0
 #: How long closing waits for a worker to take the last steps.
 FLUSH_SECONDS = 1.0
 #: A 128k-token prompt is about 400 kB of varints; a batch of them must fit.
@@ -261,7 +263,11 @@ class ReplicaServer:
                 self._forget(handle, self._owners[handle])
 
     async def _open_session(self, context: "grpc.aio.ServicerContext[Any, Any]") -> _Session | None:
-        first = await context.read()
+        try:
+            async with asyncio.timeout(HELLO_SECONDS):
+                first = await context.read()
+        except TimeoutError:
+            await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "no hello came")
         if first is grpc.aio.EOF:
             return None
         try:

@@ -82,6 +82,8 @@ async def dispatch(
                 stream.close()
             if not isinstance(error, ReplicaUnavailable | ReplicaFailed) or len(tried) >= MAX_ATTEMPTS:
                 raise
+            if isinstance(error, ReplicaFailed) and isinstance(failure, ReplicaFailed):
+                raise  # two engines failed on it: it may be what kills them
             failure = error
             log.warning("request %s: replica %s failed before its first token", request.request_id, replica_id)
 

@@ -60,7 +60,7 @@ def load(script: Callable[[int], bytes | None], *, concurrency: int = 1, **more:
     async def run() -> LoadResult:
         listener = await asyncio.start_server(server.handle, "127.0.0.1", 0)
         port = listener.sockets[0].getsockname()[1]
-        spec = {"bodies": [b"{}"], "requests": 6, "watch": [os.getpid()], **more}
+        spec = {"bodies": [b"{}"], "requests": 6, "watch": [os.getpid()], "watch_cores": [0], **more}
         try:
             return await run_load(LoadSpec(port=port, concurrency=concurrency, **spec))  # type: ignore[arg-type]
         finally:
@@ -82,6 +82,7 @@ def test_streams_are_counted() -> None:
     assert len(result.ttft_ms) == len(result.e2e_ms) == 6
     assert all(0 < first <= whole for first, whole in zip(result.ttft_ms, result.e2e_ms, strict=True))
     assert set(result.cpu_seconds) == {os.getpid()}
+    assert set(result.core_seconds) == {0}
     assert server.connections == 2
 
 

@@ -17,7 +17,7 @@ from loadtest.stack import Stack
 from loadtest.statistics import Percentiles
 from loadtest.track import Track
 
-STACK = Stack(port=1, key="", gateway_pid=10, worker_pid=11, replica_pid=20, load_core=1)
+STACK = Stack(port=1, key="", gateway_pid=10, worker_pid=11, replica_pid=20, gateway_core=0, load_core=1)
 
 
 def result(**more: object) -> LoadResult:
@@ -25,6 +25,7 @@ def result(**more: object) -> LoadResult:
         "seconds": 2.0,
         "requests": 10,
         "cpu_seconds": {10: 0.1, 11: 1.0, 12: 0.2, 20: 0.5},
+        "core_seconds": {0: 1.5, 1: 1.0},
         "client_cpu_seconds": 0.5,
         "e2e_ms": [100.0] * 8,
         **more,
@@ -46,8 +47,19 @@ def test_cpu_of_unary_requests_is_shared_among_those_that_succeeded() -> None:
     assert cell.tree_us_per_request == 162_500
     assert cell.requests_per_s == 4.0
     assert (cell.worker_busy, cell.load_busy) == (0.5, 0.5)
+    assert cell.others_busy == 0.1
     assert cell.worker_us_per_token is None
     assert cell.ttft_ms is None
+
+
+def test_other_processes_are_warned_of() -> None:
+    quiet = cell_of("unary", 4, result(), STACK, (100.0, 110.0))
+    noisy = cell_of("unary", 4, result(core_seconds={0: 1.3, 1: 1.6}), STACK, (100.0, 110.0))
+    assert noisy.others_busy == 0.3
+    assert "WARNING" not in shown(print_overhead, [quiet], 1)
+    assert "up to 30% of a core" in shown(print_overhead, [quiet, noisy], 1)
+    one_core = Stack(port=1, key="", gateway_pid=10, worker_pid=11, replica_pid=20, gateway_core=0, load_core=0)
+    assert one_core.others_busy(result(core_seconds={0: 3.3})) == 0.5
 
 
 def test_cpu_of_streams_is_shared_among_tokens_that_arrived() -> None:

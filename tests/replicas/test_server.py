@@ -26,6 +26,18 @@ from tests.harness import (
 Act = Callable[[Worker], Awaitable[object]]
 
 
+def test_a_session_that_says_nothing_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("replicas.server.HELLO_SECONDS", 0.05)
+
+    async def main() -> None:
+        async with serving(engine_of()) as (_, address), worker_at(address) as worker:
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await worker.read()
+            assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+
+    bounded(main)
+
+
 def test_the_welcome_says_what_the_replica_is() -> None:
     async def main() -> None:
         async with serving(engine_of(), epoch=42) as (_, address), worker_at(address) as worker:

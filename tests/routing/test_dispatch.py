@@ -166,16 +166,26 @@ def test_a_refusal_of_the_request_itself_is_final(failure: Failure, kind: type[P
     bounded(main)
 
 
-def test_attempts_are_bounded_and_no_replica_is_tried_twice() -> None:
+@pytest.mark.parametrize(
+    ("failure", "kind", "tried"),
+    [
+        (Failure("draining", "boom"), ReplicaUnavailable, [1, 1, 1, 0, 0]),
+        # A request that may be what kills engines gets no third one.
+        (Failure("engine_error", "boom"), ReplicaFailed, [1, 1, 0, 0, 0]),
+    ],
+)
+def test_attempts_are_bounded_and_no_replica_is_tried_twice(
+    failure: Failure, kind: type[PenstockError], tried: list[int]
+) -> None:
     async def main() -> None:
-        engines = [RefusesWith(Failure("engine_error", "boom")) for _ in range(5)]
+        engines = [RefusesWith(failure) for _ in range(5)]
         async with contextlib.AsyncExitStack() as stack:
             addresses = [(await stack.enter_async_context(serving(engine)))[1] for engine in engines]
             fleet = await stack.enter_async_context(fleet_at(*addresses))
-            with pytest.raises(ReplicaFailed) as caught:
+            with pytest.raises(kind) as caught:
                 await start(fleet)
             assert "boom" not in caught.value.message
-            assert [len(engine.submitted) for engine in engines] == [1, 1, 1, 0, 0]
+            assert [len(engine.submitted) for engine in engines] == tried
 
     bounded(main)
 
