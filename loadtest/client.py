@@ -344,18 +344,20 @@ async def run_load(spec: LoadSpec, progress: Callable[[Progress], None] = lambda
 def main() -> int:
     """Read a specification, run it, print progress and the result as JSON lines."""
     spec = msgspec.json.decode(sys.stdin.buffer.read(), type=LoadSpec)
+    # Not sys.stdout: with PYTHONUNBUFFERED it writes only as much of a long line as one system call takes.
+    with open(sys.stdout.fileno(), "wb", closefd=False) as out:
 
-    def emit(kind: str, value: Any) -> None:
-        sys.stdout.buffer.write(msgspec.json.encode({kind: value}) + b"\n")
-        sys.stdout.buffer.flush()
+        def emit(kind: str, value: Any) -> None:
+            out.write(msgspec.json.encode({kind: value}) + b"\n")
+            out.flush()
 
-    try:
-        result = uvloop.run(run_load(spec, lambda progress: emit("progress", progress)))
-    except (Stalled, OSError) as error:
-        emit("failure", str(error))
-        return 1
-    emit("result", result)
-    return 0
+        try:
+            result = uvloop.run(run_load(spec, lambda progress: emit("progress", progress)))
+        except (Stalled, OSError) as error:
+            emit("failure", str(error))
+            return 1
+        emit("result", result)
+        return 0
 
 
 if __name__ == "__main__":

@@ -74,6 +74,8 @@ class Stack:
             client.stdin.write(msgspec.json.encode(spec))
             client.stdin.close()
             for line in client.stdout:
+                if not line.endswith(b"\n"):
+                    break
                 message = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
                 if "progress" in message:
                     progress(msgspec.json.decode(message["progress"], type=Progress).ended)
@@ -81,7 +83,8 @@ class Stack:
                     raise BenchError(f"the load ended early: {msgspec.json.decode(message['failure'], type=str)}")
                 else:
                     return msgspec.json.decode(message["result"], type=LoadResult)
-        raise BenchError(f"the load client ended with status {client.returncode} and no result")
+            client.wait()
+        raise BenchError(f"the load client ended with status {client.returncode} and no whole result")
 
 
 @contextlib.contextmanager
