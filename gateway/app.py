@@ -1,8 +1,10 @@
 """The ASGI application of one worker process."""
 
+import asyncio
 import contextlib
 import gc
 import logging
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 
@@ -13,14 +15,17 @@ from gateway.config import Config
 from gateway.gateway import Gateway
 from gateway.http.chat import CHAT
 from gateway.http.completions import COMPLETIONS
-from gateway.http.exchange import Exchange, error_headers
+from gateway.http.exchange import Exchange, error_headers, log_failure
 from gateway.http.health import healthz, readyz
 from gateway.http.inference import infer
 from gateway.http.models import get_model, list_models
 from gateway.http.openai_errors import error_body, error_event
-from protos.errors import ClientGone, InternalError, MethodNotAllowed, PenstockError, RouteNotFound
+from protos.errors import InternalError, MethodNotAllowed, PenstockError, RouteNotFound
 
 log = logging.getLogger(__name__)
+
+#: What a worker gets shortly before the grace after SIGTERM is over.
+END_STREAMS = signal.SIGUSR1
 
 Handler = Callable[[Gateway, Exchange], Awaitable[None]]
 
@@ -58,8 +63,7 @@ async def _answer_error(exchange: Exchange, error: Exception, method: str | None
     if not isinstance(error, PenstockError):
         log.error("request %s failed", exchange.request_id, exc_info=error)
         error = InternalError("The gateway failed on this request.")
-    if isinstance(error, ClientGone):
-        log.debug("request %s: the client left", exchange.request_id)
+    log_failure(exchange.request_id, error)
     if exchange.started:
         await exchange.end(error_event(error))
         return
@@ -84,6 +88,7 @@ def build(config: Config) -> ASGIApp:
         state.gateway = Gateway(config)
         try:
             await state.gateway.start()
+            asyncio.get_running_loop().add_signal_handler(END_STREAMS, state.gateway.end_streams)
             gc.collect()
             gc.freeze()
             yield

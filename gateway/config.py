@@ -68,8 +68,13 @@ class Listen(_Section, frozen=True, kw_only=True):
     ] = 30.0
     header_timeout_seconds: Annotated[
         int,
-        Meta(ge=1, le=60, description="Time in which a client must have sent its request's headers, in seconds."),
-    ] = 10
+        Meta(
+            ge=1,
+            le=60,
+            description="Time in which a client must have sent its request's headers, in seconds. An idle keep-alive "
+            "connection is closed after it too, so it should be longer than what a load balancer keeps idle.",
+        ),
+    ] = 60
     request_timeout_seconds: Annotated[
         float,
         Meta(gt=0, le=86_400, description="Longest life of one request, its whole stream included, in seconds."),
@@ -197,7 +202,7 @@ class Pool(_Section, frozen=True, kw_only=True):
         Meta(description="Phases that the replicas run. Only `both` is routed today; the others are refused."),
     ] = Role.BOTH
     engine: Annotated[
-        Literal["simulated", "trtllm"],
+        Literal["simulated"],
         Meta(description="Engine behind the replicas' sessions. A replica that reports another one gets no requests."),
     ]
     replicas: Annotated[
@@ -400,11 +405,6 @@ def _pool_problems(pool: Pool, where: str) -> Iterator[tuple[str, str]]:
         yield f"{where}.shape.ep", f"must divide tp ({pool.shape.tp}), got {pool.shape.ep}"
     if pool.role is not Role.BOTH:
         yield f"{where}.role", f"prefill and decode pools are not routed yet; use both, got {echo(pool.role.value)}"
-    if pool.local_replicas and pool.engine != "simulated":
-        yield (
-            f"{where}.replicas",
-            f"expected a list of addresses: only simulated replicas are started here, and engine is {pool.engine}",
-        )
     for a, address in enumerate(pool.addresses):
         match = _ADDRESS.fullmatch(address)
         if match is None or (match["port"] and not 1 <= int(match["port"]) <= 65535):

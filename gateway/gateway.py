@@ -15,15 +15,16 @@ from gateway.served_model import ServedModel
 from gateway.store.store import Store, store_url
 from gateway.tokens.detokenizer import TokenTable
 from gateway.tokens.loader import load_tokenizer
-from protos.errors import DeadlineExceeded, ModelNotFound, Overloaded, PermissionDenied, StoreUnavailable
+from protos.errors import ModelNotFound, Overloaded, PermissionDenied, ReplicaUnavailable, StoreUnavailable
 from routing.connection import ReplicaSpec
 from routing.fleet import Fleet
 from routing.policies import POLICIES
 
 log = logging.getLogger(__name__)
 
-#: How long a starting worker waits for its replicas before it serves without them.
+#: How long a starting worker waits for a replica of each model, and then for the others, before it serves without.
 START_SECONDS = 10.0
+STRAGGLER_SECONDS = 1.0
 
 
 class Gateway:
@@ -41,8 +42,6 @@ class Gateway:
             model.name: serve_model(model, Fleet(replica_specs(config, index), worker), started)
             for index, model in enumerate(config.models)
         }
-        limit = config.listen.request_timeout_seconds
-        self._too_long = DeadlineExceeded(f"The request took longer than the limit of {limit:g} seconds.")
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -53,10 +52,12 @@ class Gateway:
             asyncio.create_task(self.authenticator.run()),
             asyncio.create_task(self.overseer.run()),
         ]
-        waits = [model.fleet.wait_ready(len(model.fleet)) for model in self.models.values()]
+        fleets = [model.fleet for model in self.models.values()]
         try:
             async with asyncio.timeout(START_SECONDS):
-                await asyncio.gather(*waits)
+                await asyncio.gather(*(fleet.wait_ready(1) for fleet in fleets))
+            async with asyncio.timeout(STRAGGLER_SECONDS):
+                await asyncio.gather(*(fleet.wait_ready(len(fleet)) for fleet in fleets))
         except TimeoutError:
             log.warning("serving although not every replica is ready: %s", "; ".join(await self.problems()))
 
@@ -98,9 +99,14 @@ class Gateway:
             raise Overloaded("The gateway is at its limit of concurrent requests. Try again shortly.", retry_after=1.0)
         self.overseer.enter(exchange)
 
-    def deadline(self) -> tuple[float, DeadlineExceeded]:
-        """When a request that starts now must have ended, by the monotonic clock, and the error it ends with."""
-        return time.monotonic() + self.config.listen.request_timeout_seconds, self._too_long
+    def end_streams(self) -> None:
+        """End every request with an error that its client can see: the process has no time left."""
+        for exchange in list(self.overseer.active):
+            exchange.attempt.fail(ReplicaUnavailable("The gateway is shutting down."))
+
+    def deadline(self) -> float:
+        """When a request that starts now must have ended, by the monotonic clock."""
+        return time.monotonic() + self.config.listen.request_timeout_seconds
 
     def model(self, key: ApiKey, name: str) -> ServedModel:
         """The model of that name, for that key. Raises ModelNotFound or PermissionDenied."""
@@ -142,6 +148,7 @@ def replica_specs(config: Config, model_index: int) -> list[ReplicaSpec]:
             role=pool.role,
             channels=pool.channels,
             streams_per_channel=pool.streams_per_channel,
+            context=model.context,
         )
         for pool_index, pool in enumerate(model.pools)
         for number, address in enumerate(replica_addresses(config, model_index, pool_index))

@@ -16,6 +16,8 @@ from routing.transport import Event
 
 #: Longer bodies are tokenized off the event loop: at 20 MB/s this much holds it up for under a millisecond.
 INLINE_BYTES = 16 * 1024
+#: Of one request, over all its tokens and sequences.
+MAX_LOGPROB_ENTRIES = 100_000
 
 
 class Chat(msgspec.Struct, frozen=True):
@@ -61,14 +63,13 @@ async def generate(request: GenerateRequest, attempt: Attempt) -> "Generation":
         prompt_ids = await asyncio.to_thread(encode_prompt, model, request.prompt)
     else:
         prompt_ids = encode_prompt(model, request.prompt)
-    max_tokens = output_budget(request, len(prompt_ids))
-    needs_every_token = request.stream or bool(request.stops)
+    max_tokens = logprobs_budget(request, output_budget(request, len(prompt_ids)))
     submit = Submit(
         request_id=request.id,
         prompt_ids=prompt_ids,
         max_tokens=max_tokens,
         sampling=request.sampling,
-        delta_interval=1 if needs_every_token else 0,
+        delta_interval=delta_interval(request),
     )
     route = RouteRequest(request.id, len(prompt_ids), max_tokens)
     dispatched = await dispatch(model.fleet, model.policy, route, submit, attempt)
@@ -117,6 +118,31 @@ def output_budget(request: GenerateRequest, prompt_tokens: int) -> int:
     return max_tokens
 
 
+def logprobs_budget(request: GenerateRequest, max_tokens: int) -> int:
+    """Tokens the answer may have when each carries logprobs, which take 500 bytes an entry in a worker.
+
+    Raises InvalidRequest when the client asks for more by name; a limit that it left to us is lowered instead.
+    """
+    alternatives = request.sampling.logprobs
+    if alternatives is None:
+        return max_tokens
+    most = max(1, MAX_LOGPROB_ENTRIES // (request.sampling.n * (1 + alternatives)))
+    if request.max_tokens is not None and max_tokens > most:
+        raise InvalidRequest(
+            f"With these logprobs an answer may have at most {most} tokens here; ask for fewer tokens or alternatives.",
+            param=request.max_tokens_param,
+        )
+    return min(max_tokens, most)
+
+
+def delta_interval(request: GenerateRequest) -> int:
+    """How many tokens the engine gathers before it tells; 0: all of them."""
+    if request.stream or request.stops:
+        return 1
+    # Logprobs are large: in one piece a long answer's would exceed a message.
+    return 0 if request.sampling.logprobs is None else 16
+
+
 class Generation:
     """A request that is being answered: its sequences, its counts and the stream of their tokens.
 
@@ -128,6 +154,7 @@ class Generation:
         "first",
         "open_sequences",
         "prompt_tokens",
+        "replica_id",
         "request",
         "sequences",
         "stream",
@@ -141,6 +168,7 @@ class Generation:
         self.open_sequences = len(self.sequences)
         self.first = dispatched.first
         self.stream = dispatched.stream
+        self.replica_id = dispatched.replica_id
         self.fingerprint = dispatched.fingerprint
         #: Of the sequence that ended last, by the engine's clock.
         self.timing = Timing()

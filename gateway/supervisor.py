@@ -23,7 +23,9 @@ from granian.constants import HTTPModes, Interfaces, Loops
 from granian.http import HTTP1Settings
 from granian.log import LogLevels
 from granian.server import Server
+from granian.server.mp import MPServer
 
+from gateway.app import END_STREAMS
 from gateway.config import Config, usable_cores
 from gateway.local_replicas import replica_addresses, replica_command
 from gateway.store import with_parent
@@ -41,6 +43,8 @@ HEALTHY_SECONDS = 60.0
 #: A worker that was restarted this often within the time below is not restarted again: the gateway ends instead.
 MAX_WORKER_RESTARTS = 5
 WORKER_RESTARTS_SECONDS = 60.0
+#: What a worker gets beyond the grace, to end its streams with an error.
+KILL_SECONDS = 2
 
 
 class StartError(RuntimeError):
@@ -135,8 +139,9 @@ class ReplicaProcess:
             self._restart_at = now + self._delay
             self._delay = min(self._delay * 2, LAST_RESTART_SECONDS)
         elif self._restart_at is not None and now >= self._restart_at:
-            self._restart_at = None
+            self._restart_at = now + self._delay
             self.start()
+            self._restart_at = None
 
     def stop(self, deadline: float) -> None:
         """End the process: at first kindly."""
@@ -244,7 +249,11 @@ def _kept(
             failures.append(error)
         started.set()
         while not stopping.wait(0.2):
-            watch()
+            try:
+                watch()
+            except Exception:
+                # This thread's end would take its children with it; what failed is tried again at the next look.
+                log.exception("cannot look after the %s", name)
         stop()
 
     keeper = threading.Thread(target=run, name=name, daemon=True)
@@ -301,9 +310,20 @@ def serve_workers(config: Config, started: Callable[[], None]) -> None:
         http1_settings=HTTP1Settings(header_read_timeout=listen.header_timeout_seconds * 1000),
         respawn_failed_workers=True,
         respawn_interval=0.1,
-        workers_kill_timeout=max(1, round(listen.drain_seconds)),
+        workers_kill_timeout=max(1, round(listen.drain_seconds)) + KILL_SECONDS,
         log_level=LogLevels.warning,
     )
     server.respawned_wrks = Restarts()
     threading.Thread(target=started, name="announce", daemon=True).start()
+    threading.Thread(target=_end_streams, args=(server, listen.drain_seconds), name="grace", daemon=True).start()
     server.serve(target_loader=partial(load_worker, config), wrap_loader=False)
+
+
+def _end_streams(server: MPServer, drain_seconds: float) -> None:
+    """When the grace after a signal is over, have the workers end their streams with an error; then they are killed."""
+    while not server.interrupt_signal:
+        time.sleep(0.2)
+    time.sleep(drain_seconds)
+    for worker in list(server.wrks):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(worker.inner.pid, END_STREAMS)

@@ -2,6 +2,8 @@
 
 import logging
 import sys
+import time
+from collections.abc import Callable
 
 _FORMAT = "%(asctime)s %(levelname)s %(process)d %(name)s: %(message)s"
 
@@ -9,3 +11,32 @@ _FORMAT = "%(asctime)s %(levelname)s %(process)d %(name)s: %(message)s"
 def configure_logging(level: int = logging.INFO) -> None:
     """Send every logger of this process to standard error."""
     logging.basicConfig(level=level, format=_FORMAT, stream=sys.stderr, force=True)
+
+
+class RateLimit(logging.Filter):
+    """Lets so many lines a second through, and says in the next one how many it kept back: an outage fails thousands
+    of requests for one reason.
+    """
+
+    def __init__(self, *, per_second: int, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock` gives seconds."""
+        super().__init__()
+        self._per_second = per_second
+        self._clock = clock
+        self._second = 0
+        self._passed = 0
+        self._dropped = 0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the line goes out."""
+        second = int(self._clock())
+        if second != self._second:
+            self._second, self._passed = second, 0
+        if self._passed >= self._per_second:
+            self._dropped += 1
+            return False
+        self._passed += 1
+        if self._dropped:
+            record.msg = f"{record.msg} ({self._dropped} lines like it were left out)"
+            self._dropped = 0
+        return True

@@ -18,7 +18,7 @@ class Source(enum.Enum):
 
 
 class PenstockError(Exception):
-    """Root of the tree: an HTTP status, an API error object and whether another attempt may succeed."""
+    """Root of the tree: an HTTP status, an API error object and whether the client should try again by itself."""
 
     status: ClassVar[int] = 500
     type: ClassVar[str] = "server_error"
@@ -32,6 +32,8 @@ class PenstockError(Exception):
         self.message = message
         self.param = param
         self.retry_after = retry_after
+        #: What only operators may see, for the log.
+        self.detail = ""
 
 
 class InternalError(PenstockError):
@@ -153,12 +155,11 @@ class ReplicaUnavailable(PenstockError):
 
 
 class ReplicaFailed(PenstockError):
-    """A replica answered with an error of its engine."""
+    """A replica answered with an error of its engine. Another replica was tried already, so the client need not."""
 
     status = 502
     code = "replica_failed"
     source = Source.REPLICA
-    retryable = True
 
 
 class DeadlineExceeded(PenstockError):
@@ -177,11 +178,17 @@ FAILURES: dict[str, type[PenstockError]] = {
 }
 
 
+_PUBLIC: dict[type[PenstockError], str] = {
+    ContextLengthExceeded: "The request is longer than this model's replicas can take.",
+    UnsupportedParameter: "Unsupported value: '{param}' cannot be honoured by this model's engine.",
+    ReplicaUnavailable: "The replica is draining.",
+    ReplicaFailed: "The model's engine failed on this request.",
+}
+
+
 def from_failure(code: str, message: str, param: str | None) -> PenstockError:
-    """The error of a replica's `Failure`; an unknown code is an engine error and its text stays inside."""
+    """The error of a replica's `Failure`. The engine's own words go to the log and not to the client."""
     kind = FAILURES.get(code, ReplicaFailed)
-    if issubclass(kind, ClientError):
-        return kind(message, param=param)
-    if kind is ReplicaUnavailable:
-        return kind("The replica is draining.")
-    return kind("The model's engine failed on this request.")
+    error = kind(_PUBLIC[kind].format(param=param or "unknown"), param=param)
+    error.detail = f"{code}: {message}"
+    return error

@@ -35,6 +35,7 @@ class ReplicaSpec:
     role: Role
     channels: int
     streams_per_channel: int
+    context: int = 0
 
     @property
     def target(self) -> str:
@@ -88,7 +89,7 @@ class ReplicaConnection:
             session = min(self._sessions, key=lambda s: s.streams)
         stream = session.open(submit)
         view = self.view
-        self.view = ReplicaView(view.id, view.pool, view.shape, view.role, view.load, view.sent + 1)
+        self.view = ReplicaView(view.id, view.pool, view.shape, view.role, view.load, view.sent + submit.sampling.n)
         return stream
 
     def _spawn_session(self, *, persistent: bool) -> None:
@@ -117,6 +118,10 @@ class ReplicaConnection:
             session = await Session.connect(self.spec.target, self._worker, self._on_step)
         except (grpc.RpcError, SessionRefused, ProtocolError, TimeoutError) as error:
             self._report(describe(error))
+            return None
+        except Exception:
+            # Whatever it was: a replica that is never tried again is worse than one more failed attempt.
+            log.exception("replica %s at %s", self.spec.id, self.spec.address)
             return None
         problem = self._mismatch(session.welcome.info)
         if problem:
@@ -157,6 +162,8 @@ class ReplicaConnection:
             for name, value in expected.items()
             if getattr(info, name) != value
         ]
+        if info.max_sequence_tokens < spec.context:
+            wrong.append(f"max_sequence_tokens is {info.max_sequence_tokens}, the configured context {spec.context}")
         return "; ".join(wrong)
 
     def _report(self, problem: str) -> None:

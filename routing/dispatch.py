@@ -85,7 +85,12 @@ async def dispatch(
             if isinstance(error, ReplicaFailed) and isinstance(failure, ReplicaFailed):
                 raise  # two engines failed on it: it may be what kills them
             failure = error
-            log.warning("request %s: replica %s failed before its first token", request.request_id, replica_id)
+            log.warning(
+                "request %s: replica %s failed before its first token: %s",
+                request.request_id,
+                replica_id,
+                error.detail or error.message,
+            )
 
 
 def check(finish: Finish) -> None:

@@ -5,7 +5,6 @@ leave as one message; each step that arrives is dealt out to the mailboxes of th
 """
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -110,16 +109,17 @@ class Session:
         return mailbox
 
     async def run(self) -> None:
-        """Carry messages both ways until the session ends; then every open mailbox fails."""
-        writer = asyncio.create_task(self._write())
+        """Carry messages both ways until either ends; then every open mailbox fails."""
+        directions = [asyncio.create_task(self._read()), asyncio.create_task(self._write())]
         try:
-            await self._read()
-        except (grpc.RpcError, codec.ProtocolError, TimeoutError) as error:
-            log.warning("session lost: %s", describe(error))
+            done, _ = await asyncio.wait(directions, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                _report(task.exception())
         finally:
             self._open = False
-            writer.cancel()
-            await asyncio.gather(writer, return_exceptions=True)
+            for task in directions:
+                task.cancel()
+            await asyncio.gather(*directions, return_exceptions=True)
             for mailbox in set(self._mailboxes.values()):
                 mailbox.fail(ReplicaUnavailable("The connection to the replica was lost."))
             await self.aclose()
@@ -182,14 +182,13 @@ class Session:
                 self._mailboxes.pop(stream_id, None)
 
     async def _write(self) -> None:
-        with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):
-            while True:
-                await self._outgoing.wait()
-                self._outgoing.clear()
-                submits, self._submits = self._submits, []
-                cancels, self._cancels = self._cancels, []
-                self._acked = self._ack
-                await self._call.write(self._encode(submits, cancels))
+        while True:
+            await self._outgoing.wait()
+            self._outgoing.clear()
+            submits, self._submits = self._submits, []
+            cancels, self._cancels = self._cancels, []
+            self._acked = self._ack
+            await self._call.write(self._encode(submits, cancels))
 
     def _encode(self, submits: list[tuple[int, Submit]], cancels: list[int]) -> bytes:
         try:
@@ -204,9 +203,19 @@ class Session:
             codec.encode_up([(stream_id, submit)], (), 0)
         except (TypeError, ValueError):
             log.exception("request %s cannot be sent", submit.request_id)
-            self._mailboxes[stream_id].fail(InternalError("The gateway failed on this request."))
+            mailbox = self._mailboxes.get(stream_id)
+            if mailbox is not None:
+                mailbox.fail(InternalError("The gateway failed on this request."))
             return False
         return True
+
+
+def _report(error: BaseException | None) -> None:
+    expected = (grpc.RpcError, codec.ProtocolError, TimeoutError, asyncio.InvalidStateError, grpc.aio.UsageError)
+    if isinstance(error, expected):
+        log.warning("session lost: %s", describe(error))
+    elif error is not None:
+        log.error("session lost", exc_info=error)
 
 
 def describe(error: BaseException) -> str:

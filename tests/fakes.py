@@ -29,7 +29,7 @@ def info_of(
     *, model: str = "mixtral-8x7b", engine: str = "simulated", shape: Shape = TP2, role: Role = Role.BOTH
 ) -> ReplicaInfo:
     """What a fake says of itself."""
-    return ReplicaInfo(model, engine, "fake", shape, role, 8, 1024, 32, 100)
+    return ReplicaInfo(model, engine, "fake", shape, role, 8, 32768, 32, 1024)
 
 
 INFO = info_of()

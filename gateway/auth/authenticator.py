@@ -1,7 +1,7 @@
 """From an Authorization header to an API key: a bounded cache in front of the store, never older than a second."""
 
 import asyncio
-import contextlib
+import logging
 import re
 import time
 from collections import OrderedDict
@@ -10,6 +10,8 @@ from typing import Final, Generic, TypeVar
 
 from gateway.auth.keys import PREFIX, ApiKey, KeyStore, digest_of
 from protos.errors import AuthenticationFailed, StoreUnavailable
+
+log = logging.getLogger(__name__)
 
 POLL_SECONDS: Final = 0.4
 #: A remembered answer counts only while the last poll that succeeded began this recently, in seconds. A key revoked
@@ -95,8 +97,12 @@ class Authenticator:
         """Poll until cancelled, through store outages."""
         while True:
             started = self._clock()
-            with contextlib.suppress(StoreUnavailable):
+            try:
                 await self.poll()
+            except StoreUnavailable:
+                pass
+            except Exception:
+                log.exception("the keys' version cannot be read")
             await asyncio.sleep(max(0.01, POLL_SECONDS - (self._clock() - started)))
 
     async def aclose(self) -> None:

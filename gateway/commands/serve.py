@@ -80,10 +80,12 @@ def _announce(config: Config, key: str | None) -> None:
 
 
 def _wait_until_ready(url: str) -> bool:
+    # The gateway is on this machine, whatever proxy the environment names for others.
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     deadline = time.monotonic() + READY_SECONDS
     while time.monotonic() < deadline:
         try:
-            with urllib.request.urlopen(url, timeout=2):
+            with direct.open(url, timeout=2):
                 return True
         except (OSError, urllib.error.URLError):
             time.sleep(0.1)

@@ -17,11 +17,15 @@ from protos.errors import InvalidRequest, UnsupportedParameter
 MAX_MESSAGES = 10_000
 
 
-class ContentPart(msgspec.Struct, frozen=True):
-    """A part of a message; parts of other types than text are refused by name."""
+class ContentPart(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A part of a message; parts of other types than text are refused by their type."""
 
     type: Annotated[str, Meta(max_length=64)]
     text: str | None = None
+    image_url: Any = None
+    input_audio: Any = None
+    file: Any = None
+    refusal: Any = None
 
 
 class Message(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -72,6 +76,10 @@ _decoder = BodyDecoder(
 
 def _request(body: SamplingFields, model: ServedModel, request_id: str, size: int) -> GenerateRequest:
     assert isinstance(body, ChatBody)
+    if body.max_tokens is not None and body.max_completion_tokens is not None:
+        raise InvalidRequest(
+            "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported.", param="max_tokens"
+        )
     logprobs = None
     if body.logprobs:
         logprobs = body.top_logprobs or 0

@@ -85,7 +85,8 @@ class ChunkEncoder:
         if not entries:
             return self._text_heads[index] + orjson.dumps(text)[1:-1] + self._text_tail
         logprobs = orjson.dumps(self._dialect.logprobs(entries, self._generation.request.model, self._offsets[index]))
-        self._offsets[index] += len(text)
+        token_bytes = self._generation.request.model.table.token_bytes
+        self._offsets[index] += sum(len(token_bytes(token_id).decode(errors="replace")) for token_id, _ in entries)
         return b"".join(
             (
                 self._text_heads[index],

@@ -4,14 +4,19 @@ Pure ASGI on purpose: a Starlette Request and Response each cost as much as the 
 """
 
 import asyncio
+import logging
 import secrets
 import time
 from collections.abc import Awaitable
 
 from starlette.types import Message, Receive, Scope, Send
 
-from protos.errors import BodyTooLarge, ClientGone, InvalidRequest, PenstockError, RequestTimeout
+from observability.logs import RateLimit
+from protos.errors import BodyTooLarge, ClientGone, DeadlineExceeded, InvalidRequest, PenstockError, RequestTimeout
 from routing.dispatch import Attempt
+
+log = logging.getLogger(__name__)
+log.addFilter(RateLimit(per_second=20))
 
 #: A client gets this long to deliver its body once its headers are in.
 BODY_SECONDS = 30.0
@@ -49,8 +54,8 @@ class Exchange:
         self._watcher: asyncio.Task[None] | None = None
         self._body_deadline: float | None = None
         self.attempt = Attempt()
-        #: When the request must have ended and the error it ends with otherwise; None before it generates.
-        self.deadline: tuple[float, PenstockError] | None = None
+        #: When the request must have ended, by the monotonic clock; None before it generates.
+        self.deadline: float | None = None
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.request_id = "req_" + secrets.token_hex(12)
@@ -115,15 +120,16 @@ class Exchange:
         if self._body_deadline is not None:
             if now > self._body_deadline and self._task is not None:
                 self._task.cancel()
-        elif self.deadline is not None and now > self.deadline[0]:
+        elif self.deadline is not None and now > self.deadline:
             if self.attempt.failed:
                 if self._task is not None:
                     self._task.cancel()
             else:
-                self.attempt.fail(self.deadline[1])
-                self.deadline = (now + STUCK_SECONDS, self.deadline[1])
+                # A fresh one each time: an exception that is raised again and again holds on to every raiser's frames.
+                self.attempt.fail(DeadlineExceeded("The request took longer than its time limit."))
+                self.deadline = now + STUCK_SECONDS
         elif self.deadline is not None and self.attempt.failed:
-            self.deadline = (min(self.deadline[0], now + STUCK_SECONDS), self.deadline[1])
+            self.deadline = min(self.deadline, now + STUCK_SECONDS)
 
     async def respond(
         self, status: int, body: bytes, *, media_type: bytes = JSON, headers: _Headers | None = None
@@ -176,11 +182,23 @@ class Exchange:
         self.attempt.fail(ClientGone("The client closed the connection."))
 
 
+def log_failure(request_id: str, error: PenstockError, where: str = "") -> None:
+    """One line for what is not the client's doing, with what the client is not told."""
+    if error.status >= 500:
+        cause = error.detail or str(error.__cause__ or error.message)
+        log.warning(
+            "request %s: %d %s (%s) %s", request_id, error.status, error.code, where or error.source.value, cause
+        )
+
+
 def error_headers(error: PenstockError) -> _Headers:
     """What OpenAI's clients and HTTP itself (RFC 9110) want beside an error's body."""
     headers: _Headers = []
     if error.retry_after is not None:
         headers.append((b"retry-after", b"%d" % max(1, round(error.retry_after))))
+    if error.status >= 500:
+        # What OpenAI's clients would repeat; this they obey first.
+        headers.append((b"x-should-retry", b"true" if error.retryable else b"false"))
     if error.status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
     return headers

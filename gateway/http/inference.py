@@ -7,7 +7,7 @@ from gateway.generate import Generation, generate
 from gateway.http.answers import collect
 from gateway.http.chunks import ChunkEncoder
 from gateway.http.dialect import Dialect
-from gateway.http.exchange import Exchange
+from gateway.http.exchange import Exchange, log_failure
 from gateway.http.openai_errors import error_event
 from protos.errors import PenstockError
 
@@ -51,6 +51,7 @@ async def _stream(exchange: Exchange, generation: Generation, encoder: ChunkEnco
         exchange.unwatch()
         await exchange.end(body + encoder.closing())
     except PenstockError as error:
+        log_failure(exchange.request_id, error, f"replica {generation.replica_id}, mid-stream")
         await exchange.end(error_event(error))
 
 

@@ -5,9 +5,12 @@ request that ends before the first look.
 """
 
 import asyncio
+import logging
 import time
 
 from gateway.http.exchange import Exchange
+
+log = logging.getLogger(__name__)
 
 #: A client's leaving is noticed from the second look on: well within 200 ms of a request's start.
 LOOK_SECONDS = 0.025
@@ -47,6 +50,9 @@ class Overseer:
             if now >= next_round:
                 next_round = now + ROUND_SECONDS
                 for exchange in list(self.active):
-                    exchange.look(now)
+                    try:
+                        exchange.look(now)
+                    except Exception:
+                        log.exception("request %s cannot be looked after", exchange.request_id)
             if not self.active and not seen:
                 self._some.clear()

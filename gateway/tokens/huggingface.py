@@ -55,9 +55,13 @@ class HuggingFaceTokenizer:
         Only where that would read a control token in a text is it encoded in parts; a part is then a text of its own.
         """
         whole = "".join(parts)
+        controls = [self.specials[part] for part in parts[1::2]]
         if self._find_specials(whole) == parts[1::2]:
-            return self.encode(whole, special=True)
-        ids: list[int] = []
+            ids = self.encode(whole, special=True)
+            # The library may find control tokens in the normalized text which the raw one does not have.
+            if [token for token in ids if token in self._control] == controls:
+                return ids
+        ids = []
         for index, part in enumerate(parts):
             if index % 2:
                 ids.append(self.specials[part])

@@ -32,11 +32,10 @@ _PROBES = (
 
 @dataclass(frozen=True, slots=True)
 class LoadedTokenizer:
-    """A model's tokenizer and how it wants its chats; `name` is the source's last part, for logs."""
+    """A model's tokenizer and how it wants its chats."""
 
     tokenizer: Tokenizer
     chat_format: ChatFormat
-    name: str
 
 
 def load_tokenizer(source: str) -> LoadedTokenizer:
@@ -46,11 +45,11 @@ def load_tokenizer(source: str) -> LoadedTokenizer:
     """
     path = Path(source)
     if source in BUNDLED:
-        loaded = _load_tekken(_bundled_tekken(), source)
+        loaded = _load_tekken(_bundled_tekken())
     elif path.is_dir():
         loaded = _load_folder(path)
     elif path.is_file():
-        loaded = _load_tekken(path, path.stem)
+        loaded = _load_tekken(path)
     else:
         bundled = ", ".join(BUNDLED)
         raise TokenizerError(f"{source}: no such folder or file, nor one of the bundled tokenizers ({bundled})")
@@ -75,15 +74,18 @@ def _bundled_tekken() -> Path:
     return max(files, key=lambda file: file.name)
 
 
-def _load_tekken(path: Path, name: str) -> LoadedTokenizer:
+def _load_tekken(path: Path) -> LoadedTokenizer:
     tokenizer = load_tekken(path)
-    return LoadedTokenizer(tokenizer, MistralInstruct(), name)
+    missing = [control for control in MistralInstruct.CONTROLS if control not in tokenizer.specials]
+    if missing:
+        raise TokenizerError(f"{path}: no control token {missing[0]}, which Mistral's chat form needs")
+    return LoadedTokenizer(tokenizer, MistralInstruct())
 
 
 def _load_folder(folder: Path) -> LoadedTokenizer:
     if not (folder / "tokenizer.json").is_file():
         for tekken in sorted(folder.glob("tekken*.json"), reverse=True):
-            return _load_tekken(tekken, folder.name)
+            return _load_tekken(tekken)
         raise TokenizerError(f"{folder}: no tokenizer.json and no tekken file in this folder")
     config = _read_json(folder / "tokenizer_config.json")
     tokenizer = _load_tokenizer_json(folder, config)
@@ -94,7 +96,7 @@ def _load_folder(folder: Path) -> LoadedTokenizer:
         template = ChatTemplate(source, specials=tokenizer.specials, variables=_token_variables(config))
     except TokenizerError as error:
         raise TokenizerError(f"{folder}: {error}") from error
-    return LoadedTokenizer(tokenizer, template, folder.name)
+    return LoadedTokenizer(tokenizer, template)
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -20,6 +20,8 @@ class MistralInstruct:
     not. The same ids as mistral-common's own encoder gives.
     """
 
+    CONTROLS = ("<s>", "</s>", "[INST]", "[/INST]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]")
+
     def encode_chat(self, tokenizer: Tokenizer, messages: Messages) -> list[int]:
         """See `ChatFormat`."""
         roles = ["system" if m["role"] in _SYSTEM_ROLES else m["role"] for m in messages]

@@ -30,13 +30,13 @@ def test_check_shows_addresses_and_hides_passwords(tmp_path: Path, capsys: pytes
     path.write_text(
         "listen: {workers: 3}\nstore: {url: 'rediss://u:hunter2@db:6379/0'}\n"
         "models: [{name: m, tokenizer: mistral-tekken, context: 9, pools: [{name: far, shape: {tp: 2, pp: 2}, "
-        "engine: trtllm, replicas: ['grpc://h:1', 'unix:/r']}]}]\n"
+        "engine: simulated, replicas: ['grpc://h:1', 'unix:/r']}]}]\n"
     )
     assert main(["check", "--config", str(path)]) == 0
     said = capsys.readouterr().out
     assert "workers  3\n" in said
     assert "store    rediss://***@db:6379/0\n" in said
-    assert "  far   tp2 pp2  trtllm  2         8     grpc://h:1, unix:/r\n" in said
+    assert "  far   tp2 pp2  simulated  2         8 simulated  grpc://h:1, unix:/r\n" in said
 
 
 def test_check_refuses_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -43,18 +43,18 @@ def test_all_errors_of_the_module_are_in_the_tree() -> None:
 
 @pytest.mark.parametrize("code", sorted(FAILURES))
 def test_a_known_failure_becomes_its_class(code: str) -> None:
-    error = from_failure(code, "for the client", "top_k")
+    error = from_failure(code, "for the log", "top_k")
     assert type(error) is FAILURES[code]
-    if isinstance(error, ClientError):
-        assert (error.message, error.param) == ("for the client", "top_k")
+    assert error.detail == f"{code}: for the log"
+    assert "for the log" not in error.message
+    assert error.param == "top_k"
 
 
 @given(code=st.text(max_size=30), message=st.text(max_size=80))
 def test_an_engines_own_words_do_not_reach_the_client(code: str, message: str) -> None:
     error = from_failure(code, INTERNAL + message, None)
-    if not isinstance(error, ClientError):
-        assert "CUDA" not in error.message
-        assert error.param is None
+    assert "CUDA" not in error.message
+    assert error.param is None
     if code not in FAILURES:
         assert type(error) is ReplicaFailed
 

@@ -10,9 +10,9 @@ from gateway.http.exchange import Exchange, error_headers
 from protos.errors import (
     AuthenticationFailed,
     BodyTooLarge,
-    DeadlineExceeded,
     InvalidRequest,
     Overloaded,
+    SlowClient,
     PenstockError,
     RequestTimeout,
 )
@@ -147,7 +147,7 @@ def test_a_watched_client_that_leaves_fails_the_attempt() -> None:
     async def body(wire: Wire) -> None:
         exchange = wire.exchange()
         assert not exchange.watch()  # its body is still to come
-        exchange.deadline = (time.monotonic() + 100, DeadlineExceeded("late"))
+        exchange.deadline = time.monotonic() + 100
         assert exchange.watch()
         wire.put(b"more", more=False)
         wire.leave()
@@ -169,7 +169,7 @@ def test_a_deadline_fails_the_attempt_and_then_the_task() -> None:
         task = asyncio.create_task(stuck())
         await until(lambda: made)
         exchange, now = made[0], time.monotonic()
-        exchange.deadline = (now + 10, DeadlineExceeded("late"))
+        exchange.deadline = now + 10
         failed = []
         for seconds in (9, 11):
             exchange.look(now + seconds)
@@ -188,11 +188,12 @@ def test_a_deadline_fails_the_attempt_and_then_the_task() -> None:
 @pytest.mark.parametrize(
     ("error", "headers"),
     [
-        (PenstockError("x"), {}),
+        (PenstockError("x"), {b"x-should-retry": b"false"}),
+        (SlowClient("x"), {}),
         (AuthenticationFailed("x"), {b"www-authenticate": b"Bearer"}),
-        (Overloaded("x", retry_after=1.0), {b"retry-after": b"1"}),
-        (Overloaded("x", retry_after=0.01), {b"retry-after": b"1"}),
-        (Overloaded("x", retry_after=2.6), {b"retry-after": b"3"}),
+        (Overloaded("x", retry_after=1.0), {b"retry-after": b"1", b"x-should-retry": b"true"}),
+        (Overloaded("x", retry_after=0.01), {b"retry-after": b"1", b"x-should-retry": b"true"}),
+        (Overloaded("x", retry_after=2.6), {b"retry-after": b"3", b"x-should-retry": b"true"}),
     ],
 )
 def test_headers_of_errors(error: PenstockError, headers: dict[bytes, bytes]) -> None:

@@ -65,7 +65,6 @@ def write(path: Path, content: object) -> None:
 def test_a_folder(folder: Path) -> None:
     write(folder / "generation_config.json", {"eos_token_id": [259, 260]})
     loaded = load_tokenizer(str(folder))
-    assert loaded.name == "tiny-model"
     tokenizer = loaded.tokenizer
     assert isinstance(tokenizer, BytePairTokenizer)
     assert (tokenizer.vocab_size, tokenizer.bos_id, tokenizer.eos_ids) == (261, 258, frozenset({259, 260}))
@@ -171,7 +170,7 @@ def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 before = resident()
 loaded = gateway.tokens.loader.load_tokenizer("mistral-tekken")
-assert loaded.tokenizer.vocab_size == 131072 and loaded.name == "mistral-tekken"
+assert loaded.tokenizer.vocab_size == 131072
 assert "mistral_common" not in sys.modules
 print((resident() - before) // 1_000_000)
 """
