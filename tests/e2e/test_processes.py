@@ -83,7 +83,7 @@ def test_a_stop_lets_streams_finish(start: Callable[..., Stack], number: signal.
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_stop_cuts_what_outlasts_the_grace(start: Callable[..., Stack], number: signal.Signals) -> None:
+def test_a_stop_ends_what_outlasts_the_grace_with_an_error(start: Callable[..., Stack], number: signal.Signals) -> None:
     stack = start(simulated="pace_ms: 5", listen="drain_seconds: 1")
     streams = streams_on_every_worker(stack)
     started = time.monotonic()
@@ -91,7 +91,9 @@ def test_a_stop_cuts_what_outlasts_the_grace(start: Callable[..., Stack], number
     status = stack.wait()
     seconds = time.monotonic() - started
     for stream in streams:
-        assert b"[DONE]" not in stream.rest()
+        rest = stream.rest()
+        assert b"[DONE]" not in rest
+        assert b"shutting down" in rest[-1]
         stream.close()
     assert status == 0, stack.errors
     assert 0.9 < seconds < 6

@@ -17,7 +17,9 @@ MIB = 1 << 20
 STALLED_BYTES = 6 * MIB
 
 
-@pytest.mark.parametrize("fields", [{"n": 16}, {"logprobs": True, "top_logprobs": 5}], ids=["n", "logprobs"])
+@pytest.mark.parametrize(
+    "fields", [{"n": 16}, {"logprobs": True, "top_logprobs": 5, "max_tokens": 16_000}], ids=["n", "logprobs"]
+)
 def test_clients_that_stop_reading(start: Callable[..., Stack], fields: dict[str, Any]) -> None:
     stack = start(workers=1, simulated="instant: true")
     (worker,) = stack.workers

@@ -12,9 +12,9 @@ from protos.errors import (
     BodyTooLarge,
     InvalidRequest,
     Overloaded,
-    SlowClient,
     PenstockError,
     RequestTimeout,
+    SlowClient,
 )
 from tests.harness import bounded, until
 
