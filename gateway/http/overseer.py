@@ -13,7 +13,7 @@ from gateway.http.exchange import Exchange
 log = logging.getLogger(__name__)
 
 #: A client's leaving is noticed from the second look on: well within 200 ms of a request's start.
-LOOK_SECONDS = 0.025
+LOOK_SECONDS = 0.04
 #: Deadlines and stuck requests are looked for at this coarser pace, in seconds.
 ROUND_SECONDS = 1.0
 
