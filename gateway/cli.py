@@ -19,7 +19,7 @@ _COMMANDS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand and return its exit status."""
     arguments = sys.argv[1:] if argv is None else list(argv)
-    parser = argparse.ArgumentParser(prog="penstock", description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(prog="penstock", description="A gateway in front of large language models.")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     # Only the module of the command at hand is imported; help and mistakes need them all.
     wanted = [_COMMANDS[arguments[0]]] if arguments and arguments[0] in _COMMANDS else sorted(set(_COMMANDS.values()))

@@ -222,7 +222,7 @@ class Pool(_Section, frozen=True, kw_only=True):
     ] = 4
     streams_per_channel: Annotated[
         int,
-        Meta(ge=1, le=65_536, description="Requests on one channel before a worker opens the next one."),
+        Meta(ge=1, le=65_536, description="Sequences on one channel before a worker opens the next one."),
     ] = 512
 
     @property

@@ -7,6 +7,9 @@ from protos.types import Finish, KvEvent, Load, TokenLogprobs
 
 #: KV events kept for a session that does not read; older ones are dropped, which the reader sees as a gap in ids.
 MAX_KV_EVENTS = 8192
+#: Tokens of one stream in a step when each carries logprobs, which are a hundred times their size: what a worker may
+#: leave unacknowledged is counted in steps and must not be megabytes.
+MAX_LOGPROB_RUN = 32
 
 
 class Outbox:
@@ -51,6 +54,7 @@ class Outbox:
     def take(self, time_us: int) -> Step:
         """Everything gathered so far, as the session's next step."""
         self._seq += 1
+        rest = self._cut_logprobs() if self._logprobs else {}
         stream_ids = list(self._tokens)
         runs = list(self._tokens.values())
         if all(len(run) == 1 for run in runs):
@@ -62,6 +66,7 @@ class Outbox:
         logprobs = {}
         if self._logprobs:
             logprobs = {i: self._logprobs[sid] for i, sid in enumerate(stream_ids) if sid in self._logprobs}
+        finishes = [entry for entry in self._finishes if entry[0] not in rest]
         step = Step(
             seq=self._seq,
             time_us=time_us,
@@ -69,11 +74,23 @@ class Outbox:
             counts=counts,
             tokens=tokens,
             logprobs=logprobs,
-            finishes=self._finishes,
+            finishes=finishes,
             load=self.load,
             kv_events=self._kv_events,
             starts=self._starts,
         )
-        self._tokens, self._logprobs, self._finishes = {}, {}, []
+        self._finishes = [entry for entry in self._finishes if entry[0] in rest]
+        self._tokens = {stream_id: run for stream_id, (run, _) in rest.items()}
+        self._logprobs = {stream_id: entries for stream_id, (_, entries) in rest.items()}
         self._kv_events, self._starts, self.load = [], [], None
         return step
+
+    def _cut_logprobs(self) -> dict[int, tuple[list[int], list[TokenLogprobs]]]:
+        """Leaves MAX_LOGPROB_RUN tokens to each stream with logprobs, and gives what is beyond, for a later step."""
+        rest = {}
+        for stream_id, entries in self._logprobs.items():
+            if len(entries) > MAX_LOGPROB_RUN:
+                run = self._tokens[stream_id]
+                rest[stream_id] = (run[MAX_LOGPROB_RUN:], entries[MAX_LOGPROB_RUN:])
+                del run[MAX_LOGPROB_RUN:], entries[MAX_LOGPROB_RUN:]
+        return rest

@@ -59,6 +59,10 @@ models:
 """
 
 
+def _heed_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Stack:
     """One supervisor in a process group of its own; every process under it carries a mark in its environment."""
 
@@ -96,6 +100,8 @@ class Stack:
                 stderr=err,
                 cwd=self.folder,
                 env={**os.environ, MARK: self._mark},
+                # A shell ignores SIGINT for what it runs in the background, tests included, and a child inherits that.
+                preexec_fn=_heed_interrupts,
                 start_new_session=True,
             )
 
