@@ -80,7 +80,7 @@ class EmbeddedStore:
         Raises:
             EmbeddedStoreError: It cannot start, or another one has the state directory.
         """
-        if self.pid is not None:
+        if self._runs():
             return
         try:
             path = socket_path(self._state_dir, _SOCKET)
@@ -100,6 +100,16 @@ class EmbeddedStore:
                 f"the embedded store cannot start: {error.filename or self._data_dir}: {error.strerror or error}"
             ) from error
         self._wait_until_ready(path, offset, timeout)
+
+    def _runs(self) -> bool:
+        """Whether Valkey is up. A killed one can be waited for only once all its threads have ended."""
+        process = self._process
+        if process is None or self.pid is None:
+            return False
+        if not _answers(socket_path(self._state_dir, _SOCKET)):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(1.0)
+        return self.pid is not None
 
     def stop(self, timeout: float = 10.0) -> None:
         """Let Valkey write its data out and end; after `timeout` seconds it is killed. Does nothing when it is down."""
