@@ -295,13 +295,6 @@ class Config(_Section, frozen=True, kw_only=True):
         """The directory for data and sockets; absolute in a loaded configuration."""
         return Path(self.state)
 
-    def local_pools(self) -> Iterator[tuple[Model, Pool]]:
-        """Every pool that `penstock serve` starts on this machine, with its model."""
-        for model in self.models:
-            for pool in model.pools:
-                if pool.local_replicas:
-                    yield model, pool
-
 
 def load_config(path: Path) -> Config:
     """Read and validate a configuration file whole; `state` and tokenizer paths in the result are absolute.

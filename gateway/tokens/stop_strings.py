@@ -64,11 +64,6 @@ class StopMatcher:
             node = self._fails[node]
         return self._steps[node][character]
 
-    @property
-    def holding(self) -> bool:
-        """Whether the text released is behind the text fed."""
-        return bool(self._held)
-
     def feed(self, text: str) -> tuple[str, bool]:
         """The text that can be released now, and whether a stop string was found; after that nothing is released."""
         if self.stopped:
