@@ -38,7 +38,9 @@ class Budget(Record, frozen=True, kw_only=True):
     ] = "month"
     alerts: Annotated[
         tuple[Annotated[int, Meta(ge=1, le=100)], ...],
-        Meta(max_length=8, description="Percentages of it that are announced, once each per period, as they are spent."),
+        Meta(
+            max_length=8, description="Percentages of it that are announced, once each per period, as they are spent."
+        ),
     ] = (75, 90)
 
 
@@ -92,8 +94,11 @@ class Tenant(Record, frozen=True, kw_only=True):
 
     name: Annotated[
         str,
-        Meta(pattern=NAME, description="Unique name: 1 to 64 letters, digits, `.`, `_`, `-`. `default` has the keys "
-             "that name no tenant."),
+        Meta(
+            pattern=NAME,
+            description="Unique name: 1 to 64 letters, digits, `.`, `_`, `-`. `default` has the keys "
+            "that name no tenant.",
+        ),
     ]
     tier: Annotated[str | None, Meta(description="Name of a tier; unset: the last one, which is shed first.")] = None
     models: Annotated[_Patterns, Meta(description="Models it may use; `*` and `?` match any characters.")] = ("*",)
