@@ -12,6 +12,9 @@ _COMMANDS = {
     "check": "gateway.commands.configuration",
     "schema": "gateway.commands.configuration",
     "keys": "gateway.commands.keys",
+    "tenants": "gateway.commands.tenants",
+    "usage": "gateway.commands.usage",
+    "admin": "gateway.commands.admin",
     "bench": "gateway.commands.bench",
 }
 

@@ -1,20 +1,25 @@
 """The configuration file: its form, its defaults and the checks that span fields. Frozen once it is loaded."""
 
 import os
-import re
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
-from urllib.parse import urlsplit
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
+from gateway.admin.settings import Admin
+from gateway.config_checks import CREDENTIALS, problems
 from gateway.config_errors import ConfigError, convert, echo
-from protos.types import Role, Shape
+from gateway.config_models import Model, Pool, PoolShape, Routing, SimulatedEngine
+from gateway.queue.settings import Admission
+from gateway.tenants.records import DEFAULT_TIERS, Record, Tenant, Tier
 
 __all__ = [
+    "Admin",
+    "Admission",
+    "Alerts",
     "Auth",
     "Config",
     "ConfigError",
@@ -31,18 +36,8 @@ __all__ = [
     "usable_cores",
 ]
 
-# Python's $ also matches before a final line feed; the lookahead keeps that out and means nothing elsewhere.
-_END: Final = r"$(?!\n)"
-_ADDRESS = re.compile(r"grpc://(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5})|unix:/[^\s\x00]+")
-_STORE_SCHEMES: Final = ("redis://", "rediss://", "unix://")
-_CREDENTIALS = re.compile(r"(?<=://)[^/@]*@")
 
-
-class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What all parts of the file share: nothing changes after loading and nothing unknown is accepted."""
-
-
-class Listen(_Section, frozen=True, kw_only=True):
+class Listen(Record, frozen=True, kw_only=True):
     """Where the gateway listens, and the bounds of what it accepts."""
 
     host: Annotated[
@@ -85,16 +80,25 @@ class Listen(_Section, frozen=True, kw_only=True):
         return max(1, cores) if self.workers == "auto" else self.workers
 
 
-class Store(_Section, frozen=True, kw_only=True):
+class Store(Record, frozen=True, kw_only=True):
     """The Redis-protocol store that all workers share."""
 
     url: Annotated[
         str,
         Meta(
             description="`embedded` starts a Valkey of its own on a unix socket and keeps its data under `state`; "
-            "otherwise `redis://`, `rediss://` (TLS) or `unix://` and an absolute path."
+            "otherwise `redis://`, `rediss://` (TLS), `redis+cluster://` or `unix://` and an absolute path."
         ),
     ] = "embedded"
+    timeout_seconds: Annotated[
+        float,
+        Meta(
+            ge=0.05,
+            le=10,
+            description="Longest wait for the store while a request is served, in seconds; after it the tenant's "
+            "`on_store_failure` says what happens.",
+        ),
+    ] = 0.5
 
     @property
     def embedded(self) -> bool:
@@ -104,10 +108,10 @@ class Store(_Section, frozen=True, kw_only=True):
     @property
     def shown_url(self) -> str:
         """The address without user name and password, for people and logs."""
-        return _CREDENTIALS.sub("***@", self.url)
+        return CREDENTIALS.sub("***@", self.url)
 
 
-class Auth(_Section, frozen=True, kw_only=True):
+class Auth(Record, frozen=True, kw_only=True):
     """How API keys are checked."""
 
     key_cache_size: Annotated[
@@ -116,166 +120,16 @@ class Auth(_Section, frozen=True, kw_only=True):
     ] = 10_000
 
 
-class Routing(_Section, frozen=True, kw_only=True):
-    """How a model's requests are spread over its replicas."""
+class Alerts(Record, frozen=True, kw_only=True):
+    """Where it is announced that a tenant has spent a part of its budget; the log and the metrics always say it."""
 
-    policy: Annotated[
-        Literal["least_load", "round_robin"],
-        Meta(
-            description="`least_load` sends a request to the replica with the least work for its size; "
-            "`round_robin` takes them in turn."
-        ),
-    ] = "least_load"
-
-
-class PoolShape(_Section, frozen=True, kw_only=True):
-    """How each replica of a pool is spread over GPUs."""
-
-    tp: Annotated[int, Meta(ge=1, le=1024, description="Tensor parallel degree.")] = 1
-    ep: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=1024,
-            description="Expert parallel degree. It splits the tensor parallel group, so it must divide `tp` "
-            "and adds no GPUs.",
-        ),
-    ] = 1
-    pp: Annotated[int, Meta(ge=1, le=1024, description="Pipeline parallel degree.")] = 1
-
-    @property
-    def value(self) -> Shape:
-        """The shape as the rest of the code knows it."""
-        return Shape(tp=self.tp, ep=self.ep, pp=self.pp)
-
-
-class SimulatedEngine(_Section, frozen=True, kw_only=True):
-    """The simulated engine's pace and output, for replicas that this machine starts."""
-
-    profile: Annotated[
-        Literal["mixtral-8x7b", "llama-3.1-70b", "llama-3.1-8b"] | None,
-        Meta(
-            description="Published model whose speed and KV cache are imitated; unset: the one of the model's name, or "
-            "`mixtral-8x7b`."
-        ),
+    webhook: Annotated[
+        str | None,
+        Meta(description="Address, `http://` or `https://`, that gets each announcement as a JSON POST; unset: none."),
     ] = None
-    speed: Annotated[
-        float,
-        Meta(gt=0, le=100_000, description="How many times faster than the modelled hardware the engine runs."),
-    ] = 1.0
-    instant: Annotated[
-        bool,
-        Meta(description="Steps take no time at all, to measure the gateway alone."),
-    ] = False
-    pace_ms: Annotated[
-        Annotated[float, Meta(gt=0, le=60_000)] | None,
-        Meta(description="Every step takes this long, whatever it holds, in milliseconds; unset: as modelled."),
-    ] = None
-    output_tokens: Annotated[
-        Annotated[int, Meta(ge=1, le=10_000_000)] | None,
-        Meta(
-            description="Every answer has exactly this many tokens, unless the request's limit is lower; unset: varied."
-        ),
-    ] = None
-    scheduler: Annotated[
-        Literal["guaranteed_no_evict", "max_utilization"],
-        Meta(
-            description="TensorRT-LLM's capacity policy: `guaranteed_no_evict` starts a request only when its longest "
-            "answer fits in the KV cache; `max_utilization` fills the cache and may pause requests."
-        ),
-    ] = "guaranteed_no_evict"
 
 
-class Pool(_Section, frozen=True, kw_only=True):
-    """Replicas of one shape."""
-
-    name: Annotated[
-        str,
-        Meta(
-            pattern=rf"^[A-Za-z0-9][A-Za-z0-9_-]{{0,47}}{_END}",
-            description="Name of the pool in logs and metrics, unique in its model: 1 to 48 letters, digits, `_`, `-`.",
-        ),
-    ]
-    shape: Annotated[PoolShape, Meta(description="GPUs of each replica.")] = PoolShape()
-    role: Annotated[
-        Role,
-        Meta(description="Phases that the replicas run. Only `both` is routed today; the others are refused."),
-    ] = Role.BOTH
-    engine: Annotated[
-        Literal["simulated"],
-        Meta(description="Engine behind the replicas' sessions. A replica that reports another one gets no requests."),
-    ]
-    replicas: Annotated[
-        Annotated[int, Meta(ge=1, le=256)] | Annotated[tuple[str, ...], Meta(min_length=1, max_length=1024)],
-        Meta(
-            description="A number: `penstock serve` starts that many on this machine (`simulated` only). A list of "
-            "addresses, `grpc://HOST:PORT` or `unix:/PATH`: replicas that `penstock replica` serves elsewhere."
-        ),
-    ]
-    simulated: Annotated[
-        SimulatedEngine | None,
-        Meta(description="Settings of simulated replicas; only where `replicas` is a number."),
-    ] = None
-    channels: Annotated[
-        int,
-        Meta(ge=1, le=16, description="Most gRPC channels that one worker opens to one replica."),
-    ] = 4
-    streams_per_channel: Annotated[
-        int,
-        Meta(ge=1, le=65_536, description="Sequences on one channel before a worker opens the next one."),
-    ] = 512
-
-    @property
-    def local_replicas(self) -> int:
-        """How many replicas `penstock serve` starts for this pool; 0 for a pool that runs elsewhere."""
-        return self.replicas if isinstance(self.replicas, int) else 0
-
-    @property
-    def addresses(self) -> tuple[str, ...]:
-        """Where the replicas of a pool that runs elsewhere are; empty for a local one."""
-        return () if isinstance(self.replicas, int) else self.replicas
-
-    @property
-    def replica_count(self) -> int:
-        """Replicas in the pool, wherever they run."""
-        return self.local_replicas or len(self.addresses)
-
-
-class Model(_Section, frozen=True, kw_only=True):
-    """One model that clients can ask for."""
-
-    name: Annotated[
-        str,
-        Meta(
-            pattern=rf"^[A-Za-z0-9][A-Za-z0-9._:/@+-]{{0,127}}{_END}",
-            description="Name that clients send as `model`: 1 to 128 letters, digits and `. _ : / @ + -`.",
-        ),
-    ]
-    tokenizer: Annotated[
-        str,
-        Meta(
-            min_length=1,
-            description="A bundled tokenizer's name (`mistral-tekken`), or the path of a Hugging Face folder or tekken "
-            "file. A path has a `/` in it (`./models/mixtral`) and is relative to this file's folder.",
-        ),
-    ]
-    context: Annotated[
-        int,
-        Meta(ge=2, le=100_000_000, description="Context window in tokens: prompt and answer together."),
-    ]
-    routing: Annotated[Routing, Meta(description="How requests are spread over the pools.")] = Routing()
-    pools: Annotated[
-        tuple[Pool, ...],
-        Meta(min_length=1, description="Replica pools that serve the model; their shapes may differ."),
-    ]
-
-    @property
-    def tokenizer_path(self) -> Path | None:
-        """Where the tokenizer's files are, or None for a bundled one."""
-        return Path(self.tokenizer) if "/" in self.tokenizer else None
-
-
-class Config(_Section, frozen=True, kw_only=True):
+class Config(Record, frozen=True, kw_only=True):
     """The whole file."""
 
     listen: Annotated[Listen, Meta(description="Where the gateway listens, and what it accepts.")] = Listen()
@@ -289,6 +143,33 @@ class Config(_Section, frozen=True, kw_only=True):
     store: Annotated[Store, Meta(description="The store that all workers share.")] = Store()
     auth: Annotated[Auth, Meta(description="How API keys are checked.")] = Auth()
     models: Annotated[tuple[Model, ...], Meta(min_length=1, description="Models that the gateway serves.")]
+    tiers: Annotated[
+        tuple[Tier, ...],
+        Meta(min_length=1, max_length=64, description="Classes of service, from the highest to the lowest."),
+    ] = DEFAULT_TIERS
+    tenants: Annotated[
+        tuple[Tenant, ...],
+        Meta(
+            max_length=100_000,
+            description="Tenants. Others may come from the admin API; where both name one, this file wins.",
+        ),
+    ] = ()
+    admission: Annotated[Admission, Meta(description="When work may go to the fleet, and how much may wait.")] = (
+        Admission()
+    )
+    alerts: Annotated[Alerts, Meta(description="Where spent budgets are announced.")] = Alerts()
+    admin: Annotated[Admin, Meta(description="The admin API.")] = Admin()
+
+    @property
+    def model_names(self) -> tuple[str, ...]:
+        """The names of all models that are served."""
+        return tuple(model.name for model in self.models)
+
+    def tier(self, name: str | None) -> tuple[int, Tier]:
+        """The tier of a name and its rank, 0 for the highest; the last one for None, and where there is none such."""
+        last = len(self.tiers) - 1
+        rank = next((rank for rank, tier in enumerate(self.tiers) if tier.name == name), last)
+        return rank, self.tiers[rank]
 
     @property
     def state_dir(self) -> Path:
@@ -309,7 +190,7 @@ def load_config(path: Path) -> Config:
     if not isinstance(value, dict):
         raise ConfigError(source, "", "the file is empty" if value is None else "expected a mapping with models in it")
     config = convert(value, Config, source)
-    for where, problem in _problems(config):
+    for where, problem in problems(config):
         raise ConfigError(source, where, problem)
     folder = path.resolve().parent
     models = tuple(
@@ -351,67 +232,3 @@ def schema() -> dict[str, Any]:
         "title": "Penstock configuration",
         **msgspec.json.schema(Config),
     }
-
-
-def _problems(config: Config) -> Iterator[tuple[str, str]]:
-    """Every violated rule that spans fields or that a type cannot say, as (path, problem)."""
-    yield from _store_problems(config.store)
-    names: dict[str, str] = {}
-    addresses: dict[str, str] = {}
-    for m, model in enumerate(config.models):
-        where = f"models[{m}]"
-        yield from _repeated(names, model.name, f"{where}.name")
-        pool_names: dict[str, str] = {}
-        for p, pool in enumerate(model.pools):
-            inside = f"{where}.pools[{p}]"
-            yield from _repeated(pool_names, pool.name, f"{inside}.name")
-            yield from _pool_problems(pool, inside)
-            for a, address in enumerate(pool.addresses):
-                yield from _repeated(addresses, address, f"{inside}.replicas[{a}]")
-
-
-def _repeated(seen: dict[str, str], value: str, where: str) -> Iterator[tuple[str, str]]:
-    first = seen.setdefault(value, where)
-    if first != where:
-        yield where, f"{echo(value)} is already taken by {first}"
-
-
-def _store_problems(store: Store) -> Iterator[tuple[str, str]]:
-    if store.embedded:
-        return
-    if store.url.startswith("redis+cluster://"):
-        yield "store.url", "redis+cluster:// is not supported yet; use redis:// or rediss:// to a single primary"
-    elif not store.url.startswith(_STORE_SCHEMES):
-        # The value is not echoed: it may hold a password.
-        yield "store.url", "expected embedded, or an address that starts with redis://, rediss:// or unix://"
-    elif store.url.startswith("unix://") and not _CREDENTIALS.sub("", store.url).startswith("unix:///"):
-        yield "store.url", "a unix:// address needs an absolute path, as in unix:///run/valkey.sock"
-    else:
-        try:
-            _ = urlsplit(store.url).port
-        except ValueError:
-            yield "store.url", "the address cannot be read; a port is a number from 0 to 65535"
-
-
-def _pool_problems(pool: Pool, where: str) -> Iterator[tuple[str, str]]:
-    if pool.shape.tp % pool.shape.ep:
-        yield f"{where}.shape.ep", f"must divide tp ({pool.shape.tp}), got {pool.shape.ep}"
-    if pool.role is not Role.BOTH:
-        yield f"{where}.role", f"prefill and decode pools are not routed yet; use both, got {echo(pool.role.value)}"
-    for a, address in enumerate(pool.addresses):
-        match = _ADDRESS.fullmatch(address)
-        if match is None or (match["port"] and not 1 <= int(match["port"]) <= 65535):
-            yield f"{where}.replicas[{a}]", f"expected grpc://HOST:PORT or unix:/PATH, got {echo(address)}"
-    if pool.simulated is not None:
-        if not pool.local_replicas:
-            yield (
-                f"{where}.simulated",
-                "only for replicas that are started here; elsewhere penstock replica has them",
-            )
-        chosen = [
-            name
-            for name, default in (("speed", 1.0), ("instant", False), ("pace_ms", None))
-            if getattr(pool.simulated, name) != default
-        ]
-        if len(chosen) > 1:
-            yield f"{where}.simulated", f"{' and '.join(chosen)} exclude each other: each sets how long a step takes"

@@ -22,25 +22,32 @@ def render(example: str) -> str:
     """The whole page in Markdown; `example` is the text of the shipped file."""
     form = schema()
     parts = [_INTRODUCTION, f"## The shipped file\n\n```yaml\n{example.rstrip()}\n```\n"]
+    written: dict[str, str] = {}
     for path, name in _sections(form):
         definition = form["$defs"][name]
         heading = f"`{path}`" if path else "The file"
-        parts.append(f"## {heading}\n\n{definition['description']}\n\n{_table(definition)}")
+        first = written.setdefault(name, path)
+        body = _table(definition) if first == path else f"The same fields as `{first}`.\n"
+        parts.append(f"## {heading}\n\n{definition['description']}\n\n{body}")
     return "\n".join(parts)
 
 
 def _sections(form: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Every structure of the schema with the path where it is written, outermost first."""
+    """Every structure of the schema with each path where it is written, outermost first."""
     pending = [("", _reference(form))]
+    seen = set()
     while pending:
         path, name = pending.pop(0)
         assert name is not None
         yield path, name
+        if name in seen:
+            continue
+        seen.add(name)
         inner = []
         for field, value in form["$defs"][name]["properties"].items():
             if (target := _reference(value)) and "properties" in form["$defs"][target]:
-                brackets = "[]" if value.get("type") == "array" else ""
-                inner.append((f"{path}.{field}{brackets}".lstrip("."), target))
+                below = {"array": "[]", "object": ".NAME"}.get(value.get("type", ""), "")
+                inner.append((f"{path}.{field}{below}".lstrip("."), target))
         pending = inner + pending
 
 
@@ -58,11 +65,18 @@ def _default(value: dict[str, Any]) -> str:
     default = value.get("default")
     if default is None:
         return "unset"
-    return (
-        "see below"
-        if isinstance(default, dict)
-        else f"`{default if isinstance(default, str) else json.dumps(default)}`"
-    )
+    if isinstance(default, dict):
+        return "see below" if default else "none"
+    if isinstance(default, list | tuple):
+        return ", ".join(f"`{_flow(part)}`" for part in default) or "none"
+    return f"`{_flow(default)}`"
+
+
+def _flow(value: object) -> str:
+    """A value as YAML has it in one line."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{name}: {_flow(part)}' for name, part in value.items())}}}"
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _type(value: dict[str, Any]) -> str:
@@ -71,13 +85,20 @@ def _type(value: dict[str, Any]) -> str:
         return " or ".join(_type(part) for part in value["anyOf"] if part.get("type") != "null")
     if "enum" in value:
         return ", ".join(f"`{choice}`" for choice in value["enum"])
-    if target := _reference({key: part for key, part in value.items() if key != "items"}):
+    if value.get("type") == "array":
+        return f"list of {_plural(_type(value['items']))}"
+    if value.get("type") == "object":
+        return f"mapping of names to {_plural(_type(value['additionalProperties']))}"
+    if target := _reference(value):
         choices = schema()["$defs"][target].get("enum")
         return _type({"enum": choices}) if choices else "mapping"
-    if value["type"] == "array":
-        inner = _type(value["items"])
-        return f"list of {'mappings' if inner == 'mapping' else inner + 's'}"
     return _bounded({"integer": "integer", "number": "number", "string": "string", "boolean": "`true`, `false`"}, value)
+
+
+def _plural(word: str) -> str:
+    """Of a type: its first word, as bounds come behind it."""
+    kind, comma, bounds = word.partition(",")
+    return f"{kind}s{comma}{bounds}"
 
 
 def _bounded(words: dict[str, str], value: dict[str, Any]) -> str:
@@ -91,8 +112,8 @@ def _bounded(words: dict[str, str], value: dict[str, Any]) -> str:
 
 
 def _reference(value: dict[str, Any]) -> str | None:
-    """The structure that a field holds, itself, as an alternative or in a list."""
-    for part in (value, value.get("items", {}), *value.get("anyOf", ())):
-        if "$ref" in part:
+    """The structure that a field holds, itself, as an alternative, in a list or in a mapping."""
+    for part in (value, value.get("items", {}), value.get("additionalProperties"), *value.get("anyOf", ())):
+        if isinstance(part, dict) and "$ref" in part:
             return str(part["$ref"]).rpartition("/")[2]
     return None

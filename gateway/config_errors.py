@@ -13,10 +13,13 @@ _LONGEST_ECHO: Final = 60
 _AT = re.compile(r"^(?P<problem>.*) - at `(?P<path>.*)`$", re.DOTALL)
 _MISSING = re.compile(r"^Object missing required field `(?P<field>.*)`$")
 _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<field>.*)`$")
+_CHOICE = re.compile(r"^Invalid enum value ")
 _GOT = re.compile(r", got `.*`$")
-_STEP = re.compile(r"\.(?P<name>[^.\[\]]+)|\[(?P<index>\d+)\]")
+_STEP = re.compile(r"\.(?P<name>[^.\[\]]+)|\[(?P<index>\d+)\]|\[(?P<any>\.\.\.)\]")
+#: Where msgspec's path goes through a mapping it does not say by which key.
+_ANY: Final = "..."
 # msgspec speaks JSON; the reader of a YAML file speaks of lists and mappings.
-_WORDS: Final = {"`": "", "array": "list", "object": "mapping"}
+_WORDS: Final = {"`": "", "array": "list", "object": "mapping", " | null": ""}
 
 
 class ConfigError(ValueError):
@@ -38,7 +41,7 @@ def convert(value: object, to: type[T], source: str) -> T:
     try:
         return msgspec.convert(value, to)
     except msgspec.ValidationError as error:
-        path, problem = _explain(str(error), value, to)
+        path, problem = _explain(error, value, to)
         raise ConfigError(source, path, problem) from error
 
 
@@ -48,45 +51,98 @@ def echo(value: object) -> str:
     return text if len(text) <= _LONGEST_ECHO else text[: _LONGEST_ECHO - 3] + "..."
 
 
-def _explain(message: str, value: object, to: type) -> tuple[str, str]:
+def _explain(error: msgspec.ValidationError, value: object, to: type) -> tuple[str, str]:
     """Turn msgspec's message into the path of the culprit and the problem in a reader's words."""
-    problem, location = message, "$"
-    if match := _AT.match(message):
+    problem, location = str(error), "$"
+    if match := _AT.match(problem):
         problem, location = match["problem"], match["path"]
+    steps = _found(_steps(location), error, value, to)
     if location.startswith("key"):
-        return _path(location.partition("$")[2]), "keys must be strings"
-    path = _path(location[1:])
+        return _path(steps), "keys must be strings"
     if match := _MISSING.match(problem):
-        return _join(path, match["field"]), "required, but missing"
+        return _path([*steps, match["field"]]), "required, but missing"
     if match := _UNKNOWN.match(problem):
-        return _join(path, match["field"]), f"unknown field{_suggestion(match['field'], location, value, to)}"
+        return _path([*steps, match["field"]]), f"unknown field{_suggestion(match['field'], steps, to)}"
+    if _CHOICE.match(problem) and (choices := _choices_at(steps, to)):
+        return _path(steps), f"expected {' or '.join(choices)}, got {echo(_at(value, steps))}"
     stripped = _GOT.sub("", problem)
     for word, plain in _WORDS.items():
         stripped = stripped.replace(word, plain)
     stripped = stripped[:1].lower() + stripped[1:]
-    return path, f"{stripped}, got {echo(_at(value, location))}" if stripped.startswith("expected") else stripped
+    return _path(steps), f"{stripped}, got {echo(_at(value, steps))}" if stripped.startswith("expected") else stripped
 
 
-def _suggestion(field: str, location: str, value: object, to: type) -> str:
+def _steps(location: str) -> list[str | int]:
+    """A path of msgspec's, taken apart: names of fields and places in lists."""
+    found = _STEP.finditer(location.partition("$")[2])
+    return [int(match["index"]) if match["index"] else match["name"] or _ANY for match in found]
+
+
+def _found(steps: list[str | int], error: msgspec.ValidationError, value: object, to: type) -> list[str | int]:
+    """The path with the keys of mappings filled in: those that bring the same error when they stand alone."""
+    while _ANY in steps:
+        at = steps.index(_ANY)
+        mapping = _at(value, steps[:at])
+        assert isinstance(mapping, dict)
+        entries = dict(mapping)
+        try:
+            for key, inner in entries.items():
+                mapping.clear()
+                mapping[key] = inner
+                steps[at] = str(key)
+                if _message(value, to) == str(error):
+                    break
+        finally:
+            mapping.clear()
+            mapping.update(entries)
+    return steps
+
+
+def _message(value: object, to: type) -> str | None:
+    try:
+        msgspec.convert(value, to)
+    except msgspec.ValidationError as error:
+        return str(error)
+    return None
+
+
+def _suggestion(field: str, steps: list[str | int], to: type) -> str:
     """Name the field that was probably meant, or all that exist at this place."""
-    fields = _fields_at(location, to)
+    fields = _fields_at(steps, to)
     close = difflib.get_close_matches(field, fields, n=1)
     if close:
         return f"; did you mean {close[0]}?"
     return f"; known here: {', '.join(fields)}" if fields else ""
 
 
-def _fields_at(location: str, to: type) -> list[str]:
+def _fields_at(steps: list[str | int], to: type) -> list[str]:
     """The names of the fields that the structure at a path has; empty where the path leads to none."""
+    node = _node_at(steps, to)
+    return [field.encode_name for field in node.fields] if isinstance(node, msgspec.inspect.StructType) else []
+
+
+def _choices_at(steps: list[str | int], to: type) -> list[str]:
+    """The values that are allowed at a path; empty where it is not a choice."""
+    node = _node_at(steps, to)
+    for part in node.types if isinstance(node, msgspec.inspect.UnionType) else (node,):
+        if isinstance(part, msgspec.inspect.LiteralType):
+            return [str(choice) for choice in part.values]
+        if isinstance(part, msgspec.inspect.EnumType):
+            return [str(choice.value) for choice in part.cls]
+    return []
+
+
+def _node_at(steps: list[str | int], to: type) -> msgspec.inspect.Type:
     node: msgspec.inspect.Type = msgspec.inspect.type_info(to)
-    for match in _STEP.finditer(location):
+    for step in steps:
         node = _structural(node)
         if isinstance(node, msgspec.inspect.StructType):
-            node = next((field.type for field in node.fields if field.encode_name == match["name"]), node)
+            node = next((field.type for field in node.fields if field.encode_name == step), node)
         elif isinstance(node, msgspec.inspect.VarTupleType | msgspec.inspect.ListType):
             node = node.item_type
-    node = _structural(node)
-    return [field.encode_name for field in node.fields] if isinstance(node, msgspec.inspect.StructType) else []
+        elif isinstance(node, msgspec.inspect.DictType):
+            node = node.value_type
+    return _structural(node)
 
 
 def _structural(node: msgspec.inspect.Type) -> msgspec.inspect.Type:
@@ -95,24 +151,21 @@ def _structural(node: msgspec.inspect.Type) -> msgspec.inspect.Type:
         return _structural(node.type)
     if isinstance(node, msgspec.inspect.UnionType):
         inner = [_structural(part) for part in node.types]
-        containers = (msgspec.inspect.StructType, msgspec.inspect.VarTupleType, msgspec.inspect.ListType)
+        kinds = msgspec.inspect
+        containers = (kinds.StructType, kinds.VarTupleType, kinds.ListType, kinds.DictType)
         return next((part for part in inner if isinstance(part, containers)), node)
     return node
 
 
-def _at(value: object, location: str) -> object:
-    """The plain value at a path that msgspec named."""
-    for match in _STEP.finditer(location):
-        if isinstance(value, dict) and match["name"] is not None:
-            value = value.get(match["name"])
-        elif isinstance(value, list) and match["index"] is not None:
-            value = value[int(match["index"])]
+def _at(value: object, steps: list[str | int]) -> object:
+    """The plain value at a path."""
+    for step in steps:
+        if isinstance(value, dict):
+            value = value.get(step)
+        elif isinstance(value, list) and isinstance(step, int):
+            value = value[step]
     return value
 
 
-def _path(location: str) -> str:
-    return location.removeprefix(".")
-
-
-def _join(path: str, field: str) -> str:
-    return f"{path}.{field}" if path else field
+def _path(steps: list[str | int]) -> str:
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).removeprefix(".")

@@ -3,16 +3,30 @@
 import asyncio
 import logging
 import os
+import secrets
+import socket
 import time
 
 from gateway.auth.authenticator import Authenticator
-from gateway.auth.keys import ApiKey, KeyStore
+from gateway.auth.keys import KeyStore
 from gateway.config import Config, Model
+from gateway.encoding_turns import EncodingTurns
 from gateway.http.exchange import Exchange
 from gateway.http.overseer import Overseer
+from gateway.http.rate_headers import rate_headers
+from gateway.limits.alerts import Alerts
+from gateway.limits.courier import Courier
+from gateway.limits.plans import Plans
+from gateway.limits.price import FREE
+from gateway.limits.store_limiter import StoreLimiter
 from gateway.local_replicas import replica_addresses
+from gateway.queue.activity import Activity
+from gateway.queue.settings import Admission
+from gateway.queue.turnstile import Turnstile
 from gateway.served_model import ServedModel
 from gateway.store.store import Store, store_url
+from gateway.tenants.caller import Caller
+from gateway.tenants.directory import Directory
 from gateway.tokens.detokenizer import TokenTable
 from gateway.tokens.loader import load_tokenizer
 from protos.errors import ModelNotFound, Overloaded, PermissionDenied, ReplicaUnavailable, StoreUnavailable
@@ -34,14 +48,27 @@ class Gateway:
         """Loads tokenizers, which takes a second; needs a running event loop."""
         self.config = config
         self.overseer = Overseer()
-        self._store = Store(store_url(config))
-        self.authenticator = Authenticator(KeyStore(self._store), cache_size=config.auth.key_cache_size)
+        self._store = Store(store_url(config), timeout=config.store.timeout_seconds)
+        self.authenticator = Authenticator(
+            KeyStore(self._store), Directory(self._store, config), cache_size=config.auth.key_cache_size
+        )
+        self.encoding = EncodingTurns()
+        self._alerts = Alerts(config.alerts.webhook)
+        # The process id alone would be the same again after a restart in a container.
+        self._courier = Courier(
+            self._store,
+            f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}",
+            timeout=config.store.timeout_seconds,
+            on_alert=self._alerts.announce,
+        )
+        self.limiter = StoreLimiter(self._courier)
         worker = f"worker-{os.getpid()}"
         started = int(time.time())
         self.models = {
-            model.name: serve_model(model, Fleet(replica_specs(config, index), worker), started)
+            model.name: serve_model(model, Fleet(replica_specs(config, index), worker), config.admission, started)
             for index, model in enumerate(config.models)
         }
+        self._activity = Activity(self._store, {name: model.turnstile for name, model in self.models.items()})
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -51,6 +78,9 @@ class Gateway:
         self._tasks = [
             asyncio.create_task(self.authenticator.run()),
             asyncio.create_task(self.overseer.run()),
+            asyncio.create_task(self._courier.run()),
+            asyncio.create_task(self.limiter.run()),
+            asyncio.create_task(self._activity.run()),
         ]
         fleets = [model.fleet for model in self.models.values()]
         try:
@@ -63,11 +93,14 @@ class Gateway:
 
     async def aclose(self) -> None:
         """Release everything."""
+        self.limiter.book_now()
+        await self._courier.flush()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.gather(*(model.fleet.aclose() for model in self.models.values()))
         await self.authenticator.aclose()
+        await self._alerts.aclose()
         await self._store.aclose()
 
     async def problems(self) -> list[str]:
@@ -93,6 +126,17 @@ class Gateway:
             return False
         return True
 
+    async def identify(self, exchange: Exchange, endpoint: str) -> Caller:
+        """Who asks; from now on the answer tells the state of the caller's limits.
+
+        Raises AuthenticationFailed, PermissionDenied or StoreUnavailable.
+        """
+        caller = await self.authenticator.authenticate(exchange.authorization)
+        key_id = caller.key.key_id
+        exchange.caller_headers = lambda: rate_headers(self.limiter.last_rate(key_id))
+        caller.require_endpoint(endpoint)
+        return caller
+
     def admit(self, exchange: Exchange) -> None:
         """Count a request in. Raises Overloaded beyond the configured bound."""
         if len(self.overseer.active) >= self.config.listen.max_in_flight:
@@ -104,24 +148,26 @@ class Gateway:
         for exchange in list(self.overseer.active):
             exchange.attempt.fail(ReplicaUnavailable("The gateway is shutting down."))
 
-    def deadline(self) -> float:
-        """When a request that starts now must have ended, by the monotonic clock."""
-        return time.monotonic() + self.config.listen.request_timeout_seconds
+    def deadline(self, wanted: float | None) -> float:
+        """When a request that starts now must have ended, by the monotonic clock; `wanted` is the client's, seconds."""
+        bound = self.config.listen.request_timeout_seconds
+        return time.monotonic() + (bound if wanted is None else min(bound, wanted))
 
-    def model(self, key: ApiKey, name: str) -> ServedModel:
-        """The model of that name, for that key. Raises ModelNotFound or PermissionDenied."""
+    def model(self, caller: Caller, name: str) -> ServedModel:
+        """The model of that name, for that caller. Raises ModelNotFound or PermissionDenied."""
         model = self.models.get(name)
         if model is None:
             shown = name if len(name) <= 128 else name[:128] + "..."
             raise ModelNotFound(f"The model '{shown}' does not exist or you do not have access to it.", param="model")
-        if not key.allows(name):
+        if not caller.allows_model(name):
             raise PermissionDenied(f"This API key may not use the model '{name}'.", param="model")
         return model
 
 
-def serve_model(model: Model, fleet: Fleet, created: int) -> ServedModel:
+def serve_model(model: Model, fleet: Fleet, admission: Admission, created: int) -> ServedModel:
     """A configured model with its tokenizer loaded. Raises TokenizerError."""
     loaded = load_tokenizer(model.tokenizer)
+    policy = POLICIES[model.routing.policy]()
     return ServedModel(
         name=model.name,
         created=created,
@@ -130,7 +176,9 @@ def serve_model(model: Model, fleet: Fleet, created: int) -> ServedModel:
         table=TokenTable(loaded.tokenizer),
         chat_format=loaded.chat_format,
         fleet=fleet,
-        policy=POLICIES[model.routing.policy](),
+        policy=policy,
+        plans=Plans(model.name, model.price or FREE),
+        turnstile=Turnstile(fleet, policy, admission),
     )
 
 

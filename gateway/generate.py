@@ -1,138 +1,91 @@
 """THE request path: from a decoded request to a generation under way."""
 
 import asyncio
-from typing import Any
 
-import msgspec
-
+from gateway.encoding_turns import EncodingTurns
+from gateway.limits.limiter import Ask, Lease, Limiter, Usage
+from gateway.prompt import encode_prompt
+from gateway.queue.turn import Turn, TurnRequest
+from gateway.request import GenerateRequest
 from gateway.sequence import SequenceText, TokenEntry
-from gateway.served_model import ServedModel
-from gateway.tokens.chat_format import TemplateError
-from protos.errors import ContextLengthExceeded, InvalidRequest
-from protos.types import Sampling, Submit, Timing
+from gateway.token_bounds import output_bound
+from protos.errors import Overloaded, ReplicaFailed, ReplicaUnavailable
+from protos.types import Submit, Timing
 from routing.dispatch import Attempt, Dispatched, check, dispatch
 from routing.policy import RouteRequest
 from routing.transport import Event
 
 #: Longer bodies are tokenized off the event loop: at 20 MB/s this much holds it up for under a millisecond.
 INLINE_BYTES = 16 * 1024
-#: Of one request, over all its tokens and sequences.
-MAX_LOGPROB_ENTRIES = 100_000
 
 
-class Chat(msgspec.Struct, frozen=True):
-    """A prompt as messages, for the model's chat template."""
-
-    messages: list[dict[str, Any]]
-
-
-class GenerateRequest(msgspec.Struct, frozen=True):
-    """One request, free of any API's dialect. `size` is the body's length in bytes, `max_tokens` None: all that fits,
-    `arrived` is on the monotonic clock. `max_tokens_param` is what the client called the limit.
-
-    `prompt` is messages, text to be tokenized as it is, or token ids.
-    """
-
-    id: str
-    model: ServedModel
-    prompt: Chat | str | list[int]
-    size: int
-    sampling: Sampling
-    max_tokens: int | None
-    stops: tuple[str, ...]
-    stream: bool
-    arrived: float
-    max_tokens_param: str = "max_tokens"
-
-
-class Usage(msgspec.Struct, frozen=True):
-    """Token counts over all sequences; `cached` of the prompt's tokens were in the replica's KV cache."""
-
-    prompt: int
-    completion: int
-    cached: int
-
-
-async def generate(request: GenerateRequest, attempt: Attempt) -> "Generation":
+async def generate(
+    request: GenerateRequest, limiter: Limiter, encoding: EncodingTurns, attempt: Attempt, wait_until: float
+) -> "Generation":
     """Start a generation; it has begun to answer when this returns, and its owner must `close` it.
 
-    `attempt.fail` ends it from outside at any moment. Raises the errors of protos/errors.py.
+    It waits for its turn until `wait_until` on the monotonic clock; `attempt.fail` ends it from outside at any moment.
+    Raises the errors of protos/errors.py.
     """
-    model = request.model
+    model, caller, sampling = request.model, request.caller, request.sampling
     if request.size > INLINE_BYTES:
-        prompt_ids = await asyncio.to_thread(encode_prompt, model, request.prompt)
+        async with encoding.of(caller.tenant.name):
+            prompt_ids = await asyncio.to_thread(encode_prompt, model, request.prompt)
     else:
         prompt_ids = encode_prompt(model, request.prompt)
-    max_tokens = logprobs_budget(request, output_budget(request, len(prompt_ids)))
-    submit = Submit(
+    prompt_tokens, max_tokens = len(prompt_ids), output_bound(request, len(prompt_ids))
+    ask = Ask(model.plans.of(caller), prompt_tokens, max_tokens * sampling.n, sampling.n)
+    lease = await limiter.reserve(ask)
+    turn: Turn | None = None
+    try:
+        route = RouteRequest(request.id, prompt_tokens, max_tokens)
+        wanted = turn_request(request, route, lease.output, wait_until)
+        turn = model.turnstile.try_enter(wanted) or await model.turnstile.enter(wanted, attempt)
+        submit = Submit(
+            request_id=request.id,
+            prompt_ids=prompt_ids,
+            max_tokens=max_tokens,
+            sampling=sampling,
+            delta_interval=delta_interval(request),
+        )
+        dispatched = await dispatch(model.fleet, model.policy, route, submit, attempt, turn)
+    except BaseException as error:
+        end_unanswered(lease, turn, prompt_tokens, error)
+        raise
+    return Generation(request, prompt_tokens, dispatched, lease, turn)
+
+
+def turn_request(request: GenerateRequest, route: RouteRequest, expected_output: int, wait_until: float) -> TurnRequest:
+    """What the queue must know of a request and its tenant."""
+    caller, tier = request.caller, request.caller.tier
+    waiting = caller.tenant.waiting
+    return TurnRequest(
         request_id=request.id,
-        prompt_ids=prompt_ids,
-        max_tokens=max_tokens,
-        sampling=request.sampling,
-        delta_interval=delta_interval(request),
+        tenant=caller.tenant.name,
+        rank=caller.rank,
+        weight=tier.weight,
+        reserved=tier.reserved,
+        route=route,
+        expected_output=expected_output,
+        n=request.sampling.n,
+        wait_until=min(wait_until, request.arrived + waiting.max_seconds),
+        max_waiting=waiting.max_requests,
     )
-    route = RouteRequest(request.id, len(prompt_ids), max_tokens)
-    dispatched = await dispatch(model.fleet, model.policy, route, submit, attempt)
-    return Generation(request, len(prompt_ids), dispatched)
 
 
-def encode_prompt(model: ServedModel, prompt: Chat | str | list[int]) -> list[int]:
-    """Token ids of a prompt. Raises InvalidRequest for what the chat template or the vocabulary refuses."""
-    if isinstance(prompt, Chat):
-        try:
-            return model.chat_format.encode_chat(model.tokenizer, prompt.messages)
-        except TemplateError as error:
-            raise InvalidRequest(
-                f"The model's chat template refuses these messages: {error}", param="messages"
-            ) from None
-    if isinstance(prompt, str):
-        ids = model.tokenizer.encode(prompt, special=False)
-        return ids if model.tokenizer.bos_id is None else [model.tokenizer.bos_id, *ids]
-    outside = next((token for token in prompt if not 0 <= token < model.tokenizer.vocab_size), None)
-    if outside is not None:
-        raise InvalidRequest(
-            f"Invalid value for 'prompt': token id {outside} is not in the vocabulary.", param="prompt"
-        )
-    return prompt
+def end_unanswered(lease: Lease, turn: Turn | None, prompt_tokens: int, error: BaseException) -> None:
+    """End what was taken for a request that came to nothing.
 
-
-def output_budget(request: GenerateRequest, prompt_tokens: int) -> int:
-    """Tokens the answer may have. Raises ContextLengthExceeded with both figures and the parameter at fault."""
-    context, max_tokens = request.model.context, request.max_tokens
-    room = context - prompt_tokens
-    if room < 1:
-        raise ContextLengthExceeded(
-            f"This model's maximum context length is {context} tokens. However, your prompt resulted in "
-            f"{prompt_tokens} tokens. Please reduce the length of the prompt.",
-            param="messages" if isinstance(request.prompt, Chat) else "prompt",
-        )
-    if max_tokens is None:
-        return room
-    if max_tokens > room:
-        raise ContextLengthExceeded(
-            f"This model's maximum context length is {context} tokens. However, you requested "
-            f"{prompt_tokens + max_tokens} tokens ({prompt_tokens} in the prompt, {max_tokens} in the completion). "
-            "Please reduce the length of the prompt or completion.",
-            param=request.max_tokens_param,
-        )
-    return max_tokens
-
-
-def logprobs_budget(request: GenerateRequest, max_tokens: int) -> int:
-    """Tokens the answer may have when each carries logprobs, which take 500 bytes an entry in a worker.
-
-    Raises InvalidRequest when the client asks for more by name; a limit that it left to us is lowered instead.
+    A client that left, or a deadline, does not undo the prefill; a replica's failure is not the tenant's to pay for.
     """
-    alternatives = request.sampling.logprobs
-    if alternatives is None:
-        return max_tokens
-    most = max(1, MAX_LOGPROB_ENTRIES // (request.sampling.n * (1 + alternatives)))
-    if request.max_tokens is not None and max_tokens > most:
-        raise InvalidRequest(
-            f"With these logprobs an answer may have at most {most} tokens here; ask for fewer tokens or alternatives.",
-            param=request.max_tokens_param,
-        )
-    return min(max_tokens, most)
+    if turn is None:
+        lease.release(rejected=isinstance(error, Overloaded))
+        return
+    turn.release(0)
+    if isinstance(error, ReplicaUnavailable | ReplicaFailed):
+        lease.release()
+    else:
+        lease.settle(Usage(prompt_tokens, 0, 0))
 
 
 def delta_interval(request: GenerateRequest) -> int:
@@ -152,6 +105,7 @@ class Generation:
     __slots__ = (
         "fingerprint",
         "first",
+        "lease",
         "open_sequences",
         "prompt_tokens",
         "replica_id",
@@ -159,10 +113,15 @@ class Generation:
         "sequences",
         "stream",
         "timing",
+        "turn",
     )
 
-    def __init__(self, request: GenerateRequest, prompt_tokens: int, dispatched: Dispatched) -> None:
+    def __init__(
+        self, request: GenerateRequest, prompt_tokens: int, dispatched: Dispatched, lease: Lease, turn: Turn
+    ) -> None:
         self.request = request
+        self.lease = lease
+        self.turn = turn
         self.prompt_tokens = prompt_tokens
         self.sequences = [SequenceText(request.model.table, request.stops) for _ in range(request.sampling.n)]
         self.open_sequences = len(self.sequences)
@@ -200,5 +159,8 @@ class Generation:
         return text, entries
 
     def close(self) -> None:
-        """End it, upstream too if it is still running. Idempotent."""
+        """End it, upstream too if it is still running, and settle what it used. Idempotent."""
+        usage = self.usage
         self.stream.close()
+        self.turn.release(usage.completion)
+        self.lease.settle(usage)

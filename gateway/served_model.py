@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from gateway.limits.plans import Plans
+from gateway.queue.turnstile import Turnstile
 from gateway.tokens.chat_format import ChatFormat
 from gateway.tokens.detokenizer import TokenTable
 from gateway.tokens.tokenizer import Tokenizer
@@ -21,3 +23,5 @@ class ServedModel:
     chat_format: ChatFormat
     fleet: Fleet
     policy: RoutingPolicy
+    plans: Plans
+    turnstile: Turnstile

@@ -1,15 +1,13 @@
-"""`penstock serve`: the store, the local replica pools and the workers as one unit that starts and stops in order.
+"""`penstock serve`: store, admin API, local replica pools and workers as one unit that starts and stops in order.
 
 The store starts first and stops last. Replicas outlive the workers, so that streams can finish while these drain.
-A worker that dies is restarted by Granian's own supervisor, a replica process that dies by this one.
+A worker that dies is restarted by Granian's own supervisor, any other process that dies by this one.
 """
 
 import contextlib
 import logging
 import os
 import signal
-import socket
-import subprocess
 import sys
 import threading
 import time
@@ -25,30 +23,30 @@ from granian.log import LogLevels
 from granian.server import Server
 from granian.server.mp import MPServer
 
+from gateway.admin.admin_key import AdminKeyError, admin_key
 from gateway.app import END_STREAMS
+from gateway.child_process import (
+    FIRST_RESTART_SECONDS,
+    HEALTHY_SECONDS,
+    LAST_RESTART_SECONDS,
+    START_SECONDS,
+    ChildProcess,
+)
 from gateway.config import Config, usable_cores
 from gateway.local_replicas import replica_addresses, replica_command
-from gateway.store import with_parent
+from gateway.ports import StartError, check_port
 from gateway.store.embedded import EmbeddedStore, EmbeddedStoreError
-from gateway.store.socket_path import make_socket_folder
 from gateway.worker import load_worker
 
 log = logging.getLogger(__name__)
 
-START_SECONDS = 30.0
-FIRST_RESTART_SECONDS = 0.5
-LAST_RESTART_SECONDS = 30.0
-#: A process that ran this long has recovered: its next failure starts with the shortest delay again.
-HEALTHY_SECONDS = 60.0
 #: A worker that was restarted this often within the time below is not restarted again: the gateway ends instead.
 MAX_WORKER_RESTARTS = 5
 WORKER_RESTARTS_SECONDS = 60.0
 #: What a worker gets beyond the grace, to end its streams with an error.
 KILL_SECONDS = 2
-
-
-class StartError(RuntimeError):
-    """Something `penstock serve` needs did not start; the text is one line for an operator."""
+#: What the admin API gets to end after SIGTERM, beyond its own grace.
+ADMIN_STOP_SECONDS = 5.0
 
 
 def take_signals() -> None:
@@ -73,87 +71,15 @@ def take_signals() -> None:
     threading.Thread(target=forward, name="interrupts", daemon=True).start()
 
 
-def check_port(host: str, port: int) -> None:
-    """Raises StartError when the address cannot be bound, before anything else is started."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            raise StartError(
-                f"cannot listen on {host}:{port}: {error.strerror}; set listen.port in the configuration"
-            ) from error
-
-
-class ReplicaProcess:
-    """One local pool's `penstock replica` process, restarted with growing delays when it dies."""
-
-    def __init__(self, name: str, command: list[str], sockets: list[Path]) -> None:
-        self.name = name
-        self._command = command
-        self._sockets = sockets
-        self._process: subprocess.Popen[bytes] | None = None
-        self._started = 0.0
-        self._delay = FIRST_RESTART_SECONDS
-        self._restart_at: float | None = None
-
-    def start(self) -> None:
-        """Launch the process. It dies with this one, and Ctrl-C on the terminal does not reach it."""
-        for path in self._sockets:
-            make_socket_folder(path)
-            path.unlink(missing_ok=True)
-        self._started = time.monotonic()
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", with_parent.__file__, str(os.getpid()), *self._command],
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-
-    def wait_until_ready(self, deadline: float, stopping: threading.Event) -> None:
-        """Return once every socket is there, or when it is to stop. Raises StartError."""
-        assert self._process is not None
-        while not all(path.exists() for path in self._sockets) and not stopping.is_set():
-            status = self._process.poll()
-            if status is not None:
-                raise StartError(
-                    f"replica pool {self.name} ended with status {status} at its start; see its line above"
-                )
-            if time.monotonic() > deadline:
-                raise StartError(f"replica pool {self.name} did not get ready within {START_SECONDS:.0f} s")
-            time.sleep(0.02)
-
-    def watch(self) -> None:
-        """Called at regular times: restarts the process, when its delay is over, if it has died."""
-        now = time.monotonic()
-        if self._process is not None and self._process.poll() is not None:
-            if now - self._started > HEALTHY_SECONDS:
-                self._delay = FIRST_RESTART_SECONDS
-            log.error(
-                "replica pool %s ended with status %s; restarting it in %.1f s",
-                self.name,
-                self._process.returncode,
-                self._delay,
-            )
-            self._process = None
-            self._restart_at = now + self._delay
-            self._delay = min(self._delay * 2, LAST_RESTART_SECONDS)
-        elif self._restart_at is not None and now >= self._restart_at:
-            self._restart_at = now + self._delay
-            self.start()
-            self._restart_at = None
-
-    def stop(self, deadline: float) -> None:
-        """End the process: at first kindly."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        process.terminate()
-        try:
-            process.wait(max(0.1, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+def check_ports(config: Config) -> None:
+    """Raises StartError when an address cannot be bound, before anything is started."""
+    listen, admin = config.listen, config.admin
+    check_port(listen.host, listen.port, "listen.port")
+    if admin.enabled:
+        if admin.port == listen.port:
+            # The servers would share it, and the kernel would give each request to one of them.
+            raise StartError(f"the admin API cannot share port {admin.port} with the gateway; set admin.port")
+        check_port(admin.host, admin.port, "admin.port")
 
 
 class StoreProcess:
@@ -201,8 +127,8 @@ def embedded_store(config: Config) -> Iterator[None]:
 def local_replicas(config: Config) -> Iterator[None]:
     """Every local pool, started together, watched until the end. Raises StartError."""
     processes = [
-        ReplicaProcess(
-            f"{model.name}/{pool.name}",
+        ChildProcess(
+            f"replica pool {model.name}/{pool.name}",
             replica_command(config, m, p),
             [Path(address.removeprefix("unix:")) for address in replica_addresses(config, m, p)],
         )
@@ -228,6 +154,30 @@ def local_replicas(config: Config) -> Iterator[None]:
             process.stop(deadline)
 
     with _kept("replicas", start, watch, stop):
+        yield
+
+
+@contextlib.contextmanager
+def admin_api(config: Config, config_file: Path) -> Iterator[None]:
+    """The admin API's process, if the configuration wants it, watched until the end. Raises StartError."""
+    if not config.admin.enabled:
+        yield
+        return
+    try:
+        # Made here if need be, so that one that cannot be used ends the start.
+        admin_key(config)
+    except AdminKeyError as error:
+        raise StartError(str(error)) from error
+    command = [sys.executable, "-m", "gateway.cli", "admin", "--config", str(config_file.resolve())]
+    process = ChildProcess("the admin API", command)
+
+    def start(_: threading.Event) -> None:
+        process.start()
+
+    def stop() -> None:
+        process.stop(time.monotonic() + ADMIN_STOP_SECONDS)
+
+    with _kept("admin API", start, process.watch, stop):
         yield
 
 

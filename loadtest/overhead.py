@@ -54,6 +54,7 @@ MODES: Final = {
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
     """One load's measurements. CPU in microseconds, times in ms, memory in MB (10^6 bytes).
 
+    `limited`: the load's key has limits on requests, tokens and concurrency, and a budget.
     `worker` is the worker process, `tree` the gateway with its supervisor and the store. `load_busy` is the share of
     the load's core that engine and client used: near 1 they were the limit, not the gateway. `others_busy` is the share
     of a core, the worse of the two, that went to other processes: they make everybody wait.
@@ -63,6 +64,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     mode: str
+    limited: bool
     concurrency: int
     requests: int
     errors: dict[str, int]
@@ -74,6 +76,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     tree_us_per_request: float | None
     worker_us_per_token: float | None
     tree_us_per_token: float | None
+    batches_per_request: float | None
     worker_busy: float
     load_busy: float
     others_busy: float
@@ -86,35 +89,86 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     e2e_ms: Percentiles | None
 
 
+class LimitsCost(msgspec.Struct, frozen=True, kw_only=True):
+    """CPU that limits add to a load, in microseconds: medians of the differences in each run.
+
+    `batches_per_request` are script calls of the store, each of which serves the requests of one event-loop tick.
+    """
+
+    mode: str
+    concurrency: int
+    runs: int
+    worker_us_per_request: float | None
+    tree_us_per_request: float | None
+    worker_us_per_token: float | None
+    tree_us_per_token: float | None
+    batches_per_request: float | None
+
+
 def overhead(
     concurrencies: Sequence[int],
     modes: Sequence[str],
     *,
     requests: int | None = None,
     repeat: int = 1,
+    limits: bool = False,
     show: Callable[[str, float, int], None] | None = None,
-) -> list[Cell]:
+) -> tuple[list[Cell], list[LimitsCost]]:
     """Measure every mode at every concurrency, `repeat` times, each time with a fresh gateway; gives medians.
 
+    With `limits` each load runs on the same gateway without and with them, in turn, and their cost is given too.
     `show` follows the progress, as `Track` has it. Raises BenchError.
     """
-    track = Track(repeat * len(modes) * len(concurrencies), show)
-    found: dict[tuple[str, int], list[Cell]] = {}
-    for _ in range(repeat):
+    kinds = (False, True) if limits else (False,)
+    track = Track(repeat * len(modes) * len(concurrencies) * len(kinds), show)
+    found: dict[tuple[str, int, bool], list[Cell]] = {}
+    for turn in range(repeat):
         for name in modes:
             track.at(f"{name}: starting a gateway")
             with gateway_stack(list(MODES[name].engine)) as stack:
                 for concurrency in concurrencies:
-                    cell = _measure(stack, name, concurrency, requests, track)
-                    found.setdefault((name, concurrency), []).append(cell)
-                    track.part_done()
-    return [combine(cells) for cells in found.values()]
+                    # Whatever comes second finds a warmer process, so each comes second in turn.
+                    for limited in kinds if turn % 2 == 0 else reversed(kinds):
+                        cell = _measure(stack, name, concurrency, requests, track, limited=limited)
+                        found.setdefault((name, concurrency, limited), []).append(cell)
+                        track.part_done()
+    costs = [
+        limits_cost(cells, found[name, concurrency, True])
+        for (name, concurrency, limited), cells in found.items()
+        if limits and not limited
+    ]
+    return [combine(cells) for cells in found.values()], costs
+
+
+def limits_cost(without: Sequence[Cell], with_limits: Sequence[Cell]) -> LimitsCost:
+    """What limits add, from cells of the same load, run by run."""
+    first = without[0]
+
+    def added(name: str) -> float | None:
+        pairs = zip(without, with_limits, strict=True)
+        return median_or_none(
+            [
+                None if getattr(a, name) is None or getattr(b, name) is None else getattr(b, name) - getattr(a, name)
+                for a, b in pairs
+            ]
+        )
+
+    return LimitsCost(
+        mode=first.mode,
+        concurrency=first.concurrency,
+        runs=len(without),
+        worker_us_per_request=added("worker_us_per_request"),
+        tree_us_per_request=added("tree_us_per_request"),
+        worker_us_per_token=added("worker_us_per_token"),
+        tree_us_per_token=added("tree_us_per_token"),
+        batches_per_request=median_or_none([cell.batches_per_request for cell in with_limits]),
+    )
 
 
 def combine(cells: Sequence[Cell]) -> Cell:
     """Repeats of one cell as one: counts are summed, the peak is the highest, everything else is the median."""
     first = cells[0]
-    values: dict[str, object] = {"mode": first.mode, "concurrency": first.concurrency}
+    values: dict[str, object] = {"mode": first.mode, "concurrency": first.concurrency, "limited": first.limited}
     values["requests"] = sum(cell.requests for cell in cells)
     values["errors"] = dict(sum((Counter(cell.errors) for cell in cells), Counter[str]()))
     values["statuses"] = dict(sum((Counter(cell.statuses) for cell in cells), Counter[int]()))
@@ -127,7 +181,7 @@ def combine(cells: Sequence[Cell]) -> Cell:
     return msgspec.convert(values, Cell)
 
 
-def _measure(stack: Stack, name: str, concurrency: int, requests: int | None, track: Track) -> Cell:
+def _measure(stack: Stack, name: str, concurrency: int, requests: int | None, track: Track, *, limited: bool) -> Cell:
     mode = MODES[name]
     wanted = mode.requests(concurrency) if requests is None else requests
     spec = LoadSpec(
@@ -137,14 +191,25 @@ def _measure(stack: Stack, name: str, concurrency: int, requests: int | None, tr
         warmup=min(wanted, concurrency if mode.ramp_seconds else max(concurrency, 200)),
         ramp_seconds=mode.ramp_seconds if concurrency > 1 else 0.0,
     )
-    label = f"{name} at {concurrency}"
+    label = f"{name}{' with limits' if limited else ''} at {concurrency}"
     track.at(label)
-    result = stack.load(spec, lambda ended: track.at(label, ended / wanted))
-    return cell_of(name, concurrency, result, stack, memory_mb(stack.worker_pid))
+    before = stack.script_calls()
+    result = stack.load(spec, lambda ended: track.at(label, ended / wanted), limited=limited)
+    batches = stack.script_calls() - before
+    return cell_of(name, concurrency, result, stack, memory_mb(stack.worker_pid), limited=limited, batches=batches)
 
 
-def cell_of(name: str, concurrency: int, result: LoadResult, stack: Stack, memory: tuple[float, float]) -> Cell:
-    """A load's result in figures for one request and one token."""
+def cell_of(
+    name: str,
+    concurrency: int,
+    result: LoadResult,
+    stack: Stack,
+    memory: tuple[float, float],
+    *,
+    limited: bool = False,
+    batches: int = 0,
+) -> Cell:
+    """A load's result in figures for one request and one token; `batches` are the store's script calls meanwhile."""
     mode = MODES[name]
     worker = result.cpu_seconds[stack.worker_pid]
     replica = result.cpu_seconds[stack.replica_pid]
@@ -160,6 +225,7 @@ def cell_of(name: str, concurrency: int, result: LoadResult, stack: Stack, memor
 
     return Cell(
         mode=name,
+        limited=limited,
         concurrency=concurrency,
         requests=result.requests,
         errors=result.errors,
@@ -171,6 +237,7 @@ def cell_of(name: str, concurrency: int, result: LoadResult, stack: Stack, memor
         tree_us_per_request=None if mode.stream else per(tree, served),
         worker_us_per_token=per(worker, tokens),
         tree_us_per_token=per(tree, tokens),
+        batches_per_request=per(batches / 1e6, served),
         worker_busy=round(worker / result.seconds, 3),
         load_busy=round((replica + result.client_cpu_seconds) / result.seconds, 3),
         others_busy=stack.others_busy(result),

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from loadtest.breakdown import Bar
 from loadtest.engine_model import Comparison
-from loadtest.overhead import MODES, Cell
+from loadtest.overhead import MODES, Cell, LimitsCost
 from loadtest.soak import SoakResult
 from loadtest.statistics import Percentiles
 
@@ -61,7 +61,7 @@ def print_overhead(cells: Sequence[Cell], repeat: int, out: Console) -> None:
     )
     for cell in cells:
         costs.add_row(
-            cell.mode,
+            _load_name(cell),
             f"{cell.concurrency:,}",
             _number(cell.requests_per_s, 0 if cell.requests_per_s >= 100 else 1),
             _number(cell.tokens_per_s, 0),
@@ -73,7 +73,7 @@ def print_overhead(cells: Sequence[Cell], repeat: int, out: Console) -> None:
         )
         least, most = cell.added_ttft_least_ms, cell.added_ttft_most_ms
         latencies.add_row(
-            cell.mode,
+            _load_name(cell),
             f"{cell.concurrency:,}",
             _three(cell.ttft_ms),
             f"{_short(least.p99)} to {_short(most.p99)}" if least and most else "-",
@@ -91,6 +91,28 @@ def print_overhead(cells: Sequence[Cell], repeat: int, out: Console) -> None:
         f"{2 * step:g} when a step has just begun, as nearly always in a closed loop; both bounds are shown."
     )
     _warn_of_others([cell.others_busy for cell in cells], out)
+
+
+def print_limits(costs: Sequence[LimitsCost], out: Console) -> None:
+    """What limits add, beside what the same load costs without."""
+    table = _table(
+        "What limits, a budget and their accounting add",
+        *("mode", "clients", "runs", "us/request", "us/token", "store calls/request"),
+    )
+    for cost in costs:
+        table.add_row(
+            cost.mode,
+            f"{cost.concurrency:,}",
+            str(cost.runs),
+            _two(cost.worker_us_per_request, cost.tree_us_per_request),
+            _two(cost.worker_us_per_token, cost.tree_us_per_token),
+            _number(cost.batches_per_request, 2),
+        )
+    out.print(table)
+    out.print(
+        "Differences within each run, medians: the worker/the gateway's whole process tree, the store included. A "
+        "request reserves and settles, two store calls when it is alone; requests of one moment share them."
+    )
 
 
 def print_breakdown(bars: Sequence[Bar], out: Console) -> None:
@@ -121,6 +143,10 @@ def print_breakdown(bars: Sequence[Bar], out: Console) -> None:
         "gateway, both networks and the client; where the load's core is near 100% busy, waiting for that core too."
     )
     _warn_of_others([bar.others_busy for bar in bars], out)
+
+
+def _load_name(cell: Cell) -> str:
+    return f"{cell.mode}, limits" if cell.limited else cell.mode
 
 
 def _warn_of_others(shares: Sequence[float], out: Console) -> None:

@@ -4,6 +4,7 @@ import contextlib
 import functools
 import json
 import random
+import re
 import socket
 import subprocess
 import sys
@@ -25,15 +26,22 @@ from replicas.engines.answers import corpus_sentences
 MODEL: Final = "mixtral-8x7b"
 _READY_SECONDS: Final = 60.0
 _CLI: Final = [sys.executable, "-m", "gateway.cli"]
+#: The tenant `limited` has every kind of limit there is, each of them far away.
 _CONFIG: Final = """\
 listen: {{host: 127.0.0.1, port: {port}, workers: 1, drain_seconds: 2}}
 state: state
+admin: {{enabled: false}}
 models:
   - name: {model}
     tokenizer: mistral-tekken
     context: 32768
+    price: {{input: 0.5, cached_input: 0.05, output: 1.5}}
     pools:
       - {{name: bench, shape: {{tp: {tp}}}, engine: simulated, replicas: ["grpc://127.0.0.1:{replica}"]}}
+tenants:
+  - name: limited
+    tier: gold
+    limits: {{rpm: 1000000000, tpm: 1000000000000, concurrency: 1000000, budget: {{usd: 1000000, period: month}}}}
 """
 
 
@@ -43,6 +51,8 @@ class Stack:
 
     port: int
     key: str
+    limited_key: str
+    store_socket: str
     gateway_pid: int
     worker_pid: int
     replica_pid: int
@@ -59,12 +69,28 @@ class Stack:
         others = max(result.core_seconds[core] - used for core, used in ours.items())
         return round(max(0.0, others) / result.seconds, 3)
 
-    def load(self, spec: LoadSpec, progress: Callable[[int], None] = lambda _: None) -> LoadResult:
-        """Run a load in a process of its own; `progress` gets the number of answers. Raises BenchError."""
+    def script_calls(self) -> int:
+        """Scripts that the store has run so far."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+            client.settimeout(5.0)
+            client.connect(self.store_socket)
+            client.sendall(b"*2\r\n$4\r\nINFO\r\n$12\r\ncommandstats\r\n")
+            with client.makefile("rb") as reply:
+                text = reply.read(int(reply.readline()[1:])).decode()
+        found = re.search(r"^cmdstat_evalsha:calls=(\d+)", text, re.MULTILINE)
+        return int(found[1]) if found else 0
+
+    def load(
+        self, spec: LoadSpec, progress: Callable[[int], None] = lambda _: None, *, limited: bool = False
+    ) -> LoadResult:
+        """Run a load in a process of its own, with the key that has limits or with the one that has none.
+
+        `progress` gets the number of answers. Raises BenchError.
+        """
         spec = msgspec.structs.replace(
             spec,
             port=self.port,
-            headers={"authorization": f"Bearer {self.key}"},
+            headers={"authorization": f"Bearer {self.limited_key if limited else self.key}"},
             watch=[*process_tree(self.gateway_pid), self.replica_pid],
             watch_cores=[self.gateway_core, self.load_core],
         )
@@ -107,22 +133,29 @@ def gateway_stack(engine: list[str], *, tp: int = 2) -> Iterator[Stack]:
         replica = stack.enter_context(running(replica_command, load_core, log=log))
         gateway = stack.enter_context(running([*_CLI, "serve", "--config", str(config)], gateway_core, log=log))
         _wait_until_ready(port, {"the replica": replica, "the gateway": gateway}, log)
-        created = subprocess.run(
-            [*_CLI, "keys", "create", "--config", str(config), "--name", "bench", "--json"],
-            capture_output=True,
-            check=False,
-        )
-        if created.returncode:
-            raise BenchError(f"no API key could be made: {created.stderr.decode(errors='replace').strip()}")
         yield Stack(
             port=port,
-            key=json.loads(created.stdout)["key"],
+            key=_create_key(config, "default"),
+            limited_key=_create_key(config, "limited"),
+            store_socket=str(folder / "state" / "store.sock"),
             gateway_pid=gateway.pid,
             worker_pid=_worker(gateway.pid),
             replica_pid=replica.pid,
             gateway_core=gateway_core,
             load_core=load_core,
         )
+
+
+def _create_key(config: Path, tenant: str) -> str:
+    created = subprocess.run(
+        [*_CLI, "keys", "create", "--config", str(config), "--name", "bench", "--tenant", tenant, "--json"],
+        capture_output=True,
+        check=False,
+    )
+    if created.returncode:
+        raise BenchError(f"no API key could be made: {created.stderr.decode(errors='replace').strip()}")
+    key: str = json.loads(created.stdout)["key"]
+    return key
 
 
 def chat_body(prompt: str, *, stream: bool, max_tokens: int, **more: float) -> bytes:

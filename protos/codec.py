@@ -78,7 +78,9 @@ class Step:
 
     `tokens` holds the new tokens of all `stream_ids` in order; `counts` says how many belong to each and is empty
     when each stream gained exactly one. `logprobs` maps a position in `stream_ids` to one entry per token. `starts`
-    are (stream id, prompt tokens found in the KV cache) of the streams whose first tokens are in this step.
+    are (stream id, prompt tokens found in the KV cache) of the streams whose prompt has been computed; with a stream
+    that gathers tokens, long before the first of them comes. `submits_seen` counts the sequences submitted on this
+    session that `load` knows of.
     """
 
     seq: int = 0
@@ -91,6 +93,7 @@ class Step:
     load: Load | None = None
     kv_events: list[KvEvent] = field(default_factory=list)
     starts: list[tuple[int, int]] = field(default_factory=list)
+    submits_seen: int = 0
 
 
 def encode_hello(hello: Hello) -> bytes:
@@ -136,6 +139,8 @@ def encode_welcome(welcome: Welcome) -> bytes:
         max_sequence_tokens=i.max_sequence_tokens,
         kv_block_tokens=i.kv_block_tokens,
         kv_blocks_total=i.kv_blocks_total,
+        max_num_tokens=i.max_num_tokens,
+        reserves_output=i.reserves_output,
     )
     return pb.Down(
         welcome=pb.Welcome(
@@ -165,6 +170,10 @@ def encode_step(step: Step) -> bytes:
         message.load.kv_blocks_total = load.kv_blocks_total
         message.load.tokens_in_flight = load.tokens_in_flight
         message.load.draining = load.draining
+        message.load.prefill_tokens = load.prefill_tokens
+        message.load.workers = load.workers
+        message.load.kv_blocks_reserved = load.kv_blocks_reserved
+        message.submits_seen = step.submits_seen
     for event in step.kv_events:
         _put_kv_event(message.kv_events.add(), event)
     for stream_id, cached_tokens in step.starts:
@@ -208,7 +217,11 @@ def _step(message: pb.Step) -> Step:
             load.kv_blocks_total,
             load.tokens_in_flight,
             load.draining,
+            load.prefill_tokens,
+            load.workers,
+            load.kv_blocks_reserved,
         )
+        step.submits_seen = message.submits_seen
     if message.kv_events:
         step.kv_events = [_kv_event(event) for event in message.kv_events]
     if message.starts:
@@ -228,6 +241,8 @@ def _info(message: pb.Info) -> ReplicaInfo:
         max_sequence_tokens=message.max_sequence_tokens,
         kv_block_tokens=message.kv_block_tokens,
         kv_blocks_total=message.kv_blocks_total,
+        max_num_tokens=message.max_num_tokens,
+        reserves_output=message.reserves_output,
     )
 
 

@@ -22,9 +22,9 @@ class PenstockError(Exception):
 
     status: ClassVar[int] = 500
     type: ClassVar[str] = "server_error"
-    code: ClassVar[str | None] = "internal_error"
+    code: str | None = "internal_error"
     source: ClassVar[Source] = Source.GATEWAY
-    retryable: ClassVar[bool] = False
+    retryable: bool = False
 
     def __init__(self, message: str, *, param: str | None = None, retry_after: float | None = None) -> None:
         """`param` names the request's parameter at fault, `retry_after` is in seconds."""
@@ -45,7 +45,7 @@ class ClientError(PenstockError):
 
     status = 400
     type = "invalid_request_error"
-    code: ClassVar[str | None] = None
+    code: str | None = None
     source = Source.CLIENT
 
 
@@ -57,6 +57,12 @@ class UnsupportedParameter(ClientError):
     """A parameter that the API has and this deployment cannot honour."""
 
     code = "unsupported_parameter"
+
+
+class TokenLimitExceeded(ClientError):
+    """More tokens in one request than its tenant or key may have."""
+
+    code = "token_limit_exceeded"
 
 
 class ContextLengthExceeded(ClientError):
@@ -72,6 +78,10 @@ class AuthenticationFailed(ClientError):
     code = "invalid_api_key"
 
 
+class KeyExpired(AuthenticationFailed):
+    """A key of ours whose time is over."""
+
+
 class PermissionDenied(ClientError):
     """A valid key that may not do this."""
 
@@ -79,11 +89,37 @@ class PermissionDenied(ClientError):
     code = "model_not_allowed"
 
 
+class EndpointNotAllowed(PermissionDenied):
+    """A valid key whose scope leaves this endpoint out."""
+
+    code = "endpoint_not_allowed"
+
+
+class TenantGone(PermissionDenied):
+    """A valid key of a tenant that no longer exists."""
+
+    code = "tenant_gone"
+
+
 class ModelNotFound(ClientError):
     """No such model here."""
 
     status = 404
     code = "model_not_found"
+
+
+class TenantNotFound(ClientError):
+    """No such tenant."""
+
+    status = 404
+    code = "tenant_not_found"
+
+
+class KeyNotFound(ClientError):
+    """No such API key."""
+
+    status = 404
+    code = "key_not_found"
 
 
 class RouteNotFound(ClientError):
@@ -107,6 +143,20 @@ class RequestTimeout(ClientError):
     code = "request_timeout"
 
 
+class Conflict(ClientError):
+    """The change contradicts what exists: a taken name, a record that others own or have changed meanwhile."""
+
+    status = 409
+    code = "conflict"
+
+
+class PreconditionFailed(ClientError):
+    """The record is no longer the one that the change was meant for."""
+
+    status = 412
+    code = "precondition_failed"
+
+
 class BodyTooLarge(ClientError):
     """The body is over the configured limit."""
 
@@ -126,6 +176,35 @@ class SlowClient(ClientError):
 
     status = 408
     code = "slow_client"
+
+
+class RateLimited(PenstockError):
+    """A limit of a minute, or on concurrent requests, refuses; `code` names it.
+
+    `headroom` is (limit, remaining, milliseconds until all is free) of the tightest limit on requests and on tokens.
+    """
+
+    status = 429
+    type = "rate_limit_exceeded"
+    source = Source.CLIENT
+
+    def __init__(
+        self, message: str, *, code: str, retry_after: float | None, headroom: tuple[int, int, int, int, int, int]
+    ) -> None:
+        """`retry_after` None: waiting does not help, the request is larger than the limit."""
+        super().__init__(message, retry_after=retry_after)
+        self.code = code
+        self.retryable = retry_after is not None
+        self.headroom = headroom
+
+
+class QuotaExceeded(PenstockError):
+    """A budget is spent. Clients must not try again by themselves: the period may have weeks to go."""
+
+    status = 429
+    type = "insufficient_quota"
+    code = "insufficient_quota"
+    source = Source.CLIENT
 
 
 class Overloaded(PenstockError):

@@ -70,7 +70,7 @@ class Welcome(_message.Message):
     def __init__(self, protocol_version: _Optional[int] = ..., epoch: _Optional[int] = ..., info: _Optional[_Union[Info, _Mapping]] = ..., ack_window: _Optional[int] = ...) -> None: ...
 
 class Info(_message.Message):
-    __slots__ = ("model", "engine", "fingerprint", "shape", "role", "max_batch_size", "max_sequence_tokens", "kv_block_tokens", "kv_blocks_total")
+    __slots__ = ("model", "engine", "fingerprint", "shape", "role", "max_batch_size", "max_sequence_tokens", "kv_block_tokens", "kv_blocks_total", "max_num_tokens", "reserves_output")
     MODEL_FIELD_NUMBER: _ClassVar[int]
     ENGINE_FIELD_NUMBER: _ClassVar[int]
     FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
@@ -80,6 +80,8 @@ class Info(_message.Message):
     MAX_SEQUENCE_TOKENS_FIELD_NUMBER: _ClassVar[int]
     KV_BLOCK_TOKENS_FIELD_NUMBER: _ClassVar[int]
     KV_BLOCKS_TOTAL_FIELD_NUMBER: _ClassVar[int]
+    MAX_NUM_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    RESERVES_OUTPUT_FIELD_NUMBER: _ClassVar[int]
     model: str
     engine: str
     fingerprint: str
@@ -89,7 +91,9 @@ class Info(_message.Message):
     max_sequence_tokens: int
     kv_block_tokens: int
     kv_blocks_total: int
-    def __init__(self, model: _Optional[str] = ..., engine: _Optional[str] = ..., fingerprint: _Optional[str] = ..., shape: _Optional[_Union[Shape, _Mapping]] = ..., role: _Optional[_Union[Role, str]] = ..., max_batch_size: _Optional[int] = ..., max_sequence_tokens: _Optional[int] = ..., kv_block_tokens: _Optional[int] = ..., kv_blocks_total: _Optional[int] = ...) -> None: ...
+    max_num_tokens: int
+    reserves_output: bool
+    def __init__(self, model: _Optional[str] = ..., engine: _Optional[str] = ..., fingerprint: _Optional[str] = ..., shape: _Optional[_Union[Shape, _Mapping]] = ..., role: _Optional[_Union[Role, str]] = ..., max_batch_size: _Optional[int] = ..., max_sequence_tokens: _Optional[int] = ..., kv_block_tokens: _Optional[int] = ..., kv_blocks_total: _Optional[int] = ..., max_num_tokens: _Optional[int] = ..., reserves_output: _Optional[bool] = ...) -> None: ...
 
 class Shape(_message.Message):
     __slots__ = ("tp", "ep", "pp")
@@ -173,7 +177,7 @@ class Handoff(_message.Message):
     def __init__(self, opaque_state: _Optional[bytes] = ..., first_tokens: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Step(_message.Message):
-    __slots__ = ("seq", "time_us", "stream_ids", "counts", "tokens", "logprobs", "finishes", "load", "kv_events", "starts")
+    __slots__ = ("seq", "time_us", "stream_ids", "counts", "tokens", "logprobs", "finishes", "load", "kv_events", "starts", "submits_seen")
     SEQ_FIELD_NUMBER: _ClassVar[int]
     TIME_US_FIELD_NUMBER: _ClassVar[int]
     STREAM_IDS_FIELD_NUMBER: _ClassVar[int]
@@ -184,6 +188,7 @@ class Step(_message.Message):
     LOAD_FIELD_NUMBER: _ClassVar[int]
     KV_EVENTS_FIELD_NUMBER: _ClassVar[int]
     STARTS_FIELD_NUMBER: _ClassVar[int]
+    SUBMITS_SEEN_FIELD_NUMBER: _ClassVar[int]
     seq: int
     time_us: int
     stream_ids: _containers.RepeatedScalarFieldContainer[int]
@@ -194,7 +199,8 @@ class Step(_message.Message):
     load: Load
     kv_events: _containers.RepeatedCompositeFieldContainer[KvEvent]
     starts: _containers.RepeatedCompositeFieldContainer[Start]
-    def __init__(self, seq: _Optional[int] = ..., time_us: _Optional[int] = ..., stream_ids: _Optional[_Iterable[int]] = ..., counts: _Optional[_Iterable[int]] = ..., tokens: _Optional[_Iterable[int]] = ..., logprobs: _Optional[_Iterable[_Union[Logprobs, _Mapping]]] = ..., finishes: _Optional[_Iterable[_Union[Finish, _Mapping]]] = ..., load: _Optional[_Union[Load, _Mapping]] = ..., kv_events: _Optional[_Iterable[_Union[KvEvent, _Mapping]]] = ..., starts: _Optional[_Iterable[_Union[Start, _Mapping]]] = ...) -> None: ...
+    submits_seen: int
+    def __init__(self, seq: _Optional[int] = ..., time_us: _Optional[int] = ..., stream_ids: _Optional[_Iterable[int]] = ..., counts: _Optional[_Iterable[int]] = ..., tokens: _Optional[_Iterable[int]] = ..., logprobs: _Optional[_Iterable[_Union[Logprobs, _Mapping]]] = ..., finishes: _Optional[_Iterable[_Union[Finish, _Mapping]]] = ..., load: _Optional[_Union[Load, _Mapping]] = ..., kv_events: _Optional[_Iterable[_Union[KvEvent, _Mapping]]] = ..., starts: _Optional[_Iterable[_Union[Start, _Mapping]]] = ..., submits_seen: _Optional[int] = ...) -> None: ...
 
 class Start(_message.Message):
     __slots__ = ("stream_id", "cached_tokens")
@@ -259,20 +265,26 @@ class Failure(_message.Message):
     def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ..., param: _Optional[str] = ...) -> None: ...
 
 class Load(_message.Message):
-    __slots__ = ("running", "waiting", "kv_blocks_used", "kv_blocks_total", "tokens_in_flight", "draining")
+    __slots__ = ("running", "waiting", "kv_blocks_used", "kv_blocks_total", "tokens_in_flight", "draining", "prefill_tokens", "workers", "kv_blocks_reserved")
     RUNNING_FIELD_NUMBER: _ClassVar[int]
     WAITING_FIELD_NUMBER: _ClassVar[int]
     KV_BLOCKS_USED_FIELD_NUMBER: _ClassVar[int]
     KV_BLOCKS_TOTAL_FIELD_NUMBER: _ClassVar[int]
     TOKENS_IN_FLIGHT_FIELD_NUMBER: _ClassVar[int]
     DRAINING_FIELD_NUMBER: _ClassVar[int]
+    PREFILL_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    WORKERS_FIELD_NUMBER: _ClassVar[int]
+    KV_BLOCKS_RESERVED_FIELD_NUMBER: _ClassVar[int]
     running: int
     waiting: int
     kv_blocks_used: int
     kv_blocks_total: int
     tokens_in_flight: int
     draining: bool
-    def __init__(self, running: _Optional[int] = ..., waiting: _Optional[int] = ..., kv_blocks_used: _Optional[int] = ..., kv_blocks_total: _Optional[int] = ..., tokens_in_flight: _Optional[int] = ..., draining: _Optional[bool] = ...) -> None: ...
+    prefill_tokens: int
+    workers: int
+    kv_blocks_reserved: int
+    def __init__(self, running: _Optional[int] = ..., waiting: _Optional[int] = ..., kv_blocks_used: _Optional[int] = ..., kv_blocks_total: _Optional[int] = ..., tokens_in_flight: _Optional[int] = ..., draining: _Optional[bool] = ..., prefill_tokens: _Optional[int] = ..., workers: _Optional[int] = ..., kv_blocks_reserved: _Optional[int] = ...) -> None: ...
 
 class KvEvent(_message.Message):
     __slots__ = ("event_id", "created", "stored", "removed")

@@ -7,7 +7,7 @@ import enum
 
 import msgspec
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 
 
 class Role(enum.Enum):
@@ -41,7 +41,11 @@ class Shape(msgspec.Struct, frozen=True):
 
 
 class ReplicaInfo(msgspec.Struct, frozen=True):
-    """What a replica says of itself when a session opens."""
+    """What a replica says of itself when a session opens.
+
+    `max_num_tokens` is what the engine computes in one step, of prompts and answers together; 0: not known. With
+    `reserves_output` a request runs only once all that it may ask for has room in the KV cache.
+    """
 
     model: str
     engine: str
@@ -52,10 +56,17 @@ class ReplicaInfo(msgspec.Struct, frozen=True):
     max_sequence_tokens: int
     kv_block_tokens: int
     kv_blocks_total: int
+    max_num_tokens: int = 0
+    reserves_output: bool = False
 
 
 class Load(msgspec.Struct, frozen=True):
-    """What a replica's engine holds after a step."""
+    """What a replica's engine holds after a step.
+
+    `kv_blocks_reserved` are not used yet, but set aside for running requests or wanted by waiting ones.
+    `prefill_tokens` are the prompts of requests that have no token yet, `workers` the gateway workers with a session;
+    both are counted by the replica server, whatever the engine.
+    """
 
     running: int = 0
     waiting: int = 0
@@ -63,6 +74,9 @@ class Load(msgspec.Struct, frozen=True):
     kv_blocks_total: int = 0
     tokens_in_flight: int = 0
     draining: bool = False
+    prefill_tokens: int = 0
+    workers: int = 0
+    kv_blocks_reserved: int = 0
 
 
 class Sampling(msgspec.Struct, frozen=True):

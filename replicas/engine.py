@@ -1,7 +1,7 @@
 """The seam between a replica server and whatever produces tokens."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from protos.types import Finish, KvEvent, Load, ReplicaInfo, Submit, TokenLogprobs
@@ -26,12 +26,15 @@ class EngineStep:
     """Everything one engine step produced, for all sequences that ran in it.
 
     A finish is (handle, index, Finish) and follows the sequence's last delta, in the same step or a later one.
+    `started` are (handle, prompt tokens found in the KV cache) of requests that gather tokens and whose prompt has
+    been computed in this step; those with a delta in it need not be named.
     """
 
     deltas: list[Delta]
     finishes: list[tuple[int, int, Finish]]
     load: Load
     kv_events: list[KvEvent]
+    started: list[tuple[int, int]] = field(default_factory=list)
 
 
 class Engine(Protocol):

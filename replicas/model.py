@@ -82,6 +82,7 @@ class Sequence:
     _reserved: int = field(default=0, init=False)
     _computed: int = field(default=0, init=False)  # tokens whose KV is there, while in prefill
     _target: int = field(default=0, init=False)  # tokens to compute before the next one can be sampled
+    _wanted: int = field(default=0, init=False)  # blocks, while it waits
     _grow_at: int = field(default=0, init=False)
     _end_at: int = field(default=0, init=False)
     _ready: float = field(default=0.0, init=False)
@@ -119,6 +120,7 @@ class ReplicaModel(Generic[S]):
         self._end: dict[int, dict[int, S]] = {}  # by decode clock: who ends with the step that reaches it
         self._ended: list[S] = []
         self._reserved = 0
+        self._wanted = 0  # blocks that all waiting sequences need to be admitted, if none are shared
         self._context = 0  # tokens of decoding sequences
         self._still = 0  # tokens of all other unfinished sequences
 
@@ -131,6 +133,7 @@ class ReplicaModel(Generic[S]):
             kv_blocks_used=self.cache.used,
             kv_blocks_total=self.cache.blocks_total,
             tokens_in_flight=self._context + self._still,
+            kv_blocks_reserved=self._reserved + self._wanted,
         )
 
     def submit(self, group: list[S], now: float) -> None:
@@ -146,6 +149,7 @@ class ReplicaModel(Generic[S]):
             sequence.produced = int(sequence.transferred)
             sequence._target = sequence.prompt
             self._still += sequence.prompt + sequence.produced
+            self._want(sequence)
         if leader.ids:
             extend_chain(leader._chain, leader.ids, self.limits.tokens_per_block, leader.salt)
             for sequence in group[1:]:
@@ -266,6 +270,7 @@ class ReplicaModel(Generic[S]):
         sequence.phase = Phase.WAITING
         self._still += sequence.prompt + sequence.produced
         sequence._target = sequence.prompt + sequence.produced
+        self._want(sequence)
         self._waiting.appendleft(sequence)
 
     def _admit(self, now: float) -> None:
@@ -274,6 +279,7 @@ class ReplicaModel(Generic[S]):
             if not self._take_blocks(sequence):
                 return
             self._waiting.popleft()
+            self._want_no_more(sequence)
             self._running[id(sequence)] = sequence
             again = sequence.admitted is not None
             if sequence.admitted is None:
@@ -293,8 +299,7 @@ class ReplicaModel(Generic[S]):
         matched, idle = cache.match(sequence._chain, (sequence._target - 1) // size)
         most = sequence.prompt + sequence.limit
         now, later = cache.blocks_for(sequence._target), cache.blocks_for(most)
-        need = later if self._guaranteed else cache.blocks_for(min(most, sequence._target + 1))
-        if need - matched > cache.available - idle - self._reserved:
+        if sequence._wanted - matched > cache.available - idle - self._reserved:
             return False
         sequence._table = cache.open(sequence._chain[:matched])
         if not cache.grow(sequence._table, now - matched):
@@ -306,6 +311,17 @@ class ReplicaModel(Generic[S]):
         if sequence.cached is None:
             sequence.cached = sequence._computed
         return True
+
+    def _want(self, sequence: S) -> None:
+        """Note the blocks that a waiting sequence must find to be admitted."""
+        most = sequence.prompt + sequence.limit
+        tokens = most if self._guaranteed else min(most, sequence._target + 1)
+        sequence._wanted = self.cache.blocks_for(tokens)
+        self._wanted += sequence._wanted
+
+    def _want_no_more(self, sequence: S) -> None:
+        self._wanted -= sequence._wanted
+        sequence._wanted = 0
 
     def _plan_prefill(self) -> Batch:
         """Share what decoding leaves of the step's token budget among prompts, oldest first, in chunks."""
@@ -325,6 +341,7 @@ class ReplicaModel(Generic[S]):
     def _finish(self, sequence: S, now: float) -> None:
         if sequence.phase is Phase.WAITING:
             self._still -= sequence.prompt + sequence.produced
+            self._want_no_more(sequence)
         else:
             self._retire(sequence)
         sequence.phase = Phase.ENDED

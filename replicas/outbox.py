@@ -23,6 +23,8 @@ class Outbox:
         self._starts: list[tuple[int, int]] = []
         self._seq = 0
         self.load: Load | None = None
+        #: Sequences submitted on the session that `load` knows of.
+        self.submits_seen = 0
 
     def __bool__(self) -> bool:
         return bool(self._tokens or self._finishes or self._kv_events or self.load is not None)
@@ -38,7 +40,7 @@ class Outbox:
             self._logprobs.setdefault(stream_id, []).extend(logprobs)
 
     def add_start(self, stream_id: int, cached_tokens: int) -> None:
-        """The stream's first tokens are here, and so much of its prompt was in the KV cache."""
+        """The stream's prompt has been computed, and so much of it was in the KV cache; no reason to send by itself."""
         self._starts.append((stream_id, cached_tokens))
 
     def add_finish(self, stream_id: int, finish: Finish) -> None:
@@ -78,6 +80,7 @@ class Outbox:
             load=self.load,
             kv_events=self._kv_events,
             starts=self._starts,
+            submits_seen=self.submits_seen if self.load is not None else 0,
         )
         self._finishes = [entry for entry in self._finishes if entry[0] in rest]
         self._tokens = {stream_id: run for stream_id, (run, _) in rest.items()}

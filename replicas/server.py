@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -31,6 +32,9 @@ HELLO_SECONDS = 5.0
 FLUSH_SECONDS = 1.0
 #: A 128k-token prompt is about 400 kB of varints; a batch of them must fit.
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+#: Prompts that occupy an engine for so long that every worker is told when one comes and when it is done: those with
+#: work that waits, or that they would rather not put behind it, cannot wait for the next heartbeat.
+LONG_PROMPT_TOKENS = 2048
 #: Sequences of one submit; the APIs ask for 128 at most, and each costs memory before the engine has looked at it.
 MAX_SEQUENCES = 1024
 
@@ -58,12 +62,19 @@ class _Session:
         self.handles: dict[int, int] = {}  # first stream id of a submit -> engine handle
         self.streams: set[int] = set()  # open stream ids, of all sequences
         self.outbox = Outbox()
+        self.submitted = 0  # sequences
         self.sent = 0
         self.acked = 0
         self.last_write = time.monotonic()
         self.writer: asyncio.Task[None] | None = None
         self._closing = False
         self._wake = asyncio.Event()
+
+    def report(self, load: Load) -> None:
+        """Send the engine's load with the next message, which knows of everything submitted so far."""
+        self.outbox.load = load
+        self.outbox.submits_seen = self.submitted
+        self._wake.set()
 
     def close_when_empty(self) -> None:
         self._closing = True
@@ -91,14 +102,15 @@ class _Session:
 
 
 class _Owner:
-    """Where an engine handle answers, and how many of its sequences are still open."""
+    """Where an engine handle answers, which of its sequences are still open, and its prompt until it is computed."""
 
-    __slots__ = ("first_stream", "open", "session")
+    __slots__ = ("first_stream", "open", "prefill_tokens", "session")
 
-    def __init__(self, session: _Session, first_stream: int, sequences: int) -> None:
+    def __init__(self, session: _Session, first_stream: int, submit: Submit) -> None:
         self.session = session
         self.first_stream = first_stream
-        self.open = set(range(sequences))
+        self.open = set(range(submit.sampling.n))
+        self.prefill_tokens = len(submit.prompt_ids)
 
 
 class ReplicaServer:
@@ -115,6 +127,9 @@ class ReplicaServer:
         self._owners: dict[int, _Owner] = {}
         self._handles = 0
         self._load = Load(kv_blocks_total=engine.info.kv_blocks_total)
+        self._unseen = 0  # sequences that the engine was given since then
+        self._prefill_tokens = 0
+        self._workers: Counter[str] = Counter()
         self._draining = False
         self._idle = asyncio.Event()
         self._idle.set()
@@ -172,7 +187,7 @@ class ReplicaServer:
 
     def _emit(self, step: EngineStep) -> None:
         touched: set[_Session] = set()
-        owners = self._owners
+        owners, long_started = self._owners, False
         for delta in step.deltas:
             owner = owners.get(delta.handle)
             if owner is not None:
@@ -181,18 +196,23 @@ class ReplicaServer:
                 session.outbox.add_tokens(stream_id, delta.token_ids, delta.logprobs)
                 if delta.cached_tokens is not None:
                     session.outbox.add_start(stream_id, delta.cached_tokens)
+                    long_started |= self._prompt_done(owner)
                 touched.add(session)
+        for handle, cached_tokens in step.started:
+            owner = owners.get(handle)
+            if owner is not None:
+                owner.session.outbox.add_start(owner.first_stream, cached_tokens)
+                long_started |= self._prompt_done(owner)
         for handle, index, finish in step.finishes:
             session_or_none = self._finish(handle, index, finish)
             if session_or_none is not None:
                 touched.add(session_or_none)
-        self._load = step.load
-        load = self._current_load()
+        self._load, self._unseen = step.load, 0
         if step.kv_events:
             touched |= self._add_kv_events(step.kv_events)
-        for session in touched:
-            session.outbox.load = load
-            session.notify()
+        load = self._current_load()
+        for session in self._sessions if long_started else touched:
+            session.report(load)
 
     def _add_kv_events(self, events: list[KvEvent]) -> set[_Session]:
         subscribed = {session for session in self._sessions if session.kv_events}
@@ -205,6 +225,7 @@ class ReplicaServer:
         if owner is None or index not in owner.open:
             return None
         owner.open.discard(index)
+        self._prompt_done(owner)
         owner.session.streams.discard(owner.first_stream + index)
         owner.session.outbox.add_finish(owner.first_stream + index, finish)
         if not owner.open:
@@ -213,23 +234,36 @@ class ReplicaServer:
 
     def _forget(self, handle: int, owner: _Owner) -> None:
         del self._owners[handle]
+        self._prompt_done(owner)
         owner.session.handles.pop(owner.first_stream, None)
         if not self._owners:
             self._idle.set()
 
+    def _prompt_done(self, owner: _Owner) -> bool:
+        """Note that the request waits for its first token no longer; whether its prompt was a long one."""
+        tokens, owner.prefill_tokens = owner.prefill_tokens, 0
+        self._prefill_tokens -= tokens
+        return tokens >= LONG_PROMPT_TOKENS
+
     def _current_load(self) -> Load:
+        """The engine's last report, with what it was given since then: every submit so far counts in it."""
         load = self._load
-        if not self._draining:
-            return load
         return Load(
-            load.running, load.waiting, load.kv_blocks_used, load.kv_blocks_total, load.tokens_in_flight, draining=True
+            load.running,
+            load.waiting + self._unseen,
+            load.kv_blocks_used,
+            load.kv_blocks_total,
+            load.tokens_in_flight,
+            self._draining,
+            self._prefill_tokens,
+            len(self._workers),
+            load.kv_blocks_reserved,
         )
 
     def _broadcast_load(self) -> None:
         load = self._current_load()
         for session in self._sessions:
-            session.outbox.load = load
-            session.notify()
+            session.report(load)
 
     async def _heartbeat(self) -> None:
         """Sessions without traffic of their own still learn the load soon, and can tell silence from death."""
@@ -241,14 +275,16 @@ class ReplicaServer:
             for session in self._sessions:
                 quiet = now - session.last_write
                 if quiet >= MAX_SILENCE_SECONDS or (quiet >= HEARTBEAT_SECONDS and said.get(session) != load):
-                    said[session] = session.outbox.load = load
-                    session.notify()
+                    said[session] = load
+                    session.report(load)
 
     async def _session(self, messages: AsyncIterator[bytes], context: "grpc.aio.ServicerContext[Any, Any]") -> None:
         session = await self._open_session(context)
         if session is None:
             return
         self._sessions.add(session)
+        self._workers[session.worker] += 1
+        session.report(self._current_load())
         session.writer = asyncio.create_task(self._write(session, context))
         try:
             while (data := await context.read()) is not grpc.aio.EOF:
@@ -257,6 +293,7 @@ class ReplicaServer:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         finally:
             self._sessions.discard(session)
+            self._workers -= Counter((session.worker,))
             session.writer.cancel()
             for handle in list(session.handles.values()):
                 self._engine.cancel(handle)
@@ -284,9 +321,7 @@ class ReplicaServer:
         await context.write(
             codec.encode_welcome(codec.Welcome(PROTOCOL_VERSION, self._epoch, self._engine.info, ACK_WINDOW))
         )
-        session = _Session(hello.worker, hello.kv_events)
-        session.outbox.load = self._current_load()
-        return session
+        return _Session(hello.worker, hello.kv_events)
 
     async def _write(self, session: _Session, context: "grpc.aio.ServicerContext[Any, Any]") -> None:
         # The peer's going away ends the read side, which cancels this task; a failed write needs no report of its own.
@@ -319,7 +354,10 @@ class ReplicaServer:
             raise codec.ProtocolError(f"stream {stream_id} is still open")
         self._handles += 1
         handle = self._handles
-        self._owners[handle] = _Owner(session, stream_id, submit.sampling.n)
+        owner = _Owner(session, stream_id, submit)
+        self._owners[handle] = owner
+        self._prefill_tokens += owner.prefill_tokens
+        session.submitted += submit.sampling.n
         session.handles[stream_id] = handle
         session.streams.update(streams)
         self._idle.clear()
@@ -329,7 +367,10 @@ class ReplicaServer:
                 self._finish(handle, index, failure)
             session.notify()
         else:
+            self._unseen += submit.sampling.n
             self._engine.submit(handle, submit)
+            if owner.prefill_tokens >= LONG_PROMPT_TOKENS:
+                self._broadcast_load()
 
 
 async def serve_pool(

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import grpc.aio
-import msgspec
 
 from protos.codec import ProtocolError, Step, Welcome
 from protos.errors import ReplicaUnavailable
@@ -15,11 +14,14 @@ from protos.types import Load, ReplicaInfo, Role, Shape, Submit
 from routing.mux import Session, SessionRefused, describe
 from routing.policy import ReplicaView
 from routing.transport import TokenStream
+from routing.unreported import Unreported
 
 log = logging.getLogger(__name__)
 
 FIRST_RETRY_SECONDS = 0.1
 LAST_RETRY_SECONDS = 5.0
+#: Of an engine that does not say how many tokens it computes in a step: TensorRT-LLM's default.
+ASSUMED_NUM_TOKENS = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +51,19 @@ class ReplicaConnection:
     Filling first matters: each session that has streams costs one message per engine step.
     """
 
-    def __init__(self, spec: ReplicaSpec, worker: str, changed: Callable[[], None]) -> None:
-        """`changed` is called when the replica becomes usable or stops being so."""
+    def __init__(self, spec: ReplicaSpec, worker: str, changed: Callable[[], None], loaded: Callable[[], None]) -> None:
+        """`changed` is called when the replica becomes usable or stops being so, `loaded` with each load reported."""
         self.spec = spec
         self.info: ReplicaInfo | None = None
         self.problem = "not connected yet"
         self._worker = worker
         self._changed = changed
+        self._loaded = loaded
         self._epoch = 0
         self._sessions: list[Session] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._connecting = 0
-        self.view = ReplicaView(spec.id, spec.pool, spec.shape, spec.role, Load(), 0)
+        self.view = ReplicaView(spec.id, spec.pool, spec.shape, spec.role, Load())
 
     @property
     def ready(self) -> bool:
@@ -77,7 +80,7 @@ class ReplicaConnection:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def open(self, submit: Submit) -> TokenStream:
+    def open(self, submit: Submit, kv_tokens: int | None = None) -> TokenStream:
         """Send a request on the first session with room. Raises ReplicaUnavailable."""
         if not self._sessions:
             raise ReplicaUnavailable("The replica is not connected.")
@@ -87,10 +90,33 @@ class ReplicaConnection:
             if len(self._sessions) + self._connecting < self.spec.channels:
                 self._spawn_session(persistent=False)
             session = min(self._sessions, key=lambda s: s.streams)
-        stream = session.open(submit)
-        view = self.view
-        self.view = ReplicaView(view.id, view.pool, view.shape, view.role, view.load, view.sent + submit.sampling.n)
+        stream = session.open(submit, None if self.view.reserves_output else kv_tokens)
+        self._see(self.view.load)
         return stream
+
+    def _see(self, load: Load) -> None:
+        """Renew the view: once per request and per step, so no more than a struct made from positions."""
+        view, sessions = self.view, self._sessions
+        first = sessions[0].unreported if sessions else Unreported()
+        sent, prompt_tokens, kv_tokens = first.sequences, first.prompt_tokens, first.kv_tokens
+        for session in sessions[1:]:
+            sent += session.unreported.sequences
+            prompt_tokens += session.unreported.prompt_tokens
+            kv_tokens += session.unreported.kv_tokens
+        self.view = ReplicaView(
+            view.id,
+            view.pool,
+            view.shape,
+            view.role,
+            load,
+            sent,
+            prompt_tokens,
+            kv_tokens,
+            view.max_batch_size,
+            view.kv_block_tokens,
+            view.max_num_tokens,
+            view.reserves_output,
+        )
 
     def _spawn_session(self, *, persistent: bool) -> None:
         self._connecting += 1
@@ -133,6 +159,7 @@ class ReplicaConnection:
 
     async def _run(self, session: Session) -> None:
         self._sessions.append(session)
+        self._see(self.view.load)
         self._changed()
         try:
             await session.run()
@@ -140,6 +167,7 @@ class ReplicaConnection:
             self._sessions.remove(session)
             if not self._sessions:
                 self.problem = "the connection was lost"
+            self._see(self.view.load)
             self._changed()
 
     def _admit(self, welcome: Welcome) -> None:
@@ -152,7 +180,18 @@ class ReplicaConnection:
         if self._sessions and not restarted:
             return  # an extra channel: what the others report is current
         # What was reported before belongs to an earlier session, perhaps to an earlier engine.
-        self.view = msgspec.structs.replace(self.view, load=Load(kv_blocks_total=welcome.info.kv_blocks_total), sent=0)
+        spec, info = self.spec, welcome.info
+        self.view = ReplicaView(
+            spec.id,
+            spec.pool,
+            spec.shape,
+            spec.role,
+            Load(kv_blocks_total=info.kv_blocks_total),
+            max_batch_size=info.max_batch_size,
+            kv_block_tokens=info.kv_block_tokens,
+            max_num_tokens=info.max_num_tokens or ASSUMED_NUM_TOKENS,
+            reserves_output=info.reserves_output,
+        )
 
     def _mismatch(self, info: ReplicaInfo) -> str:
         spec = self.spec
@@ -173,8 +212,8 @@ class ReplicaConnection:
 
     def _on_step(self, step: Step) -> None:
         if step.load is not None:
-            was_ready = self.ready
-            view = self.view
-            self.view = ReplicaView(view.id, view.pool, view.shape, view.role, step.load, 0)
-            if self.ready != was_ready:
+            was_draining = self.view.load.draining
+            self._see(step.load)
+            if step.load.draining != was_draining:
                 self._changed()
+            self._loaded()

@@ -1,6 +1,7 @@
 """From a request to a replica that answers it: pick, attempt, and try another until the first event."""
 
 import logging
+from typing import Protocol
 
 import msgspec
 
@@ -25,39 +26,80 @@ class Dispatched(msgspec.Struct, frozen=True):
     fingerprint: str
 
 
+class Failable(Protocol):
+    """Whatever a request is waiting for at the moment: a stream, or its turn in a queue."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether it has ended with an error."""
+        ...
+
+    def fail(self, error: PenstockError) -> None:
+        """End it with an error, which whoever waits for it then raises."""
+        ...
+
+
+class Turn(Protocol):
+    """Leave to run that was given for one replica; told what becomes of the request there."""
+
+    @property
+    def replica_id(self) -> str | None:
+        """Where the first attempt goes; None: wherever the policy says."""
+        ...
+
+    @property
+    def kv_tokens(self) -> int:
+        """What the request is expected to fill of the KV cache."""
+        ...
+
+    def opened(self, replica_id: str) -> None:
+        """The request is on its way to that replica, and counts in its view. Called once per attempt."""
+        ...
+
+    def started(self) -> None:
+        """The replica has computed the prompt."""
+        ...
+
+
 class Attempt:
     """One request's way through the fleet. `fail` may be called at any moment from outside the task that runs it."""
 
-    __slots__ = ("_error", "_stream")
+    __slots__ = ("_awaited", "_error")
 
     def __init__(self) -> None:
-        self._stream: TokenStream | None = None
+        self._awaited: Failable | None = None
         self._error: PenstockError | None = None
 
     @property
     def failed(self) -> bool:
         """Whether the request has ended with an error, which its task may not have noticed yet."""
-        return self._error is not None or (self._stream is not None and self._stream.failed)
+        return self._error is not None or (self._awaited is not None and self._awaited.failed)
 
     def fail(self, error: PenstockError) -> None:
         """End the request with an error: a client that left, or a deadline."""
         self._error = error
-        if self._stream is not None:
-            self._stream.fail(error)
+        if self._awaited is not None:
+            self._awaited.fail(error)
 
-    def follow(self, stream: TokenStream) -> None:
-        """The stream that `fail` reaches from now on."""
-        self._stream = stream
+    def follow(self, awaited: Failable) -> None:
+        """What `fail` reaches from now on."""
+        self._awaited = awaited
         if self._error is not None:
-            stream.fail(self._error)
+            awaited.fail(self._error)
 
 
 async def dispatch(
-    fleet: Fleet, policy: RoutingPolicy, request: RouteRequest, submit: Submit, attempt: Attempt
+    fleet: Fleet,
+    policy: RoutingPolicy,
+    request: RouteRequest,
+    submit: Submit,
+    attempt: Attempt,
+    turn: Turn | None = None,
 ) -> Dispatched:
     """Returns with the first events in hand, so that whatever can go wrong before them still sets a status.
 
-    A replica that is lost or draining before its first event costs the client nothing: the next one is tried.
+    The first attempt goes where the turn was given, if that replica is still there. One that is lost or draining
+    before its first event costs the client nothing: the policy picks the next.
     Raises ReplicaUnavailable when none is left, and the errors of protos/errors.py that the engine reports.
     """
     tried: list[str] = []
@@ -66,11 +108,18 @@ async def dispatch(
         candidates = fleet.candidates(exclude=tried)
         if not candidates:
             raise failure
-        replica_id = policy.pick(request, candidates).replica.id
+        replica_id = turn.replica_id if turn is not None and not tried else None
+        if replica_id is None or not fleet.takes(replica_id):
+            replica_id = policy.pick(request, candidates).replica.id
         tried.append(replica_id)
         stream: TokenStream | None = None
         try:
-            stream = fleet.open(replica_id, submit)
+            if turn is None:
+                stream = fleet.open(replica_id, submit)
+            else:
+                stream = fleet.open(replica_id, submit, turn.kv_tokens)
+                stream.on_start = turn.started
+                turn.opened(replica_id)
             attempt.follow(stream)
             first = await stream.receive()
             for event in first:

@@ -1,7 +1,7 @@
 """The replicas of one model: connected, watched, and shown to policies as a snapshot."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from protos.errors import ReplicaUnavailable
 from protos.types import Submit
@@ -11,10 +11,11 @@ from routing.transport import TokenStream
 
 
 class Fleet:
-    """All replicas of one model, by id."""
+    """All replicas of one model, by id. `on_load` is called whenever a replica reports its load, comes or goes."""
 
     def __init__(self, specs: Iterable[ReplicaSpec], worker: str) -> None:
-        self._connections = {spec.id: ReplicaConnection(spec, worker, self._refresh) for spec in specs}
+        self.on_load: Callable[[], None] = _ignore
+        self._connections = {spec.id: ReplicaConnection(spec, worker, self._refresh, self._loaded) for spec in specs}
         self._ready: tuple[ReplicaConnection, ...] = ()
         self._refreshed = asyncio.Event()
 
@@ -51,12 +52,17 @@ class Fleet:
             return [c.view for c in self._ready if c.spec.id not in exclude]
         return [c.view for c in self._ready]
 
-    def open(self, replica_id: str, submit: Submit) -> TokenStream:
-        """Send a request to one replica. Raises ReplicaUnavailable."""
+    def takes(self, replica_id: str) -> bool:
+        """Whether that replica can take a request now."""
+        connection = self._connections.get(replica_id)
+        return connection is not None and connection.ready
+
+    def open(self, replica_id: str, submit: Submit, kv_tokens: int | None = None) -> TokenStream:
+        """Send a request to one replica, as `Transport.open` does. Raises ReplicaUnavailable."""
         connection = self._connections.get(replica_id)
         if connection is None:
             raise ReplicaUnavailable("The replica has left the fleet.")
-        return connection.open(submit)
+        return connection.open(submit, kv_tokens)
 
     def fingerprint(self, replica_id: str) -> str:
         """The engine's own name for its build and model, for `system_fingerprint`."""
@@ -67,3 +73,11 @@ class Fleet:
         self._ready = tuple(c for c in self._connections.values() if c.ready)
         refreshed, self._refreshed = self._refreshed, asyncio.Event()
         refreshed.set()
+        self.on_load()
+
+    def _loaded(self) -> None:
+        self.on_load()
+
+
+def _ignore() -> None:
+    """Nobody listens yet."""

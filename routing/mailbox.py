@@ -31,6 +31,7 @@ class Mailbox:
         "_waiting",
         "cached_tokens",
         "first_stream",
+        "on_start",
         "sequences",
     )
 
@@ -53,11 +54,19 @@ class Mailbox:
         self._waiter: asyncio.Future[None] | None = None
         self._loop = loop
         self.cached_tokens = 0
+        self.on_start: Callable[[], None] | None = None
 
     @property
     def failed(self) -> bool:
         """Whether the stream has been ended with an error."""
         return self._error is not None
+
+    def start(self, cached_tokens: int) -> None:
+        """The prompt has been computed. Called by the session only, perhaps more than once."""
+        self.cached_tokens = cached_tokens
+        on_start, self.on_start = self.on_start, None
+        if on_start is not None:
+            on_start()
 
     def put(self, event: Event) -> None:
         """Add one event and wake the reader. Called by the session only."""

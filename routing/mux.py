@@ -15,6 +15,7 @@ from protos import codec
 from protos.errors import InternalError, ReplicaUnavailable
 from protos.types import PROTOCOL_VERSION, Submit
 from routing.mailbox import Mailbox
+from routing.unreported import Unreported
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +42,10 @@ class SessionRefused(Exception):
 
 
 class Session:
-    """One open stream to a replica. `on_step` sees every step after its tokens were dealt out."""
+    """One open stream to a replica. `on_step` sees every step after its tokens were dealt out.
+
+    `unreported` are the submits that no load of this session's steps includes yet.
+    """
 
     def __init__(
         self,
@@ -51,6 +55,7 @@ class Session:
         on_step: Callable[[codec.Step], None],
     ) -> None:
         self.welcome = welcome
+        self.unreported = Unreported()
         self._channel = channel
         self._call = call
         self._on_step = on_step
@@ -90,7 +95,7 @@ class Session:
         """Sequences open on this session."""
         return len(self._mailboxes)
 
-    def open(self, submit: Submit) -> Mailbox:
+    def open(self, submit: Submit, kv_tokens: int | None = None) -> Mailbox:
         """Send a request with the next batch. Raises ReplicaUnavailable once the session has ended."""
         if not self._open:
             raise ReplicaUnavailable("The connection to the replica is closed.")
@@ -105,6 +110,9 @@ class Session:
         for stream_id in range(first, first + sequences):
             self._mailboxes[stream_id] = mailbox
         self._submits.append((first, submit))
+        prompt_tokens = len(submit.prompt_ids)
+        most = prompt_tokens + sequences * submit.max_tokens
+        self.unreported.add(first, sequences, prompt_tokens, most if kv_tokens is None else kv_tokens)
         self._outgoing.set()
         return mailbox
 
@@ -137,6 +145,8 @@ class Session:
                 if not isinstance(step, codec.Step):
                     raise codec.ProtocolError("a second welcome")
                 self._deal(step)
+                if step.load is not None:
+                    self.unreported.reported(step.submits_seen)
                 self._on_step(step)
                 self._ack = step.seq
                 # Well before the window closes, yet not a message upward for each one downward.
@@ -150,7 +160,7 @@ class Session:
             mailbox = mailboxes.get(stream_id)
             # Further sequences of a request find what the first one has just computed; that was not in the cache.
             if mailbox is not None and stream_id == mailbox.first_stream:
-                mailbox.cached_tokens = cached_tokens
+                mailbox.start(cached_tokens)
         if step.counts or step.logprobs:
             self._deal_runs(step)
         else:
@@ -203,6 +213,7 @@ class Session:
             codec.encode_up([(stream_id, submit)], (), 0)
         except (TypeError, ValueError):
             log.exception("request %s cannot be sent", submit.request_id)
+            self.unreported.unsent(stream_id)
             mailbox = self._mailboxes.get(stream_id)
             if mailbox is not None:
                 mailbox.fail(InternalError("The gateway failed on this request."))

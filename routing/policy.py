@@ -11,7 +11,9 @@ from protos.types import Load, Role, Shape
 class ReplicaView(msgspec.Struct, frozen=True):
     """One replica as a decision sees it.
 
-    `load` is the engine's last report and covers all workers; `sent` counts this worker's requests since then.
+    `load` is the engine's last report and covers all workers. What this worker sent and no report includes yet comes
+    on top: `sent` sequences, their prompts, and the tokens that the KV cache will hold for them. Of the sizes, 0 means
+    that it is not known.
     """
 
     id: str
@@ -19,7 +21,13 @@ class ReplicaView(msgspec.Struct, frozen=True):
     shape: Shape
     role: Role
     load: Load
-    sent: int
+    sent: int = 0
+    sent_prompt_tokens: int = 0
+    sent_kv_tokens: int = 0
+    max_batch_size: int = 0
+    kv_block_tokens: int = 0
+    max_num_tokens: int = 0
+    reserves_output: bool = False
 
 
 class RouteRequest(msgspec.Struct, frozen=True):

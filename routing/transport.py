@@ -1,6 +1,6 @@
 """The seam between a routing decision and the wire."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from protos.errors import PenstockError
@@ -14,10 +14,13 @@ Event = tuple[int, Sequence[int], list[TokenLogprobs] | None, Finish | None]
 class TokenStream(Protocol):
     """The answer to one submit, read by one task.
 
-    `cached_tokens` of the prompt were in the replica's KV cache; known from the first tokens on.
+    `cached_tokens` of the prompt were in the replica's KV cache; known from the first tokens on. `on_start` is called
+    once, when the replica says that the prompt has been computed: the first tokens come then, or later where the
+    engine gathers them.
     """
 
     cached_tokens: int
+    on_start: Callable[[], None] | None
 
     async def receive(self) -> list[Event]:
         """Everything that came since the last call, at least one event. Raises PenstockError when it broke."""
@@ -40,6 +43,9 @@ class TokenStream(Protocol):
 class Transport(Protocol):
     """Carries submits to one replica."""
 
-    def open(self, submit: Submit) -> TokenStream:
-        """Send a request. Raises ReplicaUnavailable when the replica cannot be reached now."""
+    def open(self, submit: Submit, kv_tokens: int | None = None) -> TokenStream:
+        """Send a request, which is expected to fill so much KV cache; None: all that it may ask for.
+
+        Raises ReplicaUnavailable when the replica cannot be reached now.
+        """
         ...

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import secrets
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 import gateway.app
 import gateway.gateway
-from gateway.auth.keys import KeyStore
+from gateway.auth.keys import KeyRequest, KeyStore
 from gateway.config import Config
 from gateway.store.store import Store
 from replicas.engine import Engine
@@ -149,7 +150,7 @@ async def gateway_of(
     async with contextlib.AsyncExitStack() as stack:
         found = [(await stack.enter_async_context(serving(engine)))[1] for engine in engines]
         store = Store(store_url)
-        _, key = await KeyStore(store).create("test", models)
+        _, key = await KeyStore(store).create(KeyRequest(name=f"test {secrets.token_hex(4)}", models=tuple(models)))
         await store.aclose()
         yield await stack.enter_async_context(_running(config_of(store_url, [*found, *addresses], **listen), key))
 

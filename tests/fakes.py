@@ -131,7 +131,11 @@ class RawReplica:
             await self._contexts[-1].write(codec.encode_step(step))
 
     async def send_bytes(self, data: bytes) -> None:
-        await self._contexts[-1].write(data)
+        await self.send_bytes_to(-1, data)
+
+    async def send_bytes_to(self, session: int, data: bytes) -> None:
+        """To one of the sessions, in the order in which they opened."""
+        await self._contexts[session].write(data)
 
     def welcome(self) -> codec.Welcome:
         return codec.Welcome(PROTOCOL_VERSION, 1, INFO, ack_window=32)

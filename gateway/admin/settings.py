@@ -15,3 +15,9 @@ class Admin(Record, frozen=True, kw_only=True):
         str, Meta(min_length=1, max_length=255, description="Address to listen on; keep it away from clients.")
     ] = "127.0.0.1"
     port: Annotated[int, Meta(ge=1, le=65535, description="TCP port.")] = 8081
+
+    @property
+    def url(self) -> str:
+        """Where it is reached from this machine."""
+        host = "127.0.0.1" if self.host in ("0.0.0.0", "::") else self.host
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"

@@ -1,197 +1,267 @@
-"""API keys: their records, their secrets and their life in the store. Only a secret's SHA-256 is ever stored."""
+"""API keys: their secrets and their life in the store. Only a secret's SHA-256 is ever stored."""
 
+import contextlib
 import hashlib
-import re
 import secrets
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
 
 import msgspec
 
-from gateway.store.script import Script
-from protos.errors import StoreUnavailable
+from gateway.auth.records import ApiKey, KeyChange, KeyRequest
+from gateway.tenants.transactions import (
+    INDEX,
+    NAMES,
+    RECORD,
+    VERSION,
+    Entry,
+    Place,
+    Step,
+    Storage,
+    commit,
+    read,
+    until_committed,
+)
+from protos.errors import Conflict, KeyNotFound, StoreUnavailable
+
+__all__ = ["PREFIX", "QUICKSTART_NAME", "ApiKey", "Found", "KeyChange", "KeyRequest", "KeyStore", "digest_of"]
 
 PREFIX: Final = "sk-penstock-"
 SECRET_BYTES: Final = 32
+#: The name of the key that `penstock serve --quickstart` makes; nothing else may take it.
 QUICKSTART_NAME: Final = "quickstart"
+#: Who does what nobody asked for.
+GATEWAY: Final = "gateway"
 
-# The braces are a hash tag: in a cluster all of it lies in one slot, so that one script may touch it.
-_RECORD: Final = "penstock:{keys}:sha256:"
-_INDEX: Final = "penstock:{keys}:index"
-_VERSION: Final = "penstock:{keys}:version"
+_BATCH: Final = 500
 
-_LONGEST_NAME: Final = 64
-_MODEL = re.compile(r"[A-Za-z0-9._:/@+*?-]{1,128}")
-
-# Every change also sets a random version, by which workers see that what they remember may be out of date. A counter
-# could repeat a value after the store lost its last second; 128 random bits do not.
-_CREATE = Script(
-    """
-redis.call('HSET', KEYS[1], 'id', ARGV[1], 'name', ARGV[2], 'models', ARGV[3], 'created_at', ARGV[4], 'revoked_at', '')
-redis.call('HSET', KEYS[2], ARGV[1], ARGV[5])
-redis.call('SET', KEYS[3], ARGV[6])
-"""
-)
-_REVOKE = Script(
-    """
-if redis.call('HGET', KEYS[1], 'revoked_at') ~= '' then return 0 end
-redis.call('HSET', KEYS[1], 'revoked_at', ARGV[1])
-redis.call('SET', KEYS[2], ARGV[2])
-return 1
-"""
-)
-_DELETE = Script(
-    """
-redis.call('DEL', KEYS[1])
-redis.call('HDEL', KEYS[2], ARGV[1])
-redis.call('SET', KEYS[3], ARGV[2])
-"""
-)
-
-
-class KeyStorage(Protocol):
-    """What key records need of a store; every method raises StoreUnavailable."""
-
-    async def get(self, key: str) -> bytes | None:
-        """The value of a key, or None."""
-
-    async def hgetall(self, key: str) -> dict[bytes, bytes]:
-        """All fields of a hash; empty where there is none."""
-
-    async def hgetall_many(self, keys: Sequence[str]) -> list[dict[bytes, bytes]]:
-        """All fields of many hashes, in order."""
-
-    async def run(self, script: Script, keys: Sequence[str], arguments: Sequence[str | bytes]) -> object:
-        """Run a Lua script and give its reply."""
+Edit = Callable[[ApiKey, float], ApiKey]
+Guard = Callable[[float], Awaitable[list[Step]]]
 
 
 @dataclass(frozen=True, slots=True)
-class ApiKey:
-    """A key's public record; times are seconds since the epoch."""
+class Found:
+    """The record of a key, the version of all records and the store's time, all of one moment."""
 
-    key_id: str
-    name: str
-    models: tuple[str, ...]
-    created_at: float
-    revoked_at: float | None = None
-    _all_models: bool = field(init=False, repr=False, compare=False)
+    key: ApiKey | None
+    version: bytes
+    now: float
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_all_models", "*" in self.models)
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """A record together with where it lies and how it is written there."""
+
+    key: ApiKey
+    digest: bytes
+    raw: bytes
+
+    def becomes(self, key: ApiKey | None) -> Step:
+        """The step that changes the record, or removes it."""
+        return Step(Place(RECORD + self.digest.decode()), self.raw, b"" if key is None else msgspec.json.encode(key))
 
     @property
-    def revoked(self) -> bool:
-        """Whether the key has been taken back."""
-        return self.revoked_at is not None
-
-    def allows(self, model: str) -> bool:
-        """Whether the key may use a model; `*` and `?` in its patterns match any characters, `/` too."""
-        return self._all_models or any(fnmatchcase(model, pattern) for pattern in self.models)
-
-
-class AmbiguousKey(ValueError):
-    """A name that several active keys have."""
+    def unchanged(self) -> Step:
+        """The step that needs the record to be as it was read."""
+        return Step(Place(RECORD + self.digest.decode()), self.raw, self.raw)
 
 
 class KeyStore:
-    """Creates, lists, finds and revokes keys."""
+    """Creates, lists, finds and changes keys. What it is given has been checked: gateway/tenants/registry.py does.
 
-    def __init__(self, storage: KeyStorage, *, now: Callable[[], float] = time.time) -> None:
-        """`now` gives seconds since the epoch."""
+    Every method raises StoreUnavailable where the store does not answer; a change may have been made all the same.
+    """
+
+    def __init__(self, storage: Storage) -> None:
         self._storage = storage
-        self._now = now
 
-    async def create(self, name: str, models: Sequence[str] = ("*",)) -> tuple[ApiKey, str]:
+    async def create(
+        self, request: KeyRequest, *, actor: str = GATEWAY, guard: Guard | None = None
+    ) -> tuple[ApiKey, str]:
         """Make a key; gives its record and its secret, which cannot be had again.
 
+        `guard` is given the store's time. It raises what speaks against the key, or gives what must stay as it is.
+
         Raises:
-            ValueError: The name or a model pattern is malformed.
-            StoreUnavailable: The store did not answer; the key may exist, but nobody knows its secret.
+            Conflict: An active key of the tenant has the name.
         """
-        if not 1 <= len(name) <= _LONGEST_NAME or not name.isprintable() or not name.strip():
-            raise ValueError("a key's name has 1 to 64 printable characters")
-        if not models:
-            raise ValueError("a key needs at least one model pattern; * is every model")
-        for pattern in models:
-            if not _MODEL.fullmatch(pattern):
-                raise ValueError(f"{pattern!r} is not a model name or pattern (letters, digits, . _ : / @ + - * ?)")
-        secret = PREFIX + secrets.token_urlsafe(SECRET_BYTES)
-        digest = digest_of(secret.encode()).hex()
-        key = ApiKey(f"key_{secrets.token_hex(6)}", name, tuple(dict.fromkeys(models)), self._now())
-        await self._storage.run(
-            _CREATE,
-            [_RECORD + digest, _INDEX, _VERSION],
-            [key.key_id, name, msgspec.json.encode(key.models), repr(key.created_at), digest, _new_version()],
-        )
-        return key, secret
+        fresh = _fresh_secret()
+
+        async def attempt() -> ApiKey | None:
+            now, _ = await read(self._storage, [])
+            guarded = [] if guard is None else await guard(now)
+            claim = await self._claim(request.tenant, request.name, fresh.key_id, "", now)
+            key = ApiKey(
+                key_id=fresh.key_id,
+                created_at=now,
+                **{name: getattr(request, name) for name in request.__struct_fields__},
+            )
+            entry = Entry(actor, "key.create", key.key_id, after=msgspec.json.encode(key))
+            done = await commit(self._storage, [*guarded, *claim, *fresh.steps(key)], entry)
+            return key if done else None
+
+        return await until_committed(attempt), fresh.secret
 
     async def list_keys(self) -> list[ApiKey]:
-        """All keys, the oldest first, revoked ones included.
+        """All keys, the oldest first, revoked and expired ones included."""
+        return [stored.key for stored in await self._all()]
+
+    async def get(self, key_id: str) -> ApiKey:
+        """The key of an id.
 
         Raises:
-            StoreUnavailable: The store did not answer.
+            KeyNotFound: There is none.
         """
-        return [key for key, _ in await self._all()]
+        return (await self._load(key_id))[0].key
 
-    async def revoke(self, key_id_or_name: str) -> ApiKey | None:
-        """Take a key back: by its id, or by its name where one active key alone has it. None: there is no such key.
-
-        Revoking a revoked key again, by its id, changes nothing.
+    async def edit(self, key_id: str, edit: Edit, *, actor: str, action: str = "key.update") -> ApiKey:
+        """Change a key's record to what `edit` makes of it, given the store's time; it may be asked more than once.
 
         Raises:
-            AmbiguousKey: Several active keys have the name.
-            StoreUnavailable: The store did not answer; the key may be revoked.
+            KeyNotFound: There is no such key.
+            Conflict: Another active key of the tenant has the name.
         """
-        everything = await self._all()
-        found = [entry for entry in everything if entry[0].key_id == key_id_or_name]
-        found = found or [entry for entry in everything if entry[0].name == key_id_or_name and not entry[0].revoked]
-        if not found:
-            return None
-        if len(found) > 1:
-            ids = ", ".join(key.key_id for key, _ in found)
-            raise AmbiguousKey(f"{len(found)} active keys are named {key_id_or_name!r}; name one by its id: {ids}")
-        digest = found[0][1]
-        await self._storage.run(_REVOKE, [_RECORD + digest, _VERSION], [repr(self._now()), _new_version()])
-        return _record(await self._storage.hgetall(_RECORD + digest))
 
-    async def delete_named(self, name: str) -> int:
-        """Remove all keys of a name without a trace, which also ends their validity; gives how many there were.
+        async def attempt() -> ApiKey | None:
+            stored, now = await self._load(key_id)
+            key = edit(stored.key, now)
+            if key == stored.key:
+                return key
+            steps = [stored.becomes(key)]
+            if key.name != stored.key.name:
+                steps += await self._release(stored.key)
+            if key.name != stored.key.name or (key.active(now) and not stored.key.active(now)):
+                steps += await self._claim(key.tenant, key.name, key_id, key_id, now)
+            entry = Entry(actor, action, key_id, msgspec.json.encode(stored.key), msgspec.json.encode(key))
+            return key if await commit(self._storage, steps, entry) else None
+
+        return await until_committed(attempt)
+
+    async def rotate(self, key_id: str, grace_seconds: float, *, actor: str) -> tuple[ApiKey, str]:
+        """Make a key like another one, which ends after a time of grace, in seconds; gives the new one and its secret.
 
         Raises:
-            StoreUnavailable: The store did not answer; some may be gone.
+            KeyNotFound: There is no such key.
+            Conflict: It has ended, or has been rotated already.
         """
-        doomed = [(key, digest) for key, digest in await self._all() if key.name == name]
-        for key, digest in doomed:
-            await self._storage.run(_DELETE, [_RECORD + digest, _INDEX, _VERSION], [key.key_id, _new_version()])
+        fresh = _fresh_secret()
+
+        async def attempt() -> ApiKey | None:
+            stored, now = await self._load(key_id)
+            old = stored.key
+            if not old.active(now):
+                raise Conflict(f"{key_id} has {'been revoked' if old.revoked else 'expired'}; make a new key instead.")
+            claim = await self._claim(old.tenant, old.name, fresh.key_id, key_id, now)
+            ends = now + grace_seconds if old.expires_at is None else min(old.expires_at, now + grace_seconds)
+            ending = msgspec.structs.replace(old, expires_at=ends)
+            new = msgspec.structs.replace(old, key_id=fresh.key_id, created_at=now, replaces=key_id)
+            after = msgspec.json.encode({"replaced": ending, "replacement": new})
+            entry = Entry(actor, "key.rotate", key_id, msgspec.json.encode(old), after)
+            done = await commit(self._storage, [*claim, stored.becomes(ending), *fresh.steps(new)], entry)
+            return new if done else None
+
+        return await until_committed(attempt), fresh.secret
+
+    async def revoke(self, key_id: str, *, actor: str) -> ApiKey:
+        """Take a key back, for good. Revoking a revoked key again changes nothing.
+
+        Raises:
+            KeyNotFound: There is no such key.
+        """
+
+        def revoked(key: ApiKey, now: float) -> ApiKey:
+            return key if key.revoked else msgspec.structs.replace(key, revoked_at=now)
+
+        return await self.edit(key_id, revoked, actor=actor, action="key.revoke")
+
+    async def delete_named(self, name: str, *, actor: str = GATEWAY) -> int:
+        """Remove all keys of a name, which also ends their validity; gives how many there were."""
+        doomed = [stored.key.key_id for stored in await self._all() if stored.key.name == name]
+
+        for key_id in doomed:
+            # Another one may do the same at the same time.
+            with contextlib.suppress(KeyNotFound):
+                await until_committed(partial(self._delete, key_id, actor))
         return len(doomed)
 
-    async def find(self, digest: bytes) -> ApiKey | None:
-        """The record of the key whose secret has this SHA-256; None: there is none. Revoked keys are found too.
+    async def find(self, digest: bytes) -> Found:
+        """The record of the key whose secret has this SHA-256, if there is one; ended keys are found too."""
+        now, (version, raw) = await read(self._storage, [Place(VERSION), Place(RECORD + digest.hex())])
+        return Found(_record(raw) if raw else None, version, now)
 
-        Raises:
-            StoreUnavailable: The store did not answer, or its record cannot be read.
-        """
-        fields = await self._storage.hgetall(_RECORD + digest.hex())
-        return _record(fields) if fields else None
+    async def version(self) -> tuple[bytes, float]:
+        """A value that differs after every change to any key or tenant, and the store's time."""
+        now, (version,) = await read(self._storage, [Place(VERSION)])
+        return version, now
 
-    async def version(self) -> bytes | None:
-        """A value that differs after every change to any key; None before the first.
+    async def _delete(self, key_id: str, actor: str) -> ApiKey | None:
+        stored, _ = await self._load(key_id)
+        index = Step(Place(INDEX, key_id), stored.digest, b"")
+        steps = [stored.becomes(None), index, *await self._release(stored.key)]
+        entry = Entry(actor, "key.delete", key_id, msgspec.json.encode(stored.key))
+        return stored.key if await commit(self._storage, steps, entry) else None
 
-        Raises:
-            StoreUnavailable: The store did not answer.
-        """
-        return await self._storage.get(_VERSION)
+    async def _load(self, key_id: str) -> tuple[_Stored, float]:
+        _, (digest,) = await read(self._storage, [Place(INDEX, key_id)])
+        now, (raw,) = await read(self._storage, [Place(RECORD + digest.decode())])
+        if not digest or not raw:
+            raise KeyNotFound(f"There is no key with the id '{key_id[:64]}'.")
+        return _Stored(_record(raw), digest, raw), now
 
-    async def _all(self) -> list[tuple[ApiKey, str]]:
-        index = await self._storage.hgetall(_INDEX)
-        digests = [digest.decode() for digest in index.values()]
-        records = await self._storage.hgetall_many([_RECORD + digest for digest in digests])
-        # A record may go between the two reads.
-        entries = [(_record(fields), digest) for fields, digest in zip(records, digests, strict=True) if fields]
-        return sorted(entries, key=lambda entry: (entry[0].created_at, entry[0].key_id))
+    async def _all(self) -> list[_Stored]:
+        digests = list((await self._storage.hgetall(INDEX)).values())
+        found = []
+        for start in range(0, len(digests), _BATCH):
+            batch = digests[start : start + _BATCH]
+            _, values = await read(self._storage, [Place(RECORD + digest.decode()) for digest in batch])
+            # A record may go between the two reads.
+            found += [_Stored(_record(raw), digest, raw) for digest, raw in zip(batch, values, strict=True) if raw]
+        return sorted(found, key=lambda stored: (stored.key.created_at, stored.key.key_id))
+
+    async def _claim(self, tenant: str, name: str, key_id: str, holder_may_be: str, now: float) -> list[Step]:
+        """The steps that give a tenant's name to a key, from the one key that may hold it or from an ended one."""
+        place = _name_place(tenant, name)
+        _, (holder,) = await read(self._storage, [place])
+        steps = [Step(place, holder, key_id.encode())]
+        if holder and holder != holder_may_be.encode():
+            try:
+                stored, _ = await self._load(holder.decode())
+            except KeyNotFound:
+                return steps
+            if stored.key.active(now):
+                raise Conflict(
+                    f"name: {stored.key.key_id}, an active key of the tenant '{tenant}', has it already", param="name"
+                )
+            steps.append(stored.unchanged)
+        return steps
+
+    async def _release(self, key: ApiKey) -> list[Step]:
+        """The steps that take its name from a key, if it holds it."""
+        place = _name_place(key.tenant, key.name)
+        _, (holder,) = await read(self._storage, [place])
+        return [Step(place, holder, b"")] if holder == key.key_id.encode() else []
+
+
+@dataclass(frozen=True, slots=True)
+class _Fresh:
+    """The id and the secret of a key to be."""
+
+    key_id: str
+    secret: str
+
+    def steps(self, key: ApiKey) -> list[Step]:
+        """The steps that store it."""
+        digest = digest_of(self.secret.encode()).hex()
+        return [
+            Step(Place(INDEX, self.key_id), b"", digest.encode()),
+            Step(Place(RECORD + digest), b"", msgspec.json.encode(key)),
+        ]
+
+
+def _fresh_secret() -> _Fresh:
+    return _Fresh(f"key_{secrets.token_hex(6)}", PREFIX + secrets.token_urlsafe(SECRET_BYTES))
 
 
 async def quickstart_key(keys: KeyStore) -> str:
@@ -199,10 +269,17 @@ async def quickstart_key(keys: KeyStore) -> str:
 
     Raises:
         StoreUnavailable: The store did not answer.
+        Conflict: Others on the same store make one again and again.
     """
-    await keys.delete_named(QUICKSTART_NAME)
-    _, secret = await keys.create(QUICKSTART_NAME)
-    return secret
+
+    async def attempt() -> str | None:
+        await keys.delete_named(QUICKSTART_NAME)
+        try:
+            return (await keys.create(KeyRequest(name=QUICKSTART_NAME)))[1]
+        except Conflict:
+            return None
+
+    return await until_committed(attempt)
 
 
 def digest_of(secret: bytes) -> bytes:
@@ -210,19 +287,14 @@ def digest_of(secret: bytes) -> bytes:
     return hashlib.sha256(secret).digest()
 
 
-def _new_version() -> str:
-    return secrets.token_hex(16)
+def _name_place(tenant: str, name: str) -> Place:
+    # A tenant's name has no slash.
+    return Place(NAMES, f"{tenant}/{name}")
 
 
-def _record(fields: dict[bytes, bytes]) -> ApiKey:
+def _record(raw: bytes) -> ApiKey:
     """Read a stored record; an unreadable one is the store's failure, never the caller's bad key."""
     try:
-        return ApiKey(
-            key_id=fields[b"id"].decode(),
-            name=fields[b"name"].decode(),
-            models=msgspec.json.decode(fields[b"models"], type=tuple[str, ...]),
-            created_at=float(fields[b"created_at"]),
-            revoked_at=float(fields[b"revoked_at"]) if fields[b"revoked_at"] else None,
-        )
-    except (KeyError, ValueError) as error:
+        return msgspec.json.decode(raw, type=ApiKey)
+    except msgspec.DecodeError as error:
         raise StoreUnavailable("The gateway's store holds a key record that cannot be read.") from error

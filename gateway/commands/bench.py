@@ -28,6 +28,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     overhead.add_argument("--modes", type=_modes, default=list(_MODES), help="of unary, paced, stream (default: all)")
     overhead.add_argument("--requests", type=_positive, help="answers in each measurement (default: by mode)")
     overhead.add_argument("--repeat", type=_positive, default=1, metavar="K", help="measure K times, give medians")
+    overhead.add_argument("--limits", action="store_true", help="also measure what limits and a budget add")
     overhead.set_defaults(run=_guarded(_overhead))
 
     breakdown = benchmarks.add_parser("breakdown", help="gateway and engine latency over concurrency, as a picture")
@@ -130,15 +131,23 @@ def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _overhead(arguments: argparse.Namespace) -> int:
     from loadtest.overhead import overhead
-    from loadtest.report import console, print_overhead, progress_bar, write_json
+    from loadtest.report import console, print_limits, print_overhead, progress_bar, write_json
 
     with progress_bar() as show:
-        cells = overhead(
-            arguments.concurrency, arguments.modes, requests=arguments.requests, repeat=arguments.repeat, show=show
+        cells, costs = overhead(
+            arguments.concurrency,
+            arguments.modes,
+            requests=arguments.requests,
+            repeat=arguments.repeat,
+            limits=arguments.limits,
+            show=show,
         )
-    print_overhead(cells, arguments.repeat, console())
+    out = console()
+    print_overhead(cells, arguments.repeat, out)
+    if costs:
+        print_limits(costs, out)
     if arguments.json:
-        write_json(arguments.json, "overhead", cells, _settings(arguments))
+        write_json(arguments.json, "overhead", {"loads": cells, "limits": costs}, _settings(arguments))
     return 1 if any(cell.errors for cell in cells) else 0
 
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from gateway.commands.output import shown_limits, table
 from gateway.config import Config, ConfigError, Model, Pool, load_config, resolve, schema, usable_cores
 from gateway.config_docs import render
 
@@ -70,9 +71,36 @@ def _summary(config: Config, cores: int) -> Iterator[str]:
     yield f"listen   {config.listen.host}:{config.listen.port}"
     yield f"workers  {workers}{f' (auto: one for each of {cores} cores)' if config.listen.workers == 'auto' else ''}"
     yield f"store    {store}"
+    yield f"admin    {f'{config.admin.host}:{config.admin.port}' if config.admin.enabled else 'off'}"
     for model in config.models:
         yield ""
         yield from _model_summary(model)
+    yield ""
+    yield from _tenants_summary(config)
+
+
+def _tenants_summary(config: Config) -> Iterator[str]:
+    """The tiers, and who belongs to them as far as this file says."""
+    yield "tiers, from the highest"
+    rows = [("TIER", "WEIGHT", "RESERVED")]
+    rows += [(tier.name, f"{tier.weight:g}", f"{100 * tier.reserved:g} %") for tier in config.tiers]
+    yield from (f"  {line}" for line in table(rows))
+    yield ""
+    if not config.tenants:
+        yield "tenants  none in this file; others may come from the admin API, and keys without one have `default`"
+        return
+    yield "tenants of this file"
+    tenants = [("TENANT", "TIER", "MODELS", "LIMITS")]
+    tenants += [
+        (
+            tenant.name,
+            config.tier(tenant.tier)[1].name,
+            ", ".join(tenant.models),
+            shown_limits(tenant.limits) or "none",
+        )
+        for tenant in config.tenants
+    ]
+    yield from (f"  {line}" for line in table(tenants))
 
 
 def _model_summary(model: Model) -> Iterator[str]:
@@ -81,10 +109,12 @@ def _model_summary(model: Model) -> Iterator[str]:
     yield f"  context    {model.context} tokens"
     yield f"  tokenizer  {model.tokenizer}{bundled}"
     yield f"  routing    {model.routing.policy}"
+    if model.price is not None:
+        cached = model.price.input if model.price.cached_input is None else model.price.cached_input
+        prices = f"{model.price.input:g} input, {cached:g} cached input, {model.price.output:g} output"
+        yield f"  price      {prices} (US dollars per million tokens)"
     rows = [("POOL", "SHAPE", "ENGINE", "REPLICAS", "GPUS", "WHERE"), *(_pool_row(pool) for pool in model.pools)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    yield from (f"  {line}" for line in table(rows))
     replicas = sum(pool.replica_count for pool in model.pools)
     gpus = sum(pool.replica_count * pool.shape.value.gpus for pool in model.pools)
     yield f"  {len(model.pools)} pools, {replicas} replicas, {gpus} GPUs"

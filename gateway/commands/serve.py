@@ -9,8 +9,10 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+from gateway.admin.admin_key import where_admin_key_is
 from gateway.auth.keys import KeyStore, quickstart_key
 from gateway.config import Config, ConfigError, load_config, resolve
+from gateway.ports import StartError
 from gateway.store.embedded import EmbeddedStoreError
 from gateway.store.socket_path import SocketPathError
 from gateway.store.store import Store, store_url
@@ -34,7 +36,14 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def _run(arguments: argparse.Namespace) -> int:
     configure_logging()
     # Imported here, so that `penstock keys` and the like do not load the server.
-    from gateway.supervisor import StartError, check_port, embedded_store, local_replicas, serve_workers, take_signals
+    from gateway.supervisor import (
+        admin_api,
+        check_ports,
+        embedded_store,
+        local_replicas,
+        serve_workers,
+        take_signals,
+    )
 
     # Workers are fresh processes: a fork would carry this one's threads and locks over.
     multiprocessing.set_start_method("spawn")
@@ -42,10 +51,10 @@ def _run(arguments: argparse.Namespace) -> int:
     try:
         config = load_config(arguments.config)
         resolve(config, str(arguments.config), BUNDLED)
-        check_port(config.listen.host, config.listen.port)
+        check_ports(config)
         with embedded_store(config):
             key = asyncio.run(_fresh_key(config)) if arguments.quickstart else None
-            with local_replicas(config):
+            with admin_api(config, arguments.config), local_replicas(config):
                 serve_workers(config, lambda: _announce(config, key))
     except (ConfigError, EmbeddedStoreError, SocketPathError, StartError) as error:
         print(f"penstock: {error}", file=sys.stderr)
@@ -72,6 +81,8 @@ def _announce(config: Config, key: str | None) -> None:
         print(f"penstock: not ready after {READY_SECONDS:.0f} s; {base}/readyz says why", file=sys.stderr)
         return
     print(f"\nPenstock is ready.\n\n  Base URL  {base}/v1", flush=True)
+    if config.admin.enabled:
+        print(f"  Admin     {config.admin.url}/admin (its key: {where_admin_key_is(config)})", flush=True)
     if key is not None:
         print(
             _SNIPPETS.format(base=base, key=key, model=config.models[0].name, drain=config.listen.drain_seconds),

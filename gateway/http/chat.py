@@ -6,12 +6,13 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from gateway.generate import Chat, GenerateRequest
 from gateway.http.decoding import BodyDecoder
 from gateway.http.dialect import Dialect
 from gateway.http.params import UNSUPPORTED, SamplingFields
+from gateway.request import Chat, GenerateRequest
 from gateway.sequence import TokenEntry
 from gateway.served_model import ServedModel
+from gateway.tenants.caller import Caller
 from protos.errors import InvalidRequest, UnsupportedParameter
 
 MAX_MESSAGES = 10_000
@@ -74,7 +75,7 @@ _decoder = BodyDecoder(
 )
 
 
-def _request(body: SamplingFields, model: ServedModel, request_id: str, size: int) -> GenerateRequest:
+def _request(body: SamplingFields, caller: Caller, model: ServedModel, request_id: str, size: int) -> GenerateRequest:
     assert isinstance(body, ChatBody)
     if body.max_tokens is not None and body.max_completion_tokens is not None:
         raise InvalidRequest(
@@ -87,6 +88,7 @@ def _request(body: SamplingFields, model: ServedModel, request_id: str, size: in
         raise InvalidRequest("'top_logprobs' is only allowed when 'logprobs' is enabled.", param="top_logprobs")
     return GenerateRequest(
         id=request_id,
+        caller=caller,
         model=model,
         prompt=Chat([_message(message, i) for i, message in enumerate(body.messages)]),
         size=size,
@@ -148,6 +150,7 @@ def _logprobs(entries: list[TokenEntry], model: ServedModel, offset: int) -> dic
 
 
 CHAT = Dialect(
+    endpoint="chat",
     id_prefix="chatcmpl-",
     object="chat.completion",
     chunk_object="chat.completion.chunk",

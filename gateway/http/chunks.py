@@ -2,8 +2,9 @@
 
 import orjson
 
-from gateway.generate import Generation, Usage
+from gateway.generate import Generation
 from gateway.http.dialect import Dialect
+from gateway.limits.limiter import Usage
 from gateway.sequence import TokenEntry
 from protos.types import FinishReason
 from routing.transport import Event

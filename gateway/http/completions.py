@@ -5,12 +5,13 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from gateway.generate import GenerateRequest
 from gateway.http.decoding import BodyDecoder
 from gateway.http.dialect import Dialect
 from gateway.http.params import UNSUPPORTED, SamplingFields
+from gateway.request import GenerateRequest
 from gateway.sequence import TokenEntry
 from gateway.served_model import ServedModel
+from gateway.tenants.caller import Caller
 from protos.errors import InvalidRequest, UnsupportedParameter
 
 #: What the API generates when a completion names no limit.
@@ -29,10 +30,11 @@ class CompletionBody(SamplingFields, frozen=True, kw_only=True):
 _decoder = BodyDecoder(CompletionBody, unsupported={**UNSUPPORTED, "best_of": (1,), "echo": (False,), "suffix": ("",)})
 
 
-def _request(body: SamplingFields, model: ServedModel, request_id: str, size: int) -> GenerateRequest:
+def _request(body: SamplingFields, caller: Caller, model: ServedModel, request_id: str, size: int) -> GenerateRequest:
     assert isinstance(body, CompletionBody)
     return GenerateRequest(
         id=request_id,
+        caller=caller,
         model=model,
         prompt=_single(body.prompt),
         size=size,
@@ -77,6 +79,7 @@ def _logprobs(entries: list[TokenEntry], model: ServedModel, offset: int) -> dic
 
 
 COMPLETIONS = Dialect(
+    endpoint="completions",
     id_prefix="cmpl-",
     object="text_completion",
     chunk_object="text_completion",

@@ -7,26 +7,28 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.generate import GenerateRequest
 from gateway.http.params import SamplingFields
+from gateway.request import GenerateRequest
 from gateway.sequence import TokenEntry
 from gateway.served_model import ServedModel
+from gateway.tenants.caller import Caller
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """One API's body and answer.
+    """One API's body and answer; `endpoint` is its name in the scope of a key.
 
     A choice is `{"index":..., <text>, "logprobs":..., "finish_reason":...}` in both APIs; `text_head` and `text_tail`
     enclose its JSON-escaped text in a stream's chunk. `logprobs` takes entries and the number of
     characters before them.
     """
 
+    endpoint: str
     id_prefix: str
     object: str
     chunk_object: str
     decode: Callable[[bytes], SamplingFields]
-    request: Callable[[SamplingFields, ServedModel, str, int], GenerateRequest]
+    request: Callable[[SamplingFields, Caller, ServedModel, str, int], GenerateRequest]
     message: Callable[[str], dict[str, Any]]
     logprobs: Callable[[list[TokenEntry], ServedModel, int], dict[str, Any]]
     opening: dict[str, Any] | None

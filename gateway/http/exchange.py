@@ -5,9 +5,10 @@ Pure ASGI on purpose: a Starlette Request and Response each cost as much as the 
 
 import asyncio
 import logging
+import math
 import secrets
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from starlette.types import Message, Receive, Scope, Send
 
@@ -39,11 +40,14 @@ class Exchange:
         "_watcher",
         "attempt",
         "authorization",
+        "caller_headers",
         "content_length",
         "deadline",
         "method",
         "path",
+        "read_timeout",
         "request_id",
+        "request_timeout",
         "started",
     )
 
@@ -60,7 +64,11 @@ class Exchange:
         self.path: str = scope["path"]
         self.request_id = "req_" + secrets.token_hex(12)
         self.started = False
+        #: Headers that an answer has because of who asks, made when it goes out.
+        self.caller_headers: Callable[[], _Headers] = list
         self.authorization: bytes | None = None
+        self.request_timeout: bytes | None = None
+        self.read_timeout: bytes | None = None
         self.content_length: int | None = None
         for name, value in scope["headers"]:
             if name == b"authorization":
@@ -68,6 +76,10 @@ class Exchange:
             elif name == b"content-length" and value.isdigit():
                 # More digits than any body has bytes; int() refuses very long ones.
                 self.content_length = int(value) if len(value) < MAX_LENGTH_DIGITS else 10**MAX_LENGTH_DIGITS
+            elif name == b"x-request-timeout":
+                self.request_timeout = value
+            elif name == b"x-stainless-read-timeout":
+                self.read_timeout = value
 
     async def body(self, limit: int) -> bytes:
         """The whole body. Raises BodyTooLarge, RequestTimeout or InvalidRequest."""
@@ -143,6 +155,7 @@ class Exchange:
                 (b"content-type", media_type),
                 (b"content-length", b"%d" % len(body)),
                 (b"x-request-id", self.request_id.encode()),
+                *self.caller_headers(),
                 *(headers or ()),
             ],
         }
@@ -161,6 +174,7 @@ class Exchange:
                     (b"cache-control", b"no-cache"),
                     (b"x-accel-buffering", b"no"),
                     (b"x-request-id", self.request_id.encode()),
+                    *self.caller_headers(),
                 ],
             }
         )
@@ -195,8 +209,10 @@ def error_headers(error: PenstockError) -> _Headers:
     """What OpenAI's clients and HTTP itself (RFC 9110) want beside an error's body."""
     headers: _Headers = []
     if error.retry_after is not None:
-        headers.append((b"retry-after", b"%d" % max(1, round(error.retry_after))))
-    if error.status >= 500:
+        # Rounded up: whoever waits so long finds room.
+        headers.append((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after))))
+        headers.append((b"retry-after-ms", b"%d" % math.ceil(error.retry_after * 1000)))
+    if error.status >= 500 or error.status == 429:
         # What OpenAI's clients would repeat; this they obey first.
         headers.append((b"x-should-retry", b"true" if error.retryable else b"false"))
     if error.status == 401:

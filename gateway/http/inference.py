@@ -9,21 +9,26 @@ from gateway.http.chunks import ChunkEncoder
 from gateway.http.dialect import Dialect
 from gateway.http.exchange import Exchange, log_failure
 from gateway.http.openai_errors import error_event
+from gateway.http.timeouts import read_timeout, request_timeout
 from protos.errors import PenstockError
 
 
 async def infer(gateway: Gateway, exchange: Exchange, dialect: Dialect) -> None:
     """Authenticate, decode, generate, answer. Raises what can still be answered with a status."""
     gateway.admit(exchange)
-    key = await gateway.authenticator.authenticate(exchange.authorization)
+    caller = await gateway.identify(exchange, dialect.endpoint)
+    timeout = request_timeout(exchange.request_timeout)
     body = await exchange.body(gateway.config.listen.max_body_bytes)
     fields = dialect.decode(body)
-    model = gateway.model(key, fields.model)
+    model = gateway.model(caller, fields.model)
     include_usage = fields.include_usage
-    request = dialect.request(fields, model, exchange.request_id, len(body))
-    exchange.deadline = gateway.deadline()
+    request = dialect.request(fields, caller, model, exchange.request_id, len(body))
+    exchange.deadline = wait_until = gateway.deadline(timeout)
+    patience = read_timeout(exchange.read_timeout)
+    if patience is not None:
+        wait_until = min(wait_until, request.arrived + patience)
     try:
-        generation = await generate(request, exchange.attempt)
+        generation = await generate(request, gateway.limiter, gateway.encoding, exchange.attempt, wait_until)
         try:
             answer_id, created = dialect.id_prefix + exchange.request_id[4:], int(time.time())
             if request.stream:
@@ -56,10 +61,11 @@ async def _stream(exchange: Exchange, generation: Generation, encoder: ChunkEnco
 
 
 def _timing_headers(generation: Generation) -> list[tuple[bytes, bytes]]:
-    """Where the time went, in milliseconds: in all as OpenAI names it, and in the engine by the engine's clock."""
+    """Where the time went, in milliseconds: in all as OpenAI names it, waiting here for a turn, and in the engine."""
     timing = generation.timing
     engine = (timing.prefill_us + timing.decode_us) / 1000
     return [
+        (b"x-penstock-wait-ms", b"%.3f" % (generation.turn.waited_seconds * 1000)),
         (b"x-penstock-queue-ms", b"%.3f" % (timing.queue_us / 1000)),
         (b"x-penstock-engine-ms", b"%.3f" % engine),
         (b"openai-processing-ms", b"%d" % ((time.monotonic() - generation.request.arrived) * 1000)),

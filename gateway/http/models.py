@@ -13,15 +13,15 @@ PREFIX = "/v1/models/"
 
 async def list_models(gateway: Gateway, exchange: Exchange) -> None:
     """The models that the key may use."""
-    key = await gateway.authenticator.authenticate(exchange.authorization)
-    data = [_describe(model) for model in gateway.models.values() if key.allows(model.name)]
+    caller = await gateway.identify(exchange, "models")
+    data = [_describe(model) for model in gateway.models.values() if caller.allows_model(model.name)]
     await exchange.respond(200, orjson.dumps({"object": "list", "data": data}))
 
 
 async def get_model(gateway: Gateway, exchange: Exchange) -> None:
     """One model; its name may hold slashes."""
-    key = await gateway.authenticator.authenticate(exchange.authorization)
-    model = gateway.model(key, exchange.path.removeprefix(PREFIX))
+    caller = await gateway.identify(exchange, "models")
+    model = gateway.model(caller, exchange.path.removeprefix(PREFIX))
     await exchange.respond(200, orjson.dumps(_describe(model)))
 
 

@@ -5,44 +5,39 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 from typing import Final, cast
 
-from redis.asyncio import BlockingConnectionPool, Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.exceptions import NoScriptError, RedisError
+from redis.exceptions import NoScriptError
 
 from gateway.config import Config
+from gateway.store.addresses import is_cluster
+from gateway.store.cluster import Cluster
 from gateway.store.embedded import embedded_url
 from gateway.store.script import Script
+from gateway.store.server import FAILURES, Call, Reply, Server, SingleServer
 from protos.errors import StoreUnavailable
 
 _PIPELINE: Final = 500
+_SILENT: Final = "The gateway's store did not answer. Try again shortly."
 
 
 class Store:
     """A client with a small pool of connections. One per event loop; close it with `aclose`."""
 
     def __init__(self, url: str, *, timeout: float = 1.0, connections: int = 16) -> None:
-        """`url` is redis://, rediss:// or unix://; `timeout` bounds each call whole, waiting and connecting included.
+        """`url` is redis://, rediss:// or unix://, or redis+cluster:// or rediss+cluster:// with some of its nodes.
+
+        `timeout` bounds each call whole, waiting and connecting included; of a cluster, `connections` are each node's.
 
         Raises:
             ValueError: The address cannot be read.
         """
         self._timeout = timeout
-        # No retries: a script whose answer was lost may have run, and callers above know what may be repeated.
-        # The pool itself replaces connections that a restarted store has closed.
-        pool: BlockingConnectionPool = BlockingConnectionPool.from_url(
-            url,
-            max_connections=connections,
-            timeout=timeout,
-            socket_timeout=None,
-            socket_connect_timeout=timeout,
-            retry=Retry(NoBackoff(), 0),
-        )
-        self._redis: Redis = Redis.from_pool(pool)
+        self._turns = asyncio.Semaphore(connections)
+        kind = Cluster if is_cluster(url) else SingleServer
+        self._server: Server = kind(url, timeout=timeout, connections=connections)
 
     async def aclose(self) -> None:
         """Close all connections."""
-        await self._redis.aclose()
+        await self._server.aclose()
 
     async def ping(self) -> None:
         """Ask for a sign of life.
@@ -51,7 +46,7 @@ class Store:
             StoreUnavailable: There is none.
         """
         async with self._bounded():
-            await self._redis.ping()
+            await self._server.client.ping()
 
     async def get(self, key: str) -> bytes | None:
         """The value of a key, or None.
@@ -60,7 +55,17 @@ class Store:
             StoreUnavailable: The store did not answer in time or refused.
         """
         async with self._bounded():
-            return cast("bytes | None", await self._redis.get(key))
+            return cast("bytes | None", await self._server.client.get(key))
+
+    async def now(self) -> float:
+        """The store's clock, in seconds since the epoch.
+
+        Raises:
+            StoreUnavailable: The store did not answer in time or refused.
+        """
+        async with self._bounded():
+            seconds, microseconds = await self._server.time()
+            return seconds + microseconds / 1e6
 
     async def hgetall(self, key: str) -> dict[bytes, bytes]:
         """All fields of a hash; empty where there is none.
@@ -69,7 +74,7 @@ class Store:
             StoreUnavailable: The store did not answer in time or refused.
         """
         async with self._bounded():
-            return cast("dict[bytes, bytes]", await self._redis.hgetall(key))
+            return cast("dict[bytes, bytes]", await self._server.client.hgetall(key))
 
     async def hgetall_many(self, keys: Sequence[str]) -> list[dict[bytes, bytes]]:
         """All fields of many hashes, in the order of `keys`; each batch of 500 has the whole timeout.
@@ -79,7 +84,7 @@ class Store:
         """
         found: list[dict[bytes, bytes]] = []
         for start in range(0, len(keys), _PIPELINE):
-            async with self._bounded(), self._redis.pipeline(transaction=False) as pipeline:
+            async with self._bounded(), self._server.client.pipeline(transaction=False) as pipeline:
                 for key in keys[start : start + _PIPELINE]:
                     pipeline.hgetall(key)
                 found.extend(await pipeline.execute())
@@ -94,19 +99,47 @@ class Store:
         async with self._bounded():
             if script.sha is not None:
                 with contextlib.suppress(NoScriptError):
-                    return await self._redis.evalsha(script.sha, len(keys), *keys, *arguments)
-            script.sha = await self._redis.script_load(script.source)
-            return await self._redis.evalsha(script.sha, len(keys), *keys, *arguments)
+                    return await self._server.client.evalsha(script.sha, len(keys), *keys, *arguments)
+            script.sha = await self._server.load(script.source)
+            return await self._server.client.evalsha(script.sha, len(keys), *keys, *arguments)
+
+    async def run_many(self, script: Script, calls: Sequence[Call]) -> list[bytes | StoreUnavailable]:
+        """Run a Lua script once for each (key, argument), in one round trip; its replies, or why one failed.
+
+        Each may have run even when its reply is an error.
+
+        Raises:
+            StoreUnavailable: The store did not answer in time; any of them may have run.
+        """
+        async with self._bounded():
+            if script.sha is None:
+                script.sha = await self._server.load(script.source)
+            replies = await self._server.evaluate(script.sha, calls)
+            missing = [index for index, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
+            if missing:
+                script.sha = await self._server.load(script.source)
+                again = await self._server.evaluate(script.sha, [calls[index] for index in missing])
+                for index, reply in zip(missing, again, strict=True):
+                    replies[index] = reply
+        return [_translated(reply) for reply in replies]
 
     @contextlib.asynccontextmanager
     async def _bounded(self) -> AsyncIterator[None]:
         """Bound a call in time, and translate its failure for everyone above this package."""
         try:
-            async with asyncio.timeout(self._timeout):
+            async with asyncio.timeout(self._timeout), self._turns:
                 yield
-        except (RedisError, OSError) as error:
+        except (*FAILURES, OSError) as error:
             # TimeoutError is an OSError. The cause holds the address and the reason, for logs only.
-            raise StoreUnavailable("The gateway's store did not answer. Try again shortly.") from error
+            raise StoreUnavailable(_SILENT) from error
+
+
+def _translated(reply: Reply) -> bytes | StoreUnavailable:
+    if isinstance(reply, bytes):
+        return reply
+    error = StoreUnavailable(_SILENT)
+    error.__cause__ = reply
+    return error
 
 
 def store_url(config: Config) -> str:

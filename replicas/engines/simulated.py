@@ -120,6 +120,7 @@ class SimulatedEngine:
         self._requests: dict[int, list[_Answer]] = {}
         self._finishes: list[tuple[int, int, Finish]] = []
         self._events: list[KvEvent] = self._model.cache.drain_events()
+        self._started: list[tuple[int, int]] = []
         self._wake = asyncio.Event()
         self.info = ReplicaInfo(
             model=model,
@@ -132,6 +133,8 @@ class SimulatedEngine:
             max_sequence_tokens=min(max_sequence_tokens or sizes.context, limits.kv_tokens),
             kv_block_tokens=limits.tokens_per_block,
             kv_blocks_total=blocks,
+            max_num_tokens=max_num_tokens,
+            reserves_output=policy is CapacityPolicy.GUARANTEED_NO_EVICT,
         )
 
     def submit(self, handle: int, request: Submit) -> None:
@@ -191,7 +194,8 @@ class SimulatedEngine:
             if all(other.finished for other in self._requests[answer.handle]):
                 del self._requests[answer.handle]
         events, self._events = self._events + self._model.cache.drain_events(), []
-        return EngineStep(deltas, finishes, self._model.load, events)
+        started, self._started = self._started, []
+        return EngineStep(deltas, finishes, self._model.load, events, started)
 
     def _deltas(self) -> list[Delta]:
         """One delta for each decoding sequence that has a full interval to say: the hot loop, once per token."""
@@ -201,6 +205,8 @@ class SimulatedEngine:
             produced = clock - answer.base
             emitted = answer.emitted
             if produced - emitted < answer.interval:
+                if produced - emitted == 1 and emitted <= 1 and answer.index == 0:
+                    self._started.append((answer.handle, answer.cached or 0))
                 continue
             if answer.logprobs is not None:
                 deltas.append(self._delta(answer, produced))

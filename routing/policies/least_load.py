@@ -5,15 +5,20 @@ from collections.abc import Sequence
 from routing.policy import Decision, ReplicaView, RouteRequest
 
 
-def pressure(view: ReplicaView) -> tuple[float, float]:
-    """Requests per GPU, then the share of KV blocks in use.
+def pressure(view: ReplicaView) -> tuple[float, float, float]:
+    """Steps that only prompts before it will fill, then requests, both per GPU; then the share of KV blocks in use.
 
-    The engine's report counts every worker's requests but is one step old; what this worker sent since is added.
+    An engine computes prompts one after another, so whatever comes behind a long one waits for all of its steps; less
+    than a whole step delays nobody much. The engine's report counts every worker's requests; what this worker sent
+    and the report lacks is added.
     """
     load = view.load
+    gpus = view.shape.gpus
+    backlog = load.prefill_tokens + view.sent_prompt_tokens
+    steps = backlog // view.max_num_tokens if view.max_num_tokens else 0
     requests = load.running + load.waiting + view.sent
     kv_use = load.kv_blocks_used / load.kv_blocks_total if load.kv_blocks_total else 0.0
-    return (requests / view.shape.gpus, kv_use)
+    return (steps / gpus, requests / gpus, kv_use)
 
 
 class LeastLoad:

@@ -27,7 +27,7 @@ async def _mux(
     async with serving(engine, address) as (server, bound):
         spec = spec_of(bound, channels=channels, streams_per_channel=3)
         ready = asyncio.Event()
-        connection = ReplicaConnection(spec, "test", ready.set)
+        connection = ReplicaConnection(spec, "test", ready.set, lambda: None)
         connection.start()
         try:
             await ready.wait()

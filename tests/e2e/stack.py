@@ -47,6 +47,7 @@ def config_text(
     """The shipped configuration's shape with fewer replicas: one pool, one process."""
     return f"""\
 listen: {{host: 127.0.0.1, port: {port}, workers: {workers}, {listen}}}
+admin: {{port: {free_port()}}}
 state: {state}
 store: {{url: embedded}}
 models:
@@ -70,7 +71,7 @@ class Stack:
         self.folder = folder
         self.config = folder / "penstock.yaml"
         self.config.write_text(text, encoding="utf-8")
-        self.port = int(re.findall(r"port: (\d+)", text)[0])
+        self.port, self.admin_port = map(int, re.findall(r"port: (\d+)", text))
         self.base_url = f"http://127.0.0.1:{self.port}/v1"
         self.key = ""
         self.state_dir = folder / "state"
@@ -162,6 +163,10 @@ class Stack:
     @property
     def replicas(self) -> list[int]:
         return self.pids("gateway.cli replica")
+
+    @property
+    def admins(self) -> list[int]:
+        return self.pids("gateway.cli admin")
 
     @property
     def stores(self) -> list[int]:

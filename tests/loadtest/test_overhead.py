@@ -17,7 +17,17 @@ from loadtest.stack import Stack
 from loadtest.statistics import Percentiles
 from loadtest.track import Track
 
-STACK = Stack(port=1, key="", gateway_pid=10, worker_pid=11, replica_pid=20, gateway_core=0, load_core=1)
+STACK = Stack(
+    port=1,
+    key="",
+    limited_key="",
+    store_socket="",
+    gateway_pid=10,
+    worker_pid=11,
+    replica_pid=20,
+    gateway_core=0,
+    load_core=1,
+)
 
 
 def result(**more: object) -> LoadResult:
@@ -164,7 +174,7 @@ def test_the_overhead_command_runs_and_leaves_no_process(tmp_path: Path, capsys:
     assert main([*arguments, "--json", str(output)]) == 0
     assert "stream" in capsys.readouterr().out
     document = json.loads(output.read_bytes())
-    (cell,) = document["results"]
+    (cell,) = document["results"]["loads"]
     assert (cell["mode"], cell["concurrency"], cell["requests"]) == ("stream", 1, 2)
     assert (cell["errors"], cell["statuses"]) == ({}, {"200": 2})
     assert cell["tokens_per_s"] > 0

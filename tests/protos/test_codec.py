@@ -86,6 +86,9 @@ LOADS = st.builds(
     kv_blocks_total=U32,
     tokens_in_flight=U64,
     draining=st.booleans(),
+    prefill_tokens=U64,
+    workers=U32,
+    kv_blocks_reserved=U32,
 )
 KV_EVENTS = st.builds(
     KvEvent,
@@ -116,6 +119,8 @@ WELCOMES = st.builds(
         max_sequence_tokens=U32,
         kv_block_tokens=U32,
         kv_blocks_total=U32,
+        max_num_tokens=U32,
+        reserves_output=st.booleans(),
     ),
     ack_window=U32,
 )
@@ -131,6 +136,7 @@ def steps(draw: st.DrawFn) -> codec.Step:
         for position, run in enumerate(runs)
         if run and position % 2
     }
+    load = draw(maybe(LOADS))
     return codec.Step(
         seq=draw(U64),
         time_us=draw(U64),
@@ -139,9 +145,10 @@ def steps(draw: st.DrawFn) -> codec.Step:
         tokens=[token for run in runs for token in run],
         logprobs=logprobs,
         finishes=draw(st.lists(st.tuples(U32, FINISHES), max_size=3)),
-        load=draw(maybe(LOADS)),
+        load=load,
         kv_events=draw(st.lists(KV_EVENTS, max_size=3)),
         starts=draw(st.lists(st.tuples(U32, U32), max_size=3)),
+        submits_seen=draw(U64) if load else 0,
     )
 
 

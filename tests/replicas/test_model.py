@@ -69,7 +69,9 @@ def test_a_sequence_ends_after_its_steps_and_leaves_nothing() -> None:
     model.submit([one], 0.0)
     assert model.load.waiting == 1
     assert model.load.tokens_in_flight == 10
+    assert model.load.kv_blocks_reserved == 4
     assert run(model) == [one]
+    assert model.load.kv_blocks_reserved == 0
     assert (one.produced, one.admitted, one.first_token, one.ended) == (5, 0.0, 1.0, 5.0)
     assert model.load.running == model.load.waiting == model.load.kv_blocks_used == model.load.tokens_in_flight == 0
 
@@ -270,9 +272,12 @@ def test_every_sequence_ends_once_and_no_block_is_lost(
         load = model.load
         assert 0 <= load.kv_blocks_used <= blocks
         assert load.running <= 4
+        assert load.kv_blocks_reserved >= 0
+        assert load.waiting or load.kv_blocks_used + load.kv_blocks_reserved <= blocks
         if idle and tick > 45:
             break
     assert load.running == load.waiting == load.kv_blocks_used == load.tokens_in_flight == 0
+    assert load.kv_blocks_reserved == 0
     assert len(ended) == len(set(ended))
     for group, _, stop in groups:
         for one in group:

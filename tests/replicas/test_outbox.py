@@ -77,6 +77,23 @@ def test_kv_events_are_bounded_and_the_oldest_go() -> None:
     assert ids == list(range(ids[0], ids[0] + MAX_KV_EVENTS))
 
 
+def test_what_a_load_knows_of_goes_with_it_and_with_nothing_else() -> None:
+    outbox = Outbox()
+    outbox.submits_seen = 5
+    outbox.add_finish(1, DONE)
+    assert outbox.take(0).submits_seen == 0
+    outbox.load = Load()
+    assert outbox.take(0).submits_seen == 5
+
+
+def test_a_start_alone_is_no_reason_to_send() -> None:
+    outbox = Outbox()
+    outbox.add_start(1, 0)
+    assert not outbox
+    outbox.load = Load()
+    assert outbox.take(0).starts == [(1, 0)]
+
+
 def test_an_outbox_is_true_exactly_when_it_has_something_to_say() -> None:
     outbox = Outbox()
     assert not outbox

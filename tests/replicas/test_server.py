@@ -69,7 +69,10 @@ async def _after_hello(worker: Worker, data: bytes) -> None:
         (lambda w: w.send((1, submit_of())), grpc.StatusCode.INVALID_ARGUMENT),
         (lambda w: w.write(codec.encode_hello(codec.Hello(7, "w", False))), grpc.StatusCode.FAILED_PRECONDITION),
         (lambda w: _after_hello(w, b"\xff\xff"), grpc.StatusCode.INVALID_ARGUMENT),
-        (lambda w: _after_hello(w, codec.encode_hello(codec.Hello(1, "w", False))), grpc.StatusCode.INVALID_ARGUMENT),
+        (
+            lambda w: _after_hello(w, codec.encode_hello(codec.Hello(PROTOCOL_VERSION, "w", False))),
+            grpc.StatusCode.INVALID_ARGUMENT,
+        ),
         (lambda w: _after_hello(w, codec.encode_up([(1, submit_of(n=0))], [], 0)), grpc.StatusCode.INVALID_ARGUMENT),
         (
             lambda w: _after_hello(w, codec.encode_up([(1, submit_of(n=MAX_SEQUENCES + 1))], [], 0)),
@@ -109,7 +112,7 @@ def test_what_is_not_the_protocol_ends_the_session_with_a_reason(act: Act, code:
             assert caught.value.details()
             await until(lambda: set(engine.cancelled) == set(engine.submitted))
             assert not server._owners
-            assert not server._sessions
+            await until(lambda: not server._sessions)
             async with worker_at(address) as other:
                 await other.hello()
 
@@ -239,7 +242,7 @@ def test_cancels_reach_the_engine_and_unknown_ones_do_not() -> None:
                 await worker.step()
             assert worker.finishes[1].reason is FinishReason.CANCELLED
             assert worker.finishes[2].reason is FinishReason.LENGTH
-            assert worker.steps[-1].load == Load(kv_blocks_total=engine.info.kv_blocks_total)
+            assert worker.steps[-1].load == Load(kv_blocks_total=engine.info.kv_blocks_total, workers=1)
             await worker.send((1, submit_of(2)), cancels=[2])
 
     bounded(main)
@@ -305,9 +308,9 @@ def test_an_idle_session_still_hears_a_heartbeat_and_a_changed_load(monkeypatch:
         async with serving(engine) as (_, address), worker_at(address) as worker:
             await worker.hello()
             for _ in range(5):
-                assert (await worker.step()).load == Load(kv_blocks_total=engine.info.kv_blocks_total)
+                assert (await worker.step()).load == Load(kv_blocks_total=engine.info.kv_blocks_total, workers=1)
             engine.say(load=Load(running=9))
-            while (await worker.step()).load != Load(running=9):
+            while (await worker.step()).load != Load(running=9, workers=1):
                 pass
 
     bounded(main)

@@ -1,6 +1,6 @@
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -22,7 +22,18 @@ from routing.policies.round_robin import RoundRobin
 from routing.policy import RouteRequest
 from routing.transport import Event
 from tests.fakes import DiesAfter, DropsStream, RefusesWith, SilentEngine
-from tests.harness import answers_of, bounded, drained, engine_of, serving, spec_of, submit_of, tokens_in, until
+from tests.harness import (
+    answers_of,
+    bounded,
+    drained,
+    engine_of,
+    gated_engine,
+    serving,
+    spec_of,
+    submit_of,
+    tokens_in,
+    until,
+)
 
 ROUTE = RouteRequest("r", 3, 8)
 
@@ -44,8 +55,26 @@ async def fleet_at(*addresses: str) -> AsyncIterator[Fleet]:
         await fleet.aclose()
 
 
-async def start(fleet: Fleet, attempt: Attempt | None = None, **options: Any) -> Dispatched:
-    return await dispatch(fleet, RoundRobin(), ROUTE, submit_of(8, **options), attempt or Attempt())
+async def start(
+    fleet: Fleet, attempt: Attempt | None = None, turn: "SpyTurn | None" = None, **options: Any
+) -> Dispatched:
+    return await dispatch(fleet, RoundRobin(), ROUTE, submit_of(8, **options), attempt or Attempt(), turn)
+
+
+class SpyTurn:
+    """A turn for one replica that remembers what it was told."""
+
+    kv_tokens = 77
+
+    def __init__(self, replica_id: str | None) -> None:
+        self.replica_id = replica_id
+        self.told: list[str] = []
+
+    def opened(self, replica_id: str) -> None:
+        self.told.append(replica_id)
+
+    def started(self) -> None:
+        self.told.append("started")
 
 
 def test_a_request_is_answered_by_the_picked_replica() -> None:
@@ -111,6 +140,7 @@ class _Continued:
     """A dispatched stream with its first events still to read."""
 
     cached_tokens = 0
+    on_start: Callable[[], None] | None = None
 
     def __init__(self, dispatched: Dispatched) -> None:
         self._first = dispatched.first
@@ -246,6 +276,86 @@ def test_a_cancelled_task_leaves_no_stream() -> None:
             await until(lambda: engine.cancelled)
 
     bounded(main)
+
+
+@pytest.mark.parametrize("interval", [0, 1])
+def test_the_first_attempt_goes_where_the_turn_was_given(interval: int) -> None:
+    async def main() -> None:
+        async with serving(engine_of()) as (_, one), serving(engine_of()) as (_, two), fleet_at(one, two) as fleet:
+            for replica_id in ("p/1", "p/1", "p/0"):
+                turn = SpyTurn(replica_id)
+                dispatched = await start(fleet, turn=turn, n=2, delta_interval=interval)
+                assert dispatched.replica_id == replica_id
+                assert turn.told == [replica_id, "started"]
+                dispatched.stream.close()
+
+    bounded(main)
+
+
+def test_a_turn_learns_that_the_prompt_was_computed_before_there_are_tokens() -> None:
+    async def main() -> None:
+        engine, gate = gated_engine()
+        async with serving(engine) as (_, address), fleet_at(address) as fleet:
+            turn, other = SpyTurn("p/0"), SpyTurn("p/0")
+            gathering = asyncio.create_task(start(fleet, turn=turn, delta_interval=0))
+            streaming = asyncio.create_task(start(fleet, turn=other))
+            await until(lambda: other.told)
+            gate.let(1)
+            await until(lambda: turn.told == ["p/0", "started"])
+            assert not gathering.done()
+            gate.open()
+            for task in (gathering, streaming):
+                (await task).stream.close()
+
+    bounded(main)
+
+
+def test_what_a_turn_expects_counts_in_the_replicas_view() -> None:
+    async def main() -> None:
+        engine, turn = SilentEngine(), SpyTurn("p/0")
+        async with serving(engine) as (_, address), fleet_at(address) as fleet:
+            task = asyncio.create_task(start(fleet, turn=turn))
+            await until(lambda: turn.told)
+            assert fleet.candidates()[0].sent_kv_tokens == turn.kv_tokens
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await until(lambda: engine.cancelled)
+
+    bounded(main)
+
+
+def test_where_the_turns_replica_is_gone_or_fails_the_policy_picks_the_next() -> None:
+    async def main() -> None:
+        async with (
+            serving(RefusesWith(Failure("draining", "no"))) as (_, refusing),
+            serving(engine_of()) as (_, good),
+            fleet_at(refusing, good) as fleet,
+        ):
+            for named, told in (("p/0", ["p/0", "p/1", "started"]), ("p/9", None), (None, None)):
+                turn = SpyTurn(named)
+                dispatched = await start(fleet, turn=turn)
+                assert dispatched.replica_id == "p/1"
+                assert turn.told[-2:] == ["p/1", "started"]
+                assert told is None or turn.told == told
+                dispatched.stream.close()
+
+    bounded(main)
+
+
+def test_an_attempt_reaches_whatever_is_waited_for() -> None:
+    class Queue:
+        failed = False
+
+        def fail(self, error: PenstockError) -> None:
+            self.failed = True
+
+    attempt, first, second, third = Attempt(), Queue(), Queue(), Queue()
+    attempt.follow(first)
+    attempt.follow(second)
+    assert not attempt.failed
+    attempt.fail(ClientGone("left"))
+    attempt.follow(third)
+    assert (first.failed, second.failed, third.failed, attempt.failed) == (False, True, True, True)
 
 
 @pytest.mark.parametrize("reason", [FinishReason.CANCELLED, FinishReason.ERROR])

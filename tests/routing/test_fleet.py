@@ -1,16 +1,23 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
 
 import routing.connection
+from protos import codec
 from protos.errors import ReplicaUnavailable
-from protos.types import ReplicaInfo, Role, Shape
-from routing.connection import ReplicaSpec
+from protos.types import Load, ReplicaInfo, Role, Shape
+from routing.connection import ASSUMED_NUM_TOKENS, ReplicaConnection, ReplicaSpec
 from routing.fleet import Fleet
-from tests.fakes import DropsStream, SilentEngine, WrongVersion, info_of
+from routing.unreported import Unreported
+from tests.fakes import DropsStream, RawReplica, SilentEngine, WrongVersion, info_of
 from tests.harness import bounded, drained, engine_of, gated_engine, serving, spec_of, submit_of, until
 
 
@@ -156,6 +163,114 @@ def test_what_was_sent_counts_until_the_engine_reports() -> None:
             gate.open()
             await asyncio.gather(*(drained(stream) for stream in streams))
             await until(lambda: fleet.candidates()[0].sent == 0)
+
+    bounded(main)
+
+
+def test_a_report_from_before_a_submit_does_not_hide_it() -> None:
+    async def main() -> None:
+        replica = RawReplica()
+        async with replica.listening() as address, fleet_of(spec_of(address)) as fleet:
+            loads = 0
+
+            def count() -> None:
+                nonlocal loads
+                loads += 1
+
+            fleet.on_load = count
+            for number in range(3):
+                fleet.open("pool/0", submit_of(5, prompt=range(10 + number), n=2))
+            fleet.open("pool/0", submit_of(5, prompt=range(100)), kv_tokens=250)
+            # Each report counts what the replica had received by then, in sequences.
+            for seq, (seen, left) in enumerate(
+                [(0, (7, 133, 313)), (2, (5, 123, 293)), (6, (1, 100, 250)), (7, (0, 0, 0))]
+            ):
+                await replica.send(codec.Step(seq + 1, load=Load(running=seen), submits_seen=seen))
+                await until(lambda seq=seq: loads == seq + 1)  # type: ignore[misc]
+                view = fleet.candidates()[0]
+                assert view.load.running == seen
+                assert (view.sent, view.sent_prompt_tokens, view.sent_kv_tokens) == left
+            await replica.send(codec.Step(9, stream_ids=[1], tokens=[5]))
+            fleet.open("pool/0", submit_of(5))
+            assert fleet.candidates()[0].sent == 1
+
+    bounded(main)
+
+
+def test_every_session_counts_its_own_and_a_lost_one_counts_no_longer() -> None:
+    async def main() -> None:
+        replica = RawReplica()
+        spec = spec_of("", channels=2, streams_per_channel=2)
+        async with replica.listening() as address, fleet_of(replace(spec, address=address)) as fleet:
+            fleet.open(spec.id, submit_of(n=2))
+            fleet.open(spec.id, submit_of(n=1))
+            await until(lambda: replica.sessions == 2)
+            connection = fleet._connections[spec.id]
+            await until(lambda: len(connection._sessions) == 2)
+            fleet.open(spec.id, submit_of(n=2))
+            assert fleet.candidates()[0].sent == 5
+            # The last session knows of two sequences, the first one's three stay as they are.
+            await replica.send(codec.Step(1, load=Load(running=2), submits_seen=2))
+            await until(lambda: fleet.candidates()[0].sent == 3)
+            await replica.send_bytes(b"\xff")
+            await until(lambda: len(connection._sessions) == 1)
+            assert fleet.candidates()[0].sent == 3
+            await replica.send_bytes_to(0, b"\xff")
+            await until(lambda: not connection._sessions)
+            assert connection.view.sent == 0
+            await fleet.wait_ready(1)
+            assert fleet.candidates()[0].sent == 0
+
+    bounded(main)
+
+
+@given(
+    moves=st.lists(
+        st.one_of(
+            st.tuples(st.just("open"), st.integers(1, 3)),
+            st.tuples(st.just("report"), st.integers(0, 5)),
+            st.tuples(st.sampled_from(["lose", "restart", "connect"]), st.just(0)),
+        ),
+        max_size=30,
+    )
+)
+def test_no_order_of_events_leaves_something_counted(moves: list[tuple[str, int]]) -> None:
+    connection = ReplicaConnection(spec_of("127.0.0.1:1"), "test", lambda: None, lambda: None)
+    sessions: list[tuple[Unreported, list[int]]] = []
+    for kind, number in moves:
+        if kind == "connect" or not sessions:
+            sessions.append((Unreported(), [0, 0]))
+        unreported, (opened, reported) = sessions[-1]
+        if kind == "open":
+            unreported.add(opened, number, number, number)
+            sessions[-1][1][0] += number
+        elif kind == "report":
+            sessions[-1][1][1] = min(opened, reported + number)
+            unreported.reported(sessions[-1][1][1])
+        elif kind in ("lose", "restart"):
+            del sessions[-1 if kind == "lose" else 0 :]
+        connection._sessions = [SimpleNamespace(unreported=unreported) for unreported, _ in sessions]  # type: ignore[misc]
+        connection._see(Load())
+        view = connection.view
+        assert view.sent == sum(unreported.sequences for unreported, _ in sessions) >= 0
+        assert view.sent == view.sent_prompt_tokens == view.sent_kv_tokens
+    connection._sessions = []
+    connection._see(Load())
+    assert connection.view.sent == 0
+
+
+@pytest.mark.parametrize(("said", "known"), [(4096, 4096), (0, ASSUMED_NUM_TOKENS)])
+def test_a_view_has_the_sizes_that_the_replica_said(said: int, known: int) -> None:
+    async def main() -> None:
+        info = structs.replace(info_of(), max_num_tokens=said, reserves_output=True)
+        async with serving(SilentEngine(info)) as (_, address), fleet_of(spec_of(address)) as fleet:
+            view = fleet.candidates()[0]
+            assert (view.max_batch_size, view.kv_block_tokens, view.max_num_tokens) == (8, 32, known)
+            # Such an engine sets aside all that a request may ask for, whatever is expected of it.
+            fleet.open("pool/0", submit_of(50, n=2), kv_tokens=7)
+            assert fleet.candidates()[0].sent_kv_tokens == 3 + 2 * 50
+            assert fleet.takes("pool/0")
+            assert not fleet.takes("pool/1")
 
     bounded(main)
 

@@ -13,7 +13,13 @@ from routing.policy import ReplicaView, RouteRequest
 REQUEST = RouteRequest("r", prompt_tokens=100, max_tokens=10)
 COUNTS = st.integers(0, 1000)
 LOADS = st.builds(
-    Load, running=COUNTS, waiting=COUNTS, kv_blocks_used=COUNTS, kv_blocks_total=COUNTS, tokens_in_flight=COUNTS
+    Load,
+    running=COUNTS,
+    waiting=COUNTS,
+    kv_blocks_used=COUNTS,
+    kv_blocks_total=COUNTS,
+    tokens_in_flight=COUNTS,
+    prefill_tokens=st.integers(0, 50_000),
 )
 VIEWS = st.builds(
     ReplicaView,
@@ -23,13 +29,19 @@ VIEWS = st.builds(
     role=st.just(Role.BOTH),
     load=LOADS,
     sent=COUNTS,
+    sent_prompt_tokens=st.integers(0, 50_000),
+    max_num_tokens=st.sampled_from([0, 2048, 8192]),
 )
 FLEETS = st.lists(VIEWS, min_size=1, max_size=6, unique_by=lambda view: view.id)
 
 
-def view(name: str, *, running: int = 0, waiting: int = 0, sent: int = 0, tp: int = 1, used: int = 0) -> ReplicaView:
-    load = Load(running=running, waiting=waiting, kv_blocks_used=used, kv_blocks_total=100)
-    return ReplicaView(name, "p", Shape(tp=tp), Role.BOTH, load, sent)
+def view(
+    name: str, *, sent: int = 0, tp: int = 1, used: int = 0, prompts: int = 0, budget: int = 8192, **load: int
+) -> ReplicaView:
+    report = Load(kv_blocks_used=used, kv_blocks_total=100, **load)  # type: ignore[arg-type]
+    return ReplicaView(
+        name, "p", Shape(tp=tp), Role.BOTH, report, sent, sent_prompt_tokens=prompts, max_num_tokens=budget
+    )
 
 
 @pytest.mark.parametrize("name", sorted(POLICIES))
@@ -80,6 +92,15 @@ def test_least_load_takes_equals_in_turn() -> None:
         (view("a", running=3, sent=2), view("b", running=4)),
         (view("a", running=4, tp=2), view("b", running=7, tp=4)),
         (view("a", used=50), view("b", used=49)),
+        # A long prompt before it keeps a request waiting, more than any number that only decode.
+        (view("a", prefill_tokens=30_000), view("b", running=200)),
+        (view("a", prompts=30_000, tp=8), view("b", running=200)),
+        (view("a", prefill_tokens=4000, prompts=4192), view("b", running=1)),
+        (view("a", prefill_tokens=30_000, tp=2), view("b", prefill_tokens=30_000, tp=8)),
+        (view("a", prefill_tokens=60_000), view("b", prefill_tokens=30_000, running=9)),
+        # Less than a step of prompts is no reason to prefer another.
+        (view("a", running=1), view("b", prefill_tokens=8191)),
+        (view("a", running=1, budget=0), view("b", prefill_tokens=50_000, budget=0)),
     ],
 )
 def test_least_load_counts(busier: ReplicaView, freer: ReplicaView) -> None:

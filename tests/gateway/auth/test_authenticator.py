@@ -1,8 +1,6 @@
 import asyncio
-import contextlib
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -10,97 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.auth.authenticator import FRESH_SECONDS, POLL_SECONDS, Authenticator
-from gateway.auth.keys import PREFIX, ApiKey, KeyStore
+from gateway.auth.keys import PREFIX, ApiKey, KeyRequest, KeyStore
 from gateway.store.embedded import EmbeddedStore
-from gateway.store.script import Script
 from gateway.store.store import Store
+from gateway.tenants.directory import Directory
 from protos.errors import AuthenticationFailed, StoreUnavailable
-
-LOOKS_RIGHT = PREFIX + "A" * 43
-
-
-class Watched:
-    """The real store, with its record reads counted and, while `gate` is closed, their answers held back."""
-
-    def __init__(self, store: Store) -> None:
-        self.store = store
-        self.reads = 0
-        self.answered = asyncio.Event()
-        self.gate = asyncio.Event()
-        self.gate.set()
-
-    async def get(self, key: str) -> bytes | None:
-        return await self.store.get(key)
-
-    async def hgetall(self, key: str) -> dict[bytes, bytes]:
-        if "sha256" in key:
-            self.reads += 1
-        found = await self.store.hgetall(key)
-        self.answered.set()
-        await self.gate.wait()
-        return found
-
-    async def hgetall_many(self, keys: Sequence[str]) -> list[dict[bytes, bytes]]:
-        return await self.store.hgetall_many(keys)
-
-    async def run(self, script: Script, keys: Sequence[str], arguments: Sequence[str | bytes]) -> object:
-        return await self.store.run(script, keys, arguments)
-
-
-class Bench:
-    """An authenticator over a real store, under a clock that stands still until a test moves it."""
-
-    def __init__(self, store: Store, cache_size: int) -> None:
-        self.now = 100.0
-        self.watched = Watched(store)
-        self.keys = KeyStore(store)
-        self.auth = Authenticator(KeyStore(self.watched), cache_size=cache_size, clock=lambda: self.now)
-
-    async def reads_of(self, header: bytes) -> int:
-        """How many record reads one check costs, whatever comes of it."""
-        before = self.watched.reads
-        with contextlib.suppress(AuthenticationFailed):
-            await self.auth.authenticate(header)
-        return self.watched.reads - before
-
-
-@contextlib.asynccontextmanager
-async def bench(url: str, cache_size: int = 100, timeout: float = 1.0) -> AsyncIterator[Bench]:
-    store = Store(url, timeout=timeout)
-    made = Bench(store, cache_size)
-    try:
-        yield made
-    finally:
-        await made.auth.aclose()
-        await store.aclose()
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-
-def run(url: str, use: Callable[[Bench], Awaitable[None]], cache_size: int = 100) -> None:
-    async def main() -> None:
-        async with bench(url, cache_size) as made:
-            await use(made)
-
-    asyncio.run(main())
-
-
-def bearer(secret: str) -> bytes:
-    return b"Bearer " + secret.encode()
-
-
-async def refusal(auth: Authenticator, header: bytes | None) -> str:
-    with pytest.raises(AuthenticationFailed) as caught:
-        await auth.authenticate(header)
-    assert caught.value.status == 401
-    assert caught.value.code == "invalid_api_key"
-    return caught.value.message
+from tests.authentication import LOOKS_RIGHT, Bench, Watched, bearer, config_of, refusal, run
 
 
 def test_a_good_key_in_every_legal_spelling(store_url: str) -> None:
     async def use(b: Bench) -> None:
-        key, secret = await b.keys.create("k", ["m"])
-        for header in (bearer(secret), b"bearer " + secret.encode(), b"BEARER   " + secret.encode() + b" "):
-            assert await b.auth.authenticate(header) == key
+        key, header = await b.make(models=("m",))
+        secret = header.removeprefix(b"Bearer ")
+        for spelling in (header, b"bearer " + secret, b"BEARER   " + secret + b" "):
+            assert (await b.auth.authenticate(spelling)).key == key
 
     run(store_url, use)
 
@@ -137,7 +58,8 @@ def test_what_cannot_be_a_key_is_401_without_asking_the_store(tmp_path: Path, he
 @given(token=st.binary(min_size=1, max_size=80).filter(lambda token: b" " not in token))
 def test_no_refusal_echoes_more_than_the_ends_of_a_key(token: bytes) -> None:
     async def main() -> None:
-        auth = Authenticator(KeyStore(Watched(Store("unix:///none"))))
+        store = Watched(Store("unix:///none"))
+        auth = Authenticator(KeyStore(store), Directory(store, config_of()))
         with pytest.raises((AuthenticationFailed, StoreUnavailable)) as caught:
             await auth.authenticate(b"Bearer " + token)
         shown = caught.value.message.partition("provided: ")[2]
@@ -150,19 +72,20 @@ def test_no_refusal_echoes_more_than_the_ends_of_a_key(token: bytes) -> None:
 def test_unknown_and_revoked_keys_are_401(store_url: str) -> None:
     async def use(b: Bench) -> None:
         assert await refusal(b.auth, bearer(LOOKS_RIGHT)) == "Incorrect API key provided: sk-penst********AAAA."
-        key, secret = await b.keys.create("k")
-        await b.keys.revoke(key.key_id)
-        assert await refusal(b.auth, bearer(secret)) == "This API key has been revoked."
+        key, header = await b.make()
+        await b.keys.revoke(key.key_id, actor="t")
+        assert await refusal(b.auth, header) == "This API key has been revoked."
 
     run(store_url, use)
 
 
 def test_answers_are_remembered_good_and_bad(store_url: str) -> None:
     async def use(b: Bench) -> None:
-        _, secret = await b.keys.create("k")
-        assert [await b.reads_of(bearer(secret)) for _ in range(2)] == [1, 1]  # nothing is fresh before a poll
+        _, header = await b.make()
+        assert [await b.reads_of(header) for _ in range(2)] == [1, 1]  # nothing is fresh before a poll
         await b.auth.poll()
-        assert [await b.reads_of(bearer(secret)) for _ in range(3)] == [1, 0, 0]
+        # The poll has seen that nothing changed since they were read.
+        assert [await b.reads_of(header) for _ in range(3)] == [0, 0, 0]
         assert [await b.reads_of(bearer(LOOKS_RIGHT)) for _ in range(3)] == [1, 0, 0]
 
     run(store_url, use)
@@ -170,7 +93,7 @@ def test_answers_are_remembered_good_and_bad(store_url: str) -> None:
 
 def test_both_memories_are_bounded_and_forget_the_oldest_use(store_url: str) -> None:
     async def use(b: Bench) -> None:
-        good = [bearer((await b.keys.create("k"))[1]) for _ in range(3)]
+        good = [(await b.make(f"k{number}"))[1] for number in range(3)]
         bad = [bearer(PREFIX + letter * 43) for letter in "abc"]
         await b.auth.poll()
         for headers in (good, bad):
@@ -184,26 +107,26 @@ def test_both_memories_are_bounded_and_forget_the_oldest_use(store_url: str) -> 
 
 def test_a_revocation_counts_after_the_next_poll(store_url: str) -> None:
     async def use(b: Bench) -> None:
-        key, secret = await b.keys.create("k")
+        key, header = await b.make()
         await b.auth.poll()
-        await b.auth.authenticate(bearer(secret))
-        await b.keys.revoke(key.key_id)
+        await b.auth.authenticate(header)
+        await b.keys.revoke(key.key_id, actor="t")
         await b.auth.poll()
-        assert await refusal(b.auth, bearer(secret)) == "This API key has been revoked."
+        assert await refusal(b.auth, header) == "This API key has been revoked."
 
     run(store_url, use)
 
 
 def test_a_revocation_counts_within_a_second_even_without_polls(store_url: str) -> None:
     async def use(b: Bench) -> None:
-        key, secret = await b.keys.create("k")
+        key, header = await b.make()
         await b.auth.poll()
-        await b.auth.authenticate(bearer(secret))
-        await b.keys.revoke(key.key_id)
+        await b.auth.authenticate(header)
+        await b.keys.revoke(key.key_id, actor="t")
         b.now += FRESH_SECONDS - 0.001
-        assert await b.auth.authenticate(bearer(secret)) == key
+        assert (await b.auth.authenticate(header)).key == key
         b.now += 0.001
-        assert await refusal(b.auth, bearer(secret)) == "This API key has been revoked."
+        assert await refusal(b.auth, header) == "This API key has been revoked."
 
     assert POLL_SECONDS < FRESH_SECONDS < 1.0
     run(store_url, use)
@@ -211,20 +134,20 @@ def test_a_revocation_counts_within_a_second_even_without_polls(store_url: str) 
 
 def test_an_answer_read_before_a_revocation_is_not_remembered_after_it(store_url: str) -> None:
     async def use(b: Bench) -> None:
-        key, secret = await b.keys.create("k")
+        key, header = await b.make()
         await b.auth.poll()
         b.watched.gate.clear()
-        early = asyncio.create_task(b.auth.authenticate(bearer(secret)))
+        early = asyncio.create_task(b.auth.authenticate(header))
         await b.watched.answered.wait()
-        await b.keys.revoke(key.key_id)
+        await b.keys.revoke(key.key_id, actor="t")
         await b.auth.poll()
-        late = asyncio.create_task(b.auth.authenticate(bearer(secret)))
+        late = asyncio.create_task(b.auth.authenticate(header))
         await asyncio.sleep(0.02)
         b.watched.gate.set()
-        assert await early == key
+        assert (await early).key == key
         with pytest.raises(AuthenticationFailed):
             await late
-        await refusal(b.auth, bearer(secret))
+        await refusal(b.auth, header)
         assert b.watched.reads == 2
 
     run(store_url, use)
@@ -232,14 +155,14 @@ def test_an_answer_read_before_a_revocation_is_not_remembered_after_it(store_url
 
 def test_one_lookup_serves_all_who_ask_at_once_and_survives_one_that_leaves(store_url: str) -> None:
     async def use(b: Bench) -> None:
-        key, secret = await b.keys.create("k")
+        key, header = await b.make()
         b.watched.gate.clear()
-        callers = [asyncio.create_task(b.auth.authenticate(bearer(secret))) for _ in range(50)]
+        callers = [asyncio.create_task(b.auth.authenticate(header)) for _ in range(50)]
         await asyncio.sleep(0.02)
         callers[0].cancel()
         await asyncio.sleep(0)
         b.watched.gate.set()
-        assert await asyncio.gather(*callers[1:]) == [key] * 49
+        assert [caller.key for caller in await asyncio.gather(*callers[1:])] == [key] * 49
         assert callers[0].cancelled()
         assert b.watched.reads == 1
 
@@ -263,21 +186,21 @@ def test_an_outage_is_503_for_every_key_and_never_401(state_dir: Path) -> None:
     server.start()
 
     async def use(b: Bench) -> None:
-        key, secret = await b.keys.create("k")
+        key, header = await b.make()
         await b.auth.poll()
-        await b.auth.authenticate(bearer(secret))
+        await b.auth.authenticate(header)
         await refusal(b.auth, bearer(LOOKS_RIGHT))
         server.stop()
         with pytest.raises(StoreUnavailable):
             await b.auth.poll()
         # What was just read from the store stays true for the rest of its second.
-        assert await b.auth.authenticate(bearer(secret)) == key
+        assert (await b.auth.authenticate(header)).key == key
         b.now += FRESH_SECONDS
-        for header in (bearer(secret), bearer(LOOKS_RIGHT)):
+        for either in (header, bearer(LOOKS_RIGHT)):
             with pytest.raises(StoreUnavailable):
-                await b.auth.authenticate(header)
+                await b.auth.authenticate(either)
         server.start()
-        assert await b.auth.authenticate(bearer(secret)) == key
+        assert (await b.auth.authenticate(header)).key == key
 
     run(server.url, use)
     server.stop()
@@ -291,27 +214,28 @@ def test_the_poll_loop_lives_through_an_outage(state_dir: Path) -> None:
 
     async def served(auth: Authenticator, header: bytes) -> ApiKey | None:
         try:
-            return await auth.authenticate(header)
+            return (await auth.authenticate(header)).key
         except StoreUnavailable:
             return None
 
     async def main() -> None:
         store = Store(server.url, timeout=0.2)
         watched = Watched(store)
-        auth = Authenticator(KeyStore(watched))
+        auth = Authenticator(KeyStore(watched), Directory(watched, config_of()))
         loop = asyncio.create_task(auth.run())
-        key, secret = await KeyStore(store).create("k")
+        key, secret = await KeyStore(store).create(KeyRequest(name="k"))
+        header = bearer(secret)
         try:
             await asyncio.sleep(POLL_SECONDS + 0.2)
-            assert await served(auth, bearer(secret)) == key
+            assert await served(auth, header) == key
             os.kill(pid, signal.SIGSTOP)
             await asyncio.sleep(1.0)
-            assert await served(auth, bearer(secret)) is None
+            assert await served(auth, header) is None
             os.kill(pid, signal.SIGCONT)
             await asyncio.sleep(POLL_SECONDS + 0.4)
             before = watched.reads
-            assert await served(auth, bearer(secret)) == key
-            assert await served(auth, bearer(secret)) == key
+            assert await served(auth, header) == key
+            assert await served(auth, header) == key
             assert watched.reads - before <= 1
             assert not loop.done()
         finally:

@@ -191,9 +191,18 @@ def test_a_deadline_fails_the_attempt_and_then_the_task() -> None:
         (PenstockError("x"), {b"x-should-retry": b"false"}),
         (SlowClient("x"), {}),
         (AuthenticationFailed("x"), {b"www-authenticate": b"Bearer"}),
-        (Overloaded("x", retry_after=1.0), {b"retry-after": b"1", b"x-should-retry": b"true"}),
-        (Overloaded("x", retry_after=0.01), {b"retry-after": b"1", b"x-should-retry": b"true"}),
-        (Overloaded("x", retry_after=2.6), {b"retry-after": b"3", b"x-should-retry": b"true"}),
+        (
+            Overloaded("x", retry_after=1.0),
+            {b"retry-after": b"1", b"retry-after-ms": b"1000", b"x-should-retry": b"true"},
+        ),
+        (
+            Overloaded("x", retry_after=0.01),
+            {b"retry-after": b"1", b"retry-after-ms": b"10", b"x-should-retry": b"true"},
+        ),
+        (
+            Overloaded("x", retry_after=2.6),
+            {b"retry-after": b"3", b"retry-after-ms": b"2600", b"x-should-retry": b"true"},
+        ),
     ],
 )
 def test_headers_of_errors(error: PenstockError, headers: dict[bytes, bytes]) -> None:

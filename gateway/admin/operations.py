@@ -1,0 +1,38 @@
+"""The whole admin API: one table, from which routes and documentation are made."""
+
+from typing import Any, Final, Literal
+
+from gateway.admin import audit, keys, limits, metrics, tenants, usage
+from gateway.admin.operation import Call, NoQuery, Operation
+from gateway.tenants.records import Record
+
+
+class Health(Record, frozen=True, kw_only=True):
+    """The process runs."""
+
+    status: Literal["ok"] = "ok"
+
+
+async def healthz(call: Call[NoQuery, None]) -> Health:
+    """Whether the process answers; the store is not asked."""
+    return Health()
+
+
+async def get_openapi(call: Call[NoQuery, None]) -> dict[str, Any]:
+    """This API's description."""
+    # It is made from the table below, and its schemas are costly: only when it is asked for.
+    from gateway.admin.openapi import document
+
+    return document(OPERATIONS)
+
+
+OPERATIONS: Final[tuple[Operation, ...]] = (
+    *tenants.OPERATIONS,
+    *keys.OPERATIONS,
+    *limits.OPERATIONS,
+    *usage.OPERATIONS,
+    *audit.OPERATIONS,
+    *metrics.OPERATIONS,
+    Operation("GET", "/admin/openapi.json", "getOpenapi", "This document", get_openapi, dict[str, Any]),
+    Operation("GET", "/healthz", "healthz", "Whether the process answers", healthz, Health, public=True),
+)

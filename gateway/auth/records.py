@@ -1,0 +1,97 @@
+"""An API key as the store keeps it, and what is asked for when one is made or changed."""
+
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from gateway.tenants.patterns import matches
+from gateway.tenants.records import DEFAULT_TENANT, MODEL_PATTERN, Limits, Record
+
+#: What a key's scope may name: `/v1/chat/completions`, `/v1/completions`, and `/v1/models` with what lies under it.
+ENDPOINTS: Final = ("chat", "completions", "models")
+#: The end of the year 9999, beyond which no date is written.
+_LAST_SECOND: Final = 253_402_300_799
+
+Endpoint = Literal["chat", "completions", "models"]
+_Name = Annotated[str, Meta(description="What the key is for: 1 to 64 printable characters, unique in its tenant.")]
+_Models = Annotated[
+    tuple[Annotated[str, Meta(pattern=MODEL_PATTERN)], ...],
+    Meta(
+        min_length=1,
+        max_length=256,
+        description="Models it may use, of those that its tenant may; `*` and `?` match any characters.",
+    ),
+]
+_Endpoints = Annotated[tuple[Endpoint, ...], Meta(description="Endpoints it may use; none named: all.")]
+_Limits = Annotated[Limits, Meta(description="Bounds of this key alone; those of its tenant hold as well.")]
+_Metadata = Annotated[
+    dict[str, str],
+    Meta(description="Anything: up to 16 names of 1 to 64 printable characters, with values of up to 512."),
+]
+_Expiry = Annotated[
+    Annotated[float, Meta(gt=0, le=_LAST_SECOND)] | None,
+    Meta(description="When it ends, in seconds since 1970 by the store's clock; unset: never."),
+]
+
+
+class ApiKey(Record, frozen=True, kw_only=True):
+    """A key's public record; times are seconds since the epoch, by the store's clock."""
+
+    key_id: str = msgspec.field(name="id")
+    name: str
+    tenant: str = DEFAULT_TENANT
+    models: tuple[str, ...] = ("*",)
+    endpoints: tuple[Endpoint, ...] = ()
+    limits: Limits = Limits()
+    metadata: dict[str, str] = msgspec.field(default_factory=dict)
+    created_at: float
+    expires_at: float | None = None
+    revoked_at: float | None = None
+    #: The id of the key that this one was made to replace.
+    replaces: str | None = None
+
+    @property
+    def revoked(self) -> bool:
+        """Whether the key has been taken back."""
+        return self.revoked_at is not None
+
+    def expired(self, now: float) -> bool:
+        """Whether its time is over."""
+        return self.expires_at is not None and now >= self.expires_at
+
+    def active(self, now: float) -> bool:
+        """Whether it is good, as far as it depends on the key alone."""
+        return not self.revoked and not self.expired(now)
+
+    def allows(self, model: str) -> bool:
+        """Whether its own patterns let it use a model."""
+        return matches(self.models, model)
+
+
+class KeyRequest(Record, frozen=True, kw_only=True):
+    """What a new key shall be."""
+
+    name: _Name
+    tenant: Annotated[str, Meta(min_length=1, description="The tenant that it belongs to.")] = DEFAULT_TENANT
+    models: _Models = ("*",)
+    endpoints: _Endpoints = ()
+    limits: _Limits = Limits()
+    metadata: _Metadata = msgspec.field(default_factory=dict)
+    expires_at: _Expiry = None
+
+
+class KeyChange(Record, frozen=True, kw_only=True):
+    """What shall be different about a key; what is left out stays as it is."""
+
+    name: _Name | UnsetType = UNSET
+    models: _Models | UnsetType = UNSET
+    endpoints: _Endpoints | UnsetType = UNSET
+    limits: _Limits | UnsetType = UNSET
+    metadata: _Metadata | UnsetType = UNSET
+    expires_at: _Expiry | UnsetType = UNSET
+
+    def applied_to(self, key: ApiKey) -> ApiKey:
+        """The key with the change made."""
+        asked = {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not UNSET}
+        return msgspec.structs.replace(key, **asked)

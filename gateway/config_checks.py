@@ -1,0 +1,101 @@
+"""The configuration's rules that span fields or that a type cannot say; those of tenants and tiers are theirs."""
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from gateway.config_errors import echo
+from gateway.config_models import Pool
+from gateway.tenants.checks import tenants_problems, tier_problems
+from protos.types import Role
+
+if TYPE_CHECKING:
+    from gateway.config import Alerts, Config, Store
+
+#: User name and password in an address.
+CREDENTIALS: Final = re.compile(r"(?<=://)[^/@]*@")
+
+_ADDRESS = re.compile(r"grpc://(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5})|unix:/[^\s\x00]+")
+_STORE_SCHEMES: Final = ("redis://", "rediss://", "redis+cluster://", "unix://")
+
+
+def problems(config: "Config") -> Iterator[tuple[str, str]]:
+    """Every violated rule that spans fields or that a type cannot say, as (path, problem)."""
+    yield from _store_problems(config.store)
+    yield from _alerts_problems(config.alerts)
+    yield from tier_problems(config.tiers)
+    yield from tenants_problems(config.tenants, [tier.name for tier in config.tiers], config.model_names)
+    names: dict[str, str] = {}
+    addresses: dict[str, str] = {}
+    for m, model in enumerate(config.models):
+        where = f"models[{m}]"
+        yield from _repeated(names, model.name, f"{where}.name")
+        pool_names: dict[str, str] = {}
+        for p, pool in enumerate(model.pools):
+            inside = f"{where}.pools[{p}]"
+            yield from _repeated(pool_names, pool.name, f"{inside}.name")
+            yield from _pool_problems(pool, inside)
+            for a, address in enumerate(pool.addresses):
+                yield from _repeated(addresses, address, f"{inside}.replicas[{a}]")
+
+
+def _repeated(seen: dict[str, str], value: str, where: str) -> Iterator[tuple[str, str]]:
+    first = seen.setdefault(value, where)
+    if first != where:
+        yield where, f"{echo(value)} is already taken by {first}"
+
+
+def _store_problems(store: "Store") -> Iterator[tuple[str, str]]:
+    if store.embedded:
+        return
+    if not store.url.startswith(_STORE_SCHEMES):
+        # The value is not echoed: it may hold a password.
+        yield (
+            "store.url",
+            "expected embedded, or an address that starts with redis://, rediss://, redis+cluster:// or unix://",
+        )
+    elif store.url.startswith("unix://") and not CREDENTIALS.sub("", store.url).startswith("unix:///"):
+        yield "store.url", "a unix:// address needs an absolute path, as in unix:///run/valkey.sock"
+    else:
+        try:
+            _ = urlsplit(store.url).port
+        except ValueError:
+            yield "store.url", "the address cannot be read; a port is a number from 0 to 65535"
+
+
+def _alerts_problems(alerts: "Alerts") -> Iterator[tuple[str, str]]:
+    if alerts.webhook is None:
+        return
+    # The value is not echoed: it may hold a secret.
+    try:
+        parts = urlsplit(alerts.webhook)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or not alerts.webhook.isprintable() or " " in alerts.webhook:
+        yield "alerts.webhook", "expected an address that starts with http:// or https:// and names a host"
+
+
+def _pool_problems(pool: Pool, where: str) -> Iterator[tuple[str, str]]:
+    if pool.shape.tp % pool.shape.ep:
+        yield f"{where}.shape.ep", f"must divide tp ({pool.shape.tp}), got {pool.shape.ep}"
+    if pool.role is not Role.BOTH:
+        yield f"{where}.role", f"prefill and decode pools are not routed yet; use both, got {echo(pool.role.value)}"
+    for a, address in enumerate(pool.addresses):
+        match = _ADDRESS.fullmatch(address)
+        if match is None or (match["port"] and not 1 <= int(match["port"]) <= 65535):
+            yield f"{where}.replicas[{a}]", f"expected grpc://HOST:PORT or unix:/PATH, got {echo(address)}"
+    if pool.simulated is not None:
+        if not pool.local_replicas:
+            yield (
+                f"{where}.simulated",
+                "only for replicas that are started here; elsewhere penstock replica has them",
+            )
+        chosen = [
+            name
+            for name, default in (("speed", 1.0), ("instant", False), ("pace_ms", None))
+            if getattr(pool.simulated, name) != default
+        ]
+        if len(chosen) > 1:
+            yield f"{where}.simulated", f"{' and '.join(chosen)} exclude each other: each sets how long a step takes"

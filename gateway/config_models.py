@@ -1,0 +1,172 @@
+"""The models of the configuration file: their tokenizers, prices and replica pools."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from gateway.limits.price import Price
+from gateway.tenants.records import END, Record
+from protos.types import Role, Shape
+
+
+class Routing(Record, frozen=True, kw_only=True):
+    """How a model's requests are spread over its replicas."""
+
+    policy: Annotated[
+        Literal["least_load", "round_robin"],
+        Meta(
+            description="`least_load` sends a request to the replica with the least work for its size; "
+            "`round_robin` takes them in turn."
+        ),
+    ] = "least_load"
+
+
+class PoolShape(Record, frozen=True, kw_only=True):
+    """How each replica of a pool is spread over GPUs."""
+
+    tp: Annotated[int, Meta(ge=1, le=1024, description="Tensor parallel degree.")] = 1
+    ep: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=1024,
+            description="Expert parallel degree. It splits the tensor parallel group, so it must divide `tp` "
+            "and adds no GPUs.",
+        ),
+    ] = 1
+    pp: Annotated[int, Meta(ge=1, le=1024, description="Pipeline parallel degree.")] = 1
+
+    @property
+    def value(self) -> Shape:
+        """The shape as the rest of the code knows it."""
+        return Shape(tp=self.tp, ep=self.ep, pp=self.pp)
+
+
+class SimulatedEngine(Record, frozen=True, kw_only=True):
+    """The simulated engine's pace and output, for replicas that this machine starts."""
+
+    profile: Annotated[
+        Literal["mixtral-8x7b", "llama-3.1-70b", "llama-3.1-8b"] | None,
+        Meta(
+            description="Published model whose speed and KV cache are imitated; unset: the one of the model's name, or "
+            "`mixtral-8x7b`."
+        ),
+    ] = None
+    speed: Annotated[
+        float,
+        Meta(gt=0, le=100_000, description="How many times faster than the modelled hardware the engine runs."),
+    ] = 1.0
+    instant: Annotated[
+        bool,
+        Meta(description="Steps take no time at all, to measure the gateway alone."),
+    ] = False
+    pace_ms: Annotated[
+        Annotated[float, Meta(gt=0, le=60_000)] | None,
+        Meta(description="Every step takes this long, whatever it holds, in milliseconds; unset: as modelled."),
+    ] = None
+    output_tokens: Annotated[
+        Annotated[int, Meta(ge=1, le=10_000_000)] | None,
+        Meta(
+            description="Every answer has exactly this many tokens, unless the request's limit is lower; unset: varied."
+        ),
+    ] = None
+    scheduler: Annotated[
+        Literal["guaranteed_no_evict", "max_utilization"],
+        Meta(
+            description="TensorRT-LLM's capacity policy: `guaranteed_no_evict` starts a request only when its longest "
+            "answer fits in the KV cache; `max_utilization` fills the cache and may pause requests."
+        ),
+    ] = "guaranteed_no_evict"
+
+
+class Pool(Record, frozen=True, kw_only=True):
+    """Replicas of one shape."""
+
+    name: Annotated[
+        str,
+        Meta(
+            pattern=rf"^[A-Za-z0-9][A-Za-z0-9_-]{{0,47}}{END}",
+            description="Name of the pool in logs and metrics, unique in its model: 1 to 48 letters, digits, `_`, `-`.",
+        ),
+    ]
+    shape: Annotated[PoolShape, Meta(description="GPUs of each replica.")] = PoolShape()
+    role: Annotated[
+        Role,
+        Meta(description="Phases that the replicas run. Only `both` is routed today; the others are refused."),
+    ] = Role.BOTH
+    engine: Annotated[
+        Literal["simulated"],
+        Meta(description="Engine behind the replicas' sessions. A replica that reports another one gets no requests."),
+    ]
+    replicas: Annotated[
+        Annotated[int, Meta(ge=1, le=256)] | Annotated[tuple[str, ...], Meta(min_length=1, max_length=1024)],
+        Meta(
+            description="A number: `penstock serve` starts that many on this machine (`simulated` only). A list of "
+            "addresses, `grpc://HOST:PORT` or `unix:/PATH`: replicas that `penstock replica` serves elsewhere."
+        ),
+    ]
+    simulated: Annotated[
+        SimulatedEngine | None,
+        Meta(description="Settings of simulated replicas; only where `replicas` is a number."),
+    ] = None
+    channels: Annotated[
+        int,
+        Meta(ge=1, le=16, description="Most gRPC channels that one worker opens to one replica."),
+    ] = 4
+    streams_per_channel: Annotated[
+        int,
+        Meta(ge=1, le=65_536, description="Sequences on one channel before a worker opens the next one."),
+    ] = 512
+
+    @property
+    def local_replicas(self) -> int:
+        """How many replicas `penstock serve` starts for this pool; 0 for a pool that runs elsewhere."""
+        return self.replicas if isinstance(self.replicas, int) else 0
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Where the replicas of a pool that runs elsewhere are; empty for a local one."""
+        return () if isinstance(self.replicas, int) else self.replicas
+
+    @property
+    def replica_count(self) -> int:
+        """Replicas in the pool, wherever they run."""
+        return self.local_replicas or len(self.addresses)
+
+
+class Model(Record, frozen=True, kw_only=True):
+    """One model that clients can ask for."""
+
+    name: Annotated[
+        str,
+        Meta(
+            pattern=rf"^[A-Za-z0-9][A-Za-z0-9._:/@+-]{{0,127}}{END}",
+            description="Name that clients send as `model`: 1 to 128 letters, digits and `. _ : / @ + -`.",
+        ),
+    ]
+    tokenizer: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            description="A bundled tokenizer's name (`mistral-tekken`), or the path of a Hugging Face folder or tekken "
+            "file. A path has a `/` in it (`./models/mixtral`) and is relative to this file's folder.",
+        ),
+    ]
+    context: Annotated[
+        int,
+        Meta(ge=2, le=100_000_000, description="Context window in tokens: prompt and answer together."),
+    ]
+    routing: Annotated[Routing, Meta(description="How requests are spread over the pools.")] = Routing()
+    price: Annotated[Price | None, Meta(description="What its tokens cost, for usage and budgets; unset: nothing.")] = (
+        None
+    )
+    pools: Annotated[
+        tuple[Pool, ...],
+        Meta(min_length=1, description="Replica pools that serve the model; their shapes may differ."),
+    ]
+
+    @property
+    def tokenizer_path(self) -> Path | None:
+        """Where the tokenizer's files are, or None for a bundled one."""
+        return Path(self.tokenizer) if "/" in self.tokenizer else None

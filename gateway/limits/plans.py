@@ -1,0 +1,31 @@
+"""The plans of one model's callers, each made once."""
+
+from collections import OrderedDict
+
+from gateway.limits.plan import Plan, plan_for
+from gateway.limits.price import Price
+from gateway.tenants.caller import Caller
+
+MAX_PLANS = 10_000
+
+
+class Plans:
+    """Remembers the plans of the callers that came last. A caller is made anew whenever anything of it changes."""
+
+    def __init__(self, model: str, price: Price) -> None:
+        self._model = model
+        self._price = price
+        self._plans: OrderedDict[str, tuple[Caller, Plan]] = OrderedDict()
+
+    def of(self, caller: Caller) -> Plan:
+        """The plan of a caller's requests."""
+        key_id = caller.key.key_id
+        known = self._plans.get(key_id)
+        if known is not None and known[0] is caller:
+            return known[1]
+        plan = plan_for(caller, self._model, self._price)
+        self._plans[key_id] = (caller, plan)
+        self._plans.move_to_end(key_id)
+        if len(self._plans) > MAX_PLANS:
+            self._plans.popitem(last=False)
+        return plan

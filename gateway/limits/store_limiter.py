@@ -1,0 +1,201 @@
+"""The limiter of a worker: exact counts in the store, the worker's own for some tenants while the store is away."""
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, Final
+
+from gateway.limits.courier import BOOK, RESERVE, SETTLE, Courier
+from gateway.limits.expected_output import UNKNOWN_OUTPUT, ExpectedOutput
+from gateway.limits.limiter import Ask, Lease, Rate, Room, Usage
+from gateway.limits.local import LocalLimits
+from gateway.limits.plan import Plan
+from gateway.limits.refusals import refusal_error
+from protos.errors import StoreUnavailable
+
+log = logging.getLogger(__name__)
+
+#: How often use that nothing had to be reserved for is booked.
+BOOK_SECONDS: Final = 1.0
+#: Keys whose last known headroom is remembered, for answers that reserve nothing themselves.
+MAX_RATES: Final = 10_000
+
+_USED, _UNUSED, _REJECTED = 0, 1, 2
+_REFUSED, _GIVEN, _TOO_LATE = 0, 1, 2
+_NOTHING: Final = (0, 0, 0, 0, 0, 0)
+
+
+class StoreLimiter:
+    """`courier` must be running, and so must `run`."""
+
+    def __init__(self, courier: Courier, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._courier = courier
+        self._local = LocalLimits(clock)
+        self._expected = ExpectedOutput()
+        self._books: dict[tuple[str, str], tuple[Plan, list[int]]] = {}
+        self._rates: OrderedDict[str, tuple[Rate, float]] = OrderedDict()
+        self._clock = clock
+
+    async def reserve(self, ask: Ask) -> Lease:
+        """Raises RateLimited, QuotaExceeded or StoreUnavailable."""
+        plan, courier = ask.plan, self._courier
+        if not plan.metered:
+            return BookedLease(self, ask, self._expected.of(plan, ask.most, ask.sequences))
+        lease_id = f"{courier.holder}/{courier.number()}"
+        try:
+            answer = await self._ask_store(ask, lease_id)
+        except StoreUnavailable:
+            if not plan.fail_open:
+                raise
+            return self._reserve_locally(ask)
+        rate = self._remember(plan.key_id, answer[2:])
+        if answer[0] == _REFUSED:
+            raise refusal_error(plan, answer[1], tuple(answer[2:]))
+        return StoreLease(courier, ask, lease_id, answer[1], rate)
+
+    async def _ask_store(self, ask: Ask, lease_id: str) -> list[Any]:
+        """The script's answer to a reservation, given or refused. Raises StoreUnavailable."""
+        plan, courier = ask.plan, self._courier
+        # One that came too late is sent again, once: what the courier took for the store's clock may have been wrong.
+        for _ in range(2):
+            operation = [RESERVE, lease_id, 0, ask.input, ask.most, ask.sequences, UNKNOWN_OUTPUT]
+            future = courier.reserve(plan.tenant, operation, plan)
+            try:
+                answer = await future
+            except asyncio.CancelledError:
+                # Cancelled between the answer and its reader: the courier takes it for delivered.
+                if not future.cancelled() and future.exception() is None and future.result()[0] == _GIVEN:
+                    courier.post(plan.tenant, [SETTLE, lease_id, _UNUSED, 0, 0, 0])
+                raise
+            if answer[0] != _TOO_LATE:
+                return answer
+        raise StoreUnavailable("The gateway's store did not answer. Try again shortly.", retry_after=1.0)
+
+    def last_rate(self, key_id: str) -> Rate | None:
+        """What the key's latest reservation in this worker left; None before one, and where nothing limits."""
+        known = self._rates.get(key_id)
+        if known is None:
+            return None
+        rate, at = known
+        passed = int((self._clock() - at) * 1000)
+        return Rate(_later(rate.requests, passed), _later(rate.tokens, passed)) if passed else rate
+
+    async def run(self) -> None:
+        """Book from time to time, until cancelled."""
+        while True:
+            await asyncio.sleep(BOOK_SECONDS)
+            self.book_now()
+
+    def book_now(self) -> None:
+        """Send off what is to be booked; while the store is away it goes on gathering."""
+        if not self._courier.available:
+            return
+        books, self._books = self._books, {}
+        for plan, counts in books.values():
+            self._courier.post(plan.tenant, [BOOK, self._courier.number(), 0, *counts], plan)
+
+    def book(self, ask: Ask, usage: Usage) -> None:
+        """Note the use of a request that reserved nothing in the store."""
+        plan = ask.plan
+        name = (plan.tenant, plan.digest)
+        counts = self._books.setdefault(name, (plan, [0, 0, 0, 0]))[1]
+        for place, amount in enumerate((1, usage.prompt, usage.cached, usage.completion)):
+            counts[place] += amount
+        if usage.completion:
+            self._expected.learn(plan, usage.completion, ask.sequences)
+
+    def _reserve_locally(self, ask: Ask) -> Lease:
+        output = self._expected.of(ask.plan, ask.most, ask.sequences)
+        for scope in ask.plan.scopes:
+            if scope.tokens:
+                output = min(output, max(1, scope.tokens - ask.input))
+            if scope.output_tokens:
+                output = min(output, scope.output_tokens)
+        taken = self._local.take(ask, output)
+        if not isinstance(taken, int):
+            raise refusal_error(ask.plan, taken, _NOTHING)
+        return BookedLease(self, ask, output, self._local, taken)
+
+    def _remember(self, key_id: str, values: list[int]) -> Rate:
+        rate = Rate(Room(*values[:3]), Room(*values[3:6]))
+        self._rates[key_id] = (rate, self._clock())
+        self._rates.move_to_end(key_id)
+        if len(self._rates) > MAX_RATES:
+            self._rates.popitem(last=False)
+        return rate
+
+
+def _later(room: Room, passed_ms: int) -> Room:
+    """What is certain of a limit some time after it was told: it is all free once that has been long enough."""
+    if passed_ms >= room.reset_ms:
+        return Room(room.limit, room.limit, 0)
+    return Room(room.limit, room.remaining, room.reset_ms - passed_ms)
+
+
+class StoreLease:
+    """A lease that the store knows."""
+
+    __slots__ = ("_ask", "_courier", "_id", "_open", "output", "rate")
+
+    def __init__(self, courier: Courier, ask: Ask, lease_id: str, output: int, rate: Rate) -> None:
+        self._courier = courier
+        self._ask = ask
+        self._id = lease_id
+        self._open = True
+        self.output = output
+        self.rate = rate
+        courier.opened(ask.plan.tenant)
+
+    def settle(self, usage: Usage) -> None:
+        """The request used this."""
+        self._end(_USED, usage.prompt, usage.cached, usage.completion)
+
+    def release(self, *, rejected: bool = False) -> None:
+        """The request used nothing."""
+        self._end(_REJECTED if rejected else _UNUSED, 0, 0, 0)
+
+    def _end(self, *ending: int) -> None:
+        if not self._open:
+            return
+        self._open = False
+        tenant = self._ask.plan.tenant
+        self._courier.ended(tenant)
+        operation: list[Any] = [SETTLE, self._id, *ending]
+        self._courier.post(tenant, operation)
+
+
+class BookedLease:
+    """A lease that only this worker knows: nothing limits it, or the store was away. Its use is booked at its end."""
+
+    __slots__ = ("_ask", "_limiter", "_local", "_open", "_taken", "output", "rate")
+
+    def __init__(
+        self, limiter: StoreLimiter, ask: Ask, output: int, local: LocalLimits | None = None, taken: int = 0
+    ) -> None:
+        self._limiter = limiter
+        self._ask = ask
+        self._local = local
+        self._taken = taken
+        self._open = True
+        self.output = output
+        self.rate: Rate | None = None
+
+    def settle(self, usage: Usage) -> None:
+        """The request used this."""
+        if self._end((1, usage.prompt, usage.completion)):
+            self._limiter.book(self._ask, usage)
+
+    def release(self, *, rejected: bool = False) -> None:
+        """The request used nothing."""
+        del rejected
+        self._end((0, 0, 0))
+
+    def _end(self, used: tuple[int, int, int]) -> bool:
+        if not self._open:
+            return False
+        self._open = False
+        if self._local is not None:
+            self._local.give_back(self._taken, self._ask, self.output, used)
+        return True

@@ -1,0 +1,199 @@
+"""Start-time fair queueing over tenants: who is next, when several have work waiting.
+
+Each waiting tenant has a start tag in virtual time; the smallest is next, and its tag becomes the virtual time. Being
+served moves a tenant's tag on by the cost of the request over the tenant's weight, so that over any stretch in which
+two tenants wait, each is served in proportion to its weight to within one request of either. A tenant that comes
+back starts at the virtual time: it neither gained anything by being away nor can it escape what it was just charged.
+(Goyal, Vin, Cheng: Start-time Fair Queueing, SIGCOMM 1996.)
+"""
+
+import heapq
+import itertools
+from collections import deque
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+#: Tenants without waiting work that are remembered; beyond, those that owe least are forgotten.
+MAX_IDLE = 1024
+#: Removed entries that a tenant's line may hold before it is swept, beyond as many as are waiting.
+_SLACK = 16
+
+
+def cost_of(input_tokens: int, output_tokens: int) -> int:
+    """What a request costs. An output token counts twice: it is decoded in a step of its own, and holds KV longer."""
+    return input_tokens + 2 * output_tokens
+
+
+class Entry(Generic[T]):
+    """One waiting item; `waiting` is False once it was served or removed."""
+
+    __slots__ = ("_tenant", "cost", "item", "waiting", "weight")
+
+    def __init__(self, tenant: "_Tenant[T]", weight: float, cost: float, item: T) -> None:
+        self._tenant = tenant
+        self.weight = weight
+        self.cost = cost
+        self.item = item
+        self.waiting = True
+
+
+class _Tenant(Generic[T]):
+    """`start` is the tag of its next request while it waits, and the earliest one for its next while it does not."""
+
+    __slots__ = ("line", "name", "stamp", "start", "waiting")
+
+    def __init__(self, name: str, start: float) -> None:
+        self.name = name
+        self.start = start
+        self.line: deque[Entry[T]] = deque()
+        self.waiting = 0
+        self.stamp = 0  # of its only heap entry that counts
+
+
+class FairQueue(Generic[T]):
+    """First in, first out within a tenant, fair by weight between tenants; every operation is O(log tenants)."""
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        #: Of everything that waits.
+        self.cost = 0.0
+        self._virtual = 0.0
+        self._tenants: dict[str, _Tenant[T]] = {}
+        self._next: list[tuple[float, int, _Tenant[T]]] = []  # (start, stamp, tenant) of those that wait
+        self._idle: list[tuple[float, int, _Tenant[T]]] = []  # the same of those that do not, to be forgotten
+        self._stamps = itertools.count(1)
+
+    def depth(self, tenant: str) -> int:
+        """How many of the tenant's wait."""
+        known = self._tenants.get(tenant)
+        return known.waiting if known is not None else 0
+
+    def depths(self) -> dict[str, int]:
+        """How many wait, by tenant that has any."""
+        return {name: tenant.waiting for name, tenant in self._tenants.items() if tenant.waiting}
+
+    def push(self, tenant: str, weight: float, cost: float, item: T) -> Entry[T]:
+        """Add an item at the end of its tenant's line."""
+        known = self._tenants.get(tenant)
+        if known is None:
+            known = self._tenants[tenant] = _Tenant(tenant, self._virtual)
+        entry = Entry(known, weight, cost, item)
+        known.line.append(entry)
+        known.waiting += 1
+        self.waiting += 1
+        self.cost += cost
+        if known.waiting == 1:
+            self._enlist(known, max(self._virtual, known.start))
+        return entry
+
+    def remove(self, entry: Entry[T]) -> None:
+        """Take an item out wherever it stands. Its tenant keeps its place and is not charged."""
+        if not entry.waiting:
+            return
+        tenant = entry._tenant
+        self._drop(tenant, entry)
+        if not self.waiting:
+            self._reset()
+        elif not tenant.waiting:
+            tenant.line.clear()
+            self._dismiss(tenant)
+        elif len(tenant.line) > 2 * tenant.waiting + _SLACK:
+            tenant.line = deque(other for other in tenant.line if other.waiting)
+
+    def serve(self, take: Callable[[T], bool]) -> None:
+        """Offer items in order, the oldest of each tenant, until nobody is left whose item `take` takes.
+
+        A tenant whose item is refused is passed over for this time. It keeps its turn, but at most one request's
+        worth of it: what it could not use for lack of room must not let it shut out others later.
+        """
+        passed: list[_Tenant[T]] = []
+        try:
+            while self._next:
+                _, stamp, tenant = heapq.heappop(self._next)
+                if stamp != tenant.stamp:
+                    continue
+                passed.append(tenant)
+                head = _head(tenant)
+                if take(head.item):
+                    passed.pop()
+                    self._serve(tenant, head)
+        finally:
+            for tenant in passed:
+                head = _head(tenant)
+                self._enlist(tenant, max(tenant.start, self._virtual - head.cost / head.weight))
+
+    def serve_alone(self, entry: Entry[T]) -> None:
+        """Serve the only waiting item of its tenant, when `serve` has just found that nobody else's would be taken."""
+        self._serve(entry._tenant, entry)
+
+    def charge(self, tenant: str, weight: float, more: float) -> None:
+        """Correct what a tenant was charged, once the true cost is known; `more` may be negative.
+
+        While nothing waits there is nothing to be fair about, and nothing is remembered.
+        """
+        if not self.waiting:
+            return
+        known = self._tenants.get(tenant)
+        if known is None:
+            if more <= 0:
+                return
+            known = self._tenants[tenant] = _Tenant(tenant, self._virtual)
+        start = max(min(self._virtual, known.start), known.start + more / weight)
+        if known.waiting:
+            self._enlist(known, start)
+        else:
+            known.start = start
+            self._dismiss(known)
+
+    def _serve(self, tenant: _Tenant[T], head: Entry[T]) -> None:
+        self._virtual = max(self._virtual, tenant.start)
+        _head(tenant)
+        tenant.line.popleft()
+        self._drop(tenant, head)
+        tenant.start += head.cost / head.weight
+        if not self.waiting:
+            self._reset()
+            return
+        if tenant.waiting:
+            self._enlist(tenant, tenant.start)
+        else:
+            tenant.line.clear()
+            self._dismiss(tenant)
+        self._forget_idle()
+
+    def _drop(self, tenant: _Tenant[T], entry: Entry[T]) -> None:
+        entry.waiting = False
+        tenant.waiting -= 1
+        self.waiting -= 1
+        self.cost -= entry.cost
+
+    def _enlist(self, tenant: _Tenant[T], start: float) -> None:
+        tenant.start, tenant.stamp = start, next(self._stamps)
+        heapq.heappush(self._next, (start, tenant.stamp, tenant))
+
+    def _dismiss(self, tenant: _Tenant[T]) -> None:
+        """A tenant with nothing waiting is remembered until virtual time has passed its tag."""
+        tenant.stamp = next(self._stamps)
+        heapq.heappush(self._idle, (tenant.start, tenant.stamp, tenant))
+
+    def _forget_idle(self) -> None:
+        while self._idle and (self._idle[0][0] <= self._virtual or len(self._idle) > MAX_IDLE):
+            _, stamp, tenant = heapq.heappop(self._idle)
+            if stamp == tenant.stamp:
+                del self._tenants[tenant.name]
+
+    def _reset(self) -> None:
+        """Nothing waits: the busy period is over, and with it all that it was about."""
+        self._tenants.clear()
+        self._next.clear()
+        self._idle.clear()
+        self._virtual = self.cost = 0.0
+
+
+def _head(tenant: _Tenant[T]) -> Entry[T]:
+    """The oldest item of a tenant that has one waiting; those removed before it go."""
+    while not tenant.line[0].waiting:
+        tenant.line.popleft()
+    return tenant.line[0]

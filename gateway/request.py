@@ -1,0 +1,35 @@
+"""One request as every API's dialect leaves it."""
+
+from typing import Any
+
+import msgspec
+
+from gateway.served_model import ServedModel
+from gateway.tenants.caller import Caller
+from protos.types import Sampling
+
+
+class Chat(msgspec.Struct, frozen=True):
+    """A prompt as messages, for the model's chat template."""
+
+    messages: list[dict[str, Any]]
+
+
+class GenerateRequest(msgspec.Struct, frozen=True):
+    """One request, free of any API's dialect. `size` is the body's length in bytes, `max_tokens` None: all that fits,
+    `arrived` is on the monotonic clock. `max_tokens_param` is what the client called the limit.
+
+    `prompt` is messages, text to be tokenized as it is, or token ids.
+    """
+
+    id: str
+    caller: Caller
+    model: ServedModel
+    prompt: Chat | str | list[int]
+    size: int
+    sampling: Sampling
+    max_tokens: int | None
+    stops: tuple[str, ...]
+    stream: bool
+    arrived: float
+    max_tokens_param: str = "max_tokens"

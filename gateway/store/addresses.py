@@ -1,0 +1,51 @@
+"""The addresses of a cluster: one URL with any of its nodes."""
+
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+#: With and without TLS.
+CLUSTER_SCHEMES: Final = ("redis+cluster", "rediss+cluster")
+DEFAULT_PORT: Final = 6379
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterAddress:
+    """Nodes to ask for all others, and how to log in to each; the names are unquoted."""
+
+    nodes: tuple[tuple[str, int], ...]
+    username: str | None
+    password: str | None
+    tls: bool
+
+
+def is_cluster(url: str) -> bool:
+    """Whether an address is a cluster's."""
+    return url.partition("://")[0] in CLUSTER_SCHEMES
+
+
+def cluster_address(url: str) -> ClusterAddress:
+    """Read `redis+cluster://[USER:PASSWORD@]HOST[:PORT],HOST[:PORT]...`; a port left out is 6379.
+
+    Raises:
+        ValueError: It cannot be read; the text does not show it, for it may hold a password.
+    """
+    parts = urlsplit(url)
+    credentials, _, hosts = parts.netloc.rpartition("@")
+    if parts.path.strip("/") or parts.query or parts.fragment:
+        raise ValueError("a cluster's address ends with its nodes; it has one database and no options")
+    username, _, password = credentials.partition(":")
+    return ClusterAddress(
+        nodes=tuple(_node(host) for host in hosts.split(",")),
+        username=unquote(username) or None,
+        password=unquote(password) or None,
+        tls=parts.scheme == "rediss+cluster",
+    )
+
+
+def _node(text: str) -> tuple[str, int]:
+    # One node at a time is an address that Python knows how to read, brackets of IPv6 included.
+    parts = urlsplit(f"//{text}")
+    if not parts.hostname or parts.netloc != text or parts.port == 0:
+        raise ValueError("a node is HOST or HOST:PORT, and a port is a number from 1 to 65535")
+    return parts.hostname, parts.port or DEFAULT_PORT

@@ -1,0 +1,117 @@
+"""A Redis Cluster, or Valkey's: each key's node is found by its slot, and asked directly."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from redis.asyncio.cluster import ClusterNode, RedisCluster
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import AskError, ClusterDownError, MovedError, RedisError, SlotNotCoveredError, TryAgainError
+from redis.exceptions import ConnectionError as RedisConnectionError
+
+from gateway.store.addresses import cluster_address
+from gateway.store.server import FAILURES, Call, Reply, evaluate_on
+
+#: A node's part of the time that a whole call has, so that its silence shows as its own.
+_NODE_PART: Final = 0.8
+#: Answers of a node that another one has the key, or soon will.
+_ELSEWHERE: Final = (MovedError, AskError, ClusterDownError, TryAgainError)
+
+
+class Cluster:
+    """Finds the nodes at the first call, and again once one of them is gone or has given its keys away."""
+
+    def __init__(self, url: str, *, timeout: float, connections: int) -> None:
+        """`timeout` bounds a call to one node; `connections` are those to each.
+
+        Raises:
+            ValueError: The address cannot be read.
+        """
+        address = cluster_address(url)
+        self.client: RedisCluster = RedisCluster(
+            startup_nodes=[ClusterNode(host, port) for host, port in address.nodes],
+            username=address.username,
+            password=address.password,
+            ssl=address.tls,
+            max_connections=connections,
+            socket_timeout=_NODE_PART * timeout,
+            socket_connect_timeout=_NODE_PART * timeout,
+            # As on one server, whoever calls knows what may be repeated; redirections are followed all the same.
+            retry=Retry(NoBackoff(), 0),
+        )
+        self._stale = False
+
+    async def time(self) -> tuple[int, int]:
+        """Seconds and microseconds of some node's clock."""
+        await self.client.initialize()
+        seconds, microseconds = await self.client.time(target_nodes=self.client.get_random_primary_node())
+        return int(seconds), int(microseconds)
+
+    async def load(self, source: str) -> str:
+        """Make a script known to every node that has keys."""
+        return str(await self.client.script_load(source))
+
+    async def evaluate(self, sha: str, calls: Sequence[Call]) -> list[Reply]:
+        """In one round trip to each node, to all of them at once; an error only if no node answers at all."""
+        await self._find_nodes()
+        parts: dict[ClusterNode | None, list[int]] = {}
+        for index, (key, _) in enumerate(calls):
+            parts.setdefault(self._node_of(key), []).append(index)
+        answers = await asyncio.gather(
+            *(self._ask(node, sha, [calls[index] for index in part]) for node, part in parts.items())
+        )
+        replies: list[Reply | None] = [None] * len(calls)
+        for part, answer in zip(parts.values(), answers, strict=True):
+            for index, reply in zip(part, answer, strict=True):
+                replies[index] = reply
+        silent = [reply for reply in replies if isinstance(reply, RedisConnectionError)]
+        if silent and len(silent) == len(replies):
+            raise silent[0]
+        return [reply for reply in replies if reply is not None]
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self.client.aclose()
+
+    async def _find_nodes(self) -> None:
+        await self.client.initialize()
+        if self._stale:
+            await self.client.nodes_manager.initialize()
+            self._stale = False
+
+    def _node_of(self, key: str) -> ClusterNode | None:
+        try:
+            return self.client.get_node_from_key(key)
+        except SlotNotCoveredError:
+            return None
+
+    async def _ask(self, node: ClusterNode | None, sha: str, calls: Sequence[Call]) -> list[Reply]:
+        if node is None:
+            self._stale = True
+            return [SlotNotCoveredError("no node has the key") for _ in calls]
+        try:
+            connection = node.acquire_connection()
+            try:
+                replies = await evaluate_on(connection, sha, calls)
+            finally:
+                node.release(connection)
+        except (RedisError, OSError) as error:
+            self._stale = True
+            failure = RedisConnectionError(f"{node.name}: {error}")
+            failure.__cause__ = error
+            return [failure for _ in calls]
+        for index, reply in enumerate(replies):
+            if isinstance(reply, _ELSEWHERE):
+                replies[index] = await self._follow(sha, calls[index])
+        return replies
+
+    async def _follow(self, sha: str, call: Call) -> Reply:
+        """Ask again through the client, which follows redirections; what was redirected has not run."""
+        self._stale = True
+        key, argument = call
+        try:
+            reply: Reply = await self.client.evalsha(sha, 1, key, argument)
+        except FAILURES as error:
+            return error
+        return reply

@@ -1,0 +1,83 @@
+"""Who makes a request: a key and its tenant, with what both together allow."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from gateway.auth.records import ApiKey
+from gateway.tenants.patterns import matches
+from gateway.tenants.records import Limits, Tenant, Tier
+from protos.errors import EndpointNotAllowed
+
+_PATHS: Final = {"chat": "/v1/chat/completions", "completions": "/v1/completions", "models": "/v1/models"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """Bounds on the tokens of one request; None is none."""
+
+    max_input: int | None
+    max_output: int | None
+    default_output: int | None
+
+    @classmethod
+    def strictest(cls, *scopes: Limits) -> "_Bounds":
+        most = _least(limits.max_output_tokens for limits in scopes)
+        default = _least(limits.default_output_tokens for limits in scopes)
+        return cls(
+            max_input=_least(limits.max_input_tokens for limits in scopes),
+            max_output=most,
+            default_output=default if default is None or most is None else min(default, most),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Made once for each key that a worker remembers. `rank` is the place of the tier, 0 for the highest."""
+
+    key: ApiKey
+    tenant: Tenant
+    tier: Tier
+    rank: int
+    _usual: _Bounds = field(init=False, repr=False, compare=False)
+    _of_models: dict[str, _Bounds] = field(init=False, repr=False, compare=False)
+    _all_models: bool = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        both = (self.key.limits, self.tenant.limits)
+        of_models = {name: _Bounds.strictest(*both, limits) for name, limits in self.tenant.model_limits.items()}
+        object.__setattr__(self, "_usual", _Bounds.strictest(*both))
+        object.__setattr__(self, "_of_models", of_models)
+        object.__setattr__(self, "_all_models", "*" in self.key.models and "*" in self.tenant.models)
+
+    def allows_model(self, name: str) -> bool:
+        """Whether key and tenant both may use a model."""
+        return self._all_models or (matches(self.key.models, name) and matches(self.tenant.models, name))
+
+    def allows_endpoint(self, endpoint: str) -> bool:
+        """Whether the key may use an endpoint: `chat`, `completions` or `models`."""
+        return not self.key.endpoints or endpoint in self.key.endpoints
+
+    def require_endpoint(self, endpoint: str) -> None:
+        """Raises EndpointNotAllowed unless the key may use an endpoint."""
+        if not self.allows_endpoint(endpoint):
+            raise EndpointNotAllowed(f"This API key may not use {_PATHS[endpoint]}.")
+
+    def max_input_tokens(self, model: str) -> int | None:
+        """The longest prompt for a model, in tokens; None: no bound but the context."""
+        return self._of_models.get(model, self._usual).max_input
+
+    def max_output_tokens(self, model: str) -> int | None:
+        """The most output tokens of one request for a model, over all of its answers; None: no bound."""
+        return self._of_models.get(model, self._usual).max_output
+
+    def default_output_tokens(self, model: str) -> int | None:
+        """The output tokens of each answer where a request names no limit; None: all that fit.
+
+        It is never above `max_output_tokens`, which several answers of one request share.
+        """
+        return self._of_models.get(model, self._usual).default_output
+
+
+def _least(values: Iterable[int | None]) -> int | None:
+    return min((value for value in values if value is not None), default=None)

@@ -1,0 +1,81 @@
+"""How many tokens a request may have: by the model's context, by its tenant and key, and by what logprobs take."""
+
+from gateway.request import Chat, GenerateRequest
+from protos.errors import ContextLengthExceeded, InvalidRequest, TokenLimitExceeded
+
+#: Of one request, over all its tokens and sequences.
+MAX_LOGPROB_ENTRIES = 100_000
+
+
+def output_bound(request: GenerateRequest, prompt_tokens: int) -> int:
+    """Tokens that each of the request's answers may have.
+
+    What the client asks for by name is given or refused; a limit that it left to us is the tenant's default, or all
+    that fits. Raises ContextLengthExceeded, TokenLimitExceeded or InvalidRequest, with the parameter at fault.
+    """
+    caller, model, sequences = request.caller, request.model, request.sampling.n
+    most_input = caller.max_input_tokens(model.name)
+    if most_input is not None and prompt_tokens > most_input:
+        raise TokenLimitExceeded(
+            f"Your prompt has {prompt_tokens} tokens; requests of tenant '{caller.tenant.name}' may have at most "
+            f"{most_input} for this model.",
+            param=_prompt_param(request),
+        )
+    room = _room(request, prompt_tokens)
+    asked = request.max_tokens
+    most_output = caller.max_output_tokens(model.name)
+    if most_output is None:
+        most = room
+    elif (asked or 1) * sequences > most_output:
+        raise TokenLimitExceeded(
+            f"You requested {(asked or 1) * sequences} output tokens; requests of tenant '{caller.tenant.name}' may "
+            f"have at most {most_output} over all of their answers.",
+            param="n" if asked is None else request.max_tokens_param,
+        )
+    else:
+        most = min(room, most_output // sequences)
+    if asked is None:
+        default = caller.default_output_tokens(model.name)
+        asked = most if default is None else min(default, most)
+    return _logprobs_bound(request, asked)
+
+
+def _prompt_param(request: GenerateRequest) -> str:
+    return "messages" if isinstance(request.prompt, Chat) else "prompt"
+
+
+def _room(request: GenerateRequest, prompt_tokens: int) -> int:
+    """What the context leaves for each answer. Raises ContextLengthExceeded with both figures."""
+    context, asked = request.model.context, request.max_tokens
+    room = context - prompt_tokens
+    if room < 1:
+        raise ContextLengthExceeded(
+            f"This model's maximum context length is {context} tokens. However, your prompt resulted in "
+            f"{prompt_tokens} tokens. Please reduce the length of the prompt.",
+            param=_prompt_param(request),
+        )
+    if asked is not None and asked > room:
+        raise ContextLengthExceeded(
+            f"This model's maximum context length is {context} tokens. However, you requested "
+            f"{prompt_tokens + asked} tokens ({prompt_tokens} in the prompt, {asked} in the completion). "
+            "Please reduce the length of the prompt or completion.",
+            param=request.max_tokens_param,
+        )
+    return room
+
+
+def _logprobs_bound(request: GenerateRequest, max_tokens: int) -> int:
+    """Tokens an answer may have when each carries logprobs, which take 500 bytes an entry in a worker.
+
+    Raises InvalidRequest when the client asks for more by name; a limit that it left to us is lowered instead.
+    """
+    alternatives = request.sampling.logprobs
+    if alternatives is None:
+        return max_tokens
+    most = max(1, MAX_LOGPROB_ENTRIES // (request.sampling.n * (1 + alternatives)))
+    if request.max_tokens is not None and max_tokens > most:
+        raise InvalidRequest(
+            f"With these logprobs an answer may have at most {most} tokens here; ask for fewer tokens or alternatives.",
+            param=request.max_tokens_param,
+        )
+    return min(max_tokens, most)

@@ -1,0 +1,38 @@
+"""Fixtures for the gateway's tests: a cluster beside the single store of all tests."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster import Cluster, cluster
+
+
+@pytest.fixture(scope="session")
+def one_node() -> Iterator[Cluster]:
+    """A cluster of one node that the session's tests share."""
+    with cluster() as made:
+        yield made
+
+
+@pytest.fixture(params=["single", "cluster"])
+def any_store_url(request: pytest.FixtureRequest) -> str:
+    """The address of an empty store: a single server, or a cluster."""
+    if request.param == "single":
+        return str(request.getfixturevalue("store_url"))
+    made: Cluster = request.getfixturevalue("one_node")
+    made.flush()
+    return made.url
+
+
+@pytest.fixture(params=["valkey", "redis", "cluster"])
+def script_store_url(request: pytest.FixtureRequest) -> str:
+    """Each kind of store that scripts must run in; it may hold what others left."""
+    if request.param == "redis":
+        url = os.environ.get("PENSTOCK_TEST_REDIS_URL")
+        if not url:
+            pytest.skip("PENSTOCK_TEST_REDIS_URL names no Redis")
+        return url
+    if request.param == "cluster":
+        return str(request.getfixturevalue("one_node").url)
+    return str(request.getfixturevalue("store_url"))

@@ -1,0 +1,52 @@
+"""A served model without replicas, and requests to it, for tests of what happens before any replica is asked."""
+
+from typing import Any
+
+from gateway.auth.records import ApiKey
+from gateway.limits.plans import Plans
+from gateway.limits.price import FREE
+from gateway.queue.settings import Admission
+from gateway.queue.turnstile import Turnstile
+from gateway.request import GenerateRequest
+from gateway.served_model import ServedModel
+from gateway.tenants.caller import Caller
+from gateway.tenants.records import DEFAULT_TIERS, Tenant
+from gateway.tokens.detokenizer import TokenTable
+from protos.types import Sampling
+from routing.fleet import Fleet
+from routing.policies.least_load import LeastLoad
+from tests.harness import bounded, tekken
+
+CALLER = Caller(ApiKey(key_id="key_0", name="k", created_at=0.0), Tenant(name="default"), DEFAULT_TIERS[-1], 2)
+
+
+def model_of(context: int = 1000) -> ServedModel:
+    loaded, fleet, policy = tekken(), _no_fleet(), LeastLoad()
+    return ServedModel(
+        name="m",
+        created=0,
+        context=context,
+        tokenizer=loaded.tokenizer,
+        table=TokenTable(loaded.tokenizer),
+        chat_format=loaded.chat_format,
+        fleet=fleet,
+        policy=policy,
+        plans=Plans("m", FREE),
+        turnstile=Turnstile(fleet, policy, Admission()),
+    )
+
+
+def _no_fleet() -> Fleet:
+    made: list[Fleet] = []
+
+    async def make() -> None:
+        made.append(Fleet([], "test"))
+
+    bounded(make)
+    return made[0]
+
+
+def request_of(model: ServedModel, prompt: Any, max_tokens: int | None, **options: Any) -> GenerateRequest:
+    fixed: dict[str, Any] = {"id": "r", "size": 1, "sampling": Sampling(), "stops": (), "stream": False, "arrived": 0.0}
+    fixed |= {"caller": CALLER}
+    return GenerateRequest(model=model, prompt=prompt, max_tokens=max_tokens, **(fixed | options))

@@ -1,0 +1,172 @@
+import asyncio
+
+import pytest
+
+from protos import codec
+from protos.types import Finish, FinishReason, Load
+from replicas.engine import Delta, EngineStep
+from replicas.server import LONG_PROMPT_TOKENS
+from tests.fakes import DiesAfter, SilentEngine
+from tests.harness import Worker, bounded, engine_of, gated_engine, serving, submit_of, until, worker_at
+
+HEARTBEAT = 0.005
+DONE = Finish(FinishReason.STOP)
+
+
+@pytest.fixture(autouse=True)
+def quick_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("replicas.server.HEARTBEAT_SECONDS", HEARTBEAT)
+
+
+async def load_where(worker: Worker, **fields: int) -> codec.Step:
+    """The next step whose load has these values."""
+    while True:
+        step = await worker.step()
+        if step.load is not None and all(getattr(step.load, name) == value for name, value in fields.items()):
+            return step
+
+
+def test_prompts_count_until_their_first_token() -> None:
+    async def main() -> None:
+        engine = SilentEngine()
+        async with serving(engine) as (_, address), worker_at(address) as worker:
+            await worker.hello()
+            await worker.send((1, submit_of(prompt=range(100))), (2, submit_of(prompt=range(50), n=2)))
+            await worker.send((4, submit_of(prompt=range(7), delta_interval=0)), (5, submit_of(prompt=range(3))))
+            await load_where(worker, prefill_tokens=160)
+            engine.say(Delta(1, 0, [5], cached_tokens=0))
+            await load_where(worker, prefill_tokens=60)
+            engine.say(Delta(1, 0, [5]), Delta(2, 1, [5], cached_tokens=0))
+            await load_where(worker, prefill_tokens=10)
+            # One that gathers its tokens has none to show when its prompt is done.
+            engine._emit(EngineStep([], [], Load(), [], [(3, 4), (99, 0)]))  # type: ignore[misc]
+            step = await load_where(worker, prefill_tokens=3)
+            assert (4, 4) in step.starts
+            engine.say(finishes=[(4, 0, DONE), (1, 0, DONE), (2, 0, DONE), (2, 1, DONE), (3, 0, DONE)])
+            await load_where(worker, prefill_tokens=0)
+
+    bounded(main)
+
+
+def test_prompts_of_a_session_that_ends_count_no_longer() -> None:
+    async def main() -> None:
+        engine = SilentEngine()
+        async with serving(engine) as (_, address), worker_at(address) as staying:
+            await staying.hello()
+            async with worker_at(address) as leaving:
+                await leaving.hello()
+                await leaving.send((1, submit_of(prompt=range(100))), (2, submit_of(prompt=range(50))))
+                await load_where(staying, prefill_tokens=150)
+            await load_where(staying, prefill_tokens=0)
+
+    bounded(main)
+
+
+def test_prompts_of_a_lost_engine_count_no_longer() -> None:
+    async def main() -> None:
+        async with serving(DiesAfter(0)) as (server, address), worker_at(address) as worker:
+            await worker.hello()
+            await worker.send((1, submit_of(prompt=range(100), n=3)))
+            await worker.finished(1, 2, 3)
+            assert server._prefill_tokens == 0
+
+    bounded(main)
+
+
+def test_workers_are_counted_by_name_and_not_by_session() -> None:
+    async def main() -> None:
+        async with serving(SilentEngine()) as (_, address), worker_at(address) as watching:
+            await watching.hello()
+            await load_where(watching, workers=1)
+            async with worker_at(address) as same, worker_at(address) as other:
+                await same.hello()
+                await other.write(codec.encode_hello(codec.Hello(2, "another", False)))
+                await load_where(watching, workers=2)
+            await load_where(watching, workers=1)
+
+    bounded(main)
+
+
+def test_a_load_says_how_many_submits_of_its_session_it_knows_of() -> None:
+    async def main() -> None:
+        engine, gate = gated_engine()
+        async with serving(engine) as (_, address), worker_at(address) as one, worker_at(address) as two:
+            await one.hello()
+            await two.hello()
+            await one.send((1, submit_of(20)), (2, submit_of(20, n=3)))
+            await two.send((1, submit_of(20)))
+            await until(lambda: engine._model.load.waiting == 5)
+            # Before the engine has said a word of them, they count as waiting.
+            step = await load_where(one, waiting=5)
+            assert step.submits_seen == 4
+            gate.let(3)
+            step = await load_where(one, running=5)
+            assert step.submits_seen == 4
+            step = await load_where(two, running=5)
+            assert step.submits_seen == 1
+            await one.send((9, submit_of(20)), cancels=[9])
+            gate.open()
+            await one.finished(1, 2, 3, 4, 9)
+            await two.finished(1)
+            step = await load_where(one, running=0, waiting=0)
+            assert step.submits_seen == 5
+
+    bounded(main)
+
+
+def test_every_worker_hears_at_once_of_a_long_prompt_and_of_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("replicas.server.HEARTBEAT_SECONDS", 60.0)
+
+    async def main() -> None:
+        engine = SilentEngine()
+        async with serving(engine) as (_, address), worker_at(address) as one, worker_at(address) as two:
+            await one.hello()
+            await two.hello()
+            await two.step()
+            await one.send((1, submit_of(prompt=range(LONG_PROMPT_TOKENS - 1))))
+            await until(lambda: len(engine.submitted) == 1)
+            await one.send((2, submit_of(prompt=range(LONG_PROMPT_TOKENS))))
+            assert (await two.step()).load == Load(
+                waiting=2, prefill_tokens=2 * LONG_PROMPT_TOKENS - 1, workers=1, kv_blocks_total=1024
+            )
+            engine.say(Delta(1, 0, [5], cached_tokens=0))
+            engine.say(Delta(2, 0, [5], cached_tokens=0), load=Load(running=2))
+            assert (await two.step()).load == Load(running=2, workers=1)
+
+    bounded(main)
+
+
+def test_an_engine_says_what_its_requests_will_need_of_the_cache() -> None:
+    async def main() -> None:
+        engine, gate = gated_engine(max_sequence_tokens=2000)
+        async with serving(engine) as (_, address), worker_at(address) as worker:
+            welcome = await worker.hello()
+            assert (welcome.info.max_num_tokens, welcome.info.reserves_output) == (8192, True)
+            await worker.send((1, submit_of(320, prompt=range(64))))
+            await until(lambda: engine._model.load.waiting)
+            assert engine._model.load.kv_blocks_reserved == 12
+            gate.let(2)
+            step = await load_where(worker, running=1)
+            assert step.load is not None
+            assert step.load.kv_blocks_used + step.load.kv_blocks_reserved == 12
+            gate.open()
+            await worker.finished(1)
+            assert engine._model.load.kv_blocks_reserved == 0
+
+    bounded(main)
+
+
+def test_a_gathering_request_starts_once() -> None:
+    async def main() -> None:
+        engine, steps = engine_of(), list[EngineStep]()
+        task = asyncio.create_task(engine.run(steps.append))
+        engine.submit(1, submit_of(40, n=2, delta_interval=0))
+        engine.submit(2, submit_of(40, n=2, delta_interval=16))
+        engine.submit(3, submit_of(40))
+        engine.submit(4, submit_of(1, delta_interval=0))
+        await until(lambda: sum(len(step.finishes) for step in steps) == 6)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert sorted(start for step in steps for start in step.started) == [(1, 0), (2, 0)]
+
+    bounded(main)
