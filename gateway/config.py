@@ -87,7 +87,8 @@ class Store(Record, frozen=True, kw_only=True):
         str,
         Meta(
             description="`embedded` starts a Valkey of its own on a unix socket and keeps its data under `state`; "
-            "otherwise `redis://`, `rediss://` (TLS), `redis+cluster://` or `unix://` and an absolute path."
+            "otherwise `redis://`, `rediss://` (TLS), `unix://` and an absolute path, or `redis+cluster://` (with TLS "
+            "`rediss+cluster://`) and some nodes of a cluster, as in `redis+cluster://10.0.0.1:6379,10.0.0.2:6379`."
         ),
     ] = "embedded"
     timeout_seconds: Annotated[

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from gateway.config_errors import echo
 from gateway.config_models import Pool
+from gateway.store.addresses import cluster_address, is_cluster
 from gateway.tenants.checks import tenants_problems, tier_problems
 from protos.types import Role
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 CREDENTIALS: Final = re.compile(r"(?<=://)[^/@]*@")
 
 _ADDRESS = re.compile(r"grpc://(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5})|unix:/[^\s\x00]+")
-_STORE_SCHEMES: Final = ("redis://", "rediss://", "redis+cluster://", "unix://")
+_STORE_SCHEMES: Final = ("redis://", "rediss://", "unix://")
 
 
 def problems(config: "Config") -> Iterator[tuple[str, str]]:
@@ -49,11 +50,17 @@ def _repeated(seen: dict[str, str], value: str, where: str) -> Iterator[tuple[st
 def _store_problems(store: "Store") -> Iterator[tuple[str, str]]:
     if store.embedded:
         return
-    if not store.url.startswith(_STORE_SCHEMES):
-        # The value is not echoed: it may hold a password.
+    # The value is echoed nowhere: it may hold a password.
+    if is_cluster(store.url):
+        try:
+            cluster_address(store.url)
+        except ValueError:
+            yield "store.url", "expected redis+cluster://HOST:PORT,HOST:PORT, and neither a database nor options"
+    elif not store.url.startswith(_STORE_SCHEMES):
         yield (
             "store.url",
-            "expected embedded, or an address that starts with redis://, rediss://, redis+cluster:// or unix://",
+            "expected embedded, or an address that starts with redis://, rediss://, redis+cluster://, "
+            "rediss+cluster:// or unix://",
         )
     elif store.url.startswith("unix://") and not CREDENTIALS.sub("", store.url).startswith("unix:///"):
         yield "store.url", "a unix:// address needs an absolute path, as in unix:///run/valkey.sock"

@@ -16,7 +16,7 @@ import msgspec
 
 from loadtest.client import LoadResult, LoadSpec
 from loadtest.processes import BenchError
-from loadtest.stack import MODEL, Stack, chat_body, gateway_stack, random_prompt
+from loadtest.stack import MODEL, BenchPool, Stack, chat_body, gateway_stack, random_prompt
 from loadtest.track import Track
 
 CONCURRENCIES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -65,7 +65,7 @@ def breakdown(
     track = Track(len(concurrencies), show)
     bars = []
     track.at("starting a gateway")
-    with gateway_stack(["--speed", str(speed)], tp=TENSOR_PARALLEL) as stack:
+    with gateway_stack(["--speed", str(speed)], pools=[BenchPool("bench", tp=TENSOR_PARALLEL)]) as stack:
         for concurrency in concurrencies:
             bars.append(_measure(stack, concurrency, max(1, min(per_concurrent * concurrency, at_most)), track))
             track.part_done()
@@ -86,7 +86,7 @@ def bar_of(concurrency: int, result: LoadResult, stack: Stack) -> Bar:
     if len(result.engine_ms) != answers or len(result.queue_ms) != answers:
         raise BenchError("the gateway's answers do not carry the engine's times (x-penstock-engine-ms, -queue-ms)")
     total, engine, queue = fmean(result.e2e_ms), fmean(result.engine_ms), fmean(result.queue_ms)
-    busy = (result.cpu_seconds[stack.replica_pid] + result.client_cpu_seconds) / result.seconds
+    busy = (stack.replica_cpu_seconds(result) + result.client_cpu_seconds) / result.seconds
     return Bar(
         concurrency=concurrency,
         requests=result.requests,

@@ -195,7 +195,7 @@ def _measure(stack: Stack, name: str, concurrency: int, requests: int | None, tr
     track.at(label)
     before = stack.script_calls()
     result = stack.load(spec, lambda ended: track.at(label, ended / wanted), limited=limited)
-    batches = stack.script_calls() - before
+    batches = (stack.script_calls() - before) / (spec.requests + spec.warmup)
     return cell_of(name, concurrency, result, stack, memory_mb(stack.worker_pid), limited=limited, batches=batches)
 
 
@@ -207,12 +207,12 @@ def cell_of(
     memory: tuple[float, float],
     *,
     limited: bool = False,
-    batches: int = 0,
+    batches: float = 0.0,
 ) -> Cell:
-    """A load's result in figures for one request and one token; `batches` are the store's script calls meanwhile."""
+    """A load's result in figures for one request and one token; `batches` are the store's script calls a request."""
     mode = MODES[name]
     worker = result.cpu_seconds[stack.worker_pid]
-    replica = result.cpu_seconds[stack.replica_pid]
+    replica = stack.replica_cpu_seconds(result)
     tree = sum(result.cpu_seconds.values()) - replica
     tokens = result.streamed_tokens if mode.stream else None
     served = result.requests - result.error_count
@@ -237,7 +237,7 @@ def cell_of(
         tree_us_per_request=None if mode.stream else per(tree, served),
         worker_us_per_token=per(worker, tokens),
         tree_us_per_token=per(tree, tokens),
-        batches_per_request=per(batches / 1e6, served),
+        batches_per_request=round(batches, 4),
         worker_busy=round(worker / result.seconds, 3),
         load_busy=round((replica + result.client_cpu_seconds) / result.seconds, 3),
         others_busy=stack.others_busy(result),

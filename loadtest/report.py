@@ -16,6 +16,7 @@ from rich.table import Table
 
 from loadtest.breakdown import Bar
 from loadtest.engine_model import Comparison
+from loadtest.fairness import Fairness
 from loadtest.overhead import MODES, Cell, LimitsCost
 from loadtest.soak import SoakResult
 from loadtest.statistics import Percentiles
@@ -113,6 +114,27 @@ def print_limits(costs: Sequence[LimitsCost], out: Console) -> None:
         "Differences within each run, medians: the worker/the gateway's whole process tree, the store included. A "
         "request reserves and settles, two store calls when it is alone; requests of one moment share them."
     )
+
+
+def print_fairness(results: Sequence[Fairness], out: Console) -> None:
+    """A light tenant's time to first token, alone and beside a flood."""
+    table = _table(
+        "A light tenant's time to first token beside a flood of long prompts, ms: p50/p90/p99",
+        *("flood's prompts", "clients", "context", "runs", "alone", "beside", "p99 ratio", "errors"),
+    )
+    for result in results:
+        table.add_row(
+            f"{result.prompt_tokens:,} tokens",
+            str(result.flood_clients),
+            f"{result.context:,}",
+            str(result.runs),
+            _three(result.alone_ms),
+            _three(result.beside_ms),
+            f"{result.ratio:.2f}",
+            str(result.errors),
+        )
+    out.print(table)
+    out.print("The ratio is of the p99 beside the flood and alone: the median of each run's own.")
 
 
 def print_breakdown(bars: Sequence[Bar], out: Console) -> None:

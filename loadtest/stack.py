@@ -12,7 +12,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
@@ -34,13 +34,12 @@ admin: {{enabled: false}}
 models:
   - name: {model}
     tokenizer: mistral-tekken
-    context: 32768
+    context: {context}
     price: {{input: 0.5, cached_input: 0.05, output: 1.5}}
     pools:
-      - {{name: bench, shape: {{tp: {tp}}}, engine: simulated, replicas: ["grpc://127.0.0.1:{replica}"]}}
+{pools}
 tenants:
   - name: limited
-    tier: gold
     limits: {{rpm: 1000000000, tpm: 1000000000000, concurrency: 1000000, budget: {{usd: 1000000, period: month}}}}
 """
 
@@ -55,19 +54,24 @@ class Stack:
     store_socket: str
     gateway_pid: int
     worker_pid: int
-    replica_pid: int
+    replica_pids: tuple[int, ...]
     gateway_core: int
     load_core: int
 
     def others_busy(self, result: LoadResult) -> float:
         """The share of the two cores' time in a window that went to other processes, the worse of both."""
-        engine = result.cpu_seconds[self.replica_pid] + result.client_cpu_seconds
-        gateway = sum(result.cpu_seconds.values()) - result.cpu_seconds[self.replica_pid]
+        replicas = self.replica_cpu_seconds(result)
+        engine = replicas + result.client_cpu_seconds
+        gateway = sum(result.cpu_seconds.values()) - replicas
         ours = {self.gateway_core: gateway, self.load_core: engine}
         if self.gateway_core == self.load_core:
             ours = {self.gateway_core: gateway + engine}
         others = max(result.core_seconds[core] - used for core, used in ours.items())
         return round(max(0.0, others) / result.seconds, 3)
+
+    def replica_cpu_seconds(self, result: LoadResult) -> float:
+        """What the replicas used in a window."""
+        return sum(result.cpu_seconds[pid] for pid in self.replica_pids)
 
     def script_calls(self) -> int:
         """Scripts that the store has run so far."""
@@ -87,18 +91,8 @@ class Stack:
 
         `progress` gets the number of answers. Raises BenchError.
         """
-        spec = msgspec.structs.replace(
-            spec,
-            port=self.port,
-            headers={"authorization": f"Bearer {self.limited_key if limited else self.key}"},
-            watch=[*process_tree(self.gateway_pid), self.replica_pid],
-            watch_cores=[self.gateway_core, self.load_core],
-        )
-        command = [sys.executable, "-m", "loadtest.client"]
-        with running(command, self.load_core, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as client:
-            assert client.stdin is not None and client.stdout is not None
-            client.stdin.write(msgspec.json.encode(spec))
-            client.stdin.close()
+        with self._client(spec, limited=limited) as client:
+            assert client.stdout is not None
             for line in client.stdout:
                 if not line.endswith(b"\n"):
                     break
@@ -112,12 +106,50 @@ class Stack:
             client.wait()
         raise BenchError(f"the load client ended with status {client.returncode} and no whole result")
 
+    @contextlib.contextmanager
+    def flood(self, spec: LoadSpec) -> Iterator[None]:
+        """A load with the limited key beside whatever the block does; nobody looks at what comes of it."""
+        with self._client(spec, limited=True, watched=False) as client:
+            yield
+            if client.poll() is not None:
+                raise BenchError("the load that was to go on all the while has ended early")
+
+    @contextlib.contextmanager
+    def _client(self, spec: LoadSpec, *, limited: bool, watched: bool = True) -> "Iterator[subprocess.Popen[bytes]]":
+        """A load client that has got its orders."""
+        spec = msgspec.structs.replace(
+            spec,
+            port=self.port,
+            headers={"authorization": f"Bearer {self.limited_key if limited else self.key}"},
+            watch=[*process_tree(self.gateway_pid), *self.replica_pids] if watched else [],
+            watch_cores=[self.gateway_core, self.load_core] if watched else [],
+        )
+        output = subprocess.PIPE if watched else subprocess.DEVNULL
+        command = [sys.executable, "-m", "loadtest.client"]
+        with running(command, self.load_core, stdin=subprocess.PIPE, stdout=output) as client:
+            assert client.stdin is not None
+            client.stdin.write(msgspec.json.encode(spec))
+            client.stdin.close()
+            yield client
+
+
+@dataclass(frozen=True, slots=True)
+class BenchPool:
+    """Replicas of one shape, all in one process."""
+
+    name: str
+    tp: int
+    ep: int = 1
+    replicas: int = 1
+
 
 @contextlib.contextmanager
-def gateway_stack(engine: list[str], *, tp: int = 2) -> Iterator[Stack]:
-    """Start the store, one worker and one replica with these engine options; all ends with the block.
+def gateway_stack(
+    engine: list[str], *, pools: Sequence[BenchPool] = (BenchPool("bench", tp=2),), context: int = 32768
+) -> Iterator[Stack]:
+    """Start the store, one worker and replicas with these engine options; all ends with the block.
 
-    The gateway's processes share the first core this process may use; the replica, the load client and meanwhile this
+    The gateway's processes share the first core this process may use; the replicas, the load client and meanwhile this
     process itself have the last one. Raises BenchError.
     """
     gateway_core, load_core = choose_cores()
@@ -125,14 +157,22 @@ def gateway_stack(engine: list[str], *, tp: int = 2) -> Iterator[Stack]:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-bench-")))
         log = stack.enter_context((folder / "log").open("a+b"))
         stack.enter_context(on_core(load_core))
-        port, replica_port = _free_ports(2)
+        port, *replica_ports = _free_ports(1 + sum(pool.replicas for pool in pools))
+        processes, lines = {}, []
+        for pool in pools:
+            addresses = [f"127.0.0.1:{replica_ports.pop()}" for _ in range(pool.replicas)]
+            command = [*_CLI, "replica", "--engine", "simulated", "--model", MODEL, "--drain-seconds", "1", *engine]
+            command += ["--tp", str(pool.tp), "--ep", str(pool.ep), "--max-sequence-tokens", str(context)]
+            for address in addresses:
+                command += ["--listen", address]
+            processes[f"the replica {pool.name}"] = stack.enter_context(running(command, load_core, log=log))
+            replicas = json.dumps([f"grpc://{address}" for address in addresses])
+            shape = f"{{tp: {pool.tp}, ep: {pool.ep}}}"
+            lines.append(f"      - {{name: {pool.name}, shape: {shape}, engine: simulated, replicas: {replicas}}}")
         config = folder / "penstock.yaml"
-        config.write_text(_CONFIG.format(port=port, replica=replica_port, model=MODEL, tp=tp))
-        replica_command = [*_CLI, "replica", "--engine", "simulated", "--model", MODEL, "--tp", str(tp)]
-        replica_command += ["--listen", f"127.0.0.1:{replica_port}", "--drain-seconds", "1", *engine]
-        replica = stack.enter_context(running(replica_command, load_core, log=log))
+        config.write_text(_CONFIG.format(port=port, pools="\n".join(lines), model=MODEL, context=context))
         gateway = stack.enter_context(running([*_CLI, "serve", "--config", str(config)], gateway_core, log=log))
-        _wait_until_ready(port, {"the replica": replica, "the gateway": gateway}, log)
+        _wait_until_ready(port, {**processes, "the gateway": gateway}, log)
         yield Stack(
             port=port,
             key=_create_key(config, "default"),
@@ -140,7 +180,7 @@ def gateway_stack(engine: list[str], *, tp: int = 2) -> Iterator[Stack]:
             store_socket=str(folder / "state" / "store.sock"),
             gateway_pid=gateway.pid,
             worker_pid=_worker(gateway.pid),
-            replica_pid=replica.pid,
+            replica_pids=tuple(process.pid for process in processes.values()),
             gateway_core=gateway_core,
             load_core=load_core,
         )

@@ -90,7 +90,7 @@ class KeyStore:
         fresh = _fresh_secret()
 
         async def attempt() -> ApiKey | None:
-            now, _ = await read(self._storage, [])
+            _, now = await self.version()
             guarded = [] if guard is None else await guard(now)
             claim = await self._claim(request.tenant, request.name, fresh.key_id, "", now)
             key = ApiKey(

@@ -5,7 +5,6 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from gateway.tenants.patterns import matches
 from gateway.tenants.records import DEFAULT_TENANT, MODEL_PATTERN, Limits, Record
 
 #: What a key's scope may name: `/v1/chat/completions`, `/v1/completions`, and `/v1/models` with what lies under it.
@@ -63,10 +62,6 @@ class ApiKey(Record, frozen=True, kw_only=True):
     def active(self, now: float) -> bool:
         """Whether it is good, as far as it depends on the key alone."""
         return not self.revoked and not self.expired(now)
-
-    def allows(self, model: str) -> bool:
-        """Whether its own patterns let it use a model."""
-        return matches(self.models, model)
 
 
 class KeyRequest(Record, frozen=True, kw_only=True):

@@ -51,7 +51,21 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     model.add_argument("--markdown", action="store_true", help="print docs/engine-model.md instead")
     model.set_defaults(run=_engine_model)
 
-    for measured in (overhead, breakdown, soak):
+    fairness = benchmarks.add_parser("fairness", help="one tenant's flood of long prompts beside another's chats")
+    fairness.add_argument(
+        "--prompt-tokens",
+        type=_positives,
+        default=_positives("30000,100000"),
+        metavar="N,...",
+        help="about how long the flood's prompts are (default: 30000,100000)",
+    )
+    fairness.add_argument("--flood-clients", type=_positive, default=16, help="each with one request at a time")
+    fairness.add_argument("--requests", type=_positive, default=400, help="of the light tenant in each run")
+    fairness.add_argument("--context", type=_positive, help="the model's; shorter than the prompts: they are refused")
+    fairness.add_argument("--repeat", type=_positive, default=3, metavar="K", help="measure K times, give medians")
+    fairness.set_defaults(run=_guarded(_fairness))
+
+    for measured in (overhead, breakdown, soak, fairness):
         measured.add_argument("--json", type=Path, metavar="FILE", help="also write the results as JSON")
 
 
@@ -183,6 +197,25 @@ def _soak(arguments: argparse.Namespace) -> int:
     if arguments.json:
         write_json(arguments.json, "soak", result, _settings(arguments))
     return 0 if result.passed else 1
+
+
+def _fairness(arguments: argparse.Namespace) -> int:
+    from loadtest.fairness import fairness
+    from loadtest.report import console, print_fairness, progress_bar, write_json
+
+    with progress_bar() as show:
+        results = fairness(
+            arguments.prompt_tokens,
+            flood_clients=arguments.flood_clients,
+            requests=arguments.requests,
+            repeat=arguments.repeat,
+            context=arguments.context,
+            show=show,
+        )
+    print_fairness(results, console())
+    if arguments.json:
+        write_json(arguments.json, "fairness", results, _settings(arguments))
+    return 1 if any(result.errors for result in results) else 0
 
 
 def _engine_model(arguments: argparse.Namespace) -> int:

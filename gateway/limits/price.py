@@ -21,10 +21,5 @@ class Price(Record, frozen=True, kw_only=True):
     ] = None
     output: Annotated[_Usd, Meta(description="Of the answers.")] = 0.0
 
-    def cost(self, prompt: int, cached: int, output: int) -> int:
-        """Nanodollars for token counts; `cached` of the `prompt` tokens were in the KV cache."""
-        cached_price = self.input if self.cached_input is None else self.cached_input
-        return round(1000 * ((prompt - cached) * self.input + cached * cached_price + output * self.output))
-
 
 FREE = Price()

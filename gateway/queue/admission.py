@@ -150,6 +150,8 @@ class Reserve:
 
     #: Of the fleet, what is left to tenants below their share, whatever is reserved for their tiers.
     SPARE = 0.1
+    #: Of the fleet, at most so much is kept from anybody: who has no share still gets something through.
+    MOST = 0.9
 
     def __init__(self, active: Sequence[ActiveTenant], share: Mapping[str, float], used: Mapping[str, float]) -> None:
         """`used` is each tenant's part of the fleet now, as far as this worker can tell."""
@@ -170,4 +172,4 @@ class Reserve:
         """
         if tenant not in self._above:
             return 0.0
-        return min(1.0, max(self._all_unused - max(0.0, self._unused.get(rank, 0.0)), self._spare))
+        return min(self.MOST, max(self._all_unused - max(0.0, self._unused.get(rank, 0.0)), self._spare))

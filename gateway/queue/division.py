@@ -173,7 +173,7 @@ class Divider:
             shares=shares(active),
             lanes=found,
             avoid=frozenset().union(*found.values()),
-            most_kept=max(reserved, Reserve.SPARE) if len(active) > 1 else 0.0,
+            most_kept=min(Reserve.MOST, max(reserved, Reserve.SPARE)) if len(active) > 1 else 0.0,
         )
 
 

@@ -60,6 +60,8 @@ def heavy_parts(active: Sequence[ActiveTenant]) -> dict[str, float]:
     reserved = sum({tenant.rank: tenant.reserved for tenant in light}.values())
     kept = min(sum(share[tenant.name] for tenant in light), max(1.0 - HEAVY_PART, reserved))
     whole = sum(heavy.values())
+    if not whole:  # others have reserved everything
+        return {name: (1.0 - kept) / len(heavy) for name in heavy}
     return {name: part / whole * (1.0 - kept) for name, part in heavy.items()}
 
 

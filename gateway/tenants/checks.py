@@ -103,4 +103,5 @@ def _repeated(values: Iterable[object], where: str, field: str = "") -> Problems
     for index, value in enumerate(values):
         first = seen.setdefault(value, index)
         if first != index:
-            yield f"{where}[{index}]{field}", f"{echo(value)} is already taken by {where}[{first}]{field}"
+            before = f"taken by {where}[{first}]{field}" if field else "in the list"
+            yield f"{where}[{index}]{field}", f"{echo(value)} is already {before}"

@@ -223,7 +223,7 @@ class Registry:
 
     async def now(self) -> float:
         """The store's time, in seconds since the epoch; what ends a key is this clock."""
-        return (await read(self._store, []))[0]
+        return (await self._keys.version())[1]
 
     async def audit(self, *, before: str | None = None, limit: int = 100) -> list[AuditEntry]:
         """The newest entries of the audit trail, or the newest before the entry of an id.

@@ -115,8 +115,11 @@ def test_a_pool_elsewhere(tmp_path: Path) -> None:
         (pool(shape="{tp: true}"), "models[0].pools[0].shape.tp: expected int, got true"),
         (pool(shape="{tp: 4, ep: 3}"), "models[0].pools[0].shape.ep: must divide tp (4), got 3"),
         (pool(shape="{tpp: 4}"), "models[0].pools[0].shape.tpp: unknown field; did you mean tp?"),
-        (model(zzz="1"), "models[0].zzz: unknown field; known here: name, tokenizer, context, routing, pools"),
-        (f"models: [{MODEL}]\ntenants: []", "tenants: unknown field; known here: listen, state, store, auth, models"),
+        (model(zzz="1"), "models[0].zzz: unknown field; known here: name, tokenizer, context, routing, price, pools"),
+        (
+            f"models: [{MODEL}]\nquotas: []",
+            "quotas: unknown field; known here: listen, state, store, auth, models, tiers, ",
+        ),
         (f"models: [{MODEL}]\n1: x", "keys must be strings"),
         (f"models: [{MODEL}]\nlisten: {{workers: 0}}", "listen.workers: expected int >= 1, got 0"),
         (f"models: [{MODEL}]\nlisten: {{port: 65536}}", "listen.port: expected int <= 65535, got 65536"),
@@ -143,7 +146,7 @@ def test_a_pool_elsewhere(tmp_path: Path) -> None:
         ),
         (
             pool(engine="trtllm"),
-            "models[0].pools[0].engine: invalid enum value 'trtllm'",
+            'models[0].pools[0].engine: expected simulated, got "trtllm"',
         ),
         (
             pool(role="prefill"),
@@ -158,10 +161,8 @@ def test_a_pool_elsewhere(tmp_path: Path) -> None:
             pool(simulated="{instant: true, pace_ms: 3}"),
             "models[0].pools[0].simulated: instant and pace_ms exclude each other: each sets how long a step takes",
         ),
-        (
-            f"models: [{MODEL}]\nstore: {{url: 'redis+cluster://h'}}",
-            "store.url: redis+cluster:// is not supported yet; use redis:// or rediss:// to a single primary",
-        ),
+        (f"models: [{MODEL}]\nstore: {{timeout_seconds: 0.01}}", "store.timeout_seconds: expected float >= 0.05, got"),
+        (f"models: [{MODEL}]\nstore: {{timeout_seconds: 11}}", "store.timeout_seconds: expected float <= 10.0, got 11"),
         (
             f"models: [{MODEL}]\nstore: {{url: 'redis://h:x/0'}}",
             "store.url: the address cannot be read; a port is a number from 0 to 65535",
@@ -191,6 +192,16 @@ def test_a_stores_password_is_never_shown(tmp_path: Path) -> None:
     assert "hunter2" not in refusal(tmp_path, f"models: [{MODEL}]\nstore: {{url: 'redis://u:hunter2@h:x'}}")
     config = load_config(written(tmp_path, f"models: [{MODEL}]\nstore: {{url: 'rediss://u:hunter2@h/0'}}"))
     assert config.store.shown_url == "rediss://***@h/0"
+
+
+def test_a_cluster_is_an_address_too(tmp_path: Path) -> None:
+    url = "redis+cluster://u:hunter2@10.0.0.1:7000,[::1]:7001,h"
+    config = load_config(written(tmp_path, f"models: [{MODEL}]\nstore: {{url: '{url}'}}"))
+    assert config.store.shown_url == "redis+cluster://***@10.0.0.1:7000,[::1]:7001,h"
+    for wrong in ("", "h:x", "h:0", "h,,i", "u:hunter2@h/0", "u:hunter2", "h?x=y"):
+        said = refusal(tmp_path, f"models: [{MODEL}]\nstore: {{url: 'rediss+cluster://{wrong}'}}")
+        assert said.startswith("store.url: expected redis+cluster://HOST:PORT,HOST:PORT")
+        assert "hunter2" not in said
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:

@@ -22,7 +22,9 @@ def test_check_says_what_would_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert "  POOL    SHAPE    ENGINE     REPLICAS  GPUS         WHERE" in lines
     assert "  wide    tp8 ep2  simulated  1         8 simulated  started here" in lines
     assert "  narrow  tp2      simulated  4         8 simulated  started here" in lines
-    assert lines[-1] == "  3 pools, 7 replicas, 24 GPUs"
+    assert "  3 pools, 7 replicas, 24 GPUs" in lines
+    assert "  gold    4       30 %" in lines
+    assert lines[-1].startswith("tenants  none in this file")
 
 
 def test_check_shows_addresses_and_hides_passwords(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -37,6 +39,24 @@ def test_check_shows_addresses_and_hides_passwords(tmp_path: Path, capsys: pytes
     assert "workers  3\n" in said
     assert "store    rediss://***@db:6379/0\n" in said
     assert "  far   tp2 pp2  simulated  2         8 simulated  grpc://h:1, unix:/r\n" in said
+
+
+def test_check_shows_tiers_tenants_and_prices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(
+        "models: [{name: m, tokenizer: mistral-tekken, context: 9, price: {input: 0.6, output: 1}, "
+        "pools: [{name: p, engine: simulated, replicas: 1}]}]\n"
+        "tiers: [{name: paid, reserved: 0.25}, {name: free, weight: 0.5}]\n"
+        "tenants: [{name: acme, tier: paid, limits: {rpm: 5, budget: {usd: 9.5}}}, {name: default}]\n"
+        "admin: {enabled: false}\n"
+    )
+    assert main(["check", "--config", str(path)]) == 0
+    said = capsys.readouterr().out
+    assert "admin    off\n" in said
+    assert "  price      0.6 input, 0.6 cached input, 1 output (US dollars per million tokens)\n" in said
+    assert "  TIER  WEIGHT  RESERVED\n  paid  1       25 %\n  free  0.5     0 %\n" in said
+    assert "  TENANT   TIER  MODELS  LIMITS\n  acme     paid  *       rpm 5, budget 9.5 USD/month\n" in said
+    assert said.endswith("  default  free  *       none\n")
 
 
 def test_check_refuses_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,3 +1,4 @@
+import dataclasses
 import io
 import json
 import os
@@ -24,7 +25,7 @@ STACK = Stack(
     store_socket="",
     gateway_pid=10,
     worker_pid=11,
-    replica_pid=20,
+    replica_pids=(20,),
     gateway_core=0,
     load_core=1,
 )
@@ -68,7 +69,7 @@ def test_other_processes_are_warned_of() -> None:
     assert noisy.others_busy == 0.3
     assert "WARNING" not in shown(print_overhead, [quiet], 1)
     assert "up to 30% of a core" in shown(print_overhead, [quiet, noisy], 1)
-    one_core = Stack(port=1, key="", gateway_pid=10, worker_pid=11, replica_pid=20, gateway_core=0, load_core=0)
+    one_core = dataclasses.replace(STACK, load_core=0)
     assert one_core.others_busy(result(core_seconds={0: 3.3})) == 0.5
 
 

@@ -90,12 +90,12 @@ def test_workers_are_counted_by_name_and_not_by_session() -> None:
 def test_a_load_says_how_many_submits_of_its_session_it_knows_of() -> None:
     async def main() -> None:
         engine, gate = gated_engine()
-        async with serving(engine) as (_, address), worker_at(address) as one, worker_at(address) as two:
+        async with serving(engine) as (server, address), worker_at(address) as one, worker_at(address) as two:
             await one.hello()
             await two.hello()
             await one.send((1, submit_of(20)), (2, submit_of(20, n=3)))
             await two.send((1, submit_of(20)))
-            await until(lambda: engine._model.load.waiting == 5)
+            await until(lambda: server._handles == 3)
             # Before the engine has said a word of them, they count as waiting.
             step = await load_where(one, waiting=5)
             assert step.submits_seen == 4
@@ -143,8 +143,6 @@ def test_an_engine_says_what_its_requests_will_need_of_the_cache() -> None:
             welcome = await worker.hello()
             assert (welcome.info.max_num_tokens, welcome.info.reserves_output) == (8192, True)
             await worker.send((1, submit_of(320, prompt=range(64))))
-            await until(lambda: engine._model.load.waiting)
-            assert engine._model.load.kv_blocks_reserved == 12
             gate.let(2)
             step = await load_where(worker, running=1)
             assert step.load is not None

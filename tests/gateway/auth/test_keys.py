@@ -52,7 +52,7 @@ async def find(keys: KeyStore, secret: str) -> ApiKey | None:
     return (await keys.find(digest_of(secret.encode()))).key
 
 
-def test_a_key_is_random_shown_once_and_stored_as_a_hash(store_url: str) -> None:
+def test_a_key_is_random_shown_once_and_stored_as_a_hash(any_store_url: str) -> None:
     async def use(keys: KeyStore, store: Store) -> None:
         asked = named("ci", tenant="acme", models=("mixtral-8x7b", "llama*"), metadata={"team": "x"}, expires_at=9e9)
         key, secret = await keys.create(asked)
@@ -77,20 +77,20 @@ def test_a_key_is_random_shown_once_and_stored_as_a_hash(store_url: str) -> None
         assert secret.removeprefix("sk-penstock-").encode() not in stored
         assert hashlib.sha256(secret.encode()).hexdigest().encode() in stored
 
-    run(store_url, use)
+    run(any_store_url, use)
 
 
-def test_secrets_and_ids_differ(store_url: str) -> None:
+def test_secrets_and_ids_differ(any_store_url: str) -> None:
     async def use(keys: KeyStore, _store: Store) -> None:
         made = await asyncio.gather(*(keys.create(named(f"k{number}")) for number in range(50)))
         assert len({secret for _, secret in made}) == 50
         assert len({key.key_id for key, _ in made}) == 50
         assert {key.key_id for key in await keys.list_keys()} == {key.key_id for key, _ in made}
 
-    run(store_url, use)
+    run(any_store_url, use)
 
 
-def test_a_store_with_more_keys_than_one_reading_takes(store_url: str) -> None:
+def test_a_store_with_more_keys_than_one_reading_takes(any_store_url: str) -> None:
     async def use(keys: KeyStore, store: Store) -> None:
         for start in range(0, 1200, 100):
             await asyncio.gather(*(keys.create(named(f"k{start + number}")) for number in range(100)))
@@ -98,28 +98,10 @@ def test_a_store_with_more_keys_than_one_reading_takes(store_url: str) -> None:
         assert len({key.name for key in found}) == 1200
         assert [key.created_at for key in found] == sorted(key.created_at for key in found)
 
-    run(store_url, use)
+    run(any_store_url, use)
 
 
-@pytest.mark.parametrize(
-    ("patterns", "model", "allowed"),
-    [
-        (("*",), "anything/at-all", True),
-        (("m",), "m", True),
-        (("m",), "M", False),
-        (("m",), "m2", False),
-        (("mixtral-*",), "mixtral-8x7b", True),
-        (("a", "org/*"), "org/model", True),
-        (("m?",), "m1", True),
-        (("m?",), "m12", False),
-        ((), "m", False),
-    ],
-)
-def test_which_models_a_key_may_use(patterns: tuple[str, ...], model: str, allowed: bool) -> None:
-    assert ApiKey(key_id="key_0", name="k", models=patterns, created_at=0.0).allows(model) is allowed
-
-
-def test_one_name_of_a_tenant_has_one_active_key(store_url: str) -> None:
+def test_one_name_of_a_tenant_has_one_active_key(any_store_url: str) -> None:
     async def use(keys: KeyStore, _store: Store) -> None:
         first, _ = await keys.create(named("ci"))
         with pytest.raises(Conflict, match=f"name: {first.key_id}, an active key of the tenant 'default', has it"):
@@ -141,20 +123,20 @@ def test_one_name_of_a_tenant_has_one_active_key(store_url: str) -> None:
         await keys.edit(second.key_id, lambda key, _: msgspec.structs.replace(key, name="old"), actor="t")
         assert (await keys.edit(second.key_id, revived, actor="t")).active(time.time())
 
-    run(store_url, use)
+    run(any_store_url, use)
 
 
-def test_of_many_who_want_a_name_at_once_one_gets_it(store_url: str) -> None:
+def test_of_many_who_want_a_name_at_once_one_gets_it(any_store_url: str) -> None:
     async def use(keys: KeyStore, _store: Store) -> None:
         made = await asyncio.gather(*(keys.create(named("ci")) for _ in range(20)), return_exceptions=True)
         assert sum(isinstance(one, tuple) for one in made) == 1
         assert sum(isinstance(one, Conflict) for one in made) == 19
         assert len(await keys.list_keys()) == 1
 
-    run(store_url, use)
+    run(any_store_url, use)
 
 
-def test_a_name_moves_with_its_key(store_url: str) -> None:
+def test_a_name_moves_with_its_key(any_store_url: str) -> None:
     async def use(keys: KeyStore, _store: Store) -> None:
         first, _ = await keys.create(named("a"))
         second, _ = await keys.create(named("b"))
@@ -168,10 +150,10 @@ def test_a_name_moves_with_its_key(store_url: str) -> None:
             ("c", first.key_id),
         ]
 
-    run(store_url, use)
+    run(any_store_url, use)
 
 
-def test_a_rotation_gives_a_new_secret_and_lets_both_work_for_a_while(store_url: str) -> None:
+def test_a_rotation_gives_a_new_secret_and_lets_both_work_for_a_while(any_store_url: str) -> None:
     async def use(keys: KeyStore, _store: Store) -> None:
         old, old_secret = await keys.create(named("ci", models=("m",), metadata={"a": "b"}, endpoints=("chat",)))
         new, new_secret = await keys.rotate(old.key_id, 60.0, actor="t")
@@ -191,20 +173,20 @@ def test_a_rotation_gives_a_new_secret_and_lets_both_work_for_a_while(store_url:
             with pytest.raises(Conflict, match=r"has (expired|been revoked)"):
                 await keys.rotate(ended, 60.0, actor="t")
 
-    run(store_url, use)
+    run(any_store_url, use)
 
 
-def test_a_rotation_never_prolongs_a_key(store_url: str) -> None:
+def test_a_rotation_never_prolongs_a_key(any_store_url: str) -> None:
     async def use(keys: KeyStore, _store: Store) -> None:
         ends = time.time() + 30.0
         old, _ = await keys.create(named("ci", expires_at=ends))
         new, _ = await keys.rotate(old.key_id, 60.0, actor="t")
         assert (await keys.get(old.key_id)).expires_at == new.expires_at == ends
 
-    run(store_url, use)
+    run(any_store_url, use)
 
 
-def test_of_two_rotations_at_once_one_happens(store_url: str) -> None:
+def test_of_two_rotations_at_once_one_happens(any_store_url: str) -> None:
     async def use(keys: KeyStore, _store: Store) -> None:
         old, _ = await keys.create(named("ci"))
         done = await asyncio.gather(
@@ -213,10 +195,10 @@ def test_of_two_rotations_at_once_one_happens(store_url: str) -> None:
         assert sum(isinstance(one, tuple) for one in done) == 1
         assert len(await keys.list_keys()) == 2
 
-    run(store_url, use)
+    run(any_store_url, use)
 
 
-def test_revoking_is_for_good_and_keeps_the_first_time(store_url: str) -> None:
+def test_revoking_is_for_good_and_keeps_the_first_time(any_store_url: str) -> None:
     async def use(keys: KeyStore, _store: Store) -> None:
         key, secret = await keys.create(named("k"))
         first = await keys.revoke(key.key_id, actor="t")
@@ -229,10 +211,10 @@ def test_revoking_is_for_good_and_keeps_the_first_time(store_url: str) -> None:
         with pytest.raises(KeyNotFound, match="no key with the id 'key_none'"):
             await keys.revoke("key_none", actor="t")
 
-    run(store_url, use)
+    run(any_store_url, use)
 
 
-def test_concurrent_changes_lose_none(store_url: str) -> None:
+def test_concurrent_changes_lose_none(any_store_url: str) -> None:
     async def use(keys: KeyStore, store: Store) -> None:
         key, _ = await keys.create(named("k"))
 
@@ -245,10 +227,10 @@ def test_concurrent_changes_lose_none(store_url: str) -> None:
         )
         assert set((await keys.get(key.key_id)).metadata) == {f"n{number}" for number in range(20)}
 
-    run(store_url, use)
+    run(any_store_url, use)
 
 
-def test_a_change_that_loses_against_a_revocation_does_not_undo_it(store_url: str) -> None:
+def test_a_change_that_loses_against_a_revocation_does_not_undo_it(any_store_url: str) -> None:
     async def use(keys: KeyStore, _store: Store) -> None:
         for number in range(10):
             key, _ = await keys.create(named(f"k{number}"))
@@ -260,10 +242,10 @@ def test_a_change_that_loses_against_a_revocation_does_not_undo_it(store_url: st
                 )
             assert (await keys.revoke(key.key_id, actor="t")).revoked
 
-    run(store_url, use)
+    run(any_store_url, use)
 
 
-def test_every_change_changes_the_version(store_url: str) -> None:
+def test_every_change_changes_the_version(any_store_url: str) -> None:
     async def use(keys: KeyStore, _store: Store) -> None:
         versions = [await keys.version()]
         assert versions[0][0] == b""
@@ -280,10 +262,10 @@ def test_every_change_changes_the_version(store_url: str) -> None:
         assert times == sorted(times)
         assert abs(times[0] - time.time()) < 60
 
-    run(store_url, use)
+    run(any_store_url, use)
 
 
-def test_the_quickstart_key_replaces_the_one_before(store_url: str) -> None:
+def test_the_quickstart_key_replaces_the_one_before(any_store_url: str) -> None:
     async def use(keys: KeyStore, _store: Store) -> None:
         other, _ = await keys.create(named("other"))
         old = await quickstart_key(keys)
@@ -295,11 +277,11 @@ def test_the_quickstart_key_replaces_the_one_before(store_url: str) -> None:
         await asyncio.gather(*(quickstart_key(keys) for _ in range(5)))
         assert sorted(key.name for key in await keys.list_keys()) == ["other", "quickstart"]
 
-    run(store_url, use)
+    run(any_store_url, use)
 
 
 @pytest.mark.parametrize("record", ["{", "{}", '{"id": "key_1", "name": 5, "created_at": 1}', "\xff"])
-def test_an_unreadable_record_is_the_stores_failure(store_url: str, record: str) -> None:
+def test_an_unreadable_record_is_the_stores_failure(any_store_url: str, record: str) -> None:
     async def use(keys: KeyStore, store: Store) -> None:
         _, secret = await keys.create(named("k"))
         digest = digest_of(secret.encode())
@@ -309,4 +291,4 @@ def test_an_unreadable_record_is_the_stores_failure(store_url: str, record: str)
         with pytest.raises(StoreUnavailable):
             await keys.list_keys()
 
-    run(store_url, use)
+    run(any_store_url, use)

@@ -190,7 +190,7 @@ def test_an_empty_list(penstock: Shell) -> None:
         ("create --name k --budget 5/week", 'limits.budget.period: expected day or month, got "week"'),
         ("create --name k --budget=-5/day", "limits.budget.usd: expected float > 0.0, got -5"),
         ("create --name k --budget-alerts 75", "limits.budget.usd: required, but missing"),
-        ("create --name k --budget 5 --budget-alerts 75,75", "limits.budget.alerts[1]: 75 is already taken by"),
+        ("create --name k --budget 5 --budget-alerts 75,75", "limits.budget.alerts[1]: 75 is already in the list"),
         ("create --name k --expires soon", "expires_at: expected 30d, 12h, a date such as 2030-01-31 or never"),
         ("create --name k --expires 2020-01-01", "expires_at: lies in the past"),
         ("create --name k --expires 0s", "expires_at: lies in the past"),

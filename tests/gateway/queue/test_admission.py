@@ -226,6 +226,12 @@ def test_what_other_tiers_have_reserved_and_do_not_use_stays_free() -> None:
     assert Reserve(active, share, {"b": 0.2, "g": 0.8, "b2": 0.0}).kept_from("g", 0) == pytest.approx(Reserve.SPARE)
 
 
+def test_who_has_no_share_at_all_still_gets_something_through() -> None:
+    active = [ActiveTenant("all", 0, 1, 1.0), ActiveTenant("none", 1, 1, 0.0)]
+    assert shares(active)["none"] == 0.0
+    assert Reserve(active, shares(active), {}).kept_from("none", 1) == Reserve.MOST
+
+
 def test_among_tenants_that_all_have_their_shares_nothing_is_kept() -> None:
     active = [ActiveTenant("a", 0, 1, 0.2), ActiveTenant("b", 0, 1, 0.2)]
     assert Reserve(active, shares(active), {"a": 0.5, "b": 0.5}).kept_from("a", 0) == 0.0

@@ -81,6 +81,14 @@ def test_one_flood_among_many_light_tenants_has_half_the_fleet_and_not_a_twentie
 FLEET = [("narrow/0", 2), ("narrow/1", 2), ("narrow/2", 2), ("narrow/3", 2), ("middle/0", 4), ("middle/1", 4), ("w", 8)]
 
 
+def test_heavy_tenants_of_whom_all_is_reserved_for_others_still_have_a_part() -> None:
+    nothing = [ActiveTenant(name, 1, 1.0, 0.0, heavy=True) for name in "ab"]
+    all_of_it = ActiveTenant("all", 0, 1.0, 1.0)
+    assert heavy_parts([*nothing, all_of_it]) == {"a": 0.0, "b": 0.0}
+    assert lanes({"a": 0.0, "b": 0.0}, FLEET, spare=True).keys() == {"a", "b"}
+    assert sum(heavy_parts([*nothing, ActiveTenant("all", 0, 1.0, 1.0, heavy=True)]).values()) == 1.0
+
+
 def test_lanes_divide_the_gpus_as_the_parts_say() -> None:
     assert lanes({"a": 0.5}, FLEET, spare=True) == {"a": {"middle/0", "middle/1", "narrow/0", "narrow/2"}}
     assert lanes({"b": 0.25, "a": 0.25}, FLEET, spare=True) == {

@@ -8,6 +8,24 @@ from gateway.tenants.patterns import covers, matches
 
 
 @pytest.mark.parametrize(
+    ("patterns", "name", "matched"),
+    [
+        (("*",), "anything/at-all", True),
+        (("m",), "m", True),
+        (("m",), "M", False),
+        (("m",), "m2", False),
+        (("mixtral-*",), "mixtral-8x7b", True),
+        (("a", "org/*"), "org/model", True),
+        (("m?",), "m1", True),
+        (("m?",), "m12", False),
+        ((), "m", False),
+    ],
+)
+def test_what_patterns_match(patterns: tuple[str, ...], name: str, matched: bool) -> None:
+    assert matches(patterns, name) is matched
+
+
+@pytest.mark.parametrize(
     ("wide", "narrow", "covered"),
     [
         ("*", "mixtral", True),

@@ -38,7 +38,7 @@ async def refused(change: Awaitable[Any]) -> str:
     return f"{caught.value.status} {caught.value.param}"
 
 
-def test_the_life_of_a_tenant(store_url: str) -> None:
+def test_the_life_of_a_tenant(any_store_url: str) -> None:
     async def use(registry: Registry, _store: Store) -> None:
         default, filed = (
             TenantEntry(Tenant(name="default"), "built-in"),
@@ -62,10 +62,10 @@ def test_the_life_of_a_tenant(store_url: str) -> None:
             with pytest.raises(TenantNotFound, match="There is no tenant 'acme'"):
                 await missing
 
-    run(store_url, use)
+    run(any_store_url, use)
 
 
-def test_the_default_tenant_may_be_given_a_record_and_lose_it_again(store_url: str) -> None:
+def test_the_default_tenant_may_be_given_a_record_and_lose_it_again(any_store_url: str) -> None:
     async def use(registry: Registry, _store: Store) -> None:
         assert await refused(registry.delete_tenant("default", "t")) == "409 name"
         limited = Tenant(name="default", limits=Limits(rpm=5))
@@ -75,10 +75,10 @@ def test_the_default_tenant_may_be_given_a_record_and_lose_it_again(store_url: s
         assert await registry.tenant("default") == TenantEntry(Tenant(name="default"), "built-in")
         assert (await registry.create_tenant(limited, "t")).source == "api"
 
-    run(store_url, use)
+    run(any_store_url, use)
 
 
-def test_the_file_wins_and_says_so(store_url: str) -> None:
+def test_the_file_wins_and_says_so(any_store_url: str) -> None:
     async def use(registry: Registry, store: Store) -> None:
         filed = Tenant(name="filed", tier="gold")
         for change in (
@@ -93,10 +93,10 @@ def test_the_file_wins_and_says_so(store_url: str) -> None:
         assert [entry.shadowed for entry in await registry.tenants()] == [False, True]
         assert await registry.audit() == []
 
-    run(store_url, use)
+    run(any_store_url, use)
 
 
-def test_a_bad_tenant_changes_nothing(store_url: str) -> None:
+def test_a_bad_tenant_changes_nothing(any_store_url: str) -> None:
     async def use(registry: Registry, _store: Store) -> None:
         await registry.create_tenant(Tenant(name="acme"), "t")
         version = await registry.audit()
@@ -111,10 +111,10 @@ def test_a_bad_tenant_changes_nothing(store_url: str) -> None:
         assert (await registry.tenant("acme")).tenant == Tenant(name="acme")
         assert await registry.audit() == version
 
-    run(store_url, use)
+    run(any_store_url, use)
 
 
-def test_a_tenant_with_active_keys_stays(store_url: str) -> None:
+def test_a_tenant_with_active_keys_stays(any_store_url: str) -> None:
     async def use(registry: Registry, _store: Store) -> None:
         await registry.create_tenant(Tenant(name="acme"), "t")
         key, _ = await registry.create_key(KeyRequest(name="k", tenant="acme"), "t")
@@ -124,10 +124,10 @@ def test_a_tenant_with_active_keys_stays(store_url: str) -> None:
         await registry.delete_tenant("acme", "t")
         assert [key.name for key in await registry.keys("acme")] == ["k"]
 
-    run(store_url, use)
+    run(any_store_url, use)
 
 
-def test_no_key_is_made_for_a_tenant_that_is_being_deleted(store_url: str) -> None:
+def test_no_key_is_made_for_a_tenant_that_is_being_deleted(any_store_url: str) -> None:
     async def use(registry: Registry, _store: Store) -> None:
         for number in range(15):
             name = f"t{number}"
@@ -140,10 +140,10 @@ def test_no_key_is_made_for_a_tenant_that_is_being_deleted(store_url: str) -> No
             tenants = {entry.tenant.name for entry in await registry.tenants()}
             assert {key.tenant for key in await registry.keys()} <= tenants
 
-    run(store_url, use)
+    run(any_store_url, use)
 
 
-def test_concurrent_edits_lose_none(store_url: str) -> None:
+def test_concurrent_edits_lose_none(any_store_url: str) -> None:
     async def use(registry: Registry, store: Store) -> None:
         await registry.create_tenant(Tenant(name="acme", models=("m",)), "t")
         key, _ = await registry.create_key(KeyRequest(name="k"), "t")
@@ -164,10 +164,10 @@ def test_concurrent_edits_lose_none(store_url: str) -> None:
         assert set((await registry.key(key.key_id)).metadata) == {f"n{number}" for number in range(15)}
         assert len(await registry.audit()) == 32
 
-    run(store_url, use)
+    run(any_store_url, use)
 
 
-def test_a_key_is_checked_before_it_is_made(store_url: str) -> None:
+def test_a_key_is_checked_before_it_is_made(any_store_url: str) -> None:
     async def use(registry: Registry, _store: Store) -> None:
         now = await registry.now()
         for fields, refusal in (
@@ -188,10 +188,10 @@ def test_a_key_is_checked_before_it_is_made(store_url: str) -> None:
         assert [key.tenant for key in await registry.keys("filed")] == ["filed"]
         assert await refused(registry.create_key(KeyRequest(name="k"), "t")) == "409 name"
 
-    run(store_url, use)
+    run(any_store_url, use)
 
 
-def test_changing_a_key(store_url: str) -> None:
+def test_changing_a_key(any_store_url: str) -> None:
     async def use(registry: Registry, _store: Store) -> None:
         key, _ = await registry.create_key(KeyRequest(name="k", metadata={"a": "b"}), "t")
         change = KeyChange(name="new", models=("m",), limits=Limits(rpm=5), endpoints=("chat",))
@@ -220,30 +220,30 @@ def test_changing_a_key(store_url: str) -> None:
             with pytest.raises(KeyNotFound, match="no key with the id 'key_0'"):
                 await missing
 
-    run(store_url, use)
+    run(any_store_url, use)
 
 
-def test_the_quickstart_key_keeps_its_name(store_url: str) -> None:
+def test_the_quickstart_key_keeps_its_name(any_store_url: str) -> None:
     async def use(registry: Registry, _store: Store) -> None:
         await quickstart_key(registry._keys)
         (key,) = await registry.keys()
         changed = await registry.update_key(key.key_id, KeyChange(limits=Limits(rpm=5)), "t")
         assert (changed.name, changed.limits.rpm) == ("quickstart", 5)
 
-    run(store_url, use)
+    run(any_store_url, use)
 
 
 @pytest.mark.parametrize("grace", [-1.0, -0.001, 2_592_000.1, 1e400, math.nan])
-def test_a_grace_has_bounds(store_url: str, grace: float) -> None:
+def test_a_grace_has_bounds(any_store_url: str, grace: float) -> None:
     async def use(registry: Registry, _store: Store) -> None:
         key, _ = await registry.create_key(KeyRequest(name="k"), "t")
         assert await refused(registry.rotate_key(key.key_id, grace, "t")) == "400 grace_seconds"
         await registry.rotate_key(key.key_id, 2_592_000, "t")
 
-    run(store_url, use)
+    run(any_store_url, use)
 
 
-def test_the_audit_trail_has_every_change_and_no_secret(store_url: str) -> None:
+def test_the_audit_trail_has_every_change_and_no_secret(any_store_url: str) -> None:
     async def use(registry: Registry, _store: Store) -> None:
         await registry.create_tenant(Tenant(name="acme"), "cli:ann")
         await registry.replace_tenant(Tenant(name="acme", tier="gold"), "admin")
@@ -274,10 +274,10 @@ def test_the_audit_trail_has_every_change_and_no_secret(store_url: str) -> None:
         for kept in (secret, new_secret):
             assert kept[12:].encode() not in text
 
-    run(store_url, use)
+    run(any_store_url, use)
 
 
-def test_the_audit_trail_in_pages(store_url: str) -> None:
+def test_the_audit_trail_in_pages(any_store_url: str) -> None:
     async def use(registry: Registry, _store: Store) -> None:
         for number in range(7):
             await registry.create_tenant(Tenant(name=f"t{number}"), "t")
@@ -294,14 +294,14 @@ def test_the_audit_trail_in_pages(store_url: str) -> None:
                 await registry.audit(**wrong)
             assert caught.value.param == next(iter(wrong))
 
-    run(store_url, use)
+    run(any_store_url, use)
 
 
-def test_an_unreadable_tenant_is_the_stores_failure(store_url: str) -> None:
+def test_an_unreadable_tenant_is_the_stores_failure(any_store_url: str) -> None:
     async def use(registry: Registry, store: Store) -> None:
         await store.run(PUT, [TENANTS], ["acme", "{"])
         for asked in (registry.tenant("acme"), registry.tenants()):
             with pytest.raises(StoreUnavailable):
                 await asked
 
-    run(store_url, use)
+    run(any_store_url, use)

@@ -6,14 +6,13 @@ import pytest
 import redis
 
 from gateway.cli import main
+from gateway.tenants.records import Limits
 
 CONFIG = """\
 models: [{name: m, tokenizer: t, context: 9, pools: [{name: p, engine: simulated, replicas: 1}]}]
 tenants: [{name: filed, tier: gold, models: [m], limits: {rpm: 5, budget: {usd: 2.5, period: day}}}]
 """
-NO_LIMITS = dict.fromkeys(
-    ["rpm", "tpm", "input_tpm", "output_tpm", "concurrency", "max_input_tokens", "max_output_tokens", "default_output_tokens", "budget"]
-)
+NO_LIMITS = dict.fromkeys(Limits.__struct_fields__)
 
 
 class Shell:
