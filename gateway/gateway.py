@@ -49,8 +49,9 @@ class Gateway:
         self.config = config
         self.overseer = Overseer()
         self._store = Store(store_url(config), timeout=config.store.timeout_seconds)
+        self._directory = Directory(self._store, config)
         self.authenticator = Authenticator(
-            KeyStore(self._store), Directory(self._store, config), cache_size=config.auth.key_cache_size
+            KeyStore(self._store), self._directory, cache_size=config.auth.key_cache_size
         )
         self.encoding = EncodingTurns()
         self._alerts = Alerts(config.alerts.webhook)
@@ -117,13 +118,14 @@ class Gateway:
         return found
 
     async def ready(self) -> bool:
-        """Whether a request for any model could be served now."""
+        """Whether a request for any model could be served now, of some tenant at least."""
         if not all(model.fleet.ready for model in self.models.values()):
             return False
         try:
             await self._store.ping()
         except StoreUnavailable:
-            return False
+            # A load balancer that turned away from every worker would undo what these tenants have asked for.
+            return self._directory.any_fail_open
         return True
 
     async def identify(self, exchange: Exchange, endpoint: str) -> Caller:

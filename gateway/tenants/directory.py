@@ -52,6 +52,11 @@ class Directory:
                 )
         self._tenants = MappingProxyType(self._with_file(stored))
 
+    @property
+    def any_fail_open(self) -> bool:
+        """Whether some tenant is served while the store does not answer."""
+        return any(tenant is not None and tenant.on_store_failure == "fail_open" for tenant in self._tenants.values())
+
     def find(self, name: str) -> tuple[Tenant, int, Tier] | None:
         """A tenant with its tier and the tier's rank; None: there is no such tenant.
 

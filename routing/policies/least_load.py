@@ -30,8 +30,13 @@ class LeastLoad:
     def pick(self, request: RouteRequest, candidates: Sequence[ReplicaView]) -> Decision:
         """The candidate under the least pressure."""
         del request
-        pressures = [pressure(view) for view in candidates]
-        least = min(pressures)
-        tied = [view for view, value in zip(candidates, pressures, strict=True) if value == least]
+        least: tuple[float, float, float] | None = None
+        tied: list[ReplicaView] = []
+        for view in candidates:
+            value = pressure(view)
+            if least is None or value < least:
+                least, tied = value, [view]
+            elif value == least:
+                tied.append(view)
         self._turn += 1
         return Decision(tied[self._turn % len(tied)])

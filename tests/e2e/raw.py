@@ -88,14 +88,16 @@ def endless(**fields: Any) -> dict[str, Any]:
 class Stream:
     """A streamed answer, read as it arrives."""
 
-    def __init__(self, stack: Stack, body: dict[str, Any], *, receive_buffer: int = 0) -> None:
+    def __init__(
+        self, stack: Stack, body: dict[str, Any], *, receive_buffer: int = 0, headers: dict[str, str] | None = None
+    ) -> None:
         self.socket = socket.socket()
         self.socket.settimeout(20)
         if receive_buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.connect(("127.0.0.1", stack.port))
         self.worker = 0
-        self.socket.sendall(request_bytes(stack, orjson.dumps(body)))
+        self.socket.sendall(request_bytes(stack, orjson.dumps(body), headers=headers))
         self.response = http.client.HTTPResponse(self.socket, method="POST")
         OPEN.add(self)
 
@@ -131,9 +133,9 @@ class Stream:
         self.socket.close()
 
 
-def begun(stack: Stack, **fields: Any) -> Stream:
+def begun(stack: Stack, *, headers: dict[str, str] | None = None, **fields: Any) -> Stream:
     """An endless stream whose first token is there."""
-    stream = Stream(stack, endless(**fields))
+    stream = Stream(stack, endless(**fields), headers=headers)
     assert stream.begin() == 200
     stream.until_token()
     return stream

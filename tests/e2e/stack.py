@@ -43,8 +43,9 @@ def config_text(
     simulated: str = "pace_ms: 2",
     listen: str = "drain_seconds: 5",
     state: str = "./state",
+    more: str = "",
 ) -> str:
-    """The shipped configuration's shape with fewer replicas: one pool, one process."""
+    """The shipped configuration's shape with fewer replicas: one pool, one process; `more` are further sections."""
     return f"""\
 listen: {{host: 127.0.0.1, port: {port}, workers: {workers}, {listen}}}
 admin: {{port: {free_port()}}}
@@ -57,7 +58,7 @@ models:
     routing: {{policy: least_load}}
     pools:
       - {{name: narrow, shape: {{tp: 2}}, engine: simulated, replicas: {replicas}, simulated: {{{simulated}}}}}
-"""
+{more}"""
 
 
 def _heed_interrupts() -> None:
