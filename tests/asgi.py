@@ -16,6 +16,7 @@ import gateway.gateway
 from gateway.auth.keys import KeyRequest, KeyStore
 from gateway.config import Config
 from gateway.store.store import Store
+from gateway.tenants.records import DEFAULT_TENANT, Limits
 from replicas.engine import Engine
 from tests.harness import MODEL, serving, tekken, until
 
@@ -45,7 +46,7 @@ class Answer:
         assert set(error) == {"message", "type", "param", "code"}
         assert isinstance(error["message"], str)
         assert error["message"]
-        assert error["type"] in ("invalid_request_error", "server_error")
+        assert error["type"] in ("invalid_request_error", "server_error", "rate_limit_exceeded", "insufficient_quota")
         assert all(error[name] is None or isinstance(error[name], str) for name in ("param", "code"))
         assert self.headers["content-type"] == "application/json"
         return error
@@ -134,25 +135,47 @@ class Client:
         return await self.request("POST", COMPLETIONS, {"model": MODEL, "prompt": "Hello", "max_tokens": 20} | fields)
 
 
-def config_of(store_url: str, addresses: Sequence[str], **listen: Any) -> Config:
-    """A configuration with one pool of replicas that run already."""
+def config_of(
+    store_url: str, addresses: Sequence[str], *, tenant: Any = None, price: Any = None, store: Any = None, **listen: Any
+) -> Config:
+    """A configuration with one pool of replicas that run already, and perhaps a tenant."""
     pool = {"name": "pool", "shape": {"tp": 2}, "engine": "simulated"}
     pool["replicas"] = [a if a.startswith("unix:") else f"grpc://{a}" for a in addresses]
     model = {"name": MODEL, "tokenizer": "mistral-tekken", "context": 2000, "pools": [pool]}
-    return msgspec.convert({"listen": listen, "store": {"url": store_url}, "models": [model]}, Config)
+    if price is not None:
+        model["price"] = price
+    tenants = [] if tenant is None else [tenant]
+    sections = {"listen": listen, "store": {"url": store_url, **(store or {})}, "models": [model], "tenants": tenants}
+    return msgspec.convert(sections, Config)
 
 
 @contextlib.asynccontextmanager
 async def gateway_of(
-    store_url: str, *engines: Engine, addresses: Sequence[str] = (), models: Sequence[str] = ("*",), **listen: Any
+    store_url: str,
+    *engines: Engine,
+    addresses: Sequence[str] = (),
+    models: Sequence[str] = ("*",),
+    tenant: dict[str, Any] | None = None,
+    key_limits: dict[str, Any] | None = None,
+    **sections: Any,
 ) -> AsyncIterator[Client]:
-    """A worker in front of replicas of these engines, and a client with a key for `models`."""
+    """A worker in front of replicas of these engines, and a client with a key for `models`, of `tenant` if it is given.
+
+    `sections` are `price` and `store` of the configuration, and what else its `listen` has.
+    """
     async with contextlib.AsyncExitStack() as stack:
         found = [(await stack.enter_async_context(serving(engine)))[1] for engine in engines]
         store = Store(store_url)
-        _, key = await KeyStore(store).create(KeyRequest(name=f"test {secrets.token_hex(4)}", models=tuple(models)))
+        request = KeyRequest(
+            name=f"test {secrets.token_hex(4)}",
+            models=tuple(models),
+            tenant=DEFAULT_TENANT if tenant is None else tenant["name"],
+            limits=msgspec.convert(key_limits or {}, Limits),
+        )
+        _, key = await KeyStore(store).create(request)
         await store.aclose()
-        yield await stack.enter_async_context(_running(config_of(store_url, [*found, *addresses], **listen), key))
+        config = config_of(store_url, [*found, *addresses], tenant=tenant, **sections)
+        yield await stack.enter_async_context(_running(config, key))
 
 
 @contextlib.asynccontextmanager

@@ -113,6 +113,7 @@ class Courier:
         self._queues: dict[str, _Queue] = {}
         self._wake = asyncio.Event()
         self._backlog = 0
+        self._under_way = 0
         self._leases: dict[str, int] = {}
         #: When each tenant was last made known as one that has leases here.
         self._known: dict[str, float] = {}
@@ -160,7 +161,7 @@ class Courier:
     @property
     def idle(self) -> bool:
         """Whether everything has been delivered."""
-        return not self._queues and not self._backlog
+        return not self._queues and not self._backlog and not self._under_way
 
     async def run(self) -> None:
         """Deliver until cancelled, through outages."""
@@ -220,6 +221,7 @@ class Courier:
         if not batches and self.available:
             return
         replies: Sequence[bytes | StoreUnavailable] = ()
+        self._under_way += 1
         sent = self._clock() * 1000
         try:
             unknown = [batch.tenant for batch in batches if batch.waiting and self._forgotten(batch.tenant, sent)]
@@ -241,6 +243,8 @@ class Courier:
             if not self.available:
                 self.available = True
                 log.warning("the store is back; limits are counted there again")
+        finally:
+            self._under_way -= 1
         for batch, reply in zip(batches, replies, strict=True):
             if isinstance(reply, StoreUnavailable):
                 self._failed(batch, reply)

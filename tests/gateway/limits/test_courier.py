@@ -170,7 +170,6 @@ def test_a_store_that_freezes_under_the_very_first_reservation(own_store: Embedd
             async with worker_of(own_store.url, timeout=0.2) as worker:
                 with frozen(own_store.pid), pytest.raises(StoreUnavailable):
                     await worker.reserve(PLAN)
-                await until(lambda worker=worker: worker.courier.available)
                 await worker.settled()
                 assert await worker.leases("acme") == 0
 
@@ -242,7 +241,9 @@ def test_whoever_is_cancelled_while_waiting_leaves_no_lease(store_url: str, tick
     bounded(main)
 
 
-def test_whoever_is_cancelled_between_the_answer_and_reading_it_leaves_no_lease(store_url: str) -> None:
+def test_whoever_is_cancelled_between_the_answer_and_reading_it_leaves_no_lease(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def main() -> None:
         async with worker_of(store_url) as worker:
             await warm(worker)
@@ -257,7 +258,7 @@ def test_whoever_is_cancelled_between_the_answer_and_reading_it_leaves_no_lease(
                 waiting.cancel()
                 return found
 
-            worker.courier._answered = and_cancel  # type: ignore[method-assign]
+            monkeypatch.setattr(worker.courier, "_answered", and_cancel)
             worker.watched.gate.set()
             await asyncio.gather(waiting, return_exceptions=True)
             assert waiting.cancelled()

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from gateway.limits.plan import Plan
 from gateway.limits.price import Price
-from tests.gateway.limits.bench import BOOK, REJECTED, RESERVE, SETTLE, UNUSED, USED, Bench, Refusal, State, told
+from tests.gateway.limits.bench import BOOK, REJECTED, RESERVE, SETTLE, UNUSED, USED, Bench, Refusal, told
 from tests.gateway.limits.model import Model, period_of
 
 SCOPES = ("tenant", "key:a", "key:b", "model:x", "model:y")
@@ -165,7 +165,7 @@ class Workers(RuleBasedStateMachine):
         self.model.sweep(now)
         states = bench.states(SCOPES)
         for scope, state in zip(SCOPES, states, strict=True):
-            assert state == State(*self.model.totals(scope, now), self.model.in_flight(scope)), scope
+            assert list(state) == [*self.model.totals(scope, now), self.model.in_flight(scope)], scope
             assert min(state) >= 0
         assert {name.decode() for name in bench.hash("leases")} == set(self.model.leases)
         for (scope, period), money in self.model.budgets.items():

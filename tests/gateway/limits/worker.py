@@ -27,7 +27,7 @@ Alert = tuple[str, tuple[str, str, int, int, int]]
 
 
 class Watched:
-    """The real store, with its round trips counted. Answers wait for `gate`; to tenants in `failing` they are errors."""
+    """The real store, with round trips counted. Answers wait for `gate`; to tenants in `failing` they are errors."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
