@@ -56,14 +56,14 @@ class Gateway:
         self.encoding = EncodingTurns()
         self._alerts = Alerts(config.alerts.webhook)
         # The process id alone would be the same again after a restart in a container.
+        worker = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         self._courier = Courier(
             self._store,
-            f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}",
+            worker,
             timeout=config.store.timeout_seconds,
             on_alert=self._alerts.announce,
         )
         self.limiter = StoreLimiter(self._courier)
-        worker = f"worker-{os.getpid()}"
         started = int(time.time())
         self.models = {
             model.name: serve_model(model, Fleet(replica_specs(config, index), worker), config.admission, started)

@@ -27,11 +27,14 @@ _RECONNECT_SECONDS: Final = 0.05
 class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What to send. `bodies` are taken in turn; `watch` and `watch_cores` have their CPU time read with the window.
 
+    Where a body has the text `stamp`, each request has its own number instead: no two share a prefix beyond it.
+
     Connections start evenly over `ramp_seconds`: fixed-length answers would keep clients that start together together
     for ever. The window opens after the ramp and `warmup` answers, and closes with its `requests`-th answer.
     """
 
     bodies: list[bytes]
+    stamp: str = ""
     concurrency: int
     requests: int
     host: str = "127.0.0.1"
@@ -268,7 +271,9 @@ class _Load:
     def next_request(self) -> bytes:
         """The bytes of one more request."""
         self._sent += 1
-        return self._requests[self._sent % len(self._requests)]
+        request = self._requests[self._sent % len(self._requests)]
+        stamp = self._spec.stamp.encode()
+        return request.replace(stamp, b"%0*d" % (len(stamp), self._sent)) if stamp else request
 
     def record(self, reader: ResponseReader, began: float, first: float, ended: float) -> None:
         """Note a successful answer, while the window is open."""

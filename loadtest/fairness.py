@@ -27,10 +27,15 @@ _ANSWER_TOKENS: Final = 64
 _FLOOD_ANSWER_TOKENS: Final = 16
 _TOKENS_PER_WORD: Final = 1.25
 _FLOOD_BODIES: Final = 16
+#: At the head of each flood prompt, where its own number stands: a cached prompt would be no work for an engine.
+_STAMP: Final = "(request number)"
 
 
 class Fairness(msgspec.Struct, frozen=True, kw_only=True):
-    """A light tenant alone and beside a flood; TTFT in ms. `ratio` is of the p99, the median of each run's own."""
+    """A light tenant alone and beside a flood; TTFT in ms. `ratio` is of the p99, the median of each run's own.
+
+    `flood_requests` were answered in all runs together, with `flood_input_tokens`; refused ones used no tokens.
+    """
 
     prompt_tokens: int
     context: int
@@ -40,6 +45,8 @@ class Fairness(msgspec.Struct, frozen=True, kw_only=True):
     alone_ms: Percentiles
     beside_ms: Percentiles
     ratio: float
+    flood_requests: int
+    flood_input_tokens: int
 
 
 def fairness(
@@ -74,9 +81,10 @@ def _measure(
     words = int(length / _TOKENS_PER_WORD)
     flood = LoadSpec(
         bodies=[
-            chat_body(random_prompt(rng, words), stream=False, max_tokens=_FLOOD_ANSWER_TOKENS)
+            chat_body(f"{_STAMP} {random_prompt(rng, words)}", stream=False, max_tokens=_FLOOD_ANSWER_TOKENS)
             for _ in range(_FLOOD_BODIES)
         ],
+        stamp=_STAMP,
         concurrency=flood_clients,
         requests=1_000_000,
     )
@@ -88,6 +96,7 @@ def _measure(
             alone.append(_load(stack, light, f"alone, before {length:,}", track))
             with stack.flood(flood):
                 beside.append(_load(stack, light, f"beside {length:,}", track))
+        used = stack.limited_use()
     first, second = ([_of(result) for result in results] for results in (alone, beside))
     whole = (median_percentiles(first), median_percentiles(second))
     if whole[0] is None or whole[1] is None:
@@ -101,6 +110,8 @@ def _measure(
         alone_ms=whole[0],
         beside_ms=whole[1],
         ratio=round(median(b.p99 / a.p99 for a, b in zip(first, second, strict=True)), 3),
+        flood_requests=used.get("requests", 0),
+        flood_input_tokens=used.get("input_tokens", 0),
     )
 
 

@@ -120,12 +120,12 @@ def print_fairness(results: Sequence[Fairness], out: Console) -> None:
     """A light tenant's time to first token, alone and beside a flood."""
     table = _table(
         "A light tenant's time to first token beside a flood of long prompts, ms: p50/p90/p99",
-        *("flood's prompts", "clients", "context", "runs", "alone", "beside", "p99 ratio", "errors"),
+        *("flood's prompts", "answered", "context", "runs", "alone", "beside", "p99 ratio", "errors"),
     )
     for result in results:
         table.add_row(
             f"{result.prompt_tokens:,} tokens",
-            str(result.flood_clients),
+            f"{result.flood_requests:,} of {result.flood_clients} clients",
             f"{result.context:,}",
             str(result.runs),
             _three(result.alone_ms),

@@ -15,7 +15,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 
 import msgspec
 
@@ -51,7 +51,7 @@ class Stack:
     port: int
     key: str
     limited_key: str
-    store_socket: str
+    config: Path
     gateway_pid: int
     worker_pid: int
     replica_pids: tuple[int, ...]
@@ -77,7 +77,7 @@ class Stack:
         """Scripts that the store has run so far."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
             client.settimeout(5.0)
-            client.connect(self.store_socket)
+            client.connect(str(self.config.parent / "state" / "store.sock"))
             client.sendall(b"*2\r\n$4\r\nINFO\r\n$12\r\ncommandstats\r\n")
             with client.makefile("rb") as reply:
                 text = reply.read(int(reply.readline()[1:])).decode()
@@ -105,6 +105,14 @@ class Stack:
                     return msgspec.json.decode(message["result"], type=LoadResult)
             client.wait()
         raise BenchError(f"the load client ended with status {client.returncode} and no whole result")
+
+    def limited_use(self) -> dict[str, int]:
+        """What the requests with the limited key have used so far, as `penstock usage` has it. Raises BenchError."""
+        rows = _json_of(
+            "usage", "--config", str(self.config), "--tenant", "limited", "--by", "tenant", "--since", "24h"
+        )
+        used: dict[str, int] = rows[0] if rows else {}
+        return used
 
     @contextlib.contextmanager
     def flood(self, spec: LoadSpec) -> Iterator[None]:
@@ -177,7 +185,7 @@ def gateway_stack(
             port=port,
             key=_create_key(config, "default"),
             limited_key=_create_key(config, "limited"),
-            store_socket=str(folder / "state" / "store.sock"),
+            config=config,
             gateway_pid=gateway.pid,
             worker_pid=_worker(gateway.pid),
             replica_pids=tuple(process.pid for process in processes.values()),
@@ -187,15 +195,16 @@ def gateway_stack(
 
 
 def _create_key(config: Path, tenant: str) -> str:
-    created = subprocess.run(
-        [*_CLI, "keys", "create", "--config", str(config), "--name", "bench", "--tenant", tenant, "--json"],
-        capture_output=True,
-        check=False,
-    )
-    if created.returncode:
-        raise BenchError(f"no API key could be made: {created.stderr.decode(errors='replace').strip()}")
-    key: str = json.loads(created.stdout)["key"]
+    key: str = _json_of("keys", "create", "--config", str(config), "--name", "bench", "--tenant", tenant)["key"]
     return key
+
+
+def _json_of(*command: str) -> Any:
+    """What a penstock command prints with --json. Raises BenchError."""
+    done = subprocess.run([*_CLI, *command, "--json"], capture_output=True, check=False)
+    if done.returncode:
+        raise BenchError(f"penstock {command[0]} failed: {done.stderr.decode(errors='replace').strip()}")
+    return json.loads(done.stdout)
 
 
 def chat_body(prompt: str, *, stream: bool, max_tokens: int, **more: float) -> bytes:

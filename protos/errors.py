@@ -179,23 +179,20 @@ class SlowClient(ClientError):
 
 
 class RateLimited(PenstockError):
-    """A limit of a minute, or on concurrent requests, refuses; `code` names it.
-
-    `headroom` is (limit, remaining, milliseconds until all is free) of the tightest limit on requests and on tokens.
-    """
+    """A limit of a minute, or on concurrent requests, refuses; `code` names it."""
 
     status = 429
     type = "rate_limit_exceeded"
+    code = "rate_limit_exceeded"
     source = Source.CLIENT
 
     def __init__(
-        self, message: str, *, code: str, retry_after: float | None, headroom: tuple[int, int, int, int, int, int]
+        self, message: str, *, param: str | None = None, retry_after: float | None = None, code: str = code
     ) -> None:
         """`retry_after` None: waiting does not help, the request is larger than the limit."""
-        super().__init__(message, retry_after=retry_after)
+        super().__init__(message, param=param, retry_after=retry_after)
         self.code = code
         self.retryable = retry_after is not None
-        self.headroom = headroom
 
 
 class QuotaExceeded(PenstockError):

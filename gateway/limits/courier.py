@@ -113,7 +113,8 @@ class Courier:
         self._queues: dict[str, _Queue] = {}
         self._wake = asyncio.Event()
         self._backlog = 0
-        self._under_way = 0
+        #: Held while a delivery is under way.
+        self._trip = asyncio.Lock()
         self._leases: dict[str, int] = {}
         #: When each tenant was last made known as one that has leases here.
         self._known: dict[str, float] = {}
@@ -161,7 +162,7 @@ class Courier:
     @property
     def idle(self) -> bool:
         """Whether everything has been delivered."""
-        return not self._queues and not self._backlog and not self._under_way
+        return not self._queues and not self._backlog and not self._trip.locked()
 
     async def run(self) -> None:
         """Deliver until cancelled, through outages."""
@@ -188,6 +189,8 @@ class Courier:
         for _ in range(1 + self._backlog // MAX_BATCH):
             if self._queues and self.available:
                 await self._deliver(self._take())
+        async with self._trip:
+            pass  # what was under way before has arrived
 
     def _queue(self, tenant: str) -> _Queue:
         queue = self._queues.get(tenant)
@@ -221,17 +224,17 @@ class Courier:
         if not batches and self.available:
             return
         replies: Sequence[bytes | StoreUnavailable] = ()
-        self._under_way += 1
         sent = self._clock() * 1000
         try:
-            unknown = [batch.tenant for batch in batches if batch.waiting and self._forgotten(batch.tenant, sent)]
-            if unknown or not batches:
-                await self._sweep(unknown)
-                sent = self._clock() * 1000
-            if batches:
-                deadline = int(sent + (self._offset_ms or 0.0) + FRESH_PART * self._timeout * 1000)
-                calls = [(base_key(batch.tenant), self._encoded(batch, deadline)) for batch in batches]
-                replies = await self._store.run_many(BATCH, calls)
+            async with self._trip:
+                unknown = [batch.tenant for batch in batches if batch.waiting and self._forgotten(batch.tenant, sent)]
+                if unknown or not batches:
+                    await self._sweep(unknown)
+                if batches:
+                    sent = self._clock() * 1000
+                    deadline = int(sent + (self._offset_ms or 0.0) + FRESH_PART * self._timeout * 1000)
+                    calls = [(base_key(batch.tenant), self._encoded(batch, deadline)) for batch in batches]
+                    replies = await self._store.run_many(BATCH, calls)
         except StoreUnavailable as error:
             self._lost(error)
             replies = [error] * len(batches)
@@ -243,8 +246,6 @@ class Courier:
             if not self.available:
                 self.available = True
                 log.warning("the store is back; limits are counted there again")
-        finally:
-            self._under_way -= 1
         for batch, reply in zip(batches, replies, strict=True):
             if isinstance(reply, StoreUnavailable):
                 self._failed(batch, reply)

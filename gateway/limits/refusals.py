@@ -18,7 +18,7 @@ _NAMES: Final = {
 _PERIODS: Final = {1: "daily", 2: "monthly"}
 
 
-def refusal_error(plan: Plan, refused: Sequence[Any], headroom: tuple[int, int, int, int, int, int]) -> PenstockError:
+def refusal_error(plan: Plan, refused: Sequence[Any]) -> PenstockError:
     """`refused` is (limit, scope, its value, used, asked, ms to wait or -1); money in nanodollars.
 
     A budget adds the ms that its period lasts and its kind. A single request that is larger than a limit is told so.
@@ -39,7 +39,6 @@ def refusal_error(plan: Plan, refused: Sequence[Any], headroom: tuple[int, int, 
             f"{duration(wait_ms)}.",
             code=limit,
             retry_after=wait_ms / 1000,
-            headroom=headroom,
         )
     name = _NAMES[limit]
     if wait_ms < 0:
@@ -47,14 +46,12 @@ def refusal_error(plan: Plan, refused: Sequence[Any], headroom: tuple[int, int, 
             f"Request too large for {owner} on {name}: limit {value}, requested {asked}.",
             code=limit,
             retry_after=None,
-            headroom=headroom,
         )
     return RateLimited(
         f"Rate limit reached for {owner} on {name}: limit {value}, used {used}, requested {asked}. "
         f"Please try again in {duration(wait_ms)}.",
         code=limit,
         retry_after=wait_ms / 1000,
-        headroom=headroom,
     )
 
 

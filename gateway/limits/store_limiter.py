@@ -24,7 +24,6 @@ MAX_RATES: Final = 10_000
 
 _USED, _UNUSED, _REJECTED = 0, 1, 2
 _REFUSED, _GIVEN, _TOO_LATE = 0, 1, 2
-_NOTHING: Final = (0, 0, 0, 0, 0, 0)
 
 
 class StoreLimiter:
@@ -52,7 +51,7 @@ class StoreLimiter:
             return self._reserve_locally(ask)
         rate = self._remember(plan.key_id, answer[2:])
         if answer[0] == _REFUSED:
-            raise refusal_error(plan, answer[1], tuple(answer[2:]))
+            raise refusal_error(plan, answer[1])
         return StoreLease(courier, ask, lease_id, answer[1], rate)
 
     async def _ask_store(self, ask: Ask, lease_id: str) -> list[Any]:
@@ -79,8 +78,11 @@ class StoreLimiter:
         if known is None:
             return None
         rate, at = known
-        passed = int((self._clock() - at) * 1000)
-        return Rate(_later(rate.requests, passed), _later(rate.tokens, passed)) if passed else rate
+        seconds = self._clock() - at
+        if seconds < 1:
+            # Headers tell whole seconds, rounded up.
+            return rate
+        return Rate(_later(rate.requests, int(seconds * 1000)), _later(rate.tokens, int(seconds * 1000)))
 
     async def run(self) -> None:
         """Book from time to time, until cancelled."""
@@ -115,7 +117,7 @@ class StoreLimiter:
                 output = min(output, scope.output_tokens)
         taken = self._local.take(ask, output)
         if not isinstance(taken, int):
-            raise refusal_error(ask.plan, taken, _NOTHING)
+            raise refusal_error(ask.plan, taken)
         return BookedLease(self, ask, output, self._local, taken)
 
     def _remember(self, key_id: str, values: list[int]) -> Rate:

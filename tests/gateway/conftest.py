@@ -1,10 +1,14 @@
 """Fixtures for the gateway's tests: a cluster beside the single store of all tests."""
 
 import os
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from gateway.limits import courier
+from gateway.store.embedded import EmbeddedStore
 from tests.cluster import Cluster, cluster
 
 
@@ -36,3 +40,20 @@ def script_store_url(request: pytest.FixtureRequest) -> str:
     if request.param == "cluster":
         return str(request.getfixturevalue("one_node").url)
     return str(request.getfixturevalue("store_url"))
+
+
+@pytest.fixture
+def own_store() -> Iterator[EmbeddedStore]:
+    """A store that the test may freeze and kill."""
+    with tempfile.TemporaryDirectory(prefix="penstock-test-", ignore_cleanup_errors=True) as name:
+        server = EmbeddedStore(Path(name))
+        server.start()
+        yield server
+        server.stop()
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Couriers that look often, so that no test has to wait for long."""
+    monkeypatch.setattr(courier, "PROBE_SECONDS", 0.02)
+    monkeypatch.setattr(courier, "RENEW_SECONDS", 0.05)

@@ -5,7 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protos import errors
-from protos.errors import FAILURES, ClientError, PenstockError, ReplicaFailed, ReplicaUnavailable, Source, from_failure
+from protos.errors import (
+    FAILURES,
+    ClientError,
+    PenstockError,
+    QuotaExceeded,
+    RateLimited,
+    ReplicaFailed,
+    ReplicaUnavailable,
+    Source,
+    from_failure,
+)
 
 INTERNAL = "Traceback in /opt/engine.py at 10.0.0.7:50051: CUDA error"
 
@@ -19,7 +29,7 @@ def classes(root: type[PenstockError] = PenstockError) -> Iterator[type[Penstock
 @pytest.mark.parametrize("kind", list(classes()))
 def test_every_error_can_be_rendered(kind: type[PenstockError]) -> None:
     assert 400 <= kind.status <= 599
-    assert kind.type in ("invalid_request_error", "server_error")
+    assert kind.type in ("invalid_request_error", "server_error", "rate_limit_exceeded", "insufficient_quota")
     assert kind.code is None or kind.code.replace("_", "").isalnum()
     assert isinstance(kind.source, Source)
     assert kind.__doc__
@@ -29,11 +39,18 @@ def test_every_error_can_be_rendered(kind: type[PenstockError]) -> None:
 
 @pytest.mark.parametrize("kind", list(classes()))
 def test_blame_and_status_agree(kind: type[PenstockError]) -> None:
-    client = kind.status < 500
-    assert issubclass(kind, ClientError) == client
+    client, limited = kind.status < 500, kind.status == 429
+    assert issubclass(kind, ClientError) == (client and not limited)
     assert (kind.source is Source.CLIENT) == client
-    assert (kind.type == "invalid_request_error") == client
+    assert (kind.type == "invalid_request_error") == (client and not limited)
     assert not (client and kind.retryable)
+
+
+@pytest.mark.parametrize("wait", [None, 2.5])
+def test_a_rate_limit_is_worth_another_try_only_when_waiting_helps(wait: float | None) -> None:
+    error = RateLimited("what happened", code="tokens_per_minute", retry_after=wait)
+    assert (error.code, error.retry_after, error.retryable) == ("tokens_per_minute", wait, wait is not None)
+    assert not QuotaExceeded("what happened").retryable
 
 
 def test_all_errors_of_the_module_are_in_the_tree() -> None:

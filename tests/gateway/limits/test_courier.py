@@ -369,6 +369,39 @@ def test_one_tenants_trouble_is_its_own_and_ends_by_itself(store_url: str) -> No
     bounded(main)
 
 
+@pytest.mark.usefixtures("hurried")
+def test_what_one_tenant_could_not_have_delivered_is_tried_again_by_itself(store_url: str) -> None:
+    async def main() -> None:
+        async with worker_of(store_url) as worker:
+            held = await worker.reserve(PLAN)
+            worker.watched.failing.add("acme")
+            trips = worker.watched.trips
+            held.settle(USAGE)
+            await until(lambda: worker.watched.trips > trips and not worker.courier._trip.locked())
+            worker.watched.failing.clear()
+            await worker.settled()
+
+    bounded(main)
+
+
+def test_the_last_delivery_waits_for_the_one_under_way(store_url: str) -> None:
+    async def main() -> None:
+        async with worker_of(store_url) as worker:
+            held = await worker.reserve(PLAN)
+            worker.watched.gate.clear()
+            trips = worker.watched.trips
+            held.settle(USAGE)
+            await until(lambda: worker.watched.trips > trips)
+            flushing = asyncio.create_task(worker.courier.flush())
+            await asyncio.sleep(0.01)
+            assert not flushing.done()
+            worker.watched.gate.set()
+            await flushing
+            assert worker.courier.idle
+
+    bounded(main)
+
+
 def test_the_last_delivery_ends_whatever_fails(store_url: str) -> None:
     async def main() -> None:
         async with worker_of(store_url) as worker:

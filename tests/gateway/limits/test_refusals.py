@@ -8,7 +8,6 @@ from protos.errors import QuotaExceeded, RateLimited
 from tests.gateway.limits.bench import plan_of
 
 PLAN = plan_of("acme", rpm=1)
-NOTHING = (0, 0, 0, 0, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +46,7 @@ NOTHING = (0, 0, 0, 0, 0, 0)
 def test_a_refusal_names_the_limit_its_owner_and_when_to_try_again(
     refused: tuple[str, str, int, int, int, int], message: str, retry_after: float | None
 ) -> None:
-    error = refusal_error(PLAN, refused, NOTHING)
+    error = refusal_error(PLAN, refused)
     assert isinstance(error, RateLimited)
     assert (error.status, error.type, error.code) == (429, "rate_limit_exceeded", refused[0])
     assert error.message == message
@@ -75,7 +74,7 @@ def test_a_refusal_names_the_limit_its_owner_and_when_to_try_again(
     ],
 )
 def test_a_spent_budget_is_not_to_be_tried_again(spent: int, least: int, period: int, message: str) -> None:
-    error = refusal_error(PLAN, ("budget", "tenant", 10**10, spent, least, -1, 3_600_000, period), NOTHING)
+    error = refusal_error(PLAN, ("budget", "tenant", 10**10, spent, least, -1, 3_600_000, period))
     assert isinstance(error, QuotaExceeded)
     assert (error.status, error.type, error.code) == (429, "insufficient_quota", "insufficient_quota")
     assert not error.retryable

@@ -216,8 +216,8 @@ def test_the_last_known_rate_ages(store_url: str) -> None:
             assert rate == lease.rate
             assert rate is not None
             reset = rate.requests.reset_ms
-            now += 0.5
-            assert worker.limiter.last_rate("k1") == Rate(Room(10, 9, reset - 500), Room(1000, 800, reset - 500))
+            now += 2.5
+            assert worker.limiter.last_rate("k1") == Rate(Room(10, 9, reset - 2500), Room(1000, 800, reset - 2500))
             now += 61
             assert worker.limiter.last_rate("k1") == Rate(Room(10, 10, 0), Room(1000, 1000, 0))
             lease.release()
