@@ -102,6 +102,7 @@ class Gateway:
         await asyncio.gather(*(model.fleet.aclose() for model in self.models.values()))
         await self.authenticator.aclose()
         await self._alerts.aclose()
+        self.encoding.close()
         await self._store.aclose()
 
     async def problems(self) -> list[str]:

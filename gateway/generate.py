@@ -1,7 +1,5 @@
 """THE request path: from a decoded request to a generation under way."""
 
-import asyncio
-
 from gateway.encoding_turns import EncodingTurns
 from gateway.limits.limiter import Ask, Lease, Limiter, Usage
 from gateway.prompt import encode_prompt
@@ -17,6 +15,8 @@ from routing.transport import Event
 
 #: Longer bodies are tokenized off the event loop: at 20 MB/s this much holds it up for under a millisecond.
 INLINE_BYTES = 16 * 1024
+#: Of an answer that is not streamed, at most so many tokens less one are not known of when it is cut short.
+UNSEEN_TOKENS = 32
 
 
 async def generate(
@@ -29,8 +29,7 @@ async def generate(
     """
     model, caller, sampling = request.model, request.caller, request.sampling
     if request.size > INLINE_BYTES:
-        async with encoding.of(caller.tenant.name):
-            prompt_ids = await asyncio.to_thread(encode_prompt, model, request.prompt)
+        prompt_ids = await encoding.run(caller.tenant.name, encode_prompt, model, request.prompt)
     else:
         prompt_ids = encode_prompt(model, request.prompt)
     prompt_tokens, max_tokens = len(prompt_ids), output_bound(request, len(prompt_ids))
@@ -89,11 +88,11 @@ def end_unanswered(lease: Lease, turn: Turn | None, prompt_tokens: int, error: B
 
 
 def delta_interval(request: GenerateRequest) -> int:
-    """How many tokens the engine gathers before it tells; 0: all of them."""
+    """How many tokens the engine gathers before it tells."""
     if request.stream or request.stops:
         return 1
-    # Logprobs are large: in one piece a long answer's would exceed a message.
-    return 0 if request.sampling.logprobs is None else 16
+    # Not all at once: what an answer has used must be known when its client leaves in the middle. Logprobs are large.
+    return UNSEEN_TOKENS if request.sampling.logprobs is None else UNSEEN_TOKENS // 2
 
 
 class Generation:

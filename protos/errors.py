@@ -220,6 +220,10 @@ class StoreUnavailable(PenstockError):
     source = Source.STORE
     retryable = True
 
+    def __init__(self, message: str, *, param: str | None = None, retry_after: float | None = 1.0) -> None:
+        """The store is asked again all the time, so by default a second is long enough to wait."""
+        super().__init__(message, param=param, retry_after=retry_after)
+
 
 class ReplicaUnavailable(PenstockError):
     """No replica can take the request now, or the one that had it is gone."""

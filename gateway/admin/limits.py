@@ -127,9 +127,9 @@ async def _scopes(service: Service, tenant: str | None) -> list[Scope]:
     now = await service.store.now()
     keys = await service.registry.keys(tenant)
     scopes = [scope for entry in entries for scope in tenant_scopes(entry.tenant)]
-    scopes += [
-        Scope(key.tenant, f"key:{key.key_id}", key.limits) for key in keys if key.active(now) and _counted(key.limits)
-    ]
+    # A key and the one that replaces it count as one; the newer's limits are those that will stay.
+    lines = {key.limit_scope: Scope(key.tenant, key.limit_scope, key.limits) for key in keys if key.active(now)}
+    scopes += [scope for scope in lines.values() if _counted(scope.limits)]
     return sorted(scopes, key=lambda scope: scope.place)
 
 

@@ -156,7 +156,9 @@ class KeyStore:
             claim = await self._claim(old.tenant, old.name, fresh.key_id, key_id, now)
             ends = now + grace_seconds if old.expires_at is None else min(old.expires_at, now + grace_seconds)
             ending = msgspec.structs.replace(old, expires_at=ends)
-            new = msgspec.structs.replace(old, key_id=fresh.key_id, created_at=now, replaces=key_id)
+            new = msgspec.structs.replace(
+                old, key_id=fresh.key_id, created_at=now, replaces=key_id, lineage=old.lineage or key_id
+            )
             after = msgspec.json.encode({"replaced": ending, "replacement": new})
             entry = Entry(actor, "key.rotate", key_id, msgspec.json.encode(old), after)
             done = await commit(self._storage, [*claim, stored.becomes(ending), *fresh.steps(new)], entry)

@@ -47,8 +47,14 @@ class ApiKey(Record, frozen=True, kw_only=True):
     created_at: float
     expires_at: float | None = None
     revoked_at: float | None = None
-    #: The id of the key that this one was made to replace.
+    #: The id of the key that this one was made to replace, and of the first in that line.
     replaces: str | None = None
+    lineage: str | None = None
+
+    @property
+    def limit_scope(self) -> str:
+        """What its own limits are counted under: the same for a key and those that replace it."""
+        return f"key:{self.lineage or self.key_id}"
 
     @property
     def revoked(self) -> bool:

@@ -15,7 +15,10 @@ _PERIODS = {"day": 1, "month": 2}
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Limits that several requests share; 0 where there is none. `name` is `tenant`, `key:ID` or `model:NAME`."""
+    """Limits that several requests share; 0 where there is none.
+
+    `name` is `tenant`, `key:ID` (the first key of its line of rotations) or `model:NAME`.
+    """
 
     name: str
     requests: int
@@ -61,7 +64,7 @@ class Plan:
 def plan_for(caller: Caller, model: str, price: Price) -> Plan:
     """The plan of a caller's requests to a model: its tenant's limits, those for the model, and the key's own."""
     tenant, key = caller.tenant, caller.key
-    bounds = [("tenant", tenant.limits), (f"key:{key.key_id}", key.limits)]
+    bounds = [("tenant", tenant.limits), (key.limit_scope, key.limits)]
     if model in tenant.model_limits:
         bounds.append((f"model:{model}", tenant.model_limits[model]))
     scopes = tuple(scope for name, limits in bounds if (scope := _scope(name, limits)) is not None)

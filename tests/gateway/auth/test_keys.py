@@ -158,7 +158,10 @@ def test_a_rotation_gives_a_new_secret_and_lets_both_work_for_a_while(any_store_
         old, old_secret = await keys.create(named("ci", models=("m",), metadata={"a": "b"}, endpoints=("chat",)))
         new, new_secret = await keys.rotate(old.key_id, 60.0, actor="t")
         assert new_secret != old_secret
-        assert new == msgspec.structs.replace(old, key_id=new.key_id, created_at=new.created_at, replaces=old.key_id)
+        assert new == msgspec.structs.replace(
+            old, key_id=new.key_id, created_at=new.created_at, replaces=old.key_id, lineage=old.key_id
+        )
+        assert new.limit_scope == old.limit_scope == f"key:{old.key_id}"
         ending = await find(keys, old_secret)
         assert ending is not None
         assert ending.expires_at is not None

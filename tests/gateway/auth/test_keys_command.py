@@ -113,6 +113,7 @@ def test_every_setting_has_a_flag(penstock: Shell) -> None:
         "expires_at": 4_105_036_800.0,
         "revoked_at": None,
         "replaces": None,
+        "lineage": None,
     }
     shown = penstock("keys", "show", "ci")[0]
     assert "rpm 1, tpm 2, input_tpm 3" in shown

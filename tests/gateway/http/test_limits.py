@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
+from gateway.auth.keys import PREFIX
 from gateway.limits.reading import TenantState, UsageRow, tenant_state, usage
 from gateway.store.embedded import EmbeddedStore
 from gateway.tenants.records import Tenant
@@ -385,6 +386,10 @@ def test_a_store_that_is_away(own_store: EmbeddedStore, policy: str) -> None:
                         assert (answer.status, answer.error["code"]) == (503, "store_unavailable")
                         assert answer.headers["x-should-retry"] == "true"
                         assert int(answer.headers["retry-after"]) >= 1
+                # A key that nobody can look up is not called wrong.
+                unknown = [(b"authorization", b"Bearer " + PREFIX.encode() + b"A" * 43)]
+                answer = await client.request("POST", CHAT, b"{}", unknown)
+                assert (answer.status, answer.error["code"]) == (503, "store_unavailable")
             await until(lambda: client.gateway._courier.available)
             row = await used(client)
             assert row.requests == (4 if policy == "fail_open" else 1)

@@ -21,6 +21,7 @@ from gateway.limits.store_limiter import StoreLimiter
 from gateway.store.script import Script
 from gateway.store.store import Store
 from protos.errors import StoreUnavailable
+from tests.gateway.limits.bench import plan_of
 from tests.harness import until
 
 Alert = tuple[str, tuple[str, str, int, int, int]]
@@ -104,6 +105,13 @@ async def worker_of(
     finally:
         await worker.crash()
         await worker.store.aclose()
+
+
+async def warm(worker: Worker, *tenants: str) -> None:
+    """Make tenants known, as the first reservation of each does."""
+    for tenant in tenants or ("acme",):
+        (await worker.reserve(plan_of(tenant, rpm=10**6))).release()
+    await worker.settled()
 
 
 @contextlib.contextmanager
