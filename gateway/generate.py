@@ -1,5 +1,7 @@
 """THE request path: from a decoded request to a generation under way."""
 
+import asyncio
+
 from gateway.encoding_turns import EncodingTurns
 from gateway.limits.limiter import Ask, Lease, Limiter, Usage
 from gateway.prompt import encode_prompt
@@ -7,7 +9,7 @@ from gateway.queue.turn import Turn, TurnRequest
 from gateway.request import GenerateRequest
 from gateway.sequence import SequenceText, TokenEntry
 from gateway.token_bounds import output_bound
-from protos.errors import Overloaded, ReplicaFailed, ReplicaUnavailable
+from protos.errors import ClientGone, DeadlineExceeded, Overloaded, SlowClient
 from protos.types import Submit, Timing
 from routing.dispatch import Attempt, Dispatched, check, dispatch
 from routing.policy import RouteRequest
@@ -75,16 +77,17 @@ def turn_request(request: GenerateRequest, route: RouteRequest, expected_output:
 def end_unanswered(lease: Lease, turn: Turn | None, prompt_tokens: int, error: BaseException) -> None:
     """End what was taken for a request that came to nothing.
 
-    A client that left, or a deadline, does not undo the prefill; a replica's failure is not the tenant's to pay for.
+    A client that left, or a deadline, does not undo the prefill; a replica's failure or refusal is not the tenant's to
+    pay for.
     """
     if turn is None:
         lease.release(rejected=isinstance(error, Overloaded))
         return
     turn.release(0)
-    if isinstance(error, ReplicaUnavailable | ReplicaFailed):
-        lease.release()
-    else:
+    if isinstance(error, ClientGone | DeadlineExceeded | SlowClient | asyncio.CancelledError):
         lease.settle(Usage(prompt_tokens, 0, 0))
+    else:
+        lease.release()
 
 
 def delta_interval(request: GenerateRequest) -> int:

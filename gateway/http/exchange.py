@@ -37,6 +37,7 @@ class Exchange:
         "_receive",
         "_send",
         "_task",
+        "_timer",
         "_watcher",
         "attempt",
         "authorization",
@@ -56,6 +57,7 @@ class Exchange:
         self._send = send
         self._task = asyncio.current_task()
         self._watcher: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._body_deadline: float | None = None
         self.attempt = Attempt()
         #: When the request must have ended, by the monotonic clock; None before it generates.
@@ -142,6 +144,17 @@ class Exchange:
                 self.deadline = now + STUCK_SECONDS
         elif self.deadline is not None and self.attempt.failed:
             self.deadline = min(self.deadline, now + STUCK_SECONDS)
+
+    def look_after(self, seconds: float) -> None:
+        """Look once more, just when a client's own time limit is over: that is not to wait for the next round."""
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(seconds + 0.001, lambda: self.look(time.monotonic()))
+
+    def look_no_more(self) -> None:
+        """Forget what `look_after` has arranged. Idempotent."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     async def respond(
         self, status: int, body: bytes, *, media_type: bytes = JSON, headers: _Headers | None = None

@@ -24,6 +24,8 @@ async def infer(gateway: Gateway, exchange: Exchange, dialect: Dialect) -> None:
     include_usage = fields.include_usage
     request = dialect.request(fields, caller, model, exchange.request_id, len(body))
     exchange.deadline = wait_until = gateway.deadline(timeout)
+    if timeout is not None:
+        exchange.look_after(timeout)
     patience = read_timeout(exchange.read_timeout)
     if patience is not None:
         wait_until = min(wait_until, request.arrived + patience)
@@ -42,6 +44,7 @@ async def infer(gateway: Gateway, exchange: Exchange, dialect: Dialect) -> None:
             generation.close()
     finally:
         exchange.unwatch()
+        exchange.look_no_more()
 
 
 async def _stream(exchange: Exchange, generation: Generation, encoder: ChunkEncoder) -> None:

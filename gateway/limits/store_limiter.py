@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from gateway.limits.courier import BOOK, RESERVE, SETTLE, Courier
@@ -100,13 +100,18 @@ class StoreLimiter:
 
     def book(self, ask: Ask, usage: Usage) -> None:
         """Note the use of a request that reserved nothing in the store."""
-        plan = ask.plan
-        name = (plan.tenant, plan.digest)
-        counts = self._books.setdefault(name, (plan, [0, 0, 0, 0]))[1]
-        for place, amount in enumerate((1, usage.prompt, usage.cached, usage.completion)):
-            counts[place] += amount
+        self._note(ask.plan, (1, usage.prompt, usage.cached, usage.completion, 0, 0))
         if usage.completion:
-            self._expected.learn(plan, usage.completion, ask.sequences)
+            self._expected.learn(ask.plan, usage.completion, ask.sequences)
+
+    def book_rejection(self, ask: Ask) -> None:
+        """Note a request that this worker would not run, of those that the store was not asked for."""
+        self._note(ask.plan, (0, 0, 0, 0, 1, ask.input))
+
+    def _note(self, plan: Plan, amounts: Sequence[int]) -> None:
+        counts = self._books.setdefault((plan.tenant, plan.digest), (plan, [0] * len(amounts)))[1]
+        for place, amount in enumerate(amounts):
+            counts[place] += amount
 
     def _reserve_locally(self, ask: Ask) -> Lease:
         output = self._expected.of(ask.plan, ask.most, ask.sequences)
@@ -117,6 +122,7 @@ class StoreLimiter:
                 output = min(output, scope.output_tokens)
         taken = self._local.take(ask, output)
         if not isinstance(taken, int):
+            self.book_rejection(ask)
             raise refusal_error(ask.plan, taken)
         return BookedLease(self, ask, output, self._local, taken)
 
@@ -191,8 +197,8 @@ class BookedLease:
 
     def release(self, *, rejected: bool = False) -> None:
         """The request used nothing."""
-        del rejected
-        self._end((0, 0, 0))
+        if self._end((0, 0, 0)) and rejected:
+            self._limiter.book_rejection(self._ask)
 
     def _end(self, used: tuple[int, int, int]) -> bool:
         if not self._open:

@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import openai
 import pytest
@@ -30,7 +31,7 @@ def refused(stack: Stack) -> bool:
     return False
 
 
-def streams_on_every_worker(stack: Stack, **fields: object) -> list[Stream]:
+def streams_on_every_worker(stack: Stack, **fields: Any) -> list[Stream]:
     """One endless stream a worker."""
     found: dict[int, Stream] = {}
     wanted = len(stack.workers)

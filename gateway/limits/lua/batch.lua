@@ -88,7 +88,7 @@ local function reserve(op, plan, holder, too_late)
   local output = estimate(plan, input, most, n, unknown)
   local refused = refusal(plan, input, output)
   if refused then
-    record_rejection(plan[1], plan[2], input)
+    record_rejections(plan[1], plan[2], 1, input)
     record_refusal(refused[2] .. '|' .. refused[1])
     return {0, refused, headroom(plan[3])}
   end
@@ -121,6 +121,7 @@ local function book(op, plan, holder)
     spend(budget_at(budget[1], period_of(budget[2])), budget, cost)
   end
   record_use(plan[1], plan[2], requests, input, cached, output, cost)
+  record_rejections(plan[1], plan[2], op[8], op[9])
   return 1
 end
 

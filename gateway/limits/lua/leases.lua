@@ -123,7 +123,7 @@ local function end_lease(id, ending, input, cached, output)
   if ending == USED then
     record_use(plan[1], plan[2], 1, input, cached, output, cost)
   elseif ending == REJECTED then
-    record_rejection(plan[1], plan[2], reserved_input)
+    record_rejections(plan[1], plan[2], 1, reserved_input)
   end
   return 1, plan[1], n
 end

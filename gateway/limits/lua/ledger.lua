@@ -23,9 +23,9 @@ local function record_use(model, key, requests, input, cached, output, cost)
   e[5] = e[5] + cost
 end
 
-local function record_rejection(model, key, tokens)
+local function record_rejections(model, key, requests, tokens)
   local e = entry(model, key)
-  e[6], e[7] = e[6] + 1, e[7] + tokens
+  e[6], e[7] = e[6] + requests, e[7] + tokens
 end
 
 local function record_refusal(limit)

@@ -136,7 +136,7 @@ class Workers(RuleBasedStateMachine):
         plan, who, now = self.plans[key, "x"], self.holders[holder], self.bench.now_ms
         self.model.sweep(now, who)
         self.booked += 1
-        operation = [BOOK, self.booked, 1, requests, given, given // 2, output]
+        operation = [BOOK, self.booked, 1, requests, given, given // 2, output, 0, 0]
         self.model.book(plan, requests, given, given // 2, output, now)
         self.model.spoke(who, now)
         operations = [operation, list(operation)] if again else [operation]

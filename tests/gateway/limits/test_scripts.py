@@ -313,22 +313,22 @@ def test_a_plan_is_kept_for_as_long_as_it_has_leases(bench: Bench) -> None:
 
 def test_booked_use_counts_once(bench: Bench) -> None:
     plan = bench.plan(rpm=5, tpm=1000, price=PRICE, budget={"usd": 1, "period": "day"}, of_key={"tpm": 500})
-    booking = [BOOK, 7, 1, 3, 100, 20, 50]
+    booking = [BOOK, 7, 1, 3, 100, 20, 50, 0, 0]
     assert bench.batch([booking], [plan]) == [1]
     before = (bench.states(["tenant", "key:k1"]), bench.money("tenant", 1))
     assert before[0] == [State(3, 100, 50, 0), State(3, 100, 50, 0)]
     assert before[1].spent == 100 * 1000 + 50 * 2000
-    assert bench.batch([booking, [BOOK, 6, 1, 3, 100, 20, 50]], [plan]) == [0, 0]
+    assert bench.batch([booking, [BOOK, 6, 1, 3, 100, 20, 50, 0, 0]], [plan]) == [0, 0]
     assert before == (bench.states(["tenant", "key:k1"]), bench.money("tenant", 1))
-    assert bench.batch([[BOOK, 7, 1, 1, 1, 0, 1]], [plan], holder="other") == [1]
-    assert bench.batch([[BOOK, 8, 1, 1, 1, 0, 1]], [plan]) == [1]
+    assert bench.batch([[BOOK, 7, 1, 1, 1, 0, 1, 0, 0]], [plan], holder="other") == [1]
+    assert bench.batch([[BOOK, 8, 1, 1, 1, 0, 1, 0, 0]], [plan]) == [1]
     assert bench.state().requests == 5
 
 
 def test_every_key_of_a_tenant_is_its_own_and_has_an_end(bench: Bench) -> None:
     plan = bench.plan(rpm=9, tpm=9, concurrency=9, price=PRICE, budget={"usd": 1})
     bench.settle(bench.hold(plan, 1, 1), 1, 1)
-    bench.batch([[BOOK, 1, 1, 1, 1, 0, 1]], [plan])
+    bench.batch([[BOOK, 1, 1, 1, 1, 0, 1, 0, 0]], [plan])
     bench.refused(plan, 100, 1)
     kept = {key.decode().removeprefix(bench.base) for key in bench.all_keys() if bench.client.ttl(key) == -1}
     # Of these there are as many fields as workers, models and limits; the others grow with time.
