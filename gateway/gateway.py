@@ -57,9 +57,12 @@ class Gateway:
         self._alerts = Alerts(config.alerts.webhook)
         # The process id alone would be the same again after a restart in a container.
         worker = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        # In the store it is part of every lease's name, so a short one will do; the log tells whose it is.
+        holder = secrets.token_hex(5)
+        log.info("worker %s holds its leases as %s", worker, holder)
         self._courier = Courier(
             self._store,
-            worker,
+            holder,
             timeout=config.store.timeout_seconds,
             on_alert=self._alerts.announce,
         )

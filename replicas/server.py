@@ -194,13 +194,14 @@ class ReplicaServer:
                 session = owner.session
                 stream_id = owner.first_stream + delta.index
                 session.outbox.add_tokens(stream_id, delta.token_ids, delta.logprobs)
-                if delta.cached_tokens is not None:
-                    session.outbox.add_start(stream_id, delta.cached_tokens)
+                # Told once a request: its other sequences find what the first has just computed.
+                if owner.prefill_tokens and delta.cached_tokens is not None:
+                    session.outbox.add_start(owner.first_stream, delta.cached_tokens)
                     long_started |= self._prompt_done(owner)
                 touched.add(session)
         for handle, cached_tokens in step.started:
             owner = owners.get(handle)
-            if owner is not None:
+            if owner is not None and owner.prefill_tokens:
                 owner.session.outbox.add_start(owner.first_stream, cached_tokens)
                 long_started |= self._prompt_done(owner)
         for handle, index, finish in step.finishes:

@@ -43,8 +43,23 @@ class StoreLimiter:
         if not plan.metered:
             return BookedLease(self, ask, self._expected.of(plan, ask.most, ask.sequences))
         lease_id = f"{courier.holder}/{courier.number()}"
+        answer: list[Any] = [_TOO_LATE]
+        future: asyncio.Future[list[Any]] | None = None
         try:
-            answer = await self._ask_store(ask, lease_id)
+            # One that came too late is sent again, once: what the courier took for the store's clock may be wrong.
+            for _ in range(2):
+                operation = [RESERVE, lease_id, 0, ask.input, ask.most, ask.sequences, UNKNOWN_OUTPUT]
+                future = courier.reserve(plan.tenant, operation, plan)
+                answer = await future
+                if answer[0] != _TOO_LATE:
+                    break
+            else:
+                raise StoreUnavailable("The gateway's store did not answer. Try again shortly.")
+        except asyncio.CancelledError:
+            # Between the answer and its reader: the courier takes it for delivered.
+            if future is not None and future.done() and not future.cancelled() and future.exception() is None:
+                self._give_back(plan, lease_id, future.result())
+            raise
         except StoreUnavailable:
             if not plan.fail_open:
                 raise
@@ -54,23 +69,9 @@ class StoreLimiter:
             raise refusal_error(plan, answer[1])
         return StoreLease(courier, ask, lease_id, answer[1], rate)
 
-    async def _ask_store(self, ask: Ask, lease_id: str) -> list[Any]:
-        """The script's answer to a reservation, given or refused. Raises StoreUnavailable."""
-        plan, courier = ask.plan, self._courier
-        # One that came too late is sent again, once: what the courier took for the store's clock may have been wrong.
-        for _ in range(2):
-            operation = [RESERVE, lease_id, 0, ask.input, ask.most, ask.sequences, UNKNOWN_OUTPUT]
-            future = courier.reserve(plan.tenant, operation, plan)
-            try:
-                answer = await future
-            except asyncio.CancelledError:
-                # Cancelled between the answer and its reader: the courier takes it for delivered.
-                if not future.cancelled() and future.exception() is None and future.result()[0] == _GIVEN:
-                    courier.post(plan.tenant, [SETTLE, lease_id, _UNUSED, 0, 0, 0])
-                raise
-            if answer[0] != _TOO_LATE:
-                return answer
-        raise StoreUnavailable("The gateway's store did not answer. Try again shortly.", retry_after=1.0)
+    def _give_back(self, plan: Plan, lease_id: str, answer: list[Any]) -> None:
+        if answer[0] == _GIVEN:
+            self._courier.post(plan.tenant, [SETTLE, lease_id, _UNUSED, 0, 0, 0])
 
     def last_rate(self, key_id: str) -> Rate | None:
         """What the key's latest reservation in this worker left; None before one, and where nothing limits."""
