@@ -57,6 +57,7 @@ class SingleServer:
             socket_connect_timeout=timeout,
             retry=Retry(NoBackoff(), 0),
         )
+        self._kept: AbstractConnection | None = None
         self.client: Redis = Redis.from_pool(self._pool)
 
     async def time(self) -> tuple[int, int]:
@@ -70,15 +71,43 @@ class SingleServer:
 
     async def evaluate(self, sha: str, calls: Sequence[Call]) -> list[Reply]:
         """In one round trip."""
-        connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]
+        connection, self._kept = self._kept, None
+        if connection is None or is_closed(connection):
+            if connection is not None:
+                await self._pool.release(connection)
+            connection = await self._pool.get_connection()  # type: ignore[no-untyped-call]
+        replies: list[Reply] | None = None
         try:
-            return await evaluate_on(connection, sha, calls)
+            replies = await evaluate_on(connection, sha, calls)
         finally:
-            await self._pool.release(connection)
+            # One is kept at hand: borrowing it from the pool costs as much as sending a batch on it.
+            if self._kept is None and replies is not None:
+                self._kept = connection
+            else:
+                await self._pool.release(connection)
+        return replies
 
     async def aclose(self) -> None:
         """Close all connections."""
+        if self._kept is not None:
+            await self._kept.disconnect()
+            await self._pool.release(self._kept)
         await self.client.aclose()
+
+
+def is_closed(connection: AbstractConnection) -> bool:
+    """Whether the server has closed a connection that nothing is expected on, as after a restart."""
+    reader = connection._reader
+    return reader is None or reader.at_eof()
+
+
+def packed(sha: str, calls: Sequence[Call]) -> bytes:
+    """EVALSHA for each call as the protocol has it (RESP, arrays of bulk strings); the client's own packs any value."""
+    head = b"*5\r\n$7\r\nEVALSHA\r\n$%d\r\n%b\r\n$1\r\n1\r\n" % (len(sha), sha.encode())
+    return b"".join(
+        b"%b$%d\r\n%b\r\n$%d\r\n%b\r\n" % (head, len(name), name, len(argument), argument)
+        for name, argument in ((key.encode(), argument) for key, argument in calls)
+    )
 
 
 async def evaluate_on(connection: AbstractConnection, sha: str, calls: Sequence[Call]) -> list[Reply]:
@@ -88,9 +117,8 @@ async def evaluate_on(connection: AbstractConnection, sha: str, calls: Sequence[
     """
     replies: list[Reply] = []
     try:
-        commands = [("EVALSHA", sha, 1, key, argument) for key, argument in calls]
-        await connection.send_packed_command(connection.pack_commands(commands), check_health=False)
-        for _ in commands:
+        await connection.send_packed_command(packed(sha, calls), check_health=False)
+        for _ in calls:
             try:
                 replies.append(await connection.read_response())
             except ResponseError as error:
