@@ -23,7 +23,7 @@ PROMPT_TOKENS: Final = (30_000, 100_000)
 #: Room that a context has beyond the longest prompt, whose length in tokens is only about what was asked for.
 _SPARE: Final = 1.25
 _CHAT_WORDS: Final = 150
-_ANSWER_TOKENS: Final = 64
+_ANSWER_TOKENS: Final = 16
 _FLOOD_ANSWER_TOKENS: Final = 16
 _TOKENS_PER_WORD: Final = 1.25
 _FLOOD_BODIES: Final = 16

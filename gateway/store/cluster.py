@@ -41,6 +41,7 @@ class Cluster:
             retry=Retry(NoBackoff(), 0),
         )
         self._stale = False
+        self._search: asyncio.Task[None] | None = None
 
     async def time(self) -> tuple[int, int]:
         """Seconds and microseconds of some node's clock."""
@@ -72,13 +73,25 @@ class Cluster:
 
     async def aclose(self) -> None:
         """Close all connections."""
+        if self._search is not None:
+            self._search.cancel()
+            await asyncio.gather(self._search, return_exceptions=True)
         await self.client.aclose()
 
     async def _find_nodes(self) -> None:
         await self.client.initialize()
-        if self._stale:
-            await self.client.nodes_manager.initialize()
+        if self._stale and self._search is None:
+            # Beside the calls, which go on with what is known: the first node to be asked may be the one that hangs.
             self._stale = False
+            self._search = asyncio.create_task(self._look_for_nodes())
+
+    async def _look_for_nodes(self) -> None:
+        try:
+            await self.client.nodes_manager.initialize()
+        except (*FAILURES, OSError):
+            self._stale = True
+        finally:
+            self._search = None
 
     def _node_of(self, key: str) -> ClusterNode | None:
         try:

@@ -52,7 +52,7 @@ class SingleServer:
         # The pool itself replaces connections that a restarted store has closed.
         self._pool: ConnectionPool = ConnectionPool.from_url(
             url,
-            max_connections=connections,
+            max_connections=connections + 1,  # and the one at hand
             socket_timeout=None,
             socket_connect_timeout=timeout,
             retry=Retry(NoBackoff(), 0),
