@@ -6,7 +6,7 @@ import math
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, ItemsView
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
@@ -23,6 +23,8 @@ POLL_SECONDS: Final = 0.4
 FRESH_SECONDS: Final = 0.9
 #: How long after the last poll that succeeded began a key may go on without the store, in seconds.
 OUTAGE_SECONDS: Final = 900.0
+#: Keys of fail_open tenants, those used last, that are read again at once after a change has made them be forgotten.
+MAX_RELEARNED: Final = 512
 
 _BEARER: Final = b"Bearer "
 _LONGEST_HEADER: Final = 4096
@@ -87,6 +89,7 @@ class Authenticator:
         self._refreshing = asyncio.Lock()
         self._version: bytes | None = None
         self._fresh_until = float("-inf")
+        self._lapsed: list[bytes] = []
         self._outage = False
         self._outage_until = float("-inf")
         #: What the store's clock shows beyond this worker's; after it is learned it is corrected with every poll.
@@ -152,6 +155,7 @@ class Authenticator:
         self._ahead = now - started
         self._fresh_until = started + FRESH_SECONDS
         self._outage_until = started + OUTAGE_SECONDS
+        await self._relearn()
 
     async def run(self) -> None:
         """Poll until cancelled, through store outages."""
@@ -185,8 +189,19 @@ class Authenticator:
             await self._directory.load()
             self._version = version
             self._lookups.clear()
+            self._lapsed = [digest for digest, known in self._known.items() if known.fail_open][-MAX_RELEARNED:]
             self._known.clear()
             self._refused.clear()
+
+    async def _relearn(self) -> None:
+        """Ask for the forgotten keys that an outage would need: it may come before their owners do."""
+        lapsed, self._lapsed = self._lapsed, []
+        if not lapsed:
+            return
+        for digest, found in zip(lapsed, await self._keys.find_many(lapsed), strict=True):
+            answer = self._judge(found, b"")
+            if isinstance(answer, _Known) and found.version == self._version:
+                self._known.put(digest, answer)
 
     async def _look_up(self, digest: bytes, token: bytes) -> _Known | _Refusal:
         """Ask the store, once for all who wait for the same key; gives the key or the reason of its refusal."""
@@ -253,6 +268,9 @@ class _Lru(Generic[V]):
         self._entries.move_to_end(key)
         if len(self._entries) > self._size:
             self._entries.popitem(last=False)
+
+    def items(self) -> ItemsView[bytes, V]:
+        return self._entries.items()
 
     def clear(self) -> None:
         self._entries.clear()

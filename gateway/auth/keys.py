@@ -3,7 +3,7 @@
 import contextlib
 import hashlib
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -192,6 +192,12 @@ class KeyStore:
         """The record of the key whose secret has this SHA-256, if there is one; ended keys are found too."""
         now, (version, raw) = await read(self._storage, [Place(VERSION), Place(RECORD + digest.hex())])
         return Found(_record(raw) if raw else None, version, now)
+
+    async def find_many(self, digests: Sequence[bytes]) -> list[Found]:
+        """As `find`, for many at one moment."""
+        places = [Place(VERSION), *(Place(RECORD + digest.hex()) for digest in digests)]
+        now, (version, *records) = await read(self._storage, places)
+        return [Found(_record(raw) if raw else None, version, now) for raw in records]
 
     async def version(self) -> tuple[bytes, float]:
         """A value that differs after every change to any key or tenant, and the store's time."""
