@@ -38,6 +38,8 @@ async def infer(gateway: Gateway, exchange: Exchange, dialect: Dialect) -> None:
                 await _stream(exchange, generation, encoder)
             else:
                 answer = await collect(dialect, generation, answer_id, created)
+                # Before the client can send its next request, which may need the room.
+                generation.close()
                 exchange.unwatch()
                 await exchange.respond(200, answer, headers=_timing_headers(generation))
         finally:
@@ -56,6 +58,7 @@ async def _stream(exchange: Exchange, generation: Generation, encoder: ChunkEnco
             if body:
                 await exchange.write(body)
             body = encoder.encode(await generation.stream.receive())
+        generation.close()
         exchange.unwatch()
         await exchange.end(body + encoder.closing())
     except PenstockError as error:
