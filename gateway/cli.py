@@ -21,7 +21,13 @@ _COMMANDS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand and return its exit status."""
-    arguments = sys.argv[1:] if argv is None else list(argv)
+    try:
+        return _run(sys.argv[1:] if argv is None else list(argv))
+    except KeyboardInterrupt:
+        return 130
+
+
+def _run(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="penstock", description="A gateway in front of large language models.")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
     # Only the module of the command at hand is imported; help and mistakes need them all.
@@ -29,10 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for module in wanted:
         importlib.import_module(module).register(subparsers)
     parsed = parser.parse_args(arguments)
-    try:
-        status: int = parsed.run(parsed)
-    except KeyboardInterrupt:
-        return 130
+    status: int = parsed.run(parsed)
     return status
 
 

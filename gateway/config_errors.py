@@ -29,7 +29,7 @@ class ConfigError(ValueError):
         self.source = source
         self.path = path
         self.problem = problem
-        super().__init__(": ".join(part for part in (source, path, problem) if part))
+        super().__init__(_one_line(": ".join(part for part in (source, path, problem) if part)))
 
 
 def convert(value: object, to: type[T], source: str) -> T:
@@ -45,9 +45,14 @@ def convert(value: object, to: type[T], source: str) -> T:
         raise ConfigError(source, path, problem) from error
 
 
+def _one_line(text: str) -> str:
+    """The text with characters escaped that would begin a new line in a terminal, or do worse there."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
 def echo(value: object) -> str:
     """A value as an error shows it: JSON where it has a form there, cut to a line's length."""
-    text = json.dumps(value, ensure_ascii=False, default=str)
+    text = _one_line(json.dumps(value, ensure_ascii=False, default=str))
     return text if len(text) <= _LONGEST_ECHO else text[: _LONGEST_ECHO - 3] + "..."
 
 

@@ -80,7 +80,9 @@ def test_a_replica_that_cannot_start(tmp_path: Path) -> None:
     stack.launch()
     try:
         assert stack.wait(30) == 1
-        assert len(stack.errors.splitlines()) == 2, stack.errors
+        # The admin API, which starts beside the replicas, may have been quicker to say that it is up.
+        said = [line for line in stack.errors.splitlines() if "admin API on" not in line]
+        assert len(said) == 2, stack.errors
         assert "mixtral-8x7b/narrow" in stack.errors
         assert str(tmp_path / "empty") in stack.errors
         assert "Traceback" not in stack.errors

@@ -4,7 +4,7 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from gateway.config import Config, ConfigError, load_config, resolve, schema
@@ -260,6 +260,8 @@ anything = st.recursive(
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(value=st.dictionaries(names, anything, max_size=4))
+@example(value={"models": "\u2028"})
+@example(value={"a\x85b": 1})
 def test_any_mapping_is_loaded_or_refused_in_one_line(tmp_path: Path, value: dict[str, Any]) -> None:
     path = written(tmp_path, yaml.safe_dump(value, allow_unicode=True))
     try:
