@@ -33,6 +33,9 @@ RENEW_SECONDS: Final = 3.0
 KNOWN_PART: Final = 0.5
 #: Between two attempts to reach a store that is away.
 PROBE_SECONDS: Final = 0.25
+#: Trips that carry more operations than a few do not follow each other more closely than this.
+GATHER_SECONDS: Final = 0.002
+FEW: Final = 4
 #: Operations in one script call: at some 10 us each the store is never held up for more than milliseconds.
 MAX_BATCH: Final = 256
 #: Settlements kept while the store is away; further ones are dropped, and their leases end by time.
@@ -121,6 +124,9 @@ class Courier:
         #: Tenants that were looked at and had no leases.
         self._empty: set[str] = set()
         self._numbers = 0
+        #: When the last trip began, and how many operations went with it.
+        self._departed = float("-inf")
+        self._last_load = 0
         #: The store's clock less ours, in ms; None until it has answered once.
         self._offset_ms: float | None = None
 
@@ -173,6 +179,7 @@ class Courier:
                     await self._wake.wait()
                 else:
                     await asyncio.sleep(PROBE_SECONDS)
+                await self._gather()
                 self._wake.clear()
                 try:
                     await self._deliver(self._take())
@@ -183,6 +190,12 @@ class Courier:
             renewing.cancel()
             await asyncio.gather(renewing, return_exceptions=True)
             self._refuse_waiting(StoreUnavailable(_STOPPED))
+
+    async def _gather(self) -> None:
+        """Under load, let a little more come before the next trip: its cost is shared by all that go with it."""
+        wait = self._departed + GATHER_SECONDS - self._clock()
+        if self._last_load > FEW and wait > 0:
+            await asyncio.sleep(wait)
 
     async def flush(self) -> None:
         """Deliver what is waiting, once, for a process that ends; what fails is left to the leases' time."""
@@ -231,7 +244,8 @@ class Courier:
                 if unknown or not batches:
                     await self._sweep(unknown)
                 if batches:
-                    sent = self._clock() * 1000
+                    self._departed, self._last_load = self._clock(), sum(len(batch.operations) for batch in batches)
+                    sent = self._departed * 1000
                     deadline = int(sent + (self._offset_ms or 0.0) + FRESH_PART * self._timeout * 1000)
                     calls = [(base_key(batch.tenant), self._encoded(batch, deadline)) for batch in batches]
                     replies = await self._store.run_many(BATCH, calls)
