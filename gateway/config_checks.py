@@ -24,6 +24,9 @@ _STORE_SCHEMES: Final = ("redis://", "rediss://", "unix://")
 def problems(config: "Config") -> Iterator[tuple[str, str]]:
     """Every violated rule that spans fields or that a type cannot say, as (path, problem)."""
     yield from _store_problems(config.store)
+    if config.admin.enabled and config.admin.port == config.listen.port:
+        # The servers would share it, and the kernel would give each request to one of them.
+        yield "admin.port", f"the admin API cannot share port {config.admin.port} with the gateway"
     yield from _alerts_problems(config.alerts)
     yield from tier_problems(config.tiers)
     yield from tenants_problems(config.tenants, [tier.name for tier in config.tiers], config.model_names)

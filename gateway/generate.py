@@ -31,7 +31,7 @@ async def generate(
     """
     model, caller, sampling = request.model, request.caller, request.sampling
     if request.size > INLINE_BYTES:
-        prompt_ids = await encoding.run(caller.tenant.name, encode_prompt, model, request.prompt)
+        prompt_ids = await encoding.run(attempt, caller.tenant.name, encode_prompt, model, request.prompt)
     else:
         prompt_ids = encode_prompt(model, request.prompt)
     prompt_tokens, max_tokens = len(prompt_ids), output_bound(request, len(prompt_ids))
@@ -77,17 +77,16 @@ def turn_request(request: GenerateRequest, route: RouteRequest, expected_output:
 def end_unanswered(lease: Lease, turn: Turn | None, prompt_tokens: int, error: BaseException) -> None:
     """End what was taken for a request that came to nothing.
 
-    A client that left, or a deadline, does not undo the prefill; a replica's failure or refusal is not the tenant's to
-    pay for.
+    A client that left, or a deadline, does not undo a prefill that has been asked for; a replica's failure or refusal
+    is not the tenant's to pay for.
     """
-    if turn is None:
-        lease.release(rejected=isinstance(error, Overloaded))
-        return
-    turn.release(0)
-    if isinstance(error, ClientGone | DeadlineExceeded | SlowClient | asyncio.CancelledError):
+    left = isinstance(error, ClientGone | DeadlineExceeded | SlowClient | asyncio.CancelledError)
+    if left and turn is not None and turn.sent:
         lease.settle(Usage(prompt_tokens, 0, 0))
     else:
-        lease.release()
+        lease.release(rejected=isinstance(error, Overloaded))
+    if turn is not None:
+        turn.release(0)
 
 
 def delta_interval(request: GenerateRequest) -> int:
@@ -164,5 +163,5 @@ class Generation:
         """End it, upstream too if it is still running, and settle what it used. Idempotent."""
         usage = self.usage
         self.stream.close()
-        self.turn.release(usage.completion)
         self.lease.settle(usage)
+        self.turn.release(usage.completion)

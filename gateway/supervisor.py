@@ -76,9 +76,6 @@ def check_ports(config: Config) -> None:
     listen, admin = config.listen, config.admin
     check_port(listen.host, listen.port, "listen.port")
     if admin.enabled:
-        if admin.port == listen.port:
-            # The servers would share it, and the kernel would give each request to one of them.
-            raise StartError(f"the admin API cannot share port {admin.port} with the gateway; set admin.port")
         check_port(admin.host, admin.port, "admin.port")
 
 

@@ -17,8 +17,8 @@ def output_bound(request: GenerateRequest, prompt_tokens: int) -> int:
     most_input = caller.max_input_tokens(model.name)
     if most_input is not None and prompt_tokens > most_input:
         raise TokenLimitExceeded(
-            f"Your prompt has {prompt_tokens} tokens; requests of tenant '{caller.tenant.name}' may have at most "
-            f"{most_input} for this model.",
+            f"Your prompt has {prompt_tokens} tokens; with this API key and model it may have at most {most_input} "
+            "(max_input_tokens).",
             param=_prompt_param(request),
         )
     room = _room(request, prompt_tokens)
@@ -28,8 +28,8 @@ def output_bound(request: GenerateRequest, prompt_tokens: int) -> int:
         most = room
     elif (asked or 1) * sequences > most_output:
         raise TokenLimitExceeded(
-            f"You requested {(asked or 1) * sequences} output tokens; requests of tenant '{caller.tenant.name}' may "
-            f"have at most {most_output} over all of their answers.",
+            f"You requested {(asked or 1) * sequences} output tokens; with this API key and model a request may have at "
+            f"most {most_output} over all of its answers (max_output_tokens).",
             param="n" if asked is None else request.max_tokens_param,
         )
     else:

@@ -81,6 +81,11 @@ class Attempt:
         if self._awaited is not None:
             self._awaited.fail(error)
 
+    def check(self) -> None:
+        """Raises the error that the request has been ended with, if it has."""
+        if self._error is not None:
+            raise self._error
+
     def follow(self, awaited: Failable) -> None:
         """What `fail` reaches from now on."""
         self._awaited = awaited
@@ -102,6 +107,7 @@ async def dispatch(
     before its first event costs the client nothing: the policy picks the next.
     Raises ReplicaUnavailable when none is left, and the errors of protos/errors.py that the engine reports.
     """
+    attempt.check()
     tried: list[str] = []
     failure: PenstockError = ReplicaUnavailable("No replica of this model can take the request now.", retry_after=1.0)
     while True:

@@ -189,18 +189,24 @@ class Authenticator:
             await self._directory.load()
             self._version = version
             self._lookups.clear()
-            self._lapsed = [digest for digest, known in self._known.items() if known.fail_open][-MAX_RELEARNED:]
+            # Behind those of an earlier change that have not been asked for yet; each once, the latest last.
+            lapsed = dict.fromkeys(digest for digest, known in self._known.items() if known.fail_open)
+            self._lapsed = [*(d for d in self._lapsed if d not in lapsed), *lapsed][-MAX_RELEARNED:]
             self._known.clear()
             self._refused.clear()
 
     async def _relearn(self) -> None:
         """Ask for the forgotten keys that an outage would need: it may come before their owners do."""
-        lapsed, self._lapsed = self._lapsed, []
+        lapsed = self._lapsed
         if not lapsed:
             return
-        for digest, found in zip(lapsed, await self._keys.find_many(lapsed), strict=True):
-            answer = self._judge(found, b"")
-            if isinstance(answer, _Known) and found.version == self._version:
+        found = await self._keys.find_many(lapsed)
+        if found[0].version != self._version or self._lapsed is not lapsed:
+            return  # there has been another change: the next poll asks again
+        self._lapsed = []
+        for digest, each in zip(lapsed, found, strict=True):
+            answer = self._judge(each, b"")
+            if isinstance(answer, _Known):
                 self._known.put(digest, answer)
 
     async def _look_up(self, digest: bytes, token: bytes) -> _Known | _Refusal:

@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 WEBHOOK_SECONDS: Final = 10.0
 #: Seconds before each further attempt to deliver.
 RETRY_SECONDS: Final = (1.0, 5.0, 30.0)
-#: Posts under way at once. Each takes one of the threads that also tokenize long prompts.
+#: Posts under way at once, each in a thread.
 MAX_POSTS: Final = 2
 #: Deliveries that have not ended; beyond, an alert is in the log only.
 MAX_DELIVERIES: Final = 64

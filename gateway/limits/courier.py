@@ -307,7 +307,8 @@ class Courier:
             self.post(batch.tenant, [SETTLE, lease_id, 1, 0, 0, 0])
             if not future.done():
                 future.set_exception(StoreUnavailable(error.message, retry_after=1.0))
-        log.warning("limits of tenant %s cannot be counted: %s", batch.tenant, error.__cause__ or error)
+        if self.available:
+            log.warning("limits of tenant %s cannot be counted: %s", batch.tenant, error.__cause__ or error)
 
     def _lost(self, error: StoreUnavailable) -> None:
         if self.available:

@@ -45,6 +45,7 @@ class Turn:
         "need",
         "replica_id",
         "request",
+        "sent",
         "tenant",
         "waited_seconds",
     )
@@ -67,6 +68,8 @@ class Turn:
         self.cost = cost
         self.charged: int | None = None
         self.waited_seconds = 0.0
+        #: Whether any replica has been asked.
+        self.sent = False
         self._unpromise = unpromise
         self._released: Callable[[Turn, int], None] | None = released
         self._promised_at = replica_id
@@ -83,6 +86,7 @@ class Turn:
 
     def opened(self, replica_id: str) -> None:
         """The submit is on the wire: from now on the replica's view counts it. Called once per attempt."""
+        self.sent = True
         self._keep_promise()
         if self._released is not None and replica_id != self._prefill_at:
             self.started()

@@ -130,8 +130,9 @@ class Store:
             async with asyncio.timeout(self._timeout), self._turns:
                 yield
         except (*FAILURES, OSError) as error:
-            # TimeoutError is an OSError. The cause holds the address and the reason, for logs only.
-            raise StoreUnavailable(_SILENT) from error
+            # TimeoutError is an OSError, and says nothing. The cause holds address and reason, for logs only.
+            cause = error if str(error) else TimeoutError(f"no answer within {self._timeout:g} s")
+            raise StoreUnavailable(_SILENT) from cause
 
 
 def _translated(reply: Reply) -> bytes | StoreUnavailable:

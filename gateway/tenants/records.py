@@ -32,7 +32,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class Budget(Record, frozen=True, kw_only=True):
     """Money for a calendar period, by the models' price tables."""
 
-    usd: Annotated[float, Meta(gt=0, le=MAX_USD, description="US dollars for one period.")]
+    usd: Annotated[float, Meta(ge=1e-6, le=MAX_USD, description="US dollars for one period.")]
     period: Annotated[
         Literal["day", "month"], Meta(description="Calendar day or month in UTC, by the store's clock.")
     ] = "month"

@@ -116,6 +116,8 @@ class Registry:
             if new.name != name:
                 raise InvalidRequest("name: a tenant keeps its name", param="name")
             self._check(new)
+            if new == old and raw:
+                return self._entry(name, raw)
             return await self._put(new, raw, Entry(actor, "tenant.update", name, msgspec.json.encode(old)))
 
         return await until_committed(attempt)

@@ -152,7 +152,7 @@ def test_a_taken_port_and_an_open_key(start: Callable[..., Stack]) -> None:
     stack.config.write_text(text.replace(f"port: {stack.admin_port}", f"port: {stack.port}"))
     stack.launch()
     assert stack.wait() == 1
-    assert "set admin.port" in stack.errors
+    assert "admin.port: the admin API cannot share port" in stack.errors
     stack.config.write_text(text.replace("admin: {", "admin: {enabled: false, "))
     stack.start()
     assert stack.admins == []

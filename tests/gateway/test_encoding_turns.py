@@ -7,6 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from gateway.encoding_turns import NICENESS, EncodingTurns
+from protos.errors import ClientGone
+from routing.dispatch import Attempt
 from tests.harness import bounded, until
 
 
@@ -33,7 +35,7 @@ def test_one_prompt_of_a_tenant_at_a_time_and_others_beside_it(monkeypatch: pyte
         return name
 
     async def use(turns: EncodingTurns) -> None:
-        tasks = {name: asyncio.create_task(turns.run(name[0], encode, name)) for name in gates}
+        tasks = {name: asyncio.create_task(turns.run(Attempt(), name[0], encode, name)) for name in gates}
         await until(lambda: sorted(begun) == ["a1", "b1"])
         gates["b1"].set()
         assert await tasks["b1"] == "b1"
@@ -50,13 +52,57 @@ def test_who_leaves_while_waiting_does_not_hold_the_turn(monkeypatch: pytest.Mon
     gate = threading.Event()
 
     async def use(turns: EncodingTurns) -> None:
-        first = asyncio.create_task(turns.run("a", gate.wait, 10))
-        second = asyncio.create_task(turns.run("a", list, "never"))
+        first = asyncio.create_task(turns.run(Attempt(), "a", gate.wait, 10))
+        second = asyncio.create_task(turns.run(Attempt(), "a", list, "never"))
         await asyncio.sleep(0)
         second.cancel()
         gate.set()
         assert await first
-        assert await turns.run("a", list, "ok") == ["o", "k"]
+        assert await turns.run(Attempt(), "a", list, "ok") == ["o", "k"]
+
+    with_turns(use, monkeypatch)
+
+
+def test_a_client_that_leaves_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = threading.Event()
+    encoded: list[int] = []
+
+    async def use(turns: EncodingTurns) -> None:
+        attempts = [Attempt(), Attempt()]
+        first = asyncio.create_task(turns.run(attempts[0], "a", gate.wait, 10))
+        second = asyncio.create_task(turns.run(attempts[1], "a", encoded.append, 2))
+        await until(lambda: len(turns._locks) == 1)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        attempts[1].fail(ClientGone("gone"))
+        with pytest.raises(ClientGone):
+            await second
+        # What a thread has begun it ends; its result is nobody's.
+        attempts[0].fail(ClientGone("gone"))
+        gate.set()
+        with pytest.raises(ClientGone):
+            await first
+        gone = Attempt()
+        gone.fail(ClientGone("gone"))
+        with pytest.raises(ClientGone):
+            await turns.run(gone, "a", encoded.append, 3)
+        assert not encoded
+        assert await turns.run(Attempt(), "a", list, "ok") == ["o", "k"]
+
+    with_turns(use, monkeypatch)
+
+
+def test_a_cancel_together_with_the_turn_keeps_no_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def use(turns: EncodingTurns) -> None:
+        gate = threading.Event()
+        first = asyncio.create_task(turns.run(Attempt(), "a", gate.wait, 10))
+        await asyncio.sleep(0)
+        second = asyncio.create_task(turns.run(Attempt(), "a", list, "x"))
+        await asyncio.sleep(0)
+        first.add_done_callback(lambda _: asyncio.get_running_loop().call_soon(second.cancel))
+        gate.set()
+        await asyncio.gather(first, second, return_exceptions=True)
+        assert await turns.run(Attempt(), "a", list, "ok") == ["o", "k"]
 
     with_turns(use, monkeypatch)
 
@@ -64,8 +110,8 @@ def test_who_leaves_while_waiting_does_not_hold_the_turn(monkeypatch: pytest.Mon
 def test_an_error_is_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
     async def use(turns: EncodingTurns) -> None:
         with pytest.raises(ZeroDivisionError):
-            await turns.run("a", divmod, 1, 0)
-        assert await turns.run("a", divmod, 3, 2) == (1, 1)
+            await turns.run(Attempt(), "a", divmod, 1, 0)
+        assert await turns.run(Attempt(), "a", divmod, 3, 2) == (1, 1)
 
     with_turns(use, monkeypatch)
 
@@ -74,7 +120,7 @@ def test_an_error_is_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_its_threads_let_the_event_loop_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
     async def use(turns: EncodingTurns) -> None:
         here = os.nice(0)
-        assert await turns.run("a", os.nice, 0) == min(19, here + NICENESS)
+        assert await turns.run(Attempt(), "a", os.nice, 0) == min(19, here + NICENESS)
         assert os.nice(0) == here
 
     with_turns(use, monkeypatch)

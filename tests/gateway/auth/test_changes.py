@@ -231,6 +231,24 @@ def test_a_change_during_an_outage_counts_when_it_is_over(store_url: str) -> Non
     run(store_url, use, config=config_of(tenants=OPEN))
 
 
+def test_many_changes_do_not_make_an_outage_forget_a_key(store_url: str) -> None:
+    """Nor do lookups of unknown keys, each of which may be the first to see a change."""
+
+    async def use(b: Bench) -> None:
+        stays, header = await b.make("stays", tenant="open")
+        await b.auth.poll()
+        await b.auth.authenticate(header)
+        for number in range(3):
+            await b.make(f"other{number}")
+            await refusal(b.auth, bearer(LOOKS_RIGHT[:-1] + str(number)))
+        await b.auth.poll()
+        b.watched.silent = {"run", "hgetall"}
+        b.now += FRESH_SECONDS
+        assert (await b.auth.authenticate(header)).key == stays
+
+    run(store_url, use, config=config_of(tenants=OPEN))
+
+
 def test_a_change_does_not_make_an_outage_forget_the_other_keys(store_url: str) -> None:
     async def use(b: Bench) -> None:
         stays, header = await b.make("stays", tenant="open")

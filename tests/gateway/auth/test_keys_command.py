@@ -189,7 +189,7 @@ def test_an_empty_list(penstock: Shell) -> None:
         ("create --name k --concurrency 10000000000000", "limits.concurrency: expected int <= 1000000000000"),
         ("create --name k --budget lots/day", 'limits.budget.usd: expected float, got "lots"'),
         ("create --name k --budget 5/week", 'limits.budget.period: expected day or month, got "week"'),
-        ("create --name k --budget=-5/day", "limits.budget.usd: expected float > 0.0, got -5"),
+        ("create --name k --budget=-5/day", "limits.budget.usd: expected float >= 1e-06, got -5"),
         ("create --name k --budget-alerts 75", "limits.budget.usd: required, but missing"),
         ("create --name k --budget 5 --budget-alerts 75,75", "limits.budget.alerts[1]: 75 is already in the list"),
         ("create --name k --expires soon", "expires_at: expected 30d, 12h, a date such as 2030-01-31 or never"),
