@@ -28,8 +28,8 @@ def output_bound(request: GenerateRequest, prompt_tokens: int) -> int:
         most = room
     elif (asked or 1) * sequences > most_output:
         raise TokenLimitExceeded(
-            f"You requested {(asked or 1) * sequences} output tokens; with this API key and model a request may have at "
-            f"most {most_output} over all of its answers (max_output_tokens).",
+            f"You requested {(asked or 1) * sequences} output tokens; with this API key and model a request may have "
+            f"at most {most_output} over all of its answers (max_output_tokens).",
             param="n" if asked is None else request.max_tokens_param,
         )
     else:
