@@ -30,9 +30,7 @@ def refusal_error(plan: Plan, refused: Sequence[Any]) -> PenstockError:
         state = f"is spent: {_usd(used)} of {_usd(value)}"
         if used < value:
             state = f"has {_usd(value - used)} left of {_usd(value)}, and this request costs at least {_usd(asked)}"
-        return QuotaExceeded(
-            f"The {_PERIODS[period]} budget of {owner} {state}. It begins anew in {duration(period_ms)}."
-        )
+        return QuotaExceeded(f"The {_PERIODS[period]} budget of {owner} {state}. It begins anew in {_span(period_ms)}.")
     if limit == "budget_in_use":
         return RateLimited(
             f"Requests under way may use what is left of the budget of {owner} ({_usd(value)}). Please try again in "
@@ -62,6 +60,14 @@ def _owner(plan: Plan, scope: str) -> str:
     if kind == "key":
         return f"API key '{name}'"
     return f"tenant '{plan.tenant}' with model '{name}'"
+
+
+def _span(milliseconds: int) -> str:
+    """A time that may be weeks, in the largest unit of which it has two, rounded up."""
+    for unit, size in (("days", 86_400_000), ("hours", 3_600_000)):
+        if milliseconds >= 2 * size:
+            return f"{-(-milliseconds // size)} {unit}"
+    return duration(milliseconds)
 
 
 def _usd(nano: int) -> str:

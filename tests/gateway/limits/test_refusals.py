@@ -96,3 +96,19 @@ def test_a_spent_budget_is_not_to_be_tried_again(spent: int, least: int, period:
 )
 def test_durations_are_written_as_clients_read_them(milliseconds: int, text: str) -> None:
     assert duration(milliseconds) == text
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [
+        (999, "999ms"),
+        (7_199_999, "120m0s"),
+        (7_200_000, "2 hours"),
+        (172_799_999, "48 hours"),
+        (172_800_000, "2 days"),
+        (31 * 86_400_000 - 1, "31 days"),
+    ],
+)
+def test_what_is_left_of_a_period_can_be_read(milliseconds: int, text: str) -> None:
+    error = refusal_error(PLAN, ("budget", "tenant", 10**10, 10**10, 1, -1, milliseconds, 2))
+    assert error.message.endswith(f"It begins anew in {text}.")
