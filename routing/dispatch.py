@@ -111,11 +111,11 @@ async def dispatch(
     tried: list[str] = []
     failure: PenstockError = ReplicaUnavailable("No replica of this model can take the request now.", retry_after=1.0)
     while True:
-        candidates = fleet.candidates(exclude=tried)
-        if not candidates:
-            raise failure
         replica_id = turn.replica_id if turn is not None and not tried else None
         if replica_id is None or not fleet.takes(replica_id):
+            candidates = fleet.candidates(exclude=tried)
+            if not candidates:
+                raise failure
             replica_id = policy.pick(request, candidates).replica.id
         tried.append(replica_id)
         stream: TokenStream | None = None

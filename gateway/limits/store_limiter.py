@@ -33,7 +33,7 @@ class StoreLimiter:
         self._courier = courier
         self._local = LocalLimits(clock)
         self._expected = ExpectedOutput()
-        self._books: dict[tuple[str, str], tuple[Plan, list[int]]] = {}
+        self._books: dict[tuple[str, str], tuple[Plan, Sequence[int]]] = {}
         self._rates: OrderedDict[str, tuple[Rate, float]] = OrderedDict()
         self._clock = clock
 
@@ -110,9 +110,10 @@ class StoreLimiter:
         self._note(ask.plan, (0, 0, 0, 0, 1, ask.input))
 
     def _note(self, plan: Plan, amounts: Sequence[int]) -> None:
-        counts = self._books.setdefault((plan.tenant, plan.digest), (plan, [0] * len(amounts)))[1]
-        for place, amount in enumerate(amounts):
-            counts[place] += amount
+        name = (plan.tenant, plan.digest)
+        known = self._books.get(name)
+        counts = amounts if known is None else [a + b for a, b in zip(known[1], amounts, strict=True)]
+        self._books[name] = (plan, counts)
 
     def _reserve_locally(self, ask: Ask) -> Lease:
         output = self._expected.of(ask.plan, ask.most, ask.sequences)
