@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import math
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -132,7 +133,9 @@ class KeyStore:
             steps = [stored.becomes(key)]
             if key.name != stored.key.name:
                 steps += await self._release(stored.key)
-            if key.name != stored.key.name or (key.active(now) and not stored.key.active(now)):
+            # One that is being replaced has given its name away, and may not outlive its grace beside the new one.
+            longer = key.active(now) and _end(key) > _end(stored.key)
+            if key.name != stored.key.name or longer:
                 steps += await self._claim(key.tenant, key.name, key_id, key_id, now)
             entry = Entry(actor, action, key_id, msgspec.json.encode(stored.key), msgspec.json.encode(key))
             return key if await commit(self._storage, steps, entry) else None
@@ -250,6 +253,10 @@ class KeyStore:
         place = _name_place(key.tenant, key.name)
         _, (holder,) = await read(self._storage, [place])
         return [Step(place, holder, b"")] if holder == key.key_id.encode() else []
+
+
+def _end(key: ApiKey) -> float:
+    return math.inf if key.expires_at is None else key.expires_at
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 import redis
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from gateway.auth.keys import KeyChange, KeyRequest
@@ -110,6 +110,9 @@ def verify(client: Any) -> None:
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(batches=st.lists(st.lists(changes, min_size=1, max_size=4), max_size=12))
+@example(
+    batches=[[("create_key", "x", "default")], [("rotate_key", 0, 60.0)], [("revive_key", 0)], [("revive_key", 1)]]
+)
 def test_any_sequence_of_changes_keeps_everything_consistent(
     store_url: str, batches: list[list[tuple[Any, ...]]]
 ) -> None:
