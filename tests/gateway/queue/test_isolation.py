@@ -8,7 +8,7 @@ SECONDS = 130.0
 #: A light tenant: small chat requests, five a second.
 CHAT = poisson("chat", 5.0, 200, 100)
 FLOOD_START = 10.0
-#: What the issue of isolation is measured by: the light tenant's p99 beside a flood over its p99 alone.
+#: What isolation is measured by: the light tenant's p99 beside a flood over its p99 alone.
 BOUND = 1.5
 
 
