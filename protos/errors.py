@@ -220,7 +220,13 @@ class StoreUnavailable(PenstockError):
     source = Source.STORE
     retryable = True
 
-    def __init__(self, message: str, *, param: str | None = None, retry_after: float | None = 1.0) -> None:
+    def __init__(
+        self,
+        message: str = "The gateway's store did not answer. Try again shortly.",
+        *,
+        param: str | None = None,
+        retry_after: float | None = 1.0,
+    ) -> None:
         """The store is asked again all the time, so by default a second is long enough to wait."""
         super().__init__(message, param=param, retry_after=retry_after)
 

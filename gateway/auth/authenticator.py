@@ -5,12 +5,12 @@ import logging
 import math
 import re
 import time
-from collections import OrderedDict
-from collections.abc import Callable, ItemsView
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 from gateway.auth.keys import PREFIX, Found, KeyStore, digest_of
+from gateway.lru import Lru
 from gateway.tenants.caller import Caller
 from gateway.tenants.directory import Directory
 from protos.errors import AuthenticationFailed, ClientError, KeyExpired, StoreUnavailable, TenantGone
@@ -41,8 +41,6 @@ _MALFORMED: Final = "The Authorization header is malformed. It must be of the fo
 _REVOKED: Final = "This API key has been revoked."
 
 _EXPIRED: Final = "This API key has expired."
-
-V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +80,8 @@ class Authenticator:
         self._keys = keys
         self._directory = directory
         self._clock = clock
-        self._known: _Lru[_Known] = _Lru(cache_size)
-        self._refused: _Lru[_Refusal] = _Lru(cache_size)
+        self._known: Lru[bytes, _Known] = Lru(cache_size)
+        self._refused: Lru[bytes, _Refusal] = Lru(cache_size)
         self._lookups: dict[bytes, asyncio.Task[_Known | _Refusal]] = {}
         self._tasks: set[asyncio.Task[_Known | _Refusal]] = set()
         self._refreshing = asyncio.Lock()
@@ -254,32 +252,6 @@ class Authenticator:
         tenant, rank, tier = tenancy
         ends = math.inf if key.expires_at is None else key.expires_at
         return _Known(Caller(key, tenant, tier, rank), ends, tenant.on_store_failure == "fail_open")
-
-
-class _Lru(Generic[V]):
-    """A bounded mapping that forgets what was used longest ago."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._entries: OrderedDict[bytes, V] = OrderedDict()
-
-    def get(self, key: bytes) -> V | None:
-        value = self._entries.get(key)
-        if value is not None:
-            self._entries.move_to_end(key)
-        return value
-
-    def put(self, key: bytes, value: V) -> None:
-        self._entries[key] = value
-        self._entries.move_to_end(key)
-        if len(self._entries) > self._size:
-            self._entries.popitem(last=False)
-
-    def items(self) -> ItemsView[bytes, V]:
-        return self._entries.items()
-
-    def clear(self) -> None:
-        self._entries.clear()
 
 
 def _unexpired(known: _Known, now: float) -> Caller:

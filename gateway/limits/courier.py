@@ -25,6 +25,10 @@ log.addFilter(RateLimit(per_second=5))
 RESERVE: Final = 1
 SETTLE: Final = 2
 BOOK: Final = 3
+#: How a settlement ends a lease.
+USED: Final = 0
+UNUSED: Final = 1
+REJECTED: Final = 2
 
 #: A worker that is silent for so long is given up, and its leases end as if they had used what they reserved.
 LEASE_SECONDS: Final = 12.0
@@ -138,7 +142,7 @@ class Courier:
     def reserve(self, tenant: str, operation: Operation, plan: Plan) -> "asyncio.Future[list[Any]]":
         """Send a reservation; its place 1 is the lease's id, place 2 becomes the plan's. Raises StoreUnavailable."""
         if not self.available:
-            raise StoreUnavailable("The gateway's store did not answer. Try again shortly.", retry_after=1.0)
+            raise StoreUnavailable
         future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
         self._queue(tenant).reserves.append((operation, plan, future))
         self._wake.set()
@@ -153,6 +157,10 @@ class Courier:
         self._queue(tenant).posts.append((operation, plan))
         self._wake.set()
 
+    def disown(self, tenant: str, lease_id: str) -> None:
+        """End a lease that nobody took, if it was given at all."""
+        self.post(tenant, [SETTLE, lease_id, UNUSED, 0, 0, 0])
+
     def opened(self, tenant: str) -> None:
         """A lease of the tenant is held from now on."""
         self._leases[tenant] = self._leases.get(tenant, 0) + 1
@@ -164,11 +172,6 @@ class Courier:
             self._leases[tenant] = left
         else:
             del self._leases[tenant]
-
-    @property
-    def idle(self) -> bool:
-        """Whether everything has been delivered."""
-        return not self._queues and not self._backlog and not self._trip.locked()
 
     async def run(self) -> None:
         """Deliver until cancelled, through outages."""
@@ -287,7 +290,7 @@ class Courier:
         for position, lease_id, future in batch.waiting:
             if future.done():
                 # Whoever asked has gone; the lease, if it was given, is nobody's.
-                self.post(batch.tenant, [SETTLE, lease_id, 1, 0, 0, 0])
+                self.disown(batch.tenant, lease_id)
             else:
                 future.set_result(answers[position])
         for alert in alerts:
@@ -304,9 +307,9 @@ class Courier:
         queue.posts.extendleft(reversed(batch.posts))
         for _, lease_id, future in batch.waiting:
             # It may have been given all the same; from now on the script refuses it as too late.
-            self.post(batch.tenant, [SETTLE, lease_id, 1, 0, 0, 0])
+            self.disown(batch.tenant, lease_id)
             if not future.done():
-                future.set_exception(StoreUnavailable(error.message, retry_after=1.0))
+                future.set_exception(StoreUnavailable(error.message))
         if self.available:
             log.warning("limits of tenant %s cannot be counted: %s", batch.tenant, error.__cause__ or error)
 
@@ -323,7 +326,7 @@ class Courier:
             while queue.reserves:
                 _, _, future = queue.reserves.popleft()
                 if not future.done():
-                    future.set_exception(StoreUnavailable(error.message, retry_after=1.0))
+                    future.set_exception(StoreUnavailable(error.message))
 
     async def _renew(self) -> None:
         """Tell the store that this worker lives, and end what others have left behind."""

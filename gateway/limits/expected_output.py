@@ -1,9 +1,9 @@
 """How many output tokens a request will have, learned in this worker for each tenant and model."""
 
 import math
-from collections import OrderedDict
 
 from gateway.limits.plan import Plan
+from gateway.lru import Lru
 
 #: Before anything is known of a model and tenant, for one sequence.
 UNKNOWN_OUTPUT = 128
@@ -16,11 +16,13 @@ class ExpectedOutput:
     """A moving mean for each tenant and model, the least recently used forgotten beyond MAX_ENTRIES."""
 
     def __init__(self) -> None:
-        self._means: OrderedDict[tuple[str, str], float] = OrderedDict()
+        self._means: Lru[tuple[str, str], float] = Lru(MAX_ENTRIES)
 
     def of(self, plan: Plan, most: int, sequences: int) -> int:
         """Tokens over all sequences, at most `most`."""
-        mean = self._means.get((plan.tenant, plan.model), UNKNOWN_OUTPUT)
+        mean = self._means.get((plan.tenant, plan.model))
+        if mean is None:
+            mean = UNKNOWN_OUTPUT
         return min(most, max(1, math.ceil(mean * sequences)))
 
     def learn(self, plan: Plan, tokens: int, sequences: int) -> None:
@@ -28,7 +30,4 @@ class ExpectedOutput:
         name = (plan.tenant, plan.model)
         mean = self._means.get(name)
         each = tokens / sequences
-        self._means[name] = each if mean is None else mean + LEARN * (each - mean)
-        self._means.move_to_end(name)
-        if len(self._means) > MAX_ENTRIES:
-            self._means.popitem(last=False)
+        self._means.put(name, each if mean is None else mean + LEARN * (each - mean))

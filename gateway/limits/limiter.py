@@ -48,11 +48,6 @@ class Lease(Protocol):
         """Output tokens that the request is expected to have, over its sequences."""
         ...
 
-    @property
-    def rate(self) -> Rate | None:
-        """The state of the limits just after the reservation; None where nothing limits."""
-        ...
-
     def settle(self, usage: Usage) -> None:
         """The request ended, whatever way, and this is what it used."""
         ...

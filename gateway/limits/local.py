@@ -3,12 +3,13 @@
 The same windows as gateway/limits/lua/windows.lua. Nothing is known here of other workers' use, nor of budgets.
 """
 
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from gateway.limits.limiter import Ask
 from gateway.limits.plan import Scope
+from gateway.lru import Lru
 
 SPAN_SECONDS = 60
 MAX_SCOPES = 10_000
@@ -68,7 +69,7 @@ class LocalLimits:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._windows: OrderedDict[tuple[str, str], LocalWindow] = OrderedDict()
+        self._windows: Lru[tuple[str, str], LocalWindow] = Lru(MAX_SCOPES)
 
     def take(self, ask: Ask, output: int) -> int | Sequence[Any]:
         """Reserve all and give the second of it, or nothing and give the refusal as the store's script does."""
@@ -96,11 +97,8 @@ class LocalLimits:
     def _window(self, tenant: str, scope: str, second: int) -> LocalWindow:
         window = self._windows.get((tenant, scope))
         if window is None:
-            window = self._windows[tenant, scope] = LocalWindow()
-            if len(self._windows) > MAX_SCOPES:
-                self._windows.popitem(last=False)
-        else:
-            self._windows.move_to_end((tenant, scope))
+            window = LocalWindow()
+            self._windows.put((tenant, scope), window)
         window.slide(second)
         return window
 

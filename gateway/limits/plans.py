@@ -1,9 +1,8 @@
 """The plans of one model's callers, each made once."""
 
-from collections import OrderedDict
-
 from gateway.limits.plan import Plan, plan_for
 from gateway.limits.price import Price
+from gateway.lru import Lru
 from gateway.tenants.caller import Caller
 
 MAX_PLANS = 10_000
@@ -15,7 +14,7 @@ class Plans:
     def __init__(self, model: str, price: Price) -> None:
         self._model = model
         self._price = price
-        self._plans: OrderedDict[str, tuple[Caller, Plan]] = OrderedDict()
+        self._plans: Lru[str, tuple[Caller, Plan]] = Lru(MAX_PLANS)
 
     def of(self, caller: Caller) -> Plan:
         """The plan of a caller's requests."""
@@ -24,8 +23,5 @@ class Plans:
         if known is not None and known[0] is caller:
             return known[1]
         plan = plan_for(caller, self._model, self._price)
-        self._plans[key_id] = (caller, plan)
-        self._plans.move_to_end(key_id)
-        if len(self._plans) > MAX_PLANS:
-            self._plans.popitem(last=False)
+        self._plans.put(key_id, (caller, plan))
         return plan

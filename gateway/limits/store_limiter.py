@@ -1,29 +1,25 @@
 """The limiter of a worker: exact counts in the store, the worker's own for some tenants while the store is away."""
 
 import asyncio
-import logging
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from gateway.limits.courier import BOOK, RESERVE, SETTLE, Courier
+from gateway.limits.courier import BOOK, REJECTED, RESERVE, SETTLE, UNUSED, USED, Courier
 from gateway.limits.expected_output import UNKNOWN_OUTPUT, ExpectedOutput
 from gateway.limits.limiter import Ask, Lease, Rate, Room, Usage
 from gateway.limits.local import LocalLimits
 from gateway.limits.plan import Plan
 from gateway.limits.refusals import refusal_error
+from gateway.lru import Lru
 from protos.errors import StoreUnavailable
-
-log = logging.getLogger(__name__)
 
 #: How often use that nothing had to be reserved for is booked.
 BOOK_SECONDS: Final = 1.0
 #: Keys whose last known headroom is remembered, for answers that reserve nothing themselves.
 MAX_RATES: Final = 10_000
 
-_USED, _UNUSED, _REJECTED = 0, 1, 2
-_REFUSED, _GIVEN, _TOO_LATE = 0, 1, 2
+_REFUSED, _TOO_LATE = 0, 2
 
 
 class StoreLimiter:
@@ -34,13 +30,15 @@ class StoreLimiter:
         self._local = LocalLimits(clock)
         self._expected = ExpectedOutput()
         self._books: dict[tuple[str, str], tuple[Plan, Sequence[int]]] = {}
-        self._rates: OrderedDict[str, tuple[Rate, float]] = OrderedDict()
+        self._rates: Lru[str, tuple[Rate, float]] = Lru(MAX_RATES)
         self._clock = clock
 
     async def reserve(self, ask: Ask) -> Lease:
         """Raises RateLimited, QuotaExceeded or StoreUnavailable."""
         plan, courier = ask.plan, self._courier
         if not plan.metered:
+            # What was told of limits that have been taken away since is told no longer.
+            self._rates.discard(plan.key_id)
             return BookedLease(self, ask, self._expected.of(plan, ask.most, ask.sequences))
         lease_id = f"{courier.holder}/{courier.number()}"
         answer: list[Any] = [_TOO_LATE]
@@ -54,24 +52,20 @@ class StoreLimiter:
                 if answer[0] != _TOO_LATE:
                     break
             else:
-                raise StoreUnavailable("The gateway's store did not answer. Try again shortly.")
+                raise StoreUnavailable
         except asyncio.CancelledError:
             # Between the answer and its reader: the courier takes it for delivered.
             if future is not None and future.done() and not future.cancelled() and future.exception() is None:
-                self._give_back(plan, lease_id, future.result())
+                courier.disown(plan.tenant, lease_id)
             raise
         except StoreUnavailable:
             if not plan.fail_open:
                 raise
             return self._reserve_locally(ask)
-        rate = self._remember(plan.key_id, answer[2:])
+        self._rates.put(plan.key_id, (Rate(Room(*answer[2:5]), Room(*answer[5:8])), self._clock()))
         if answer[0] == _REFUSED:
             raise refusal_error(plan, answer[1])
-        return StoreLease(courier, ask, lease_id, answer[1], rate)
-
-    def _give_back(self, plan: Plan, lease_id: str, answer: list[Any]) -> None:
-        if answer[0] == _GIVEN:
-            self._courier.post(plan.tenant, [SETTLE, lease_id, _UNUSED, 0, 0, 0])
+        return StoreLease(courier, ask, lease_id, answer[1])
 
     def last_rate(self, key_id: str) -> Rate | None:
         """What the key's latest reservation in this worker left; None before one, and where nothing limits."""
@@ -128,14 +122,6 @@ class StoreLimiter:
             raise refusal_error(ask.plan, taken)
         return BookedLease(self, ask, output, self._local, taken)
 
-    def _remember(self, key_id: str, values: list[int]) -> Rate:
-        rate = Rate(Room(*values[:3]), Room(*values[3:6]))
-        self._rates[key_id] = (rate, self._clock())
-        self._rates.move_to_end(key_id)
-        if len(self._rates) > MAX_RATES:
-            self._rates.popitem(last=False)
-        return rate
-
 
 def _later(room: Room, passed_ms: int) -> Room:
     """What is certain of a limit some time after it was told: it is all free once that has been long enough."""
@@ -147,24 +133,23 @@ def _later(room: Room, passed_ms: int) -> Room:
 class StoreLease:
     """A lease that the store knows."""
 
-    __slots__ = ("_ask", "_courier", "_id", "_open", "output", "rate")
+    __slots__ = ("_ask", "_courier", "_id", "_open", "output")
 
-    def __init__(self, courier: Courier, ask: Ask, lease_id: str, output: int, rate: Rate) -> None:
+    def __init__(self, courier: Courier, ask: Ask, lease_id: str, output: int) -> None:
         self._courier = courier
         self._ask = ask
         self._id = lease_id
         self._open = True
         self.output = output
-        self.rate = rate
         courier.opened(ask.plan.tenant)
 
     def settle(self, usage: Usage) -> None:
         """The request used this."""
-        self._end(_USED, usage.prompt, usage.cached, usage.completion)
+        self._end(USED, usage.prompt, usage.cached, usage.completion)
 
     def release(self, *, rejected: bool = False) -> None:
         """The request used nothing."""
-        self._end(_REJECTED if rejected else _UNUSED, 0, 0, 0)
+        self._end(REJECTED if rejected else UNUSED, 0, 0, 0)
 
     def _end(self, *ending: int) -> None:
         if not self._open:
@@ -179,7 +164,7 @@ class StoreLease:
 class BookedLease:
     """A lease that only this worker knows: nothing limits it, or the store was away. Its use is booked at its end."""
 
-    __slots__ = ("_ask", "_limiter", "_local", "_open", "_taken", "output", "rate")
+    __slots__ = ("_ask", "_limiter", "_local", "_open", "_taken", "output")
 
     def __init__(
         self, limiter: StoreLimiter, ask: Ask, output: int, local: LocalLimits | None = None, taken: int = 0
@@ -190,7 +175,6 @@ class BookedLease:
         self._taken = taken
         self._open = True
         self.output = output
-        self.rate: Rate | None = None
 
     def settle(self, usage: Usage) -> None:
         """The request used this."""

@@ -16,7 +16,6 @@ from gateway.store.server import FAILURES, Call, Reply, Server, SingleServer
 from protos.errors import StoreUnavailable
 
 _PIPELINE: Final = 500
-_SILENT: Final = "The gateway's store did not answer. Try again shortly."
 
 
 class Store:
@@ -47,15 +46,6 @@ class Store:
         """
         async with self._bounded():
             await self._server.client.ping()
-
-    async def get(self, key: str) -> bytes | None:
-        """The value of a key, or None.
-
-        Raises:
-            StoreUnavailable: The store did not answer in time or refused.
-        """
-        async with self._bounded():
-            return cast("bytes | None", await self._server.client.get(key))
 
     async def now(self) -> float:
         """The store's clock, in seconds since the epoch.
@@ -132,13 +122,13 @@ class Store:
         except (*FAILURES, OSError) as error:
             # TimeoutError is an OSError, and says nothing. The cause holds address and reason, for logs only.
             cause = error if str(error) else TimeoutError(f"no answer within {self._timeout:g} s")
-            raise StoreUnavailable(_SILENT) from cause
+            raise StoreUnavailable from cause
 
 
 def _translated(reply: Reply) -> bytes | StoreUnavailable:
     if isinstance(reply, bytes):
         return reply
-    error = StoreUnavailable(_SILENT)
+    error = StoreUnavailable()
     error.__cause__ = reply
     return error
 

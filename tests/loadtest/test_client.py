@@ -71,6 +71,15 @@ def load(script: Callable[[int], bytes | None], *, concurrency: int = 1, **more:
     return asyncio.run(run()), server
 
 
+def test_a_stamp_is_another_number_in_each_request() -> None:
+    answer = STREAM + chunks(TOKEN, USAGE, DONE)
+    _, server = load(lambda _: answer, bodies=[b'{"a": "<number>"}'], stamp="<number>")
+    assert len(server.bodies) >= 6
+    assert len(set(server.bodies)) == len(server.bodies)
+    assert {len(body) for body in server.bodies} == {len(b'{"a": "<number>"}')}
+    assert not any(b"<number>" in body for body in server.bodies)
+
+
 def test_streams_are_counted() -> None:
     result, server = load(lambda _: STREAM + chunks(TOKEN, TOKEN, USAGE, DONE), concurrency=2)
     assert result.requests == 6

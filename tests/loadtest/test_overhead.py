@@ -10,9 +10,9 @@ from rich.console import Console
 from gateway.cli import main
 from loadtest.breakdown import bar_of
 from loadtest.client import LoadResult
-from loadtest.overhead import MODES, cell_of, combine
+from loadtest.overhead import MODES, Cell, cell_of, combine, limits_cost
 from loadtest.processes import BenchError, command_line, process_tree
-from loadtest.report import print_breakdown, print_overhead, print_soak, progress_bar
+from loadtest.report import print_breakdown, print_limits, print_overhead, print_soak, progress_bar
 from loadtest.soak import SoakResult
 from loadtest.stack import Stack
 from loadtest.statistics import Percentiles
@@ -71,6 +71,20 @@ def test_other_processes_are_warned_of() -> None:
     assert "up to 30% of a core" in shown(print_overhead, [quiet, noisy], 1)
     one_core = dataclasses.replace(STACK, load_core=0)
     assert one_core.others_busy(result(core_seconds={0: 3.3})) == 0.5
+
+
+def test_what_limits_add_is_the_median_of_each_runs_own_difference() -> None:
+    def cells(*worker_seconds: float, limited: bool) -> list[Cell]:
+        results = [result(cpu_seconds={10: 0.0, 11: each, 12: 0.0, 20: 0.5}) for each in worker_seconds]
+        return [cell_of("unary", 4, each, STACK, (1.0, 1.0), limited=limited, batches=0.5) for each in results]
+
+    # The runs differ by more than limits cost: medians of each side alone would give 0.2 s.
+    cost = limits_cost(cells(1.0, 2.0, 5.0, limited=False), cells(1.1, 2.2, 5.1, limited=True))
+    assert (cost.mode, cost.concurrency, cost.runs) == ("unary", 4, 3)
+    assert cost.worker_us_per_request == pytest.approx(10_000)
+    assert cost.worker_us_per_token is None
+    assert cost.batches_per_request == 0.5
+    assert "10,000" in shown(print_limits, [cost]).replace("10000", "10,000")
 
 
 def test_cpu_of_streams_is_shared_among_tokens_that_arrived() -> None:

@@ -16,6 +16,7 @@ from tests.asgi import CHAT, COMPLETIONS, HELLO, Answer, Client, gateway_of
 from tests.fakes import DiesAfter, RefusesWith, SilentEngine
 from tests.gateway.limits.worker import frozen
 from tests.harness import MODEL, bounded, engine_of, gated_engine, readable_corpus, until
+from tests.stores import is_idle
 
 PRICE = {"input": 1000.0, "cached_input": 1000.0, "output": 2000.0}
 RATE = {"limit", "remaining", "reset"}
@@ -27,13 +28,13 @@ def tenant_of(**fields: Any) -> dict[str, Any]:
 
 
 async def state_of(client: Client, tenant: str = "acme") -> TenantState:
-    await until(lambda: client.gateway._courier.idle)
+    await until(lambda: is_idle(client.gateway._courier))
     return await tenant_state(client.gateway._store, tenant, ["tenant"], [("tenant", "month")])
 
 
 async def used(client: Client, tenant: str = "acme") -> UsageRow:
     client.gateway.limiter.book_now()
-    await until(lambda: client.gateway._courier.idle)
+    await until(lambda: is_idle(client.gateway._courier))
     rows = await usage(client.gateway._store, [tenant], ["tenant"], timedelta(days=1))
     return rows[0] if rows else UsageRow()
 

@@ -13,6 +13,7 @@ from protos.errors import StoreUnavailable
 from tests.gateway.limits.bench import plan_of
 from tests.gateway.limits.worker import evalsha_calls, warm, worker_of
 from tests.harness import bounded, until
+from tests.stores import is_idle
 
 PLAN = plan_of("acme", rpm=10**6, concurrency=10**5)
 USAGE = Usage(5, 3, 2)
@@ -179,7 +180,7 @@ def test_the_last_delivery_waits_for_the_one_under_way(store_url: str) -> None:
             assert not flushing.done()
             worker.watched.gate.set()
             await flushing
-            assert worker.courier.idle
+            assert is_idle(worker.courier)
 
     bounded(main)
 

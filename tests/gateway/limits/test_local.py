@@ -83,7 +83,7 @@ def test_scopes_are_bounded() -> None:
     world = World(rpm=1)
     for number in range(MAX_SCOPES + 10):
         world.limits.take(Ask(plan_of(f"t{number}", rpm=1), 1, 1, 1), 1)
-    assert len(world.limits._windows) == MAX_SCOPES
+    assert len(world.limits._windows.items()) == MAX_SCOPES
 
 
 @settings(max_examples=150, deadline=None)

@@ -17,6 +17,7 @@ from protos.errors import PenstockError, RateLimited, StoreUnavailable
 from tests.gateway.limits.bench import plan_of
 from tests.gateway.limits.worker import frozen, warm, worker_of
 from tests.harness import bounded, until
+from tests.stores import is_idle
 
 PLAN = plan_of("acme", rpm=10**6, concurrency=10**5)
 USAGE = Usage(5, 3, 2)
@@ -97,7 +98,7 @@ def test_a_killed_store_comes_back_with_what_it_knew(own_store: EmbeddedStore) -
             held.pop().settle(USAGE)
             own_store.start()
             await until(lambda: worker.courier.available)
-            assert await worker.in_flight("acme") == 1 or not worker.courier.idle
+            assert await worker.in_flight("acme") == 1 or not is_idle(worker.courier)
             await worker.settled()
             assert await worker.in_flight("acme") == 1
             held.append(await worker.reserve(plan))
@@ -204,7 +205,7 @@ def test_one_tenants_trouble_is_its_own_and_ends_by_itself(store_url: str) -> No
                 await worker.reserve(bad)
             (await worker.reserve(good)).settle(USAGE)
             assert worker.courier.available
-            assert not worker.courier.idle
+            assert not is_idle(worker.courier)
             worker.watched.failing.clear()
             await worker.settled()
             assert await worker.leases("bad") == 0

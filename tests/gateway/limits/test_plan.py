@@ -66,7 +66,7 @@ def test_a_callers_plan_is_made_once_and_anew_when_it_changes(monkeypatch: pytes
     assert made.of(caller_of("a")) is not made.of(caller)
     for number in range(10):
         made.of(caller_of(f"k{number}"))
-    assert len(made._plans) == 3
+    assert len(made._plans.items()) == 3
 
 
 def test_estimates_are_bounded_in_number(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +74,7 @@ def test_estimates_are_bounded_in_number(monkeypatch: pytest.MonkeyPatch) -> Non
     expected = ExpectedOutput()
     for number in range(10):
         expected.learn(plan_of(f"t{number}"), 10, 1)
-    assert len(expected._means) == 3
+    assert len(expected._means.items()) == 3
     assert expected.of(plan_of("t9"), 100, 2) == 20
     assert expected.of(plan_of("t0"), 1000, 1) == 128
 
@@ -88,7 +88,7 @@ def test_remembered_rates_are_bounded(store_url: str, monkeypatch: pytest.Monkey
                 (await worker.reserve(plan_of("acme", rpm=99, key=f"k{number}"))).release()
             assert worker.limiter.last_rate("k9") is not None
             assert worker.limiter.last_rate("k0") is None
-            assert len(worker.limiter._rates) == 3
+            assert len(worker.limiter._rates.items()) == 3
             await worker.settled()
 
     bounded(main)

@@ -32,10 +32,11 @@ def test_a_lease_is_what_the_script_gave(store_url: str) -> None:
             plan = plan_of("acme", rpm=3, tpm=1000)
             lease = await worker.reserve(plan, 10, 50)
             assert lease.output == 50
-            assert lease.rate is not None
-            assert lease.rate.requests.limit == 3
-            assert lease.rate.requests.remaining == 2
-            assert lease.rate.tokens.remaining == 940
+            rate = worker.limiter.last_rate(plan.key_id)
+            assert rate is not None
+            assert rate.requests.limit == 3
+            assert rate.requests.remaining == 2
+            assert rate.tokens.remaining == 940
             lease.settle(USAGE)
             lease.settle(Usage(500, 500, 0))
             lease.release()
@@ -78,7 +79,7 @@ def test_a_tenant_without_limits_costs_no_round_trip_and_is_counted(store_url: s
             before = evalsha_calls(store_url)
             for number in range(50):
                 lease = await worker.reserve(plan, 5, 300)
-                assert lease.rate is None
+                assert worker.limiter.last_rate(plan.key_id) is None
                 assert lease.output >= 1
                 lease.settle(USAGE) if number % 5 else lease.release()
                 lease.settle(USAGE)
@@ -213,8 +214,9 @@ def test_the_last_known_rate_ages(store_url: str) -> None:
             assert worker.limiter.last_rate("k1") is None
             lease = await worker.reserve(plan, 100, 100)
             rate = worker.limiter.last_rate("k1")
-            assert rate == lease.rate
             assert rate is not None
+            assert (rate.requests.limit, rate.requests.remaining) == (10, 9)
+            assert (rate.tokens.limit, rate.tokens.remaining) == (1000, 800)
             reset = rate.requests.reset_ms
             now += 2.5
             assert worker.limiter.last_rate("k1") == Rate(Room(10, 9, reset - 2500), Room(1000, 800, reset - 2500))
@@ -290,5 +292,28 @@ def test_the_script_that_knows_tenants_is_no_part_of_a_request(store_url: str) -
                 (await worker.reserve(plan)).settle(USAGE)
                 await worker.settled()
             assert evalsha_calls(store_url) - before == 40
+
+    bounded(main)
+
+
+def test_limits_that_were_taken_away_are_told_no_longer(store_url: str) -> None:
+    async def main() -> None:
+        async with worker_of(store_url) as worker:
+            (await worker.reserve(plan_of("acme", rpm=10), 1, 1)).release()
+            assert worker.limiter.last_rate("k1") is not None
+            (await worker.reserve(plan_of("acme"), 1, 1)).release()
+            assert worker.limiter.last_rate("k1") is None
+
+    bounded(main)
+
+
+def test_what_the_queue_would_not_run_is_counted_without_limits_too(store_url: str) -> None:
+    async def main() -> None:
+        async with worker_of(store_url) as worker:
+            for rejected in (True, False, True):
+                (await worker.reserve(plan_of("free"), 7, 1)).release(rejected=rejected)
+            await booked(worker)
+            used = await worker.used("free")
+            assert (used.requests, used.rejected_requests, used.rejected_tokens) == (0, 2, 14)
 
     bounded(main)

@@ -23,6 +23,7 @@ from gateway.store.store import Store
 from protos.errors import StoreUnavailable
 from tests.gateway.limits.bench import plan_of
 from tests.harness import until
+from tests.stores import is_idle
 
 Alert = tuple[str, tuple[str, str, int, int, int]]
 
@@ -74,7 +75,7 @@ class Worker:
 
     async def settled(self) -> None:
         """Until everything has arrived."""
-        await until(lambda: self.courier.idle, lambda: "something is still to be delivered")
+        await until(lambda: is_idle(self.courier), lambda: "something is still to be delivered")
 
     async def state(self, tenant: str) -> TenantState:
         return await tenant_state(self.store, tenant, ["tenant"], [("tenant", "month")])

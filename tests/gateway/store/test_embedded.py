@@ -13,6 +13,7 @@ from gateway.store.embedded import EmbeddedStore, EmbeddedStoreError
 from gateway.store.script import Script
 from gateway.store.socket_path import socket_path
 from gateway.store.store import Store
+from tests.stores import value_of
 
 SET = Script("return redis.call('SET', KEYS[1], ARGV[1])")
 
@@ -20,6 +21,7 @@ SUPERVISOR = """
 import sys, time
 from pathlib import Path
 from gateway.store.embedded import EmbeddedStore
+from tests.stores import value_of
 store = EmbeddedStore(Path(sys.argv[1]))
 store.start()
 print(store.pid, flush=True)
@@ -40,7 +42,7 @@ def read(url: str) -> bytes | None:
     async def run() -> bytes | None:
         store = Store(url)
         try:
-            return await store.get("k")
+            return await value_of(store, "k")
         finally:
             await store.aclose()
 

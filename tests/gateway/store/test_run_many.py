@@ -16,6 +16,7 @@ from gateway.store.store import Store
 from protos.errors import StoreUnavailable
 from tests.cluster import Cluster, cluster
 from tests.harness import bounded
+from tests.stores import value_of
 
 ECHO = "return ARGV[1]"
 PUT = "redis.call('SET', KEYS[1], ARGV[1]) return ARGV[1]"
@@ -53,7 +54,7 @@ def test_replies_come_in_order(any_store_url: str) -> None:
         assert await store.run_many(script, []) == []
         calls = [(f"k{i}", b"%d" % i) for i in range(300)]
         assert await store.run_many(script, calls) == [argument for _, argument in calls]
-        assert await asyncio.gather(*(store.get(key) for key, _ in calls)) == [argument for _, argument in calls]
+        assert await asyncio.gather(*(value_of(store, key) for key, _ in calls)) == [argument for _, argument in calls]
 
     run(any_store_url, use)
 
@@ -61,7 +62,7 @@ def test_replies_come_in_order(any_store_url: str) -> None:
 def test_reads_and_scripts_of_both_kinds(any_store_url: str) -> None:
     async def use(store: Store) -> None:
         await store.ping()
-        assert await store.get("k") is None
+        assert await value_of(store, "k") is None
         hset = Script("return redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])")
         for name in ("h1", "h2", "h3"):
             assert await store.run(hset, [name], ["field", b"\xff" + name.encode()]) == 1
@@ -120,7 +121,7 @@ def test_many_callers_share_few_connections(any_store_url: str) -> None:
         await asyncio.gather(*(store.run(put, [f"k{i}"], [str(i)]) for i in range(100)))
         many = await asyncio.gather(*(store.run_many(put, [(f"k{i}", b"%d" % i)]) for i in range(100)))
         assert many == [[b"%d" % i] for i in range(100)]
-        assert await asyncio.gather(*(store.get(f"k{i}") for i in range(100))) == [b"%d" % i for i in range(100)]
+        assert await asyncio.gather(*(value_of(store, f"k{i}") for i in range(100))) == [b"%d" % i for i in range(100)]
         with redis.Redis.from_url(any_store_url.replace("redis+cluster", "redis")) as client:
             # Two, and this one; a cluster's client leaves one more where it asked for the nodes.
             assert len(client.client_list()) <= 4
@@ -146,7 +147,7 @@ def test_a_cancelled_call_mixes_no_answers_up(any_store_url: str) -> None:
 
 def test_no_store_at_all(tmp_path: Path) -> None:
     async def use(store: Store) -> None:
-        for attempt in (store.run_many(Script(ECHO), [("a", b"1")]), store.get("k"), store.now(), store.ping()):
+        for attempt in (store.run_many(Script(ECHO), [("a", b"1")]), value_of(store, "k"), store.now(), store.ping()):
             began = time.monotonic()
             with pytest.raises(StoreUnavailable):
                 await attempt
@@ -203,7 +204,7 @@ def test_each_node_is_asked_for_its_keys(three_nodes: Cluster) -> None:
         calls = [(key, key.encode()) for key in keys_by_node(three_nodes) * 3]
         assert await store.run_many(put, calls) == [value for _, value in calls]
         for key, value in calls:
-            assert await store.get(key) == value
+            assert await value_of(store, key) == value
 
     run(three_nodes.url, use)
     run(three_nodes.url.rpartition(",")[2].join(["redis+cluster://", ""]), use)
@@ -219,7 +220,7 @@ def test_a_moved_slot_is_found_again(three_nodes: Cluster) -> None:
         others = [(name, b"x") for name in keys_by_node(three_nodes)[1:]]
         assert await store.run_many(put, [(key, b"after"), *others]) == [b"after", b"x", b"x"]
         assert await store.run_many(put, [(key, b"later")]) == [b"later"]
-        assert await store.get(key) == b"later"
+        assert await value_of(store, key) == b"later"
 
     try:
         run(three_nodes.url, use)

@@ -12,6 +12,7 @@ from gateway.store.embedded import EmbeddedStore, embedded_url
 from gateway.store.script import Script
 from gateway.store.store import Store, store_url
 from protos.errors import Source, StoreUnavailable
+from tests.stores import value_of
 
 HSET = Script("return redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])")
 SET = Script("return redis.call('SET', KEYS[1], ARGV[1])")
@@ -32,7 +33,7 @@ def run(url: str, use: Callable[[Store], Awaitable[None]], **settings: float) ->
 def test_reads_and_scripts(store_url: str) -> None:
     async def use(store: Store) -> None:
         await store.ping()
-        assert await store.get("k") is None
+        assert await value_of(store, "k") is None
         assert await store.hgetall("h") == {}
         assert await store.run(HSET, ["h"], ["field", b"\xff"]) == 1
         assert await store.hgetall("h") == {b"field": b"\xff"}
@@ -59,7 +60,7 @@ def test_a_script_that_the_store_forgot_is_sent_again(store_url: str) -> None:
 def test_many_callers_share_few_connections(store_url: str) -> None:
     async def use(store: Store) -> None:
         await asyncio.gather(*(store.run(SET, [f"k{i}"], [str(i)]) for i in range(200)))
-        assert await asyncio.gather(*(store.get(f"k{i}") for i in range(200))) == [b"%d" % i for i in range(200)]
+        assert await asyncio.gather(*(value_of(store, f"k{i}") for i in range(200))) == [b"%d" % i for i in range(200)]
 
     run(store_url, use, connections=2, timeout=5.0)
 
@@ -80,7 +81,7 @@ def test_a_refusal_is_translated_and_its_reason_stays_inside(store_url: str) -> 
 def test_no_store_at_all(tmp_path: Path) -> None:
     async def use(store: Store) -> None:
         with pytest.raises(StoreUnavailable):
-            await store.get("k")
+            await value_of(store, "k")
 
     run(f"unix://{tmp_path}/none.sock", use)
     run("redis://127.0.0.1:1/0", use)
@@ -95,10 +96,10 @@ def test_a_dead_store_fails_at_once_and_a_restarted_one_serves(state_dir: Path) 
         server.stop()
         began = time.monotonic()
         with pytest.raises(StoreUnavailable):
-            await store.get("k0")
+            await value_of(store, "k0")
         assert time.monotonic() - began < 0.5
         server.start()
-        assert await asyncio.gather(*(store.get(f"k{i}") for i in range(8))) == [b"v"] * 8
+        assert await asyncio.gather(*(value_of(store, f"k{i}") for i in range(8))) == [b"v"] * 8
 
     run(server.url, use)
     server.stop()
@@ -115,15 +116,15 @@ def test_a_hung_store_fails_in_time_and_answers_are_never_mixed_up(state_dir: Pa
             await store.run(SET, [f"k{i}"], [str(i)])
         os.kill(pid, signal.SIGSTOP)
         began = time.monotonic()
-        results = await asyncio.gather(*(store.get("k0") for _ in range(10)), return_exceptions=True)
+        results = await asyncio.gather(*(value_of(store, "k0") for _ in range(10)), return_exceptions=True)
         assert all(isinstance(result, StoreUnavailable) for result in results)
         assert 0.2 < time.monotonic() - began < 0.6
-        abandoned = asyncio.create_task(store.get("k1"))
+        abandoned = asyncio.create_task(value_of(store, "k1"))
         await asyncio.sleep(0.05)
         abandoned.cancel()
         await asyncio.wait([abandoned])
         os.kill(pid, signal.SIGCONT)
-        assert await asyncio.gather(*(store.get(f"k{i}") for i in range(4))) == [b"0", b"1", b"2", b"3"]
+        assert await asyncio.gather(*(value_of(store, f"k{i}") for i in range(4))) == [b"0", b"1", b"2", b"3"]
 
     try:
         run(server.url, use, timeout=0.3, connections=4)
@@ -147,7 +148,7 @@ def test_a_full_disk_refuses_writes_and_still_reads(state_dir: Path) -> None:
                 await store.run(SET, ["k"], ["v"])
                 await asyncio.sleep(0.05)
         assert "No space left on device" in str(caught.value.__cause__)
-        await store.get("k")
+        await value_of(store, "k")
 
     run(server.url, use)
     server.stop()
