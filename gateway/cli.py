@@ -14,7 +14,9 @@ _COMMANDS = {
     "keys": "gateway.commands.keys",
     "tenants": "gateway.commands.tenants",
     "usage": "gateway.commands.usage",
+    "replicas": "gateway.commands.replicas",
     "admin": "gateway.commands.admin",
+    "route": "gateway.commands.route",
     "bench": "gateway.commands.bench",
 }
 

@@ -12,9 +12,12 @@ from msgspec import Meta
 from gateway.admin.settings import Admin
 from gateway.config_checks import CREDENTIALS, problems
 from gateway.config_errors import ConfigError, convert, echo
-from gateway.config_models import Model, Pool, PoolShape, Routing, SimulatedEngine
+from gateway.config_heatmap import usable_heatmap
+from gateway.config_models import Model, Pool, PoolShape, SimulatedEngine
+from gateway.config_routing import Routing
 from gateway.queue.settings import Admission
 from gateway.tenants.records import DEFAULT_TIERS, Record, Tenant, Tier
+from routing.heatmap import HeatmapError
 
 __all__ = [
     "Admin",
@@ -179,7 +182,7 @@ class Config(Record, frozen=True, kw_only=True):
 
 
 def load_config(path: Path) -> Config:
-    """Read and validate a configuration file whole; `state` and tokenizer paths in the result are absolute.
+    """Read and validate a configuration file whole; `state` and paths of tokenizers and heatmaps are absolute then.
 
     Raises:
         ConfigError: One line that names the file, the path in it and the problem.
@@ -194,20 +197,25 @@ def load_config(path: Path) -> Config:
     for where, problem in problems(config):
         raise ConfigError(source, where, problem)
     folder = path.resolve().parent
-    models = tuple(
-        msgspec.structs.replace(model, tokenizer=str((folder / relative).resolve()))
-        if (relative := model.tokenizer_path)
-        else model
-        for model in config.models
-    )
+    models = tuple(_with_absolute_paths(model, folder) for model in config.models)
     return msgspec.structs.replace(config, state=str((folder / config.state).resolve()), models=models)
 
 
+def _with_absolute_paths(model: Model, folder: Path) -> Model:
+    if path := model.tokenizer_path:
+        model = msgspec.structs.replace(model, tokenizer=str((folder / path).resolve()))
+    if path := model.routing.heatmap_path:
+        routing = msgspec.structs.replace(model.routing, heatmap=str((folder / path).resolve()))
+        model = msgspec.structs.replace(model, routing=routing)
+    return model
+
+
 def resolve(config: Config, source: str, bundled: Collection[str]) -> None:
-    """Check what the file refers to on this machine: its tokenizers; `bundled` are the names that need no files.
+    """Check what the file refers to on this machine: tokenizers, of which `bundled` need no files, and heatmaps.
 
     Raises:
-        ConfigError: A tokenizer is neither a bundled name nor a readable file or folder.
+        ConfigError: A tokenizer is neither a bundled name nor a readable file or folder, or a heatmap is not one of
+            the model and the shapes of its pools.
     """
     for index, model in enumerate(config.models):
         where = f"models[{index}].tokenizer"
@@ -219,6 +227,10 @@ def resolve(config: Config, source: str, bundled: Collection[str]) -> None:
             )
         if path is not None and not path.exists():
             raise ConfigError(source, where, f"{path} does not exist")
+        try:
+            usable_heatmap(model)
+        except HeatmapError as error:
+            raise ConfigError(source, f"models[{index}].routing.heatmap", str(error)) from error
 
 
 def usable_cores() -> int:

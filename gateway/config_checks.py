@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 
 from gateway.config_errors import echo
 from gateway.config_models import Pool
+from gateway.config_routing_checks import routing_problems
 from gateway.store.addresses import cluster_address, is_cluster
 from gateway.tenants.checks import tenants_problems, tier_problems
-from protos.types import Role
 
 if TYPE_CHECKING:
     from gateway.config import Alerts, Config, Store
@@ -42,6 +42,7 @@ def problems(config: "Config") -> Iterator[tuple[str, str]]:
             yield from _pool_problems(pool, inside)
             for a, address in enumerate(pool.addresses):
                 yield from _repeated(addresses, address, f"{inside}.replicas[{a}]")
+        yield from routing_problems(model, where)
 
 
 def _repeated(seen: dict[str, str], value: str, where: str) -> Iterator[tuple[str, str]]:
@@ -90,8 +91,6 @@ def _alerts_problems(alerts: "Alerts") -> Iterator[tuple[str, str]]:
 def _pool_problems(pool: Pool, where: str) -> Iterator[tuple[str, str]]:
     if pool.shape.tp % pool.shape.ep:
         yield f"{where}.shape.ep", f"must divide tp ({pool.shape.tp}), got {pool.shape.ep}"
-    if pool.role is not Role.BOTH:
-        yield f"{where}.role", f"prefill and decode pools are not routed yet; use both, got {echo(pool.role.value)}"
     for a, address in enumerate(pool.addresses):
         match = _ADDRESS.fullmatch(address)
         if match is None or (match["port"] and not 1 <= int(match["port"]) <= 65535):

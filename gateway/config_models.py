@@ -5,21 +5,10 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from gateway.config_routing import Routing
 from gateway.limits.price import Price
 from gateway.tenants.records import END, Record
 from protos.types import Role, Shape
-
-
-class Routing(Record, frozen=True, kw_only=True):
-    """How a model's requests are spread over its replicas."""
-
-    policy: Annotated[
-        Literal["least_load", "round_robin"],
-        Meta(
-            description="`least_load` sends a request to the replica with the least work for its size; "
-            "`round_robin` takes them in turn."
-        ),
-    ] = "least_load"
 
 
 class PoolShape(Record, frozen=True, kw_only=True):
@@ -93,7 +82,10 @@ class Pool(Record, frozen=True, kw_only=True):
     shape: Annotated[PoolShape, Meta(description="GPUs of each replica.")] = PoolShape()
     role: Annotated[
         Role,
-        Meta(description="Phases that the replicas run. Only `both` is routed today; the others are refused."),
+        Meta(
+            description="Phases that the replicas run: whole requests, or only one phase, as a pair with another pool. "
+            "A `prefill` pool needs a `decode` pool of the same engine, and the other way round."
+        ),
     ] = Role.BOTH
     engine: Annotated[
         Literal["simulated"],

@@ -9,8 +9,9 @@ import time
 
 from gateway.auth.authenticator import Authenticator
 from gateway.auth.keys import KeyStore
-from gateway.config import Config, Model
+from gateway.config import Config
 from gateway.encoding_turns import EncodingTurns
+from gateway.fleets.exchange import FleetExchange
 from gateway.http.exchange import Exchange
 from gateway.http.overseer import Overseer
 from gateway.http.rate_headers import rate_headers
@@ -21,8 +22,8 @@ from gateway.limits.price import FREE
 from gateway.limits.store_limiter import StoreLimiter
 from gateway.local_replicas import replica_addresses
 from gateway.queue.activity import Activity
-from gateway.queue.settings import Admission
 from gateway.queue.turnstile import Turnstile
+from gateway.routing_settings import hedging, policy_settings
 from gateway.served_model import ServedModel
 from gateway.store.store import Store, store_url
 from gateway.tenants.caller import Caller
@@ -31,8 +32,11 @@ from gateway.tokens.detokenizer import TokenTable
 from gateway.tokens.loader import load_tokenizer
 from protos.errors import ModelNotFound, Overloaded, PermissionDenied, ReplicaUnavailable, StoreUnavailable
 from routing.connection import ReplicaSpec
+from routing.decode_length import QuantileDecodeLength
+from routing.desk import Desk
 from routing.fleet import Fleet
 from routing.policies import POLICIES
+from routing.prefix.directory import PrefixDirectory
 
 log = logging.getLogger(__name__)
 
@@ -69,22 +73,27 @@ class Gateway:
         self.limiter = StoreLimiter(self._courier)
         started = int(time.time())
         self.models = {
-            model.name: serve_model(model, Fleet(replica_specs(config, index), worker), config.admission, started)
-            for index, model in enumerate(config.models)
+            model.name: serve_model(config, index, worker, started) for index, model in enumerate(config.models)
         }
         self._activity = Activity(self._store, {name: model.turnstile for name, model in self.models.items()})
+        self._exchange = FleetExchange(
+            self._store, config, holder, {name: model.fleet for name, model in self.models.items()}
+        )
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         """Connect to the store and the replicas; returns when ready, or when waiting longer would not help."""
         for model in self.models.values():
-            model.fleet.start()
+            model.fleet.start(prove_first=True)
+        # What is drained gets no request, not even the first.
+        await self._exchange.exchange()
         self._tasks = [
             asyncio.create_task(self.authenticator.run()),
             asyncio.create_task(self.overseer.run()),
             asyncio.create_task(self._courier.run()),
             asyncio.create_task(self.limiter.run()),
             asyncio.create_task(self._activity.run()),
+            asyncio.create_task(self._exchange.run()),
         ]
         fleets = [model.fleet for model in self.models.values()]
         try:
@@ -170,10 +179,14 @@ class Gateway:
         return model
 
 
-def serve_model(model: Model, fleet: Fleet, admission: Admission, created: int) -> ServedModel:
-    """A configured model with its tokenizer loaded. Raises TokenizerError."""
+def serve_model(config: Config, model_index: int, worker: str, created: int) -> ServedModel:
+    """A configured model with its tokenizer loaded. Raises TokenizerError and HeatmapError."""
+    model = config.models[model_index]
     loaded = load_tokenizer(model.tokenizer)
-    policy = POLICIES[model.routing.policy]()
+    policy = POLICIES[model.routing.policy](policy_settings(model))
+    prefixes = PrefixDirectory() if policy.uses_prefixes else None
+    fleet = Fleet(replica_specs(config, model_index), worker, prefixes)
+    desk = Desk(fleet, policy, hedging=hedging(model))
     return ServedModel(
         name=model.name,
         created=created,
@@ -183,8 +196,11 @@ def serve_model(model: Model, fleet: Fleet, admission: Admission, created: int) 
         chat_format=loaded.chat_format,
         fleet=fleet,
         policy=policy,
+        policy_name=model.routing.policy,
+        desk=desk,
+        lengths=QuantileDecodeLength(),
         plans=Plans(model.name, model.price or FREE),
-        turnstile=Turnstile(fleet, policy, admission),
+        turnstile=Turnstile(fleet, policy, config.admission, cached=desk.cached),
     )
 
 

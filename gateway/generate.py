@@ -3,6 +3,7 @@
 import asyncio
 
 from gateway.encoding_turns import EncodingTurns
+from gateway.explain import explained_desk
 from gateway.limits.limiter import Ask, Lease, Limiter, Usage
 from gateway.prompt import encode_prompt
 from gateway.queue.turn import Turn, TurnRequest
@@ -10,9 +11,11 @@ from gateway.request import GenerateRequest
 from gateway.sequence import SequenceText, TokenEntry
 from gateway.token_bounds import output_bound
 from protos.errors import ClientGone, DeadlineExceeded, Overloaded, SlowClient
-from protos.types import Submit, Timing
-from routing.dispatch import Attempt, Dispatched, check, dispatch
-from routing.policy import RouteRequest
+from protos.types import FinishReason, Submit, Timing
+from routing.decode_length import Origin
+from routing.dispatch import Attempt, Dispatched, dispatch
+from routing.explained_policy import ExplainedPolicy
+from routing.policy import RouteRequest, RoutingPolicy
 from routing.transport import Event
 
 #: Longer bodies are tokenized off the event loop: at 20 MB/s this much holds it up for under a millisecond.
@@ -22,25 +25,30 @@ UNSEEN_TOKENS = 32
 
 
 async def generate(
-    request: GenerateRequest, limiter: Limiter, encoding: EncodingTurns, attempt: Attempt, wait_until: float
+    request: GenerateRequest,
+    limiter: Limiter,
+    encoding: EncodingTurns,
+    attempt: Attempt,
+    wait_until: float,
+    deadline: float,
+    explained: ExplainedPolicy | None = None,
 ) -> "Generation":
     """Start a generation; it has begun to answer when this returns, and its owner must `close` it.
 
-    It waits for its turn until `wait_until` on the monotonic clock; `attempt.fail` ends it from outside at any moment.
-    Raises the errors of protos/errors.py.
+    It waits for its turn until `wait_until` and must have ended at `deadline`, both on the monotonic clock;
+    `attempt.fail` ends it from outside at any moment. `explained` notes why it goes where it goes. Raises the errors of
+    protos/errors.py.
     """
     model, caller, sampling = request.model, request.caller, request.sampling
-    if request.size > INLINE_BYTES:
-        prompt_ids = await encoding.run(attempt, caller.tenant.name, encode_prompt, model, request.prompt)
-    else:
-        prompt_ids = encode_prompt(model, request.prompt)
+    prompt_ids = await encoded(request, encoding, attempt)
     prompt_tokens, max_tokens = len(prompt_ids), output_bound(request, len(prompt_ids))
     ask = Ask(model.plans.of(caller), prompt_tokens, max_tokens * sampling.n, sampling.n)
     lease = await limiter.reserve(ask)
     turn: Turn | None = None
     try:
-        route = RouteRequest(request.id, prompt_tokens, max_tokens)
-        wanted = turn_request(request, route, lease.output, wait_until)
+        route = route_request(request, prompt_ids, max_tokens, deadline)
+        wanted = turn_request(request, route, lease.output, wait_until, explained)
+        desk = model.desk if explained is None else explained_desk(model, wanted, explained)
         turn = model.turnstile.try_enter(wanted) or await model.turnstile.enter(wanted, attempt)
         submit = Submit(
             request_id=request.id,
@@ -48,16 +56,56 @@ async def generate(
             max_tokens=max_tokens,
             sampling=sampling,
             delta_interval=delta_interval(request),
+            cache_salt=caller.tenant.name,
         )
-        dispatched = await dispatch(model.fleet, model.policy, route, submit, attempt, turn)
+        dispatched = await dispatch(desk, turn.route, submit, attempt, turn)
     except BaseException as error:
         end_unanswered(lease, turn, prompt_tokens, error)
         raise
     return Generation(request, prompt_tokens, dispatched, lease, turn)
 
 
-def turn_request(request: GenerateRequest, route: RouteRequest, expected_output: int, wait_until: float) -> TurnRequest:
-    """What the queue must know of a request and its tenant."""
+async def encoded(request: GenerateRequest, encoding: EncodingTurns, attempt: Attempt) -> list[int]:
+    """The prompt's token ids. Raises InvalidRequest, or what `attempt` is failed with."""
+    if request.size > INLINE_BYTES:
+        tenant = request.caller.tenant.name
+        return await encoding.run(attempt, tenant, encode_prompt, request.model, request.prompt)
+    return encode_prompt(request.model, request.prompt)
+
+
+def route_request(request: GenerateRequest, prompt_ids: list[int], max_tokens: int, deadline: float) -> RouteRequest:
+    """What a decision must know of a request. Tenants do not share cached prefixes, so theirs alone are looked up."""
+    model, caller = request.model, request.caller
+    prefix = model.desk.look_up(prompt_ids, caller.tenant.name)
+    return RouteRequest(
+        request_id=request.id,
+        prompt_tokens=len(prompt_ids),
+        max_tokens=max_tokens,
+        n=request.sampling.n,
+        expected_output=model.lengths.expected(origin_of(request), len(prompt_ids), max_tokens),
+        cached=prefix.cached,
+        chain=prefix.chain,
+        arrived=request.arrived,
+        now=model.desk.clock(),
+        deadline=deadline,
+        rank=caller.rank,
+        may_wait=True,
+    )
+
+
+def origin_of(request: GenerateRequest) -> Origin:
+    """What answers' lengths are told apart by."""
+    return Origin(request.model.name, request.caller.tenant.name, request.id)
+
+
+def turn_request(
+    request: GenerateRequest,
+    route: RouteRequest,
+    expected_output: int,
+    wait_until: float,
+    policy: RoutingPolicy | None = None,
+) -> TurnRequest:
+    """What the queue must know of a request and its tenant; `policy` decides instead of the model's."""
     caller, tier = request.caller, request.caller.tier
     waiting = caller.tenant.waiting
     return TurnRequest(
@@ -71,6 +119,7 @@ def turn_request(request: GenerateRequest, route: RouteRequest, expected_output:
         n=request.sampling.n,
         wait_until=min(wait_until, request.arrived + waiting.max_seconds),
         max_waiting=waiting.max_requests,
+        policy=policy,
     )
 
 
@@ -109,7 +158,6 @@ class Generation:
         "lease",
         "open_sequences",
         "prompt_tokens",
-        "replica_id",
         "request",
         "sequences",
         "stream",
@@ -128,10 +176,14 @@ class Generation:
         self.open_sequences = len(self.sequences)
         self.first = dispatched.first
         self.stream = dispatched.stream
-        self.replica_id = dispatched.replica_id
         self.fingerprint = dispatched.fingerprint
         #: Of the sequence that ended last, by the engine's clock.
         self.timing = Timing()
+
+    @property
+    def replica_id(self) -> str:
+        """Where it is answered now, or was last."""
+        return self.stream.replica_id
 
     @property
     def usage(self) -> Usage:
@@ -140,14 +192,10 @@ class Generation:
         return Usage(self.prompt_tokens, completion, self.stream.cached_tokens)
 
     def advance(self, event: Event) -> tuple[str, list[TokenEntry]]:
-        """Take in one event; returns the text and the logprob entries that may be shown now.
-
-        Raises the error that a finish reports.
-        """
+        """Take in one event; returns the text and the logprob entries that may be shown now."""
         index, token_ids, logprobs, finish = event
         sequence = self.sequences[index]
         if finish is not None:
-            check(finish)
             self.timing = finish.timing
         if sequence.is_over():
             return "", []
@@ -157,7 +205,15 @@ class Generation:
             text, entries = text + rest, entries + more
         if sequence.is_over():
             self.open_sequences -= 1
+            self._learn(sequence)
+            if finish is None:
+                self.stream.dismiss(index)
         return text, entries
+
+    def _learn(self, sequence: SequenceText) -> None:
+        tokens = sequence.completion_tokens
+        cut = sequence.finish_reason is FinishReason.LENGTH
+        self.request.model.lengths.learn(origin_of(self.request), self.prompt_tokens, tokens, cut=cut)
 
     def close(self) -> None:
         """End it, upstream too if it is still running, and settle what it used. Idempotent."""

@@ -7,6 +7,8 @@ from gateway.queue.turnstile import Turnstile
 from gateway.tokens.chat_format import ChatFormat
 from gateway.tokens.detokenizer import TokenTable
 from gateway.tokens.tokenizer import Tokenizer
+from routing.decode_length import DecodeLength
+from routing.desk import Desk
 from routing.fleet import Fleet
 from routing.policy import RoutingPolicy
 
@@ -23,5 +25,8 @@ class ServedModel:
     chat_format: ChatFormat
     fleet: Fleet
     policy: RoutingPolicy
+    policy_name: str
+    desk: Desk
+    lengths: DecodeLength
     plans: Plans
     turnstile: Turnstile

@@ -13,7 +13,8 @@ from statistics import fmean
 
 from loadtest.published import NIM, SATURATED, STATIC, TENSOR_PARALLEL, WORKLOADS, Latency, Workload
 from protos.types import Shape
-from replicas.model import Limits, ReplicaModel, Sequence
+from replicas.limits import Limits
+from replicas.model import ReplicaModel, Sequence
 from replicas.profiles import H100, PROFILES
 from replicas.timing import FITTED, RooflineTimer, kv_blocks
 

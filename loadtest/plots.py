@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 _ENGINE: Final = "#4477aa"
 _QUEUE: Final = "#bbbbbb"
 _GATEWAY: Final = "#ee6677"
-_INK: Final = "#222222"
+INK: Final = "#222222"
 # Opaque, so that the dark ink is readable wherever the picture is shown.
-_PAPER: Final = "#ffffff"
+PAPER: Final = "#ffffff"
 
 
 def draw_breakdown(bars: Sequence[Bar], path: Path, engine: str) -> None:
@@ -25,7 +25,7 @@ def draw_breakdown(bars: Sequence[Bar], path: Path, engine: str) -> None:
     mpl.use("Agg")
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9, 7), dpi=150, facecolor=_PAPER, layout="constrained")
+    figure = Figure(figsize=(9, 7), dpi=150, facecolor=PAPER, layout="constrained")
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1.4])
     names = [str(bar.concurrency) for bar in bars]
     engines = [bar.engine_ms / 1e3 for bar in bars]
@@ -40,7 +40,7 @@ def draw_breakdown(bars: Sequence[Bar], path: Path, engine: str) -> None:
     upper.set_ylabel("mean latency, s")
     upper.set_ylim(0, 1.35 * max(bar.total_ms for bar in bars) / 1e3)
     upper.legend(loc="upper left", frameon=False, fontsize=9, reverse=True)
-    upper.set_title("Average latency of a request, not streamed, by concurrent requests", color=_INK, loc="left")
+    upper.set_title("Average latency of a request, not streamed, by concurrent requests", color=INK, loc="left")
     for x, bar in enumerate(bars):
         text = f"{bar.total_ms / 1e3:.2f} s"
         upper.annotate(text, (x, bar.total_ms / 1e3), (0, 3), textcoords="offset points", ha="center", fontsize=8)
@@ -50,15 +50,16 @@ def draw_breakdown(bars: Sequence[Bar], path: Path, engine: str) -> None:
     for x, bar in enumerate(bars):
         text = f"{bar.gateway_ms:.1f} ms\n{bar.gateway_share:.1%}"
         lower.annotate(text, (x, max(0.0, bar.gateway_ms)), (0, 3), textcoords="offset points", ha="center", fontsize=8)
-    lower.set_xlabel(f"concurrent requests\n{engine}", color=_INK)
+    lower.set_xlabel(f"concurrent requests\n{engine}", color=INK)
     for axes in (upper, lower):
-        _plain(axes)
-    figure.savefig(path, format="png", facecolor=_PAPER)
+        plain(axes)
+    figure.savefig(path, format="png", facecolor=PAPER)
 
 
-def _plain(axes: "Axes") -> None:
-    axes.set_facecolor(_PAPER)
+def plain(axes: "Axes") -> None:
+    """Give axes the looks that all pictures share."""
+    axes.set_facecolor(PAPER)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(colors=_INK)
+    axes.tick_params(colors=INK)
     axes.grid(axis="y", color="#dddddd", linewidth=0.6)
     axes.set_axisbelow(True)

@@ -52,11 +52,11 @@ def progress_bar() -> Iterator[Callable[[str, float, int], None] | None]:
 
 def print_overhead(cells: Sequence[Cell], repeat: int, out: Console) -> None:
     """Two tables, of costs and of latencies, and what their columns mean."""
-    costs = _table(
+    costs = new_table(
         "What a request and a token cost" + (f" (medians of {repeat} runs)" if repeat > 1 else ""),
         *("mode", "clients", "req/s", "tok/s", "us/req", "us/token", "busy", "MB", "errors"),
     )
-    latencies = _table(
+    latencies = new_table(
         "Latency, ms: p50/p90/p99",
         *("mode", "clients", "first token", "added, p99", "between tokens", "whole request"),
     )
@@ -96,7 +96,7 @@ def print_overhead(cells: Sequence[Cell], repeat: int, out: Console) -> None:
 
 def print_limits(costs: Sequence[LimitsCost], out: Console) -> None:
     """What limits add, beside what the same load costs without."""
-    table = _table(
+    table = new_table(
         "What limits, a budget and their accounting add",
         *("mode", "clients", "runs", "us/request", "us/token", "store calls/request"),
     )
@@ -118,7 +118,7 @@ def print_limits(costs: Sequence[LimitsCost], out: Console) -> None:
 
 def print_fairness(results: Sequence[Fairness], out: Console) -> None:
     """A light tenant's time to first token, alone and beside a flood."""
-    table = _table(
+    table = new_table(
         "A light tenant's time to first token beside a flood of long prompts, ms: p50/p90/p99",
         *("flood's prompts", "answered", "context", "runs", "alone", "beside", "p99 ratio", "errors"),
     )
@@ -139,7 +139,7 @@ def print_fairness(results: Sequence[Fairness], out: Console) -> None:
 
 def print_breakdown(bars: Sequence[Bar], out: Console) -> None:
     """The figure as a table."""
-    table = _table(
+    table = new_table(
         "Mean latency of a request that is not streamed, ms",
         *("clients", "requests", "gateway", "engine queue", "engine", "whole", "gateway share", "tokens/answer"),
         *("tokens/s", "load busy", "errors"),
@@ -183,7 +183,7 @@ def _warn_of_others(shares: Sequence[float], out: Console) -> None:
 
 def print_soak(result: SoakResult, out: Console) -> None:
     """The series, its slope and the verdict."""
-    table = _table(f"Worker memory after {result.warmup:,} requests of warm-up", "requests", "MB", left=0)
+    table = new_table(f"Worker memory after {result.warmup:,} requests of warm-up", "requests", "MB", left=0)
     for ended, memory in result.series:
         table.add_row(f"{ended:,}", f"{memory:.1f}")
     out.print(table)
@@ -197,7 +197,7 @@ def print_soak(result: SoakResult, out: Console) -> None:
 
 def print_engine_model(comparisons: Mapping[str, Sequence[Comparison]], out: Console) -> None:
     """Published and predicted throughput, side by side."""
-    table = _table(
+    table = new_table(
         "Saturated throughput, output tokens/s",
         *("model", "prompt/answer", "TP", "published", "predicted", "error"),
     )
@@ -229,7 +229,8 @@ def machine() -> dict[str, object]:
     }
 
 
-def _table(title: str, *columns: str, left: int = 1) -> Table:
+def new_table(title: str, *columns: str, left: int = 1) -> Table:
+    """An empty table in the style of all benchmarks; columns but the first `left` ones hold figures."""
     table = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=SIMPLE_HEAD)
     table.padding = (0, 1, 0, 0)  # one line of figures within 80 columns
     for number, column in enumerate(columns):

@@ -11,10 +11,7 @@ from protos.types import (
     Finish,
     FinishReason,
     Handoff,
-    KvCreated,
-    KvEvent,
-    KvRemoved,
-    KvStored,
+    KvUpdate,
     Load,
     ReplicaInfo,
     Role,
@@ -23,6 +20,7 @@ from protos.types import (
     Submit,
     Timing,
     TokenLogprobs,
+    Work,
 )
 
 SERVICE = "penstock.replica.v1.Replica"
@@ -49,7 +47,7 @@ class Hello:
 
     protocol_version: int
     worker: str
-    kv_events: bool
+    kv_updates: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +62,16 @@ class Welcome:
 
 @dataclass(slots=True)
 class Up:
-    """A batch from a worker: (stream id, submit) pairs, cancelled stream ids, the last step handled."""
+    """A batch from a worker: (stream id, submit) pairs, cancelled stream ids, the last step handled.
+
+    With `kv_resync` the worker asks for all KV blocks anew.
+    """
 
     hello: Hello | None
     submits: list[tuple[int, Submit]]
     cancels: list[int]
     ack: int
+    kv_resync: bool = False
 
 
 @dataclass(slots=True)
@@ -80,7 +82,7 @@ class Step:
     when each stream gained exactly one. `logprobs` maps a position in `stream_ids` to one entry per token. `starts`
     are (stream id, prompt tokens found in the KV cache) of the streams whose prompt has been computed; with a stream
     that gathers tokens, long before the first of them comes. `submits_seen` counts the sequences submitted on this
-    session that `load` knows of.
+    session that `load` knows of; `work` is that of the last engine step, if one ran since the last message.
     """
 
     seq: int = 0
@@ -91,22 +93,25 @@ class Step:
     logprobs: dict[int, list[TokenLogprobs]] = field(default_factory=dict)
     finishes: list[tuple[int, Finish]] = field(default_factory=list)
     load: Load | None = None
-    kv_events: list[KvEvent] = field(default_factory=list)
+    kv_update: KvUpdate | None = None
     starts: list[tuple[int, int]] = field(default_factory=list)
     submits_seen: int = 0
+    work: Work | None = None
 
 
 def encode_hello(hello: Hello) -> bytes:
     """The Up that opens a session."""
     message = pb.Up(
-        hello=pb.Hello(protocol_version=hello.protocol_version, worker=hello.worker, kv_events=hello.kv_events)
+        hello=pb.Hello(protocol_version=hello.protocol_version, worker=hello.worker, kv_updates=hello.kv_updates)
     )
     return message.SerializeToString()
 
 
-def encode_up(submits: Iterable[tuple[int, Submit]], cancels: Iterable[int], ack: int) -> bytes:
+def encode_up(
+    submits: Iterable[tuple[int, Submit]], cancels: Iterable[int], ack: int, kv_resync: bool = False
+) -> bytes:
     """An Up with everything one event-loop tick gathered."""
-    message = pb.Up(cancels=cancels, ack=ack)
+    message = pb.Up(cancels=cancels, ack=ack, kv_resync=kv_resync)
     for stream_id, submit in submits:
         _put_submit(message.submits.add(), stream_id, submit)
     return message.SerializeToString()
@@ -121,9 +126,9 @@ def decode_up(data: bytes) -> Up:
     hello = None
     if message.HasField("hello"):
         h = message.hello
-        hello = Hello(h.protocol_version, h.worker, h.kv_events)
+        hello = Hello(h.protocol_version, h.worker, h.kv_updates)
     submits = [(s.stream_id, _submit(s)) for s in message.submits]
-    return Up(hello, submits, list(message.cancels), message.ack)
+    return Up(hello, submits, list(message.cancels), message.ack, message.kv_resync)
 
 
 def encode_welcome(welcome: Welcome) -> bytes:
@@ -173,9 +178,22 @@ def encode_step(step: Step) -> bytes:
         message.load.prefill_tokens = load.prefill_tokens
         message.load.workers = load.workers
         message.load.kv_blocks_reserved = load.kv_blocks_reserved
+        message.load.prefill_pairs = load.prefill_pairs
+        message.load.steps = load.steps
         message.submits_seen = step.submits_seen
-    for event in step.kv_events:
-        _put_kv_event(message.kv_events.add(), event)
+    if step.work is not None:
+        work = step.work
+        message.work.us = work.us
+        message.work.prefill_tokens = work.prefill_tokens
+        message.work.prefill_pairs = work.prefill_pairs
+        message.work.sequences = work.sequences
+        message.work.context = work.context
+    if step.kv_update is not None:
+        update = step.kv_update
+        message.kv_update.update_id = update.update_id
+        message.kv_update.reset = update.reset
+        message.kv_update.stored.extend(update.stored)
+        message.kv_update.removed.extend(update.removed)
     for stream_id, cached_tokens in step.starts:
         message.starts.add(stream_id=stream_id, cached_tokens=cached_tokens)
     return down.SerializeToString()
@@ -220,10 +238,16 @@ def _step(message: pb.Step) -> Step:
             load.prefill_tokens,
             load.workers,
             load.kv_blocks_reserved,
+            load.prefill_pairs,
+            load.steps,
         )
         step.submits_seen = message.submits_seen
-    if message.kv_events:
-        step.kv_events = [_kv_event(event) for event in message.kv_events]
+    if message.HasField("work"):
+        work = message.work
+        step.work = Work(work.us, work.prefill_tokens, work.prefill_pairs, work.sequences, work.context)
+    if message.HasField("kv_update"):
+        update = message.kv_update
+        step.kv_update = KvUpdate(update.update_id, update.reset, list(update.stored), list(update.removed))
     if message.starts:
         step.starts = [(start.stream_id, start.cached_tokens) for start in message.starts]
     return step
@@ -262,6 +286,7 @@ def _put_submit(message: pb.Submit, stream_id: int, submit: Submit) -> None:
     message.delta_interval = submit.delta_interval
     message.cache_salt = submit.cache_salt
     message.prefill_only = submit.prefill_only
+    message.sequence = submit.sequence
     if submit.handoff is not None:
         _put_handoff(message.handoff, submit.handoff)
     s, m = submit.sampling, message.sampling
@@ -319,6 +344,7 @@ def _submit(message: pb.Submit) -> Submit:
         cache_salt=message.cache_salt,
         handoff=_handoff(message.handoff) if message.HasField("handoff") else None,
         prefill_only=message.prefill_only,
+        sequence=message.sequence,
     )
 
 
@@ -391,32 +417,3 @@ def _logprobs_of(message: pb.Step, counts: list[int]) -> dict[int, list[TokenLog
         if position >= len(counts) or len(entries) != counts[position]:
             raise ProtocolError("logprobs that do not fit the tokens of their stream")
     return found
-
-
-def _put_kv_event(message: pb.KvEvent, event: KvEvent) -> None:
-    message.event_id = event.event_id
-    data = event.data
-    if isinstance(data, KvCreated):
-        message.created.blocks_per_cache_level.extend(data.blocks_per_cache_level)
-    elif isinstance(data, KvStored):
-        message.stored.SetInParent()
-        if data.parent_hash is not None:
-            message.stored.parent_hash = data.parent_hash
-        for block_hash, token_ids in data.blocks:
-            message.stored.blocks.add(block_hash=block_hash, token_ids=token_ids)
-    else:
-        message.removed.block_hashes.extend(data.block_hashes)
-
-
-def _kv_event(message: pb.KvEvent) -> KvEvent:
-    kind = message.WhichOneof("data")
-    if kind == "created":
-        return KvEvent(message.event_id, KvCreated(tuple(message.created.blocks_per_cache_level)))
-    if kind == "stored":
-        stored = message.stored
-        parent = stored.parent_hash if stored.HasField("parent_hash") else None
-        return KvEvent(
-            message.event_id, KvStored(parent, tuple((b.block_hash, tuple(b.token_ids)) for b in stored.blocks))
-        )
-    # A kind of event that is newer than this code changes nothing here, but its id must not look like a loss.
-    return KvEvent(message.event_id, KvRemoved(tuple(message.removed.block_hashes)))

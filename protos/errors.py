@@ -95,6 +95,12 @@ class EndpointNotAllowed(PermissionDenied):
     code = "endpoint_not_allowed"
 
 
+class ExplainNotAllowed(PermissionDenied):
+    """A valid key that may not see why its requests go where they go."""
+
+    code = "explain_not_allowed"
+
+
 class TenantGone(PermissionDenied):
     """A valid key of a tenant that no longer exists."""
 
@@ -120,6 +126,13 @@ class KeyNotFound(ClientError):
 
     status = 404
     code = "key_not_found"
+
+
+class ReplicaNotFound(ClientError):
+    """No such replica, pool or model in the configuration."""
+
+    status = 404
+    code = "replica_not_found"
 
 
 class RouteNotFound(ClientError):
@@ -240,6 +253,10 @@ class ReplicaUnavailable(PenstockError):
     retryable = True
 
 
+class ReplicaDraining(ReplicaUnavailable):
+    """The replica takes no more requests, or gives up those that it has: it is being taken out of service."""
+
+
 class ReplicaFailed(PenstockError):
     """A replica answered with an error of its engine. Another replica was tried already, so the client need not."""
 
@@ -259,7 +276,7 @@ class DeadlineExceeded(PenstockError):
 FAILURES: dict[str, type[PenstockError]] = {
     "context_length_exceeded": ContextLengthExceeded,
     "unsupported_parameter": UnsupportedParameter,
-    "draining": ReplicaUnavailable,
+    "draining": ReplicaDraining,
     "engine_error": ReplicaFailed,
 }
 
@@ -267,7 +284,7 @@ FAILURES: dict[str, type[PenstockError]] = {
 _PUBLIC: dict[type[PenstockError], str] = {
     ContextLengthExceeded: "The request is longer than this model's replicas can take.",
     UnsupportedParameter: "Unsupported value: '{param}' cannot be honoured by this model's engine.",
-    ReplicaUnavailable: "The replica is draining.",
+    ReplicaDraining: "The replica is draining.",
     ReplicaFailed: "The model's engine failed on this request.",
 }
 

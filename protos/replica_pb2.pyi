@@ -28,16 +28,18 @@ FINISH_CANCELLED: FinishReason
 FINISH_ERROR: FinishReason
 
 class Up(_message.Message):
-    __slots__ = ("hello", "submits", "cancels", "ack")
+    __slots__ = ("hello", "submits", "cancels", "ack", "kv_resync")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     SUBMITS_FIELD_NUMBER: _ClassVar[int]
     CANCELS_FIELD_NUMBER: _ClassVar[int]
     ACK_FIELD_NUMBER: _ClassVar[int]
+    KV_RESYNC_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     submits: _containers.RepeatedCompositeFieldContainer[Submit]
     cancels: _containers.RepeatedScalarFieldContainer[int]
     ack: int
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., submits: _Optional[_Iterable[_Union[Submit, _Mapping]]] = ..., cancels: _Optional[_Iterable[int]] = ..., ack: _Optional[int] = ...) -> None: ...
+    kv_resync: bool
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., submits: _Optional[_Iterable[_Union[Submit, _Mapping]]] = ..., cancels: _Optional[_Iterable[int]] = ..., ack: _Optional[int] = ..., kv_resync: _Optional[bool] = ...) -> None: ...
 
 class Down(_message.Message):
     __slots__ = ("welcome", "step")
@@ -48,14 +50,14 @@ class Down(_message.Message):
     def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., step: _Optional[_Union[Step, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("protocol_version", "worker", "kv_events")
+    __slots__ = ("protocol_version", "worker", "kv_updates")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     WORKER_FIELD_NUMBER: _ClassVar[int]
-    KV_EVENTS_FIELD_NUMBER: _ClassVar[int]
+    KV_UPDATES_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     worker: str
-    kv_events: bool
-    def __init__(self, protocol_version: _Optional[int] = ..., worker: _Optional[str] = ..., kv_events: _Optional[bool] = ...) -> None: ...
+    kv_updates: bool
+    def __init__(self, protocol_version: _Optional[int] = ..., worker: _Optional[str] = ..., kv_updates: _Optional[bool] = ...) -> None: ...
 
 class Welcome(_message.Message):
     __slots__ = ("protocol_version", "epoch", "info", "ack_window")
@@ -106,7 +108,7 @@ class Shape(_message.Message):
     def __init__(self, tp: _Optional[int] = ..., ep: _Optional[int] = ..., pp: _Optional[int] = ...) -> None: ...
 
 class Submit(_message.Message):
-    __slots__ = ("stream_id", "request_id", "prompt_ids", "generated", "max_tokens", "delta_interval", "cache_salt", "sampling", "handoff", "prefill_only")
+    __slots__ = ("stream_id", "request_id", "prompt_ids", "generated", "max_tokens", "delta_interval", "cache_salt", "sampling", "handoff", "prefill_only", "sequence")
     STREAM_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     PROMPT_IDS_FIELD_NUMBER: _ClassVar[int]
@@ -117,6 +119,7 @@ class Submit(_message.Message):
     SAMPLING_FIELD_NUMBER: _ClassVar[int]
     HANDOFF_FIELD_NUMBER: _ClassVar[int]
     PREFILL_ONLY_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     stream_id: int
     request_id: str
     prompt_ids: _containers.RepeatedScalarFieldContainer[int]
@@ -127,7 +130,8 @@ class Submit(_message.Message):
     sampling: Sampling
     handoff: Handoff
     prefill_only: bool
-    def __init__(self, stream_id: _Optional[int] = ..., request_id: _Optional[str] = ..., prompt_ids: _Optional[_Iterable[int]] = ..., generated: _Optional[int] = ..., max_tokens: _Optional[int] = ..., delta_interval: _Optional[int] = ..., cache_salt: _Optional[str] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ..., handoff: _Optional[_Union[Handoff, _Mapping]] = ..., prefill_only: _Optional[bool] = ...) -> None: ...
+    sequence: int
+    def __init__(self, stream_id: _Optional[int] = ..., request_id: _Optional[str] = ..., prompt_ids: _Optional[_Iterable[int]] = ..., generated: _Optional[int] = ..., max_tokens: _Optional[int] = ..., delta_interval: _Optional[int] = ..., cache_salt: _Optional[str] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ..., handoff: _Optional[_Union[Handoff, _Mapping]] = ..., prefill_only: _Optional[bool] = ..., sequence: _Optional[int] = ...) -> None: ...
 
 class Sampling(_message.Message):
     __slots__ = ("n", "temperature", "top_p", "top_k", "min_p", "seed", "presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias", "stop_token_ids", "ignore_eos", "min_tokens", "logprobs")
@@ -177,7 +181,7 @@ class Handoff(_message.Message):
     def __init__(self, opaque_state: _Optional[bytes] = ..., first_tokens: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Step(_message.Message):
-    __slots__ = ("seq", "time_us", "stream_ids", "counts", "tokens", "logprobs", "finishes", "load", "kv_events", "starts", "submits_seen")
+    __slots__ = ("seq", "time_us", "stream_ids", "counts", "tokens", "logprobs", "finishes", "load", "kv_update", "starts", "submits_seen", "work")
     SEQ_FIELD_NUMBER: _ClassVar[int]
     TIME_US_FIELD_NUMBER: _ClassVar[int]
     STREAM_IDS_FIELD_NUMBER: _ClassVar[int]
@@ -186,9 +190,10 @@ class Step(_message.Message):
     LOGPROBS_FIELD_NUMBER: _ClassVar[int]
     FINISHES_FIELD_NUMBER: _ClassVar[int]
     LOAD_FIELD_NUMBER: _ClassVar[int]
-    KV_EVENTS_FIELD_NUMBER: _ClassVar[int]
+    KV_UPDATE_FIELD_NUMBER: _ClassVar[int]
     STARTS_FIELD_NUMBER: _ClassVar[int]
     SUBMITS_SEEN_FIELD_NUMBER: _ClassVar[int]
+    WORK_FIELD_NUMBER: _ClassVar[int]
     seq: int
     time_us: int
     stream_ids: _containers.RepeatedScalarFieldContainer[int]
@@ -197,10 +202,11 @@ class Step(_message.Message):
     logprobs: _containers.RepeatedCompositeFieldContainer[Logprobs]
     finishes: _containers.RepeatedCompositeFieldContainer[Finish]
     load: Load
-    kv_events: _containers.RepeatedCompositeFieldContainer[KvEvent]
+    kv_update: KvUpdate
     starts: _containers.RepeatedCompositeFieldContainer[Start]
     submits_seen: int
-    def __init__(self, seq: _Optional[int] = ..., time_us: _Optional[int] = ..., stream_ids: _Optional[_Iterable[int]] = ..., counts: _Optional[_Iterable[int]] = ..., tokens: _Optional[_Iterable[int]] = ..., logprobs: _Optional[_Iterable[_Union[Logprobs, _Mapping]]] = ..., finishes: _Optional[_Iterable[_Union[Finish, _Mapping]]] = ..., load: _Optional[_Union[Load, _Mapping]] = ..., kv_events: _Optional[_Iterable[_Union[KvEvent, _Mapping]]] = ..., starts: _Optional[_Iterable[_Union[Start, _Mapping]]] = ..., submits_seen: _Optional[int] = ...) -> None: ...
+    work: Work
+    def __init__(self, seq: _Optional[int] = ..., time_us: _Optional[int] = ..., stream_ids: _Optional[_Iterable[int]] = ..., counts: _Optional[_Iterable[int]] = ..., tokens: _Optional[_Iterable[int]] = ..., logprobs: _Optional[_Iterable[_Union[Logprobs, _Mapping]]] = ..., finishes: _Optional[_Iterable[_Union[Finish, _Mapping]]] = ..., load: _Optional[_Union[Load, _Mapping]] = ..., kv_update: _Optional[_Union[KvUpdate, _Mapping]] = ..., starts: _Optional[_Iterable[_Union[Start, _Mapping]]] = ..., submits_seen: _Optional[int] = ..., work: _Optional[_Union[Work, _Mapping]] = ...) -> None: ...
 
 class Start(_message.Message):
     __slots__ = ("stream_id", "cached_tokens")
@@ -265,7 +271,7 @@ class Failure(_message.Message):
     def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ..., param: _Optional[str] = ...) -> None: ...
 
 class Load(_message.Message):
-    __slots__ = ("running", "waiting", "kv_blocks_used", "kv_blocks_total", "tokens_in_flight", "draining", "prefill_tokens", "workers", "kv_blocks_reserved")
+    __slots__ = ("running", "waiting", "kv_blocks_used", "kv_blocks_total", "tokens_in_flight", "draining", "prefill_tokens", "workers", "kv_blocks_reserved", "prefill_pairs", "steps")
     RUNNING_FIELD_NUMBER: _ClassVar[int]
     WAITING_FIELD_NUMBER: _ClassVar[int]
     KV_BLOCKS_USED_FIELD_NUMBER: _ClassVar[int]
@@ -275,6 +281,8 @@ class Load(_message.Message):
     PREFILL_TOKENS_FIELD_NUMBER: _ClassVar[int]
     WORKERS_FIELD_NUMBER: _ClassVar[int]
     KV_BLOCKS_RESERVED_FIELD_NUMBER: _ClassVar[int]
+    PREFILL_PAIRS_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
     running: int
     waiting: int
     kv_blocks_used: int
@@ -284,44 +292,32 @@ class Load(_message.Message):
     prefill_tokens: int
     workers: int
     kv_blocks_reserved: int
-    def __init__(self, running: _Optional[int] = ..., waiting: _Optional[int] = ..., kv_blocks_used: _Optional[int] = ..., kv_blocks_total: _Optional[int] = ..., tokens_in_flight: _Optional[int] = ..., draining: _Optional[bool] = ..., prefill_tokens: _Optional[int] = ..., workers: _Optional[int] = ..., kv_blocks_reserved: _Optional[int] = ...) -> None: ...
+    prefill_pairs: int
+    steps: int
+    def __init__(self, running: _Optional[int] = ..., waiting: _Optional[int] = ..., kv_blocks_used: _Optional[int] = ..., kv_blocks_total: _Optional[int] = ..., tokens_in_flight: _Optional[int] = ..., draining: _Optional[bool] = ..., prefill_tokens: _Optional[int] = ..., workers: _Optional[int] = ..., kv_blocks_reserved: _Optional[int] = ..., prefill_pairs: _Optional[int] = ..., steps: _Optional[int] = ...) -> None: ...
 
-class KvEvent(_message.Message):
-    __slots__ = ("event_id", "created", "stored", "removed")
-    EVENT_ID_FIELD_NUMBER: _ClassVar[int]
-    CREATED_FIELD_NUMBER: _ClassVar[int]
+class Work(_message.Message):
+    __slots__ = ("us", "prefill_tokens", "prefill_pairs", "sequences", "context")
+    US_FIELD_NUMBER: _ClassVar[int]
+    PREFILL_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    PREFILL_PAIRS_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCES_FIELD_NUMBER: _ClassVar[int]
+    CONTEXT_FIELD_NUMBER: _ClassVar[int]
+    us: int
+    prefill_tokens: int
+    prefill_pairs: int
+    sequences: int
+    context: int
+    def __init__(self, us: _Optional[int] = ..., prefill_tokens: _Optional[int] = ..., prefill_pairs: _Optional[int] = ..., sequences: _Optional[int] = ..., context: _Optional[int] = ...) -> None: ...
+
+class KvUpdate(_message.Message):
+    __slots__ = ("update_id", "reset", "stored", "removed")
+    UPDATE_ID_FIELD_NUMBER: _ClassVar[int]
+    RESET_FIELD_NUMBER: _ClassVar[int]
     STORED_FIELD_NUMBER: _ClassVar[int]
     REMOVED_FIELD_NUMBER: _ClassVar[int]
-    event_id: int
-    created: KvCreated
-    stored: KvStored
-    removed: KvRemoved
-    def __init__(self, event_id: _Optional[int] = ..., created: _Optional[_Union[KvCreated, _Mapping]] = ..., stored: _Optional[_Union[KvStored, _Mapping]] = ..., removed: _Optional[_Union[KvRemoved, _Mapping]] = ...) -> None: ...
-
-class KvCreated(_message.Message):
-    __slots__ = ("blocks_per_cache_level",)
-    BLOCKS_PER_CACHE_LEVEL_FIELD_NUMBER: _ClassVar[int]
-    blocks_per_cache_level: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, blocks_per_cache_level: _Optional[_Iterable[int]] = ...) -> None: ...
-
-class KvStored(_message.Message):
-    __slots__ = ("parent_hash", "blocks")
-    PARENT_HASH_FIELD_NUMBER: _ClassVar[int]
-    BLOCKS_FIELD_NUMBER: _ClassVar[int]
-    parent_hash: int
-    blocks: _containers.RepeatedCompositeFieldContainer[KvBlock]
-    def __init__(self, parent_hash: _Optional[int] = ..., blocks: _Optional[_Iterable[_Union[KvBlock, _Mapping]]] = ...) -> None: ...
-
-class KvBlock(_message.Message):
-    __slots__ = ("block_hash", "token_ids")
-    BLOCK_HASH_FIELD_NUMBER: _ClassVar[int]
-    TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
-    block_hash: int
-    token_ids: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, block_hash: _Optional[int] = ..., token_ids: _Optional[_Iterable[int]] = ...) -> None: ...
-
-class KvRemoved(_message.Message):
-    __slots__ = ("block_hashes",)
-    BLOCK_HASHES_FIELD_NUMBER: _ClassVar[int]
-    block_hashes: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, block_hashes: _Optional[_Iterable[int]] = ...) -> None: ...
+    update_id: int
+    reset: bool
+    stored: _containers.RepeatedScalarFieldContainer[int]
+    removed: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, update_id: _Optional[int] = ..., reset: _Optional[bool] = ..., stored: _Optional[_Iterable[int]] = ..., removed: _Optional[_Iterable[int]] = ...) -> None: ...

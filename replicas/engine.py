@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from protos.types import Finish, KvEvent, Load, ReplicaInfo, Submit, TokenLogprobs
+from protos.types import Finish, KvEvent, Load, ReplicaInfo, Submit, TokenLogprobs, Work
 
 
 @dataclass(slots=True)
@@ -27,7 +27,8 @@ class EngineStep:
 
     A finish is (handle, index, Finish) and follows the sequence's last delta, in the same step or a later one.
     `started` are (handle, prompt tokens found in the KV cache) of requests that gather tokens and whose prompt has
-    been computed in this step; those with a delta in it need not be named.
+    been computed in this step; those with a delta in it need not be named. `work` is what was computed and how long
+    it took, where the engine says so.
     """
 
     deltas: list[Delta]
@@ -35,6 +36,7 @@ class EngineStep:
     load: Load
     kv_events: list[KvEvent]
     started: list[tuple[int, int]] = field(default_factory=list)
+    work: Work | None = None
 
 
 class Engine(Protocol):

@@ -110,36 +110,38 @@ class KvCache:
         table.private += blocks
         return True
 
-    def store(self, table: BlockTable, chain: Sequence[int], ids: Sequence[int]) -> None:
+    def store(self, table: BlockTable, chain: Sequence[int], ids: Sequence[int], salt: str = "") -> None:
         """Make the table's blocks reusable as far as `chain` reaches; `ids` are the tokens from the root on.
 
-        A block that someone else stored meanwhile replaces the table's own copy, which is freed.
+        `salt` is the one that the chain begins with. A block that someone else stored meanwhile replaces the table's
+        own copy, which is freed.
         """
         start = len(table.shared)
         stored: list[tuple[int, tuple[int, ...]]] = []
         parent = chain[start - 1] if start else None
-        size = self.tokens_per_block
-        for i in range(start, min(len(chain), len(table))):
-            block = chain[i]
-            table.private -= 1
-            table.shared.append(block)
-            if block in self._references:
+        size, references = self.tokens_per_block, self._references
+        fresh = chain[start : len(table)]
+        table.private -= len(fresh)
+        table.shared += fresh
+        for i, block in enumerate(fresh, start):
+            if block in references:
                 self._free += 1
                 self._hold(block)
                 parent = block
             else:
-                self._references[block] = 1
-                stored.append((block, tuple(ids[i * size : (i + 1) * size])))
+                references[block] = 1
+                stored.append((block, tuple(ids[i * size : (i + 1) * size]) if ids else ()))
         if stored:
-            self._note(KvStored(parent, tuple(stored)))
+            self._note(KvStored(parent, tuple(stored), salt if parent is None else ""))
 
     def release(self, table: BlockTable) -> None:
         """Give all blocks back. The tail goes first, so that eviction takes children before their parents."""
-        references = self._references
+        references, idle = self._references, self._idle
         for block in reversed(table.shared):
-            references[block] -= 1
-            if not references[block]:
-                self._idle[block] = None
+            left = references[block] - 1
+            references[block] = left
+            if not left:
+                idle[block] = None
         self._free += table.private
         table.shared = []
         table.private = 0

@@ -3,24 +3,21 @@
 `begin(now)` admits what fits and says how long the step takes, `end(now)` says what it produced; no clock, no
 randomness, no I/O, so that the serving simulation and the fleet simulator run the same code. Every decoding sequence
 gains one token a step. That is counted, not carried out: a sequence is touched only when it starts, needs a block
-or ends, hence the cost of a step does not grow with the number of running sequences.
+or ends, hence the cost of a step does not grow with the number of running sequences. For the same reason `forward`
+can do many steps at once as long as nothing but decoding goes on.
 """
 
 import enum
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from protos.types import Load
-from replicas.kv_cache import TOKENS_PER_BLOCK, BlockTable, KvCache, extend_chain
+from protos.types import Load, Work
+from replicas.kv_cache import BlockTable, KvCache, extend_chain
+from replicas.limits import CapacityPolicy, Limits
+from replicas.schedule import Schedule
 from replicas.timing import Batch, StepTimer
-
-
-class CapacityPolicy(enum.Enum):
-    """TensorRT-LLM's capacity schedulers: admit for the worst case, or admit for now and pause when blocks run out."""
-
-    GUARANTEED_NO_EVICT = "GUARANTEED_NO_EVICT"
-    MAX_UTILIZATION = "MAX_UTILIZATION"
 
 
 class Phase(enum.Enum):
@@ -33,32 +30,13 @@ class Phase(enum.Enum):
     ENDED = enum.auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Sizes of one engine; the defaults are TensorRT-LLM's."""
-
-    kv_blocks: int
-    tokens_per_block: int = TOKENS_PER_BLOCK
-    max_batch_size: int = 2048
-    max_num_tokens: int = 8192
-    policy: CapacityPolicy = CapacityPolicy.GUARANTEED_NO_EVICT
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.max_batch_size <= self.max_num_tokens:
-            raise ValueError("max_batch_size must be at least 1 and at most max_num_tokens")
-
-    @property
-    def kv_tokens(self) -> int:
-        """Tokens that the whole cache holds: no sequence can be longer."""
-        return self.kv_blocks * self.tokens_per_block
-
-
 @dataclass(slots=True, eq=False)
 class Sequence:
     """One sequence of a request: what the caller asks for, then the model's own record of it.
 
     `steps` counts sampling steps to the end, with the one that samples an end-of-sequence token; `limit` is the
-    most tokens it may ask for, which GUARANTEED_NO_EVICT reserves. Without `ids` it takes no part in prefix reuse.
+    most tokens it may ask for, which GUARANTEED_NO_EVICT reserves. A caller that knows no `ids` may give the hashes of
+    the prompt's full blocks instead, as `chain`; without either it takes no part in prefix reuse.
     """
 
     prompt: int
@@ -67,6 +45,7 @@ class Sequence:
     ids: list[int] = field(default_factory=list)
     salt: str = ""
     transferred: bool = False  # its prompt's KV and first token come from a prefill replica
+    chain: Iterable[int] = ()
 
     phase: Phase = field(default=Phase.WAITING, init=False)
     produced: int = field(default=0, init=False)  # tokens sampled so far; while decoding, ask `produced_at`
@@ -82,6 +61,7 @@ class Sequence:
     _reserved: int = field(default=0, init=False)
     _computed: int = field(default=0, init=False)  # tokens whose KV is there, while in prefill
     _target: int = field(default=0, init=False)  # tokens to compute before the next one can be sampled
+    _due: int = field(default=0, init=False)  # of these, the first ones that the backlog does not count
     _wanted: int = field(default=0, init=False)  # blocks, while it waits
     _grow_at: int = field(default=0, init=False)
     _end_at: int = field(default=0, init=False)
@@ -93,6 +73,10 @@ class Sequence:
 
     def content(self, count: int) -> list[int]:
         """The first `count` tokens it produced, for the prefix cache; none when the caller does not name tokens."""
+        return []
+
+    def further_blocks(self, count: int) -> list[int]:
+        """Hashes of the next `count` blocks after those of `chain`, for the prefix cache; none to leave them out."""
         return []
 
 
@@ -107,6 +91,7 @@ class ReplicaModel(Generic[S]):
         self.cache = KvCache(limits.kv_blocks, limits.tokens_per_block)
         self.clock = 0
         self.decoding: dict[int, S] = {}
+        self.work: Work | None = None  # of the step that `begin` planned, or the mean of those of `forward`
         self._timer = timer
         self._guaranteed = limits.policy is CapacityPolicy.GUARANTEED_NO_EVICT
         self._waiting: deque[S] = deque()
@@ -116,9 +101,12 @@ class ReplicaModel(Generic[S]):
         self._prefilling: dict[int, S] = {}
         self._transferring: dict[int, S] = {}
         self._chunks: list[tuple[S, int]] = []
-        self._grow: dict[int, dict[int, S]] = {}  # by decode clock: who needs a block in the step that starts then
-        self._end: dict[int, dict[int, S]] = {}  # by decode clock: who ends with the step that reaches it
+        self._grow: Schedule[S] = Schedule()  # who needs a block in the step that starts at a decode clock
+        self._end: Schedule[S] = Schedule()  # who ends with the step that reaches it
         self._ended: list[S] = []
+        self._steady = False  # only decoding goes on, until something ends, comes or goes
+        self._backlog_tokens = 0  # still to be computed before the sequences that wait or prefill can sample
+        self._backlog_pairs = 0  # of a query and a key, in their attention
         self._reserved = 0
         self._wanted = 0  # blocks that all waiting sequences need to be admitted, if none are shared
         self._context = 0  # tokens of decoding sequences
@@ -133,7 +121,9 @@ class ReplicaModel(Generic[S]):
             kv_blocks_used=self.cache.used,
             kv_blocks_total=self.cache.blocks_total,
             tokens_in_flight=self._context + self._still,
+            prefill_tokens=self._backlog_tokens,
             kv_blocks_reserved=self._reserved + self._wanted,
+            prefill_pairs=self._backlog_pairs,
         )
 
     def submit(self, group: list[S], now: float) -> None:
@@ -147,17 +137,21 @@ class ReplicaModel(Generic[S]):
                 raise ValueError("a sequence must have a prompt, must have a step, and must fit the cache")
             sequence.arrived = now
             sequence.produced = int(sequence.transferred)
-            sequence._target = sequence.prompt
+            sequence._target = sequence._due = sequence.prompt
             self._still += sequence.prompt + sequence.produced
             self._want(sequence)
+        leader._chain = list(leader.chain)
         if leader.ids:
             extend_chain(leader._chain, leader.ids, self.limits.tokens_per_block, leader.salt)
-            for sequence in group[1:]:
-                sequence._chain = leader._chain.copy()
+        self._expect_prefill(leader)
+        for sequence in group[1:]:
+            sequence._chain = leader._chain.copy()
+            self._expect_prefill(sequence, after_leader=True)
         if len(group) > 1:
             self._siblings[id(leader)] = group[1:]
         self._held += len(group) - 1
         self._waiting.append(leader)
+        self._steady = False
 
     def cancel(self, group: list[S], now: float) -> None:
         """End the sequences of one request wherever they are and free their blocks; `end` does not return them."""
@@ -171,6 +165,7 @@ class ReplicaModel(Generic[S]):
 
     def begin(self, now: float) -> float | None:
         """Plan the next step and return its duration in seconds; None when there is nothing to do."""
+        self._steady, self.work = False, None
         for sequence in [s for s in self._transferring.values() if s._ready <= now]:
             del self._transferring[id(sequence)]
             sequence.first_token = now
@@ -189,7 +184,33 @@ class ReplicaModel(Generic[S]):
         batch.decode = len(self.decoding)
         batch.decode_context = self._context
         batch.outputs += batch.decode
-        return self._timer.step_seconds(batch)
+        seconds = self._timer.step_seconds(batch)
+        micros = round(seconds * 1e6)
+        self.work = Work(micros, batch.prefill, batch.prefill_pairs, batch.decode, batch.decode_context)
+        self._steady = not batch.prefill and not self._transferring
+        return seconds
+
+    def forward(self, now: float, until: float) -> tuple[int, float]:
+        """Do steps at once that end by `until`, as `begin` and `end` would: how many, and when the last one ended.
+
+        To be called instead of `begin`; does none where something may start or end with the next step.
+        """
+        if not self._steady:
+            return 0, now
+        most = self._end.next_from(self.clock) - 1 - self.clock
+        if most < 1:
+            return 0, now
+        sequences = len(self.decoding)
+        series = self._timer.decode_series(sequences, self._context)
+        steps = self._grow_through(series.steps_within(until - now, most))
+        if not steps:
+            return 0, now
+        seconds = series.seconds(steps)
+        context = self._context + (steps - 1) * sequences // 2
+        self.work = Work(round(seconds / steps * 1e6), sequences=sequences, context=context)
+        self.clock += steps
+        self._context += steps * sequences
+        return steps, now + seconds
 
     def end(self, now: float) -> list[S]:
         """Complete the step that `begin` planned; the sequences that ended in it, already out of `decoding`.
@@ -198,13 +219,14 @@ class ReplicaModel(Generic[S]):
         """
         self.clock += 1
         self._context += len(self.decoding)
-        for sequence in self._end.pop(self.clock, {}).values():
+        for sequence in self._end.take(self.clock):
             self._finish(sequence, now)
             self._ended.append(sequence)
         for sequence, tokens in self._chunks:
             if sequence.phase is not Phase.PREFILL:
                 continue
             sequence._computed += tokens
+            self._expect(sequence, sequence._computed)
             if sequence._computed == sequence._target:
                 self._complete_prefill(sequence, now)
         self._chunks.clear()
@@ -241,7 +263,7 @@ class ReplicaModel(Generic[S]):
         sequence.phase = Phase.DECODE
         sequence.base = self.clock - sequence.produced
         sequence._end_at = sequence.base + sequence.steps
-        self._end.setdefault(sequence._end_at, {})[id(sequence)] = sequence
+        self._end.add(sequence._end_at, sequence)
         self._schedule_growth(sequence)
         self.decoding[id(sequence)] = sequence
 
@@ -250,26 +272,41 @@ class ReplicaModel(Generic[S]):
         capacity = len(sequence._table) * self.limits.tokens_per_block
         sequence._grow_at = sequence.base + capacity + 1 - sequence.prompt
         if sequence._grow_at < sequence._end_at:
-            self._grow.setdefault(sequence._grow_at, {})[id(sequence)] = sequence
+            self._grow.add(sequence._grow_at, sequence)
 
     def _grow_decoding(self) -> None:
         """Give each sequence that crosses a block border now its next block, pausing the newest if none is left."""
-        for sequence in self._grow.pop(self.clock, {}).values():
+        for sequence in self._grow.take(self.clock):
             while sequence.phase is Phase.DECODE and sequence._grow_at == self.clock:
-                if self.cache.grow(sequence._table, 1):
-                    used = min(1, sequence._reserved)
-                    sequence._reserved -= used
-                    self._reserved -= used
-                    self._schedule_growth(sequence)
-                else:
+                if not self._grow_one(sequence):
                     self._pause(next(reversed(self._running.values())))
+
+    def _grow_through(self, steps: int) -> int:
+        """Give out the blocks of the next steps, up to the first for which there are not enough: how many steps."""
+        clock, end = self.clock, self.clock + steps
+        while (clock := self._grow.next_from(clock)) < end:
+            if self._grow.count(clock) > self.cache.available:
+                return clock - self.clock
+            for sequence in self._grow.take(clock):
+                self._grow_one(sequence)
+        return steps
+
+    def _grow_one(self, sequence: S) -> bool:
+        if not self.cache.grow(sequence._table, 1):
+            return False
+        used = min(1, sequence._reserved)
+        sequence._reserved -= used
+        self._reserved -= used
+        self._schedule_growth(sequence)
+        return True
 
     def _pause(self, sequence: S) -> None:
         """Take a sequence's blocks; it waits first in line and recomputes its tokens when it is admitted again."""
         self._retire(sequence)
         sequence.phase = Phase.WAITING
         self._still += sequence.prompt + sequence.produced
-        sequence._target = sequence.prompt + sequence.produced
+        sequence._target = sequence._due = sequence.prompt + sequence.produced
+        self._expect_prefill(sequence)
         self._want(sequence)
         self._waiting.appendleft(sequence)
 
@@ -308,9 +345,27 @@ class ReplicaModel(Generic[S]):
             sequence._reserved = max(0, later - now)
             self._reserved += sequence._reserved
         sequence._computed = matched * size
+        if sequence._due < sequence._target:
+            self._expect(sequence, sequence._computed)
         if sequence.cached is None:
             sequence.cached = sequence._computed
         return True
+
+    def _expect_prefill(self, sequence: S, after_leader: bool = False) -> None:
+        """Count what a waiting sequence will have to compute if the cache stays as it is."""
+        if sequence.transferred and not sequence.admitted:
+            return
+        size = self.limits.tokens_per_block
+        matched = most = (sequence._target - 1) // size if sequence._chain else 0
+        if not after_leader:
+            matched, _ = self.cache.match(sequence._chain, most)
+        self._expect(sequence, matched * size)
+
+    def _expect(self, sequence: S, start: int) -> None:
+        """Let the backlog count the sequence's tokens to compute from `start` on."""
+        before, sequence._due = sequence._due, start
+        self._backlog_tokens += before - start
+        self._backlog_pairs += (before * (before + 1) - start * (start + 1)) // 2
 
     def _want(self, sequence: S) -> None:
         """Note the blocks that a waiting sequence must find to be admitted."""
@@ -339,6 +394,8 @@ class ReplicaModel(Generic[S]):
         return batch
 
     def _finish(self, sequence: S, now: float) -> None:
+        self._steady = False
+        self._expect(sequence, sequence._target)
         if sequence.phase is Phase.WAITING:
             self._still -= sequence.prompt + sequence.produced
             self._want_no_more(sequence)
@@ -354,9 +411,8 @@ class ReplicaModel(Generic[S]):
         if sequence.phase is Phase.DECODE:
             sequence.produced = sequence.produced_at(self.clock)
             self._context -= tokens
-            for schedule, at in ((self._grow, sequence._grow_at), (self._end, sequence._end_at)):
-                if at in schedule:
-                    schedule[at].pop(key, None)
+            self._grow.drop(sequence._grow_at, sequence)
+            self._end.drop(sequence._end_at, sequence)
             self._store(sequence, tokens - 1)  # the last token's KV was never computed
         else:
             self._still -= tokens
@@ -371,9 +427,11 @@ class ReplicaModel(Generic[S]):
     def _store(self, sequence: S, written: int) -> None:
         """Make the full blocks among the first `written` tokens of the sequence reusable."""
         size = self.limits.tokens_per_block
-        if sequence.ids and written // size > len(sequence._table.shared):
+        if sequence._chain and written // size > len(sequence._table.shared):
             ids = sequence.ids
-            if written > sequence.prompt:
+            if written > sequence.prompt and ids:
                 ids = (ids + sequence.content(written - sequence.prompt))[:written]
                 extend_chain(sequence._chain, ids, size, sequence.salt)
-            self.cache.store(sequence._table, sequence._chain[: written // size], ids)
+            elif written > sequence.prompt:
+                sequence._chain += sequence.further_blocks(written // size - len(sequence._chain))
+            self.cache.store(sequence._table, sequence._chain[: written // size], ids, sequence.salt)

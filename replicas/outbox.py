@@ -1,12 +1,9 @@
 """What a session has still to send: deltas merge per stream while the wire is busy, so that it stays bounded."""
 
-from collections.abc import Iterable
-
 from protos.codec import Step
-from protos.types import Finish, KvEvent, Load, TokenLogprobs
+from protos.types import Finish, Load, TokenLogprobs, Work
+from replicas.kv_events import KvFeed
 
-#: KV events kept for a session that does not read; older ones are dropped, which the reader sees as a gap in ids.
-MAX_KV_EVENTS = 8192
 #: Tokens of one stream in a step when each carries logprobs, which are a hundred times their size: what a worker may
 #: leave unacknowledged is counted in steps and must not be megabytes.
 MAX_LOGPROB_RUN = 32
@@ -15,19 +12,22 @@ MAX_LOGPROB_RUN = 32
 class Outbox:
     """Gathers engine output between two writes; at most one entry a stream, whatever the number of steps."""
 
-    def __init__(self) -> None:
+    def __init__(self, kv: KvFeed | None = None) -> None:
+        """`kv` has what the session is told of the KV cache, if anything."""
         self._tokens: dict[int, list[int]] = {}
         self._logprobs: dict[int, list[TokenLogprobs]] = {}
         self._finishes: list[tuple[int, Finish]] = []
-        self._kv_events: list[KvEvent] = []
         self._starts: list[tuple[int, int]] = []
         self._seq = 0
+        self.kv = kv
         self.load: Load | None = None
+        #: Of the last engine step, if it has not been told yet; goes with the load.
+        self.work: Work | None = None
         #: Sequences submitted on the session that `load` knows of.
         self.submits_seen = 0
 
     def __bool__(self) -> bool:
-        return bool(self._tokens or self._finishes or self._kv_events or self.load is not None)
+        return bool(self._tokens or self._finishes or self.kv or self.load is not None)
 
     def add_tokens(self, stream_id: int, token_ids: list[int], logprobs: list[TokenLogprobs] | None) -> None:
         """Append to what the stream has still to send. The outbox keeps `token_ids` and may extend it."""
@@ -46,12 +46,6 @@ class Outbox:
     def add_finish(self, stream_id: int, finish: Finish) -> None:
         """The stream's end, sent together with its last tokens."""
         self._finishes.append((stream_id, finish))
-
-    def add_kv_events(self, events: Iterable[KvEvent]) -> None:
-        """Append, dropping the oldest beyond MAX_KV_EVENTS."""
-        self._kv_events.extend(events)
-        if len(self._kv_events) > MAX_KV_EVENTS:
-            del self._kv_events[:-MAX_KV_EVENTS]
 
     def take(self, time_us: int) -> Step:
         """Everything gathered so far, as the session's next step."""
@@ -78,14 +72,15 @@ class Outbox:
             logprobs=logprobs,
             finishes=finishes,
             load=self.load,
-            kv_events=self._kv_events,
+            kv_update=self.kv.take() if self.kv else None,
             starts=self._starts,
             submits_seen=self.submits_seen if self.load is not None else 0,
+            work=self.work,
         )
         self._finishes = [entry for entry in self._finishes if entry[0] in rest]
         self._tokens = {stream_id: run for stream_id, (run, _) in rest.items()}
         self._logprobs = {stream_id: entries for stream_id, (_, entries) in rest.items()}
-        self._kv_events, self._starts, self.load = [], [], None
+        self._starts, self.load, self.work = [], None, None
         return step
 
     def _cut_logprobs(self) -> dict[int, tuple[list[int], list[TokenLogprobs]]]:

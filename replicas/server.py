@@ -15,17 +15,19 @@ from typing import Any
 import grpc.aio
 
 from protos import codec
-from protos.types import PROTOCOL_VERSION, Failure, Finish, FinishReason, KvEvent, Load, Submit
+from protos.types import PROTOCOL_VERSION, Failure, Finish, FinishReason, Load, Submit, Work
 from replicas.engine import Engine, EngineStep
+from replicas.kv_events import KvFeed, KvLedger
 from replicas.outbox import Outbox
 
 log = logging.getLogger(__name__)
 
 #: Steps a worker may leave unacknowledged before the replica merges further ones.
 ACK_WINDOW = 32
-#: Seconds between looks at idle sessions, and the longest silence a session keeps.
+#: Seconds between looks at idle sessions, and the silence after which the next look says something: a session speaks
+#: at least every 0.5 s, and after three times as long a worker takes the replica for lost.
 HEARTBEAT_SECONDS = 0.2
-MAX_SILENCE_SECONDS = 1.0
+MAX_SILENCE_SECONDS = 0.3
 #: How long a new session may take to say hello.
 HELLO_SECONDS = 5.0
 #: How long closing waits for a worker to take the last steps.
@@ -35,6 +37,8 @@ MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 #: Prompts that occupy an engine for so long that every worker is told when one comes and when it is done: those with
 #: work that waits, or that they would rather not put behind it, cannot wait for the next heartbeat.
 LONG_PROMPT_TOKENS = 2048
+#: How long a change of the KV cache may wait for company, where a worker has no other reason to be told something.
+KV_DELAY_SECONDS = 0.02
 #: Sequences of one submit; the APIs ask for 128 at most, and each costs memory before the engine has looked at it.
 MAX_SEQUENCES = 1024
 
@@ -56,23 +60,28 @@ class AddressInUse(OSError):
 class _Session:
     """One worker's session: its open streams, its outbox and the flow control between them."""
 
-    def __init__(self, worker: str, kv_events: bool) -> None:
+    def __init__(self, worker: str, kv: KvFeed | None) -> None:
         self.worker = worker
-        self.kv_events = kv_events
+        self.kv = kv
         self.handles: dict[int, int] = {}  # first stream id of a submit -> engine handle
         self.streams: set[int] = set()  # open stream ids, of all sequences
-        self.outbox = Outbox()
+        self.outbox = Outbox(kv)
         self.submitted = 0  # sequences
         self.sent = 0
         self.acked = 0
         self.last_write = time.monotonic()
         self.writer: asyncio.Task[None] | None = None
+        self._steps = 0  # that the engine had done when the last load was sent
         self._closing = False
         self._wake = asyncio.Event()
 
-    def report(self, load: Load) -> None:
-        """Send the engine's load with the next message, which knows of everything submitted so far."""
+    def report(self, load: Load, work: Work | None) -> None:
+        """Send the engine's load with the next message, which knows of everything submitted so far.
+
+        `work` is of the engine's last step, and goes along unless it has been sent before.
+        """
         self.outbox.load = load
+        self.outbox.work = work if load.steps != self._steps else None
         self.outbox.submits_seen = self.submitted
         self._wake.set()
 
@@ -96,21 +105,24 @@ class _Session:
             self._wake.clear()
             await self._wake.wait()
         step = self.outbox.take(time.time_ns() // 1000)
+        if step.load is not None:
+            self._steps = step.load.steps
         self.sent = step.seq
         self.last_write = time.monotonic()
         return codec.encode_step(step)
 
 
 class _Owner:
-    """Where an engine handle answers, which of its sequences are still open, and its prompt until it is computed."""
+    """Where an engine handle answers, which of its sequences are still open, and whether its prompt is computed."""
 
-    __slots__ = ("first_stream", "open", "prefill_tokens", "session")
+    __slots__ = ("first_stream", "long", "open", "session", "started")
 
     def __init__(self, session: _Session, first_stream: int, submit: Submit) -> None:
         self.session = session
         self.first_stream = first_stream
         self.open = set(range(submit.sampling.n))
-        self.prefill_tokens = len(submit.prompt_ids)
+        self.started = False
+        self.long = len(submit.prompt_ids) >= LONG_PROMPT_TOKENS
 
 
 class ReplicaServer:
@@ -127,8 +139,12 @@ class ReplicaServer:
         self._owners: dict[int, _Owner] = {}
         self._handles = 0
         self._load = Load(kv_blocks_total=engine.info.kv_blocks_total)
-        self._unseen = 0  # sequences that the engine was given since then
-        self._prefill_tokens = 0
+        self._work: Work | None = None
+        self._steps = 0
+        # What the engine was given since its last step: sequences, and what is to be computed of their prompts.
+        self._unseen = self._unseen_tokens = self._unseen_pairs = 0
+        self._ledger = KvLedger(engine.info.kv_block_tokens, engine.info.kv_blocks_total)
+        self._kv_timer: asyncio.TimerHandle | None = None
         self._workers: Counter[str] = Counter()
         self._draining = False
         self._idle = asyncio.Event()
@@ -163,6 +179,8 @@ class ReplicaServer:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._kv_timer is not None:
+            self._kv_timer.cancel()
         for session in self._sessions:
             session.close_when_empty()
         writers = [session.writer for session in self._sessions if session.writer is not None]
@@ -195,38 +213,44 @@ class ReplicaServer:
                 stream_id = owner.first_stream + delta.index
                 session.outbox.add_tokens(stream_id, delta.token_ids, delta.logprobs)
                 # Told once a request: its other sequences find what the first has just computed.
-                if owner.prefill_tokens and delta.cached_tokens is not None:
+                if not owner.started and delta.cached_tokens is not None:
                     session.outbox.add_start(owner.first_stream, delta.cached_tokens)
-                    long_started |= self._prompt_done(owner)
+                    owner.started = True
+                    long_started |= owner.long
                 touched.add(session)
         for handle, cached_tokens in step.started:
             owner = owners.get(handle)
-            if owner is not None and owner.prefill_tokens:
+            if owner is not None and not owner.started:
                 owner.session.outbox.add_start(owner.first_stream, cached_tokens)
-                long_started |= self._prompt_done(owner)
+                owner.started = True
+                long_started |= owner.long
         for handle, index, finish in step.finishes:
             session_or_none = self._finish(handle, index, finish)
             if session_or_none is not None:
                 touched.add(session_or_none)
-        self._load, self._unseen = step.load, 0
+        self._load, self._work = step.load, step.work
+        self._steps += 1
+        self._unseen = self._unseen_tokens = self._unseen_pairs = 0
         if step.kv_events:
-            touched |= self._add_kv_events(step.kv_events)
+            self._ledger.take(step.kv_events)
+            if self._kv_timer is None:
+                self._kv_timer = asyncio.get_running_loop().call_later(KV_DELAY_SECONDS, self._tell_kv)
         load = self._current_load()
         for session in self._sessions if long_started else touched:
-            session.report(load)
+            session.report(load, self._work)
 
-    def _add_kv_events(self, events: list[KvEvent]) -> set[_Session]:
-        subscribed = {session for session in self._sessions if session.kv_events}
-        for session in subscribed:
-            session.outbox.add_kv_events(events)
-        return subscribed
+    def _tell_kv(self) -> None:
+        """Wake the sessions that have changes of the KV cache to send and nothing else has made them do it."""
+        self._kv_timer = None
+        for session in self._sessions:
+            if session.kv:
+                session.notify()
 
     def _finish(self, handle: int, index: int, finish: Finish) -> _Session | None:
         owner = self._owners.get(handle)
         if owner is None or index not in owner.open:
             return None
         owner.open.discard(index)
-        self._prompt_done(owner)
         owner.session.streams.discard(owner.first_stream + index)
         owner.session.outbox.add_finish(owner.first_stream + index, finish)
         if not owner.open:
@@ -235,16 +259,9 @@ class ReplicaServer:
 
     def _forget(self, handle: int, owner: _Owner) -> None:
         del self._owners[handle]
-        self._prompt_done(owner)
         owner.session.handles.pop(owner.first_stream, None)
         if not self._owners:
             self._idle.set()
-
-    def _prompt_done(self, owner: _Owner) -> bool:
-        """Note that the request waits for its first token no longer; whether its prompt was a long one."""
-        tokens, owner.prefill_tokens = owner.prefill_tokens, 0
-        self._prefill_tokens -= tokens
-        return tokens >= LONG_PROMPT_TOKENS
 
     def _current_load(self) -> Load:
         """The engine's last report, with what it was given since then: every submit so far counts in it."""
@@ -256,15 +273,17 @@ class ReplicaServer:
             load.kv_blocks_total,
             load.tokens_in_flight,
             self._draining,
-            self._prefill_tokens,
+            load.prefill_tokens + self._unseen_tokens,
             len(self._workers),
             load.kv_blocks_reserved,
+            load.prefill_pairs + self._unseen_pairs,
+            self._steps,
         )
 
     def _broadcast_load(self) -> None:
         load = self._current_load()
         for session in self._sessions:
-            session.report(load)
+            session.report(load, self._work)
 
     async def _heartbeat(self) -> None:
         """Sessions without traffic of their own still learn the load soon, and can tell silence from death."""
@@ -277,7 +296,7 @@ class ReplicaServer:
                 quiet = now - session.last_write
                 if quiet >= MAX_SILENCE_SECONDS or (quiet >= HEARTBEAT_SECONDS and said.get(session) != load):
                     said[session] = load
-                    session.report(load)
+                    session.report(load, self._work)
 
     async def _session(self, messages: AsyncIterator[bytes], context: "grpc.aio.ServicerContext[Any, Any]") -> None:
         session = await self._open_session(context)
@@ -285,7 +304,7 @@ class ReplicaServer:
             return
         self._sessions.add(session)
         self._workers[session.worker] += 1
-        session.report(self._current_load())
+        session.report(self._current_load(), self._work)
         session.writer = asyncio.create_task(self._write(session, context))
         try:
             while (data := await context.read()) is not grpc.aio.EOF:
@@ -295,6 +314,8 @@ class ReplicaServer:
         finally:
             self._sessions.discard(session)
             self._workers -= Counter((session.worker,))
+            if session.kv is not None:
+                self._ledger.unsubscribe(session.kv)
             session.writer.cancel()
             for handle in list(session.handles.values()):
                 self._engine.cancel(handle)
@@ -322,7 +343,7 @@ class ReplicaServer:
         await context.write(
             codec.encode_welcome(codec.Welcome(PROTOCOL_VERSION, self._epoch, self._engine.info, ACK_WINDOW))
         )
-        return _Session(hello.worker, hello.kv_events)
+        return _Session(hello.worker, self._ledger.subscribe() if hello.kv_updates else None)
 
     async def _write(self, session: _Session, context: "grpc.aio.ServicerContext[Any, Any]") -> None:
         # The peer's going away ends the read side, which cancels this task; a failed write needs no report of its own.
@@ -340,6 +361,9 @@ class ReplicaServer:
         if up.hello is not None:
             raise codec.ProtocolError("a second hello")
         session.acknowledge(up.ack)
+        if up.kv_resync and session.kv is not None:
+            session.kv.restart()
+            session.notify()
         for stream_id, submit in up.submits:
             self._submit(session, stream_id, submit)
         for stream_id in up.cancels:
@@ -357,7 +381,6 @@ class ReplicaServer:
         handle = self._handles
         owner = _Owner(session, stream_id, submit)
         self._owners[handle] = owner
-        self._prefill_tokens += owner.prefill_tokens
         session.submitted += submit.sampling.n
         session.handles[stream_id] = handle
         session.streams.update(streams)
@@ -369,8 +392,12 @@ class ReplicaServer:
             session.notify()
         else:
             self._unseen += submit.sampling.n
+            if submit.handoff is None:  # else its KV comes from elsewhere
+                tokens = len(submit.prompt_ids)
+                self._unseen_tokens += tokens
+                self._unseen_pairs += tokens * (tokens + 1) // 2
             self._engine.submit(handle, submit)
-            if owner.prefill_tokens >= LONG_PROMPT_TOKENS:
+            if owner.long:
                 self._broadcast_load()
 
 

@@ -25,11 +25,39 @@ class Batch:
     outputs: int = 0  # sequences that sample a token: decoding ones and completed prompts
 
 
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Durations in seconds of steps that only decode: `first`, and each longer by `growth` (at most `first`)."""
+
+    first: float
+    growth: float
+
+    def seconds(self, steps: int) -> float:
+        """All of them together."""
+        return steps * self.first + steps * (steps - 1) / 2 * self.growth
+
+    def steps_within(self, seconds: float, most: int) -> int:
+        """How many end within that time, at most `most`."""
+        if self.seconds(most) <= seconds:
+            return most
+        # The positive root of seconds(steps) = seconds; rounding may leave it on the wrong side of a whole number.
+        linear = self.first - self.growth / 2
+        root = 2 * seconds / (linear + sqrt(linear * linear + 2 * self.growth * seconds))
+        steps = min(most, int(root) + 1)
+        while self.seconds(steps) > seconds:
+            steps -= 1
+        return steps
+
+
 class StepTimer(Protocol):
     """Gives a step its duration."""
 
     def step_seconds(self, batch: Batch) -> float:
         """Seconds that the step takes."""
+        ...
+
+    def decode_series(self, sequences: int, context: int) -> Series:
+        """Steps that only decode the same sequences, which have `context` tokens before the first of them."""
         ...
 
     def transfer_seconds(self, tokens: int) -> float:
@@ -46,6 +74,10 @@ class FixedTimer:
     def step_seconds(self, batch: Batch) -> float:
         """The fixed time, whatever the batch."""
         return self.seconds
+
+    def decode_series(self, sequences: int, context: int) -> Series:
+        """The fixed time, again and again."""
+        return Series(self.seconds, 0.0)
 
     def transfer_seconds(self, tokens: int) -> float:
         """None at all."""
@@ -126,6 +158,7 @@ class RooflineTimer:
         self._fixed = c.step_seconds + (collectives + hops) * c.collective_seconds
         self._fixed += model.layers * ((expert_tp - 1) * c.split_seconds + (shape.ep - 1) * c.group_seconds)
         self._power = c.roofline_power
+        self._contextless: dict[int, float] = {}  # s that a step only of that many decoding sequences takes beside KV
 
     def step_seconds(self, batch: Batch) -> float:
         """Fixed costs, then the roofline of the matrix products, attention and communication, one after another."""
@@ -138,6 +171,17 @@ class RooflineTimer:
         attention = batch.decode_context * self._kv_token + batch.prefill_pairs * self._pair
         outside = self._fixed + tokens * self._link_token + batch.outputs * self._c.sequence_seconds
         return (products + attention + outside) / self._speed
+
+    def decode_series(self, sequences: int, context: int) -> Series:
+        """Reading the KV cache is all that grows."""
+        base = self._contextless.get(sequences)
+        if base is None:
+            base = self.step_seconds(Batch(decode=sequences, outputs=sequences))
+            self._contextless[sequences] = base
+        return Series(
+            base + context * self._kv_token / self._speed,
+            sequences * self._kv_token / self._speed,
+        )
 
     def transfer_seconds(self, tokens: int) -> float:
         """Bytes of the prompt's KV over the rate between replicas."""

@@ -1,28 +1,22 @@
-"""From a request to a replica that answers it: pick, attempt, and try another until the first event."""
+"""From a request that has its turn to the first events of its answer."""
 
-import logging
 from typing import Protocol
 
 import msgspec
 
-from protos.errors import PenstockError, ReplicaFailed, ReplicaUnavailable, from_failure
-from protos.types import Finish, FinishReason, Submit
-from routing.fleet import Fleet
-from routing.policy import RouteRequest, RoutingPolicy
-from routing.transport import Event, TokenStream
-
-log = logging.getLogger(__name__)
-
-#: Replicas tried for one request, each at most once.
-MAX_ATTEMPTS = 3
+from protos.errors import PenstockError
+from protos.types import Submit
+from routing.desk import Desk
+from routing.journey import Journey, Turn
+from routing.policy import RouteRequest
+from routing.transport import Event
 
 
 class Dispatched(msgspec.Struct, frozen=True):
-    """A request under way: its stream, the events that already came from it, and where it runs."""
+    """A request under way: its stream, the events that already came from it, and the engine that made them."""
 
-    stream: TokenStream
+    stream: Journey
     first: list[Event]
-    replica_id: str
     fingerprint: str
 
 
@@ -36,28 +30,6 @@ class Failable(Protocol):
 
     def fail(self, error: PenstockError) -> None:
         """End it with an error, which whoever waits for it then raises."""
-        ...
-
-
-class Turn(Protocol):
-    """Leave to run that was given for one replica; told what becomes of the request there."""
-
-    @property
-    def replica_id(self) -> str | None:
-        """Where the first attempt goes; None: wherever the policy says."""
-        ...
-
-    @property
-    def kv_tokens(self) -> int:
-        """What the request is expected to fill of the KV cache."""
-        ...
-
-    def opened(self, replica_id: str) -> None:
-        """The request is on its way to that replica, and counts in its view. Called once per attempt."""
-        ...
-
-    def started(self) -> None:
-        """The replica has computed the prompt."""
         ...
 
 
@@ -94,63 +66,23 @@ class Attempt:
 
 
 async def dispatch(
-    fleet: Fleet,
-    policy: RoutingPolicy,
-    request: RouteRequest,
-    submit: Submit,
-    attempt: Attempt,
-    turn: Turn | None = None,
+    desk: Desk, route: RouteRequest, submit: Submit, attempt: Attempt, turn: Turn | None = None
 ) -> Dispatched:
     """Returns with the first events in hand, so that whatever can go wrong before them still sets a status.
 
-    The first attempt goes where the turn was given, if that replica is still there. One that is lost or draining
-    before its first event costs the client nothing: the policy picks the next.
-    Raises ReplicaUnavailable when none is left, and the errors of protos/errors.py that the engine reports.
+    The first attempt goes where the turn was given, if that is still possible. A replica that is lost or draining costs
+    the client nothing: the request goes on elsewhere, before its first token (at most `migration.MAX_ATTEMPTS` replicas
+    in all) and after it, and its stream does not show where. The caller must `close` the stream.
+    Raises ReplicaUnavailable when no replica is left, and the errors of protos/errors.py that the engine reports.
     """
     attempt.check()
-    tried: list[str] = []
-    failure: PenstockError = ReplicaUnavailable("No replica of this model can take the request now.", retry_after=1.0)
-    while True:
-        replica_id = turn.replica_id if turn is not None and not tried else None
-        if replica_id is None or not fleet.takes(replica_id):
-            candidates = fleet.candidates(exclude=tried)
-            if not candidates:
-                raise failure
-            replica_id = policy.pick(request, candidates).replica.id
-        tried.append(replica_id)
-        stream: TokenStream | None = None
-        try:
-            if turn is None:
-                stream = fleet.open(replica_id, submit)
-            else:
-                stream = fleet.open(replica_id, submit, turn.kv_tokens)
-                stream.on_start = turn.started
-                turn.opened(replica_id)
-            attempt.follow(stream)
-            first = await stream.receive()
-            for event in first:
-                if event[3] is not None:
-                    check(event[3])
-            return Dispatched(stream, first, replica_id, fleet.fingerprint(replica_id))
-        except BaseException as error:
-            if stream is not None:
-                stream.close()
-            if not isinstance(error, ReplicaUnavailable | ReplicaFailed) or len(tried) >= MAX_ATTEMPTS:
-                raise
-            if isinstance(error, ReplicaFailed) and isinstance(failure, ReplicaFailed):
-                raise  # two engines failed on it: it may be what kills them
-            failure = error
-            log.warning(
-                "request %s: replica %s failed before its first token: %s",
-                request.request_id,
-                replica_id,
-                error.detail or error.message,
-            )
-
-
-def check(finish: Finish) -> None:
-    """Raises the error that a finish reports, if it reports one."""
-    if finish.failure is not None:
-        raise from_failure(finish.failure.code, finish.failure.message, finish.failure.param)
-    if finish.reason not in (FinishReason.STOP, FinishReason.LENGTH):
-        raise ReplicaFailed("The model's engine ended this request.")
+    desk.budget.asked()
+    journey = Journey(desk, route, submit, turn)
+    try:
+        journey.begin()
+        attempt.follow(journey)
+        first = await journey.receive()
+        return Dispatched(journey, first, desk.fleet.fingerprint(journey.replica_id))
+    except BaseException:
+        journey.close()
+        raise

@@ -1,40 +1,98 @@
 """The replicas of one model: connected, watched, and shown to policies as a snapshot."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
+from math import inf
 
-from protos.errors import ReplicaUnavailable
-from protos.types import Submit
+from protos.errors import ReplicaDraining, ReplicaUnavailable
+from protos.types import Role, Submit, Work
 from routing.connection import ReplicaConnection, ReplicaSpec
+from routing.health.outcomes import Outcome, outcome_of
+from routing.health.pace import LEAST_PEERS, Pace, slow_ones
+from routing.health.panic import may_eject
+from routing.health.patience import TICK_SECONDS
+from routing.health.status import ReplicaStatus, State
 from routing.policy import ReplicaView
-from routing.transport import TokenStream
+from routing.prefix.directory import Accuracy, PrefixDirectory
+from routing.transport import Leg, Receiver
+
+log = logging.getLogger(__name__)
+
+#: How long a replica must be much slower than its peers before it is left alone.
+SLOW_SECONDS = 5.0
+#: How often they are compared.
+JUDGE_SECONDS = 1.0
 
 
 class Fleet:
-    """All replicas of one model, by id. `on_load` is called whenever a replica reports its load, comes or goes."""
+    """All replicas of one model, by id. `on_load` is called whenever a replica reports its load, comes or goes.
 
-    def __init__(self, specs: Iterable[ReplicaSpec], worker: str) -> None:
+    `on_work` is called for each step of an engine that says what it did, with the replica's view after it.
+    """
+
+    def __init__(
+        self,
+        specs: Iterable[ReplicaSpec],
+        worker: str,
+        prefixes: PrefixDirectory | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`worker` names this process to replicas, `prefixes` is told of their KV caches; `clock` counts seconds."""
+        self.prefixes = prefixes
         self.on_load: Callable[[], None] = _ignore
-        self._connections = {spec.id: ReplicaConnection(spec, worker, self._refresh, self._loaded) for spec in specs}
+        self.on_work: Callable[[ReplicaView, Work], None] = _ignore_work
+        self._clock = clock
+        self._connections = {
+            spec.id: ReplicaConnection(
+                spec, worker, self._refresh, self._loaded, self._worked, self._failing, clock, prefixes
+            )
+            for spec in specs
+        }
         self._ready: tuple[ReplicaConnection, ...] = ()
+        self._ready_ids: frozenset[str] = frozenset()
+        #: Of the ready ones, those that only a part of the decisions may choose.
+        self._returning: frozenset[ReplicaConnection] = frozenset()
         self._refreshed = asyncio.Event()
+        #: What operators drain: when the streams that are still open there are ended, by `clock`.
+        self._drains: Mapping[str, float] = {}
+        self._paces = {id_: Pace() for id_ in self._connections}
+        self._slow_since: dict[str, float] = {}
+        self._judged_at = clock()
+        self._watch: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
         return len(self._connections)
 
-    def start(self) -> None:
-        """Begin to connect to every replica."""
+    def start(self, *, prove_first: bool = False) -> None:
+        """Begin to connect to every replica, and to look after them.
+
+        With `prove_first` a replica gets no requests before it has answered a probe, if others of its role have.
+        """
         for connection in self._connections.values():
-            connection.start()
+            connection.start(prove_first=prove_first)
+        self._watch = asyncio.create_task(self._look_after())
 
     async def aclose(self) -> None:
         """Close every connection."""
+        if self._watch is not None:
+            self._watch.cancel()
+            await asyncio.gather(self._watch, return_exceptions=True)
         await asyncio.gather(*(connection.aclose() for connection in self._connections.values()))
 
     @property
     def ready(self) -> bool:
-        """Whether any replica can take a request."""
-        return bool(self._ready)
+        """Whether a whole request can be served: by one replica, or by a prefill and a decode replica together."""
+        roles = {connection.spec.role for connection in self._ready}
+        return Role.BOTH in roles or {Role.PREFILL, Role.DECODE} <= roles
+
+    @property
+    def ready_replicas(self) -> int:
+        """How many replicas take requests."""
+        return len(self._ready)
 
     async def wait_ready(self, minimum: int) -> None:
         """Return once that many replicas, or all if they are fewer, can take a request."""
@@ -43,41 +101,203 @@ class Fleet:
 
     def problems(self) -> dict[str, str]:
         """Why each replica that cannot take requests cannot, by replica id; for operators, not for clients."""
-        ready = set(self._ready)
-        return {id_: c.problem or "draining" for id_, c in self._connections.items() if c not in ready}
+        found = {}
+        for id_, connection in self._connections.items():
+            if id_ not in self._ready_ids:
+                state, reason = self._state(connection)
+                found[id_] = reason or state.value
+        return found
+
+    def statuses(self) -> list[ReplicaStatus]:
+        """How every replica is, for operators."""
+        now = self._clock()
+        accuracy = self.prefixes.accuracy() if self.prefixes is not None else {}
+        return [self._status(connection, now, accuracy.get(id_)) for id_, connection in self._connections.items()]
 
     def candidates(self, exclude: Sequence[str] = ()) -> list[ReplicaView]:
-        """The replicas that can take a request now, less the excluded ids."""
+        """The replicas that can take a request now, less the excluded ids.
+
+        One that comes back after it was away is among them for a growing part of the calls.
+        """
         if exclude:
             return [c.view for c in self._ready if c.spec.id not in exclude]
+        if self._returning:
+            now, returning = self._clock(), self._returning
+            return [c.view for c in self._ready if c not in returning or c.health.takes_part(now)]
         return [c.view for c in self._ready]
 
     def takes(self, replica_id: str) -> bool:
         """Whether that replica can take a request now."""
-        connection = self._connections.get(replica_id)
-        return connection is not None and connection.ready
+        return replica_id in self._ready_ids
 
-    def open(self, replica_id: str, submit: Submit, kv_tokens: int | None = None) -> TokenStream:
+    def open(
+        self,
+        replica_id: str,
+        submit: Submit,
+        kv_tokens: int | None = None,
+        compute_tokens: int | None = None,
+        receiver: Receiver | None = None,
+    ) -> Leg:
         """Send a request to one replica, as `Transport.open` does. Raises ReplicaUnavailable."""
         connection = self._connections.get(replica_id)
         if connection is None:
             raise ReplicaUnavailable("The replica has left the fleet.")
-        return connection.open(submit, kv_tokens)
+        return connection.open(submit, kv_tokens, compute_tokens, receiver)
 
     def fingerprint(self, replica_id: str) -> str:
         """The engine's own name for its build and model, for `system_fingerprint`."""
         info = self._connections[replica_id].info
         return info.fingerprint if info else ""
 
+    def succeeded(self, replica_id: str) -> None:
+        """An attempt at that replica has ended well."""
+        self._connections[replica_id].health.breaker.succeeded(self._clock())
+
+    def failed(self, replica_id: str, error: BaseException) -> None:
+        """An attempt at that replica has ended with an error, whosever fault it is."""
+        health, now = self._connections[replica_id].health, self._clock()
+        outcome = outcome_of(error, stepping=health.is_stepping(now))
+        if outcome is Outcome.SUCCESS:
+            health.breaker.succeeded(now)
+        elif outcome is Outcome.FAULT and health.breaker.failed(now):
+            self._failing(replica_id, f"its requests fail, the last one with {getattr(error, 'detail', '') or error}")
+
+    def drain(self, until: Mapping[str, float]) -> None:
+        """Give no requests to these replicas, and to no others than the ready ones.
+
+        What is still open at one when its time has come, by the fleet's clock, ends with ReplicaDraining, so that it
+        goes on elsewhere.
+        """
+        before, self._drains = self._drains, until
+        if before.keys() != until.keys():
+            self._refresh()
+
+    def tick(self) -> None:
+        """Look after every replica; called at regular intervals of the event loop's life."""
+        now = self._clock()
+        for id_, connection in self._connections.items():
+            connection.tick(probes=id_ not in self._drains)
+            if now >= self._drains.get(id_, inf):
+                connection.fail_streams(ReplicaDraining("The replica is being drained."))
+        if now - self._judged_at >= JUDGE_SECONDS:
+            self._judged_at = now
+            self._judge_paces(now)
+
+    async def _look_after(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            try:
+                self.tick()
+            except Exception:
+                # Whatever it was: a fleet that nobody looks after any more is worse than one tick that was missed.
+                log.exception("looking after the replicas")
+
+    def _judge_paces(self, now: float) -> None:
+        """Leave replicas alone that have been much slower than others of their kind for a while."""
+        slow: dict[str, str] = {}
+        for _, kind in groupby(sorted(self._ready, key=_kind), key=_kind):
+            paces = {connection.spec.id: self._paces[connection.spec.id] for connection in kind}
+            if len(paces) >= LEAST_PEERS:
+                slow |= slow_ones(paces, now)
+        self._slow_since = {id_: self._slow_since.get(id_, now) for id_ in slow}
+        for id_, since in list(self._slow_since.items()):
+            if now - since >= SLOW_SECONDS:
+                del self._slow_since[id_]
+                self._paces[id_] = Pace()
+                self._failing(id_, slow[id_])
+
+    def _failing(self, replica_id: str, reason: str) -> None:
+        """Leave a replica alone for a while, unless too many of its role are left alone already."""
+        connection = self._connections[replica_id]
+        health, role = connection.health, connection.spec.role
+        if health.breaker.is_open:
+            return
+        peers = [c for c in self._connections.values() if c.connected and c.spec.role is role]
+        if may_eject(len(peers), sum(peer.health.state is State.EJECTED for peer in peers)):
+            health.eject(self._clock(), reason)
+            return
+        if connection.connected:
+            log.warning("replica %s stays in service, for too few would be left: %s", replica_id, reason)
+        health.breaker.close(self._clock())
+
     def _refresh(self) -> None:
-        self._ready = tuple(c for c in self._connections.values() if c.ready)
+        able = [c for c in self._connections.values() if c.connected and not self._drains_now(c)]
+        ready: set[ReplicaConnection] = set()
+        returning: set[ReplicaConnection] = set()
+        for role in Role:
+            fit = [c for c in able if c.health.serves and c.spec.role is role]
+            proven = [c for c in fit if c.health.proven or not c.health.prove_first]
+            # Where nobody does better, an outlier is none.
+            chosen = proven or fit or [c for c in able if c.health.is_outlier and c.spec.role is role]
+            slow = [c for c in chosen if c.health.ramp is not None]
+            ready.update(chosen)
+            if len(slow) < len(chosen):
+                returning.update(slow)
+        self._ready = tuple(c for c in able if c in ready)
+        self._ready_ids = frozenset(c.spec.id for c in ready)
+        self._returning = frozenset(returning)
         refreshed, self._refreshed = self._refreshed, asyncio.Event()
         refreshed.set()
         self.on_load()
+
+    def _drains_now(self, connection: ReplicaConnection) -> bool:
+        return connection.view.load.draining or connection.spec.id in self._drains
+
+    def _state(self, connection: ReplicaConnection) -> tuple[State, str]:
+        """With what operators and the replica itself say of draining, which goes before what would give it requests."""
+        health = connection.health
+        if not connection.connected or not self._drains_now(connection):
+            if health.serves and connection.spec.id not in self._ready_ids:
+                return State.PROBING, "it must answer a probe first, as others have"
+            return health.state, health.reason
+        if connection.spec.id not in self._drains:
+            return State.DRAINING, "the replica drains by itself"
+        load = connection.view.load
+        left = connection.in_flight or load.running + load.waiting
+        return (State.DRAINING if left else State.DRAINED), "drained by an operator"
+
+    def _status(self, connection: ReplicaConnection, now: float, accuracy: Accuracy | None) -> ReplicaStatus:
+        spec, load, health = connection.spec, connection.view.load, connection.health
+        state, reason = self._state(connection)
+        share = health.ramp.share(now) if connection in self._returning and health.ramp is not None else 1.0
+        return ReplicaStatus(
+            id=spec.id,
+            pool=spec.pool,
+            state=state,
+            reason=reason,
+            running=load.running,
+            waiting=load.waiting,
+            kv_blocks_used=load.kv_blocks_used,
+            kv_blocks_total=load.kv_blocks_total,
+            in_flight=connection.in_flight,
+            share=share if spec.id in self._ready_ids else 0.0,
+            breaker_seconds=health.breaker.remaining(now),
+            accuracy=_as_part(accuracy) if accuracy is not None else None,
+        )
+
+    def _worked(self, replica_id: str, work: Work) -> None:
+        self._paces[replica_id].note(work, self._clock())
+        self.on_work(self._connections[replica_id].view, work)
 
     def _loaded(self) -> None:
         self.on_load()
 
 
+def _kind(connection: ReplicaConnection) -> tuple[str, int, int, int]:
+    """What makes replicas of one model alike."""
+    spec = connection.spec
+    return (spec.role.value, spec.shape.tp, spec.shape.ep, spec.shape.pp)
+
+
+def _as_part(accuracy: Accuracy) -> float | None:
+    """How near the predicted cached tokens are to those found, 0 to 1."""
+    less, more = sorted((accuracy.predicted_tokens, accuracy.cached_tokens))
+    return less / more if more > 0.0 else None
+
+
 def _ignore() -> None:
+    """Nobody listens yet."""
+
+
+def _ignore_work(view: ReplicaView, work: Work) -> None:
     """Nobody listens yet."""

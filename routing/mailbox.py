@@ -1,38 +1,32 @@
-"""Where the tokens of one request wait for its reader: filled by the session's demultiplexer, bounded."""
+"""One submit's end on a session: tells its receiver what comes, or is itself the stream that a reader reads."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
-from protos.errors import PenstockError, SlowClient
-from routing.transport import Event
-
-#: Tokens and logprob entries that may wait for a reader before it counts as too slow, and how many more for each
-#: sequence beyond the first, all of which gain a token a step.
-MAX_WAITING = 2048
-MAX_WAITING_PER_SEQUENCE = 128
+from protos.errors import PenstockError
+from protos.types import Finish
+from routing.inbox import Inbox
+from routing.transport import Event, Receiver, Sink
 
 
 class Mailbox:
-    """The `TokenStream` of a multiplexed session.
+    """The `Leg` of a multiplexed session; without a receiver, its `TokenStream`.
 
-    Past the bound the stream is failed upstream with SlowClient and what was waiting is dropped, so a reader that
-    does not read costs the worker a bounded amount of memory. What one step can bring, tokens and a finish for each
-    sequence, is never too much however long it is: whole answers may come at once.
+    The session puts tokens into `sink`, numbered from `base` on: a stream's index is its id less that.
     """
 
     __slots__ = (
         "_detach",
-        "_error",
-        "_events",
-        "_limit",
-        "_loop",
+        "_inbox",
         "_open_sequences",
-        "_waiter",
-        "_waiting",
+        "_started",
+        "base",
         "cached_tokens",
         "first_stream",
-        "on_start",
+        "receiver",
         "sequences",
+        "sink",
     )
 
     def __init__(
@@ -41,87 +35,75 @@ class Mailbox:
         sequences: int,
         detach: "Callable[[Mailbox, bool], None]",
         loop: asyncio.AbstractEventLoop,
+        receiver: Receiver | None = None,
     ) -> None:
         """`detach(mailbox, cancel)` takes the mailbox off its session, cancelling upstream if asked; called once."""
         self.first_stream = first_stream
         self.sequences = sequences
+        self.cached_tokens = 0
+        self.receiver = receiver
         self._open_sequences = sequences
         self._detach: Callable[[Mailbox, bool], None] | None = detach
-        self._events: list[Event] = []
-        self._waiting = 0
-        self._limit = MAX_WAITING + MAX_WAITING_PER_SEQUENCE * (sequences - 1)
-        self._error: PenstockError | None = None
-        self._waiter: asyncio.Future[None] | None = None
-        self._loop = loop
-        self.cached_tokens = 0
-        self.on_start: Callable[[], None] | None = None
+        self._started = False
+        self._inbox: Inbox | None = None
+        self.sink: Sink
+        if receiver is None:
+            self.base = first_stream
+            self._inbox = self.sink = Inbox(sequences, self.fail, loop)
+        else:
+            self.base = first_stream - receiver.sequence
+            self.sink = receiver.sink
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more can come, nor be cancelled."""
+        return self._detach is None
 
     @property
     def failed(self) -> bool:
         """Whether the stream has been ended with an error."""
-        return self._error is not None
+        return self._inbox is not None and self._inbox.failed
 
     def start(self, cached_tokens: int) -> None:
         """The prompt has been computed. Called by the session only, perhaps more than once."""
         self.cached_tokens = cached_tokens
-        on_start, self.on_start = self.on_start, None
-        if on_start is not None:
-            on_start()
+        if not self._started:
+            self._started = True
+            if self.receiver is not None:
+                self.receiver.started(cached_tokens)
 
-    def put(self, event: Event) -> None:
-        """Add one event and wake the reader. Called by the session only."""
-        events = self._events
-        if event[3] is not None:
-            self._open_sequences -= 1
-        if len(events) >= 2 * self.sequences:
-            # More than one step waits, so the reader is behind: only then is there anything to weigh.
-            self._waiting += _weight(event)
-            if self._waiting > self._limit:
-                self.fail(SlowClient("The stream was not read fast enough and has been cancelled."))
-                return
-        elif not events:
-            self._waiting = 0
-        events.append(event)
-        if self._waiter is not None:
-            self._wake()
+    def finish(self, index: int, finish: Finish) -> None:
+        """A sequence has ended. Called by the session only."""
+        self._open_sequences -= 1
+        if self.receiver is not None:
+            self.receiver.finished(index, finish)
+        elif self._inbox is not None:
+            self._inbox.put((index, (), None, finish))
 
     def fail(self, error: PenstockError) -> None:
-        """End the stream; the first error wins, and nothing that waited before it is delivered after."""
-        if self._error is None:
-            self._error = error
-            self._events = []
+        """Take the request away from its replica: a receiver may go on elsewhere, a reader is told the error."""
+        if self._inbox is not None:
+            self._inbox.fail(error)
             self.close()
-            if self._waiter is not None:
-                self._wake()
+        elif self.receiver is not None and self._open_sequences:
+            self.receiver.lost(error)
+
+    def cut(self, error: PenstockError) -> None:
+        """The session is over. Called by the session only."""
+        self._detach = None
+        self.fail(error)
 
     def close(self) -> None:
         """Take the mailbox off its session, cancelling upstream if any sequence is still open."""
         detach, self._detach = self._detach, None
         if detach is not None:
             detach(self, self._open_sequences > 0)
+        if self._inbox is not None:
+            self._inbox.close()
+        self.receiver = None
 
-    async def receive(self) -> list[Event]:
-        """All events since the last call; waits for at least one."""
-        while True:
-            if self._events:
-                events, self._events = self._events, []
-                return events
-            if self._error is not None:
-                raise self._error
-            self._waiter = self._loop.create_future()
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
-
-    def _wake(self) -> None:
-        waiter, self._waiter = self._waiter, None
-        if waiter is not None and not waiter.done():
-            waiter.set_result(None)
-
-
-def _weight(event: Event) -> int:
-    logprobs = event[2]
-    if logprobs is None:
-        return len(event[1])
-    return sum(2 + len(entry.top) for entry in logprobs)
+    def receive(self) -> Coroutine[Any, Any, list[Event]]:
+        """All events since the last call; waits for at least one. Only without a receiver."""
+        if self._inbox is None:
+            raise RuntimeError("what comes goes to a receiver")
+        return self._inbox.receive()

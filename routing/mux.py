@@ -12,16 +12,18 @@ from typing import Any
 import grpc.aio
 
 from protos import codec
-from protos.errors import InternalError, ReplicaUnavailable
+from protos.errors import InternalError, PenstockError, ReplicaUnavailable
 from protos.types import PROTOCOL_VERSION, Submit
+from routing.health.patience import Patience, exhausted
 from routing.mailbox import Mailbox
+from routing.transport import Receiver
 from routing.unreported import Unreported
 
 log = logging.getLogger(__name__)
 
-#: A replica says something at least every second (replicas/server.py); this much silence means it is gone.
-SILENCE_SECONDS = 5.0
-CONNECT_SECONDS = 5.0
+#: A replica says something at least every 0.5 s (replicas/server.py); this much silence means it is gone.
+SILENCE_SECONDS = 1.5
+CONNECT_SECONDS = 2.0
 MAX_STREAM_ID = 0x7FFF_FFFF
 _OPTIONS = [
     # Without this, channels to one address share one TCP connection and with it one flow-control window.
@@ -53,6 +55,7 @@ class Session:
         call: _Call,
         welcome: codec.Welcome,
         on_step: Callable[[codec.Step], None],
+        kv_updates: bool,
     ) -> None:
         self.welcome = welcome
         self.unreported = Unreported()
@@ -63,22 +66,28 @@ class Session:
         self._next_stream = 1
         self._submits: list[tuple[int, Submit]] = []
         self._cancels: list[int] = []
+        self._kv_updates = kv_updates
+        self._kv_resync = False
         self._ack = 0
         self._acked = 0
         self._open = True
+        self._patience = Patience(SILENCE_SECONDS)
         self._outgoing = asyncio.Event()
         self._loop = asyncio.get_running_loop()
 
     @classmethod
     async def connect(
-        cls, target: str, worker: str, on_step: Callable[[codec.Step], None], *, kv_events: bool = False
+        cls, target: str, worker: str, on_step: Callable[[codec.Step], None], *, kv_updates: bool = False
     ) -> "Session":
-        """Open a channel and a session on it. Raises SessionRefused, grpc.RpcError or TimeoutError."""
+        """Open a channel and a session on it, whose steps carry KV updates if that is asked for.
+
+        Raises SessionRefused, grpc.RpcError or TimeoutError.
+        """
         channel = grpc.aio.insecure_channel(target, options=_OPTIONS)
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 call: _Call = channel.stream_stream(codec.SESSION_METHOD)()
-                await call.write(codec.encode_hello(codec.Hello(PROTOCOL_VERSION, worker, kv_events)))
+                await call.write(codec.encode_hello(codec.Hello(PROTOCOL_VERSION, worker, kv_updates)))
                 data = await call.read()
             if data is grpc.aio.EOF:
                 raise SessionRefused(await call.details() or "the stream ended before the welcome")
@@ -88,15 +97,21 @@ class Session:
         except BaseException:
             await channel.close()
             raise
-        return cls(channel, call, welcome, on_step)
+        return cls(channel, call, welcome, on_step, kv_updates)
 
     @property
     def streams(self) -> int:
         """Sequences open on this session."""
         return len(self._mailboxes)
 
-    def open(self, submit: Submit, kv_tokens: int | None = None) -> Mailbox:
-        """Send a request with the next batch. Raises ReplicaUnavailable once the session has ended."""
+    def open(
+        self,
+        submit: Submit,
+        kv_tokens: int | None = None,
+        compute_tokens: int | None = None,
+        receiver: Receiver | None = None,
+    ) -> Mailbox:
+        """Send a request with the next batch, as `Transport.open` does. Raises ReplicaUnavailable after the session."""
         if not self._open:
             raise ReplicaUnavailable("The connection to the replica is closed.")
         sequences = submit.sampling.n
@@ -106,19 +121,25 @@ class Session:
         while any(first + k in self._mailboxes for k in range(sequences)):
             first += sequences
         self._next_stream = first + sequences
-        mailbox = Mailbox(first, sequences, self._detach, self._loop)
+        mailbox = Mailbox(first, sequences, self._detach, self._loop, receiver)
         for stream_id in range(first, first + sequences):
             self._mailboxes[stream_id] = mailbox
         self._submits.append((first, submit))
         prompt_tokens = len(submit.prompt_ids)
-        most = prompt_tokens + sequences * submit.max_tokens
-        self.unreported.add(first, sequences, prompt_tokens, most if kv_tokens is None else kv_tokens)
+        if kv_tokens is None:
+            kv_tokens = prompt_tokens + sequences * (1 if submit.prefill_only else submit.max_tokens)
+        self.unreported.add(first, sequences, prompt_tokens if compute_tokens is None else compute_tokens, kv_tokens)
         self._outgoing.set()
         return mailbox
 
+    def resync_kv(self) -> None:
+        """Ask the replica for all its KV blocks anew, with the next batch."""
+        self._kv_resync = True
+        self._outgoing.set()
+
     async def run(self) -> None:
         """Carry messages both ways until either ends; then every open mailbox fails."""
-        directions = [asyncio.create_task(self._read()), asyncio.create_task(self._write())]
+        directions = [asyncio.create_task(part()) for part in (self._read, self._write, self._listen)]
         try:
             done, _ = await asyncio.wait(directions, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
@@ -128,9 +149,19 @@ class Session:
             for task in directions:
                 task.cancel()
             await asyncio.gather(*directions, return_exceptions=True)
-            for mailbox in set(self._mailboxes.values()):
-                mailbox.fail(ReplicaUnavailable("The connection to the replica was lost."))
+            self.fail_streams(ReplicaUnavailable("The connection to the replica was lost."))
             await self.aclose()
+
+    def fail_streams(self, error: PenstockError) -> None:
+        """End every open stream with an error; the engine is told to stop."""
+        mailboxes = set(self._mailboxes.values())
+        if not self._open:
+            self._mailboxes.clear()
+        for mailbox in mailboxes:
+            if self._open:
+                mailbox.fail(error)
+            else:
+                mailbox.cut(error)
 
     async def aclose(self) -> None:
         """Close the channel; for a session that never runs."""
@@ -138,21 +169,26 @@ class Session:
         await self._channel.close()
 
     async def _read(self) -> None:
-        call, loop = self._call, asyncio.get_running_loop()
-        async with asyncio.timeout(SILENCE_SECONDS) as silence:
-            while (data := await call.read()) is not grpc.aio.EOF:
-                step = codec.decode_down(data)
-                if not isinstance(step, codec.Step):
-                    raise codec.ProtocolError("a second welcome")
-                self._deal(step)
-                if step.load is not None:
-                    self.unreported.reported(step.submits_seen)
-                self._on_step(step)
-                self._ack = step.seq
-                # Well before the window closes, yet not a message upward for each one downward.
-                if step.seq - self._acked >= self.welcome.ack_window // 4:
-                    self._outgoing.set()
-                silence.reschedule(loop.time() + SILENCE_SECONDS)
+        call = self._call
+        while (data := await call.read()) is not grpc.aio.EOF:
+            self._patience.renew()
+            step = codec.decode_down(data)
+            if not isinstance(step, codec.Step):
+                raise codec.ProtocolError("a second welcome")
+            if step.kv_update is not None and not self._kv_updates:
+                raise codec.ProtocolError("a KV update that was not asked for")
+            self._deal(step)
+            if step.load is not None:
+                self.unreported.reported(step.submits_seen)
+            self._on_step(step)
+            self._ack = step.seq
+            # Well before the window closes, yet not a message upward for each one downward.
+            if step.seq - self._acked >= self.welcome.ack_window // 4:
+                self._outgoing.set()
+
+    async def _listen(self) -> None:
+        await exhausted(self._patience)
+        raise TimeoutError(f"silent for {SILENCE_SECONDS:g} s")
 
     def _deal(self, step: codec.Step) -> None:
         mailboxes = self._mailboxes
@@ -167,11 +203,11 @@ class Session:
             for stream_id, token in zip(step.stream_ids, step.tokens, strict=True):
                 mailbox = mailboxes.get(stream_id)
                 if mailbox is not None:
-                    mailbox.put((stream_id - mailbox.first_stream, (token,), None, None))
+                    mailbox.sink.put((stream_id - mailbox.base, (token,), None, None))
         for stream_id, finish in step.finishes:
             mailbox = mailboxes.pop(stream_id, None)
             if mailbox is not None:
-                mailbox.put((stream_id - mailbox.first_stream, (), None, finish))
+                mailbox.finish(stream_id - mailbox.base, finish)
 
     def _deal_runs(self, step: codec.Step) -> None:
         start, tokens = 0, step.tokens
@@ -180,7 +216,7 @@ class Session:
             mailbox = self._mailboxes.get(stream_id)
             if mailbox is not None:
                 run = tokens[start : start + count]
-                mailbox.put((stream_id - mailbox.first_stream, run, step.logprobs.get(position), None))
+                mailbox.sink.put((stream_id - mailbox.base, run, step.logprobs.get(position), None))
             start += count
 
     def _detach(self, mailbox: Mailbox, cancel: bool) -> None:
@@ -197,16 +233,17 @@ class Session:
             self._outgoing.clear()
             submits, self._submits = self._submits, []
             cancels, self._cancels = self._cancels, []
+            resync, self._kv_resync = self._kv_resync, False
             self._acked = self._ack
-            await self._call.write(self._encode(submits, cancels))
+            await self._call.write(self._encode(submits, cancels, resync))
 
-    def _encode(self, submits: list[tuple[int, Submit]], cancels: list[int]) -> bytes:
+    def _encode(self, submits: list[tuple[int, Submit]], cancels: list[int], resync: bool) -> bytes:
         try:
-            return codec.encode_up(submits, cancels, self._ack)
+            return codec.encode_up(submits, cancels, self._ack, resync)
         except (TypeError, ValueError):
             # One request that does not fit the wire must not take the others of its batch with it.
             sound = [(stream_id, submit) for stream_id, submit in submits if self._fits(stream_id, submit)]
-            return codec.encode_up(sound, cancels, self._ack)
+            return codec.encode_up(sound, cancels, self._ack, resync)
 
     def _fits(self, stream_id: int, submit: Submit) -> bool:
         try:
@@ -233,4 +270,4 @@ def describe(error: BaseException) -> str:
     """One line for the log."""
     if isinstance(error, grpc.aio.AioRpcError):
         return f"{error.code().name}: {error.details()}"
-    return str(error) or f"silent for {SILENCE_SECONDS:.0f} s"
+    return str(error) or f"no answer within {CONNECT_SECONDS:g} s"

@@ -1,7 +1,7 @@
 """The seam between a routing decision and the wire."""
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Coroutine, Sequence
+from typing import Any, Protocol
 
 from protos.errors import PenstockError
 from protos.types import Finish, Submit, TokenLogprobs
@@ -12,17 +12,14 @@ Event = tuple[int, Sequence[int], list[TokenLogprobs] | None, Finish | None]
 
 
 class TokenStream(Protocol):
-    """The answer to one submit, read by one task.
+    """The answer to one request, read by one task.
 
-    `cached_tokens` of the prompt were in the replica's KV cache; known from the first tokens on. `on_start` is called
-    once, when the replica says that the prompt has been computed: the first tokens come then, or later where the
-    engine gathers them.
+    `cached_tokens` of the prompt were in the replica's KV cache; known from the first tokens on.
     """
 
     cached_tokens: int
-    on_start: Callable[[], None] | None
 
-    async def receive(self) -> list[Event]:
+    def receive(self) -> Coroutine[Any, Any, list[Event]]:
         """Everything that came since the last call, at least one event. Raises PenstockError when it broke."""
         ...
 
@@ -40,12 +37,68 @@ class TokenStream(Protocol):
         ...
 
 
+class Sink(Protocol):
+    """Where tokens go."""
+
+    def put(self, event: Event) -> None:
+        """Take one event; called once per token and sequence, so it must be quick."""
+        ...
+
+
+class Receiver(Protocol):
+    """Told of everything that comes of one submit, at once and by whoever reads the wire: nothing here waits or raises.
+
+    Tokens go to `sink` directly. Indices of sequences count from `sequence` on.
+    """
+
+    @property
+    def sequence(self) -> int:
+        """The index of the submit's first sequence."""
+        ...
+
+    @property
+    def sink(self) -> Sink:
+        """Where the tokens go, unless the stream's own `sink` is changed."""
+        ...
+
+    def started(self, cached_tokens: int) -> None:
+        """The prompt has been computed, and so much of it was cached. Called once at most; the first tokens follow."""
+        ...
+
+    def finished(self, index: int, finish: Finish) -> None:
+        """A sequence has ended, after its last tokens."""
+        ...
+
+    def lost(self, error: PenstockError) -> None:
+        """The replica is gone or gives the request up: nothing more comes, and the receiver closes the stream."""
+        ...
+
+
+class Leg(TokenStream, Protocol):
+    """A submit under way: read by whoever sent it, or, if it has a receiver, held by that."""
+
+    sink: Sink
+    receiver: Receiver | None
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more can come, nor be cancelled."""
+        ...
+
+
 class Transport(Protocol):
     """Carries submits to one replica."""
 
-    def open(self, submit: Submit, kv_tokens: int | None = None) -> TokenStream:
-        """Send a request, which is expected to fill so much KV cache; None: all that it may ask for.
+    def open(
+        self,
+        submit: Submit,
+        kv_tokens: int | None = None,
+        compute_tokens: int | None = None,
+        receiver: Receiver | None = None,
+    ) -> Leg:
+        """Send a request, and tell `receiver` of what comes; None: the caller reads it.
 
-        Raises ReplicaUnavailable when the replica cannot be reached now.
+        It is expected to fill `kv_tokens` of the KV cache and to have `compute_tokens` of its prompt computed; None:
+        all that it may ask for, and the whole prompt. Raises ReplicaUnavailable when the replica cannot be reached now.
         """
         ...

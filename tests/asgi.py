@@ -136,7 +136,14 @@ class Client:
 
 
 def config_of(
-    store_url: str, addresses: Sequence[str], *, tenant: Any = None, price: Any = None, store: Any = None, **listen: Any
+    store_url: str,
+    addresses: Sequence[str],
+    *,
+    tenant: Any = None,
+    price: Any = None,
+    store: Any = None,
+    routing: Any = None,
+    **listen: Any,
 ) -> Config:
     """A configuration with one pool of replicas that run already, and perhaps a tenant."""
     pool = {"name": "pool", "shape": {"tp": 2}, "engine": "simulated"}
@@ -144,6 +151,8 @@ def config_of(
     model = {"name": MODEL, "tokenizer": "mistral-tekken", "context": 2000, "pools": [pool]}
     if price is not None:
         model["price"] = price
+    if routing is not None:
+        model["routing"] = routing
     tenants = [] if tenant is None else [tenant]
     sections = {"listen": listen, "store": {"url": store_url, **(store or {})}, "models": [model], "tenants": tenants}
     return msgspec.convert(sections, Config)
@@ -157,11 +166,12 @@ async def gateway_of(
     models: Sequence[str] = ("*",),
     tenant: dict[str, Any] | None = None,
     key_limits: dict[str, Any] | None = None,
+    explain: bool = False,
     **sections: Any,
 ) -> AsyncIterator[Client]:
     """A worker in front of replicas of these engines, and a client with a key for `models`, of `tenant` if it is given.
 
-    `sections` are `price` and `store` of the configuration, and what else its `listen` has.
+    `sections` are `price`, `store` and `routing` of the configuration, and what else its `listen` has.
     """
     async with contextlib.AsyncExitStack() as stack:
         found = [(await stack.enter_async_context(serving(engine)))[1] for engine in engines]
@@ -171,6 +181,7 @@ async def gateway_of(
             models=tuple(models),
             tenant=DEFAULT_TENANT if tenant is None else tenant["name"],
             limits=msgspec.convert(key_limits or {}, Limits),
+            explain=explain,
         )
         _, key = await KeyStore(store).create(request)
         await store.aclose()

@@ -19,8 +19,10 @@ from protos.types import (
     Role,
     Shape,
     Submit,
+    Work,
 )
 from replicas.engine import Delta, EngineStep
+from routing.health.probe import PROBE
 
 TP2 = Shape(tp=2)
 
@@ -58,23 +60,72 @@ class SilentEngine:
         finishes: list[tuple[int, int, Finish]] | None = None,
         load: Load | None = None,
         events: list[KvEvent] | None = None,
+        work: Work | None = None,
     ) -> None:
         assert self._emit is not None
-        self._emit(EngineStep(list(deltas), finishes or [], load or Load(), events or []))
+        self._emit(EngineStep(list(deltas), finishes or [], load or Load(), events or [], work=work))
 
     async def run(self, emit: Callable[[EngineStep], None]) -> None:
         self._emit = emit
         await asyncio.Event().wait()
 
 
+class WedgedEngine(SilentEngine):
+    """Answers every request in one step with as many tokens as it may have, except while it is wedged: then it hangs
+    as a real one does, while its server speaks on."""
+
+    def __init__(self, info: ReplicaInfo = INFO) -> None:
+        super().__init__(info)
+        self.answered: list[Submit] = []
+        self._free = asyncio.Event()
+        self._free.set()
+
+    def wedge(self) -> None:
+        self._free.clear()
+
+    def revive(self) -> None:
+        self._free.set()
+
+    def cancel(self, handle: int) -> None:
+        super().cancel(handle)
+        self.submitted.pop(handle, None)
+
+    async def run(self, emit: Callable[[EngineStep], None]) -> None:
+        while True:
+            await self.asked.wait()
+            await self._free.wait()
+            self.asked.clear()
+            requests, self.submitted = self.submitted, {}
+            self.answered.extend(requests.values())
+            if requests:
+                emit(_answered(requests))
+
+
+def _answered(requests: dict[int, Submit]) -> EngineStep:
+    sequences = [(handle, k, request) for handle, request in requests.items() for k in range(request.sampling.n)]
+    deltas = [Delta(handle, k, [7] * request.max_tokens) for handle, k, request in sequences]
+    finishes = [
+        (handle, k, Finish(FinishReason.LENGTH, len(request.prompt_ids), 0, request.max_tokens))
+        for handle, k, request in sequences
+    ]
+    return EngineStep(deltas, finishes, Load(), [])
+
+
 class DiesAfter(SilentEngine):
-    """Gives every open request a token a step, and is lost after some steps; it steps only while there is work."""
+    """Gives every open request a token a step, and is lost after some steps; probes it answers at once."""
 
     def __init__(self, steps: int, info: ReplicaInfo = INFO) -> None:
         super().__init__(info)
         self._steps = steps
 
+    def submit(self, handle: int, request: Submit) -> None:
+        if request.request_id != PROBE.request_id:
+            super().submit(handle, request)
+        elif self._emit is not None:
+            self._emit(_answered({handle: request}))
+
     async def run(self, emit: Callable[[EngineStep], None]) -> None:
+        self._emit = emit
         await self.asked.wait()
         for number in range(self._steps):
             deltas = [Delta(h, k, [number]) for h, r in self.submitted.items() for k in range(r.sampling.n)]
@@ -145,8 +196,8 @@ class RawReplica:
         hello = codec.decode_up(await context.read()).hello
         assert hello is not None
         self.hellos.append(hello)
-        await context.write(codec.encode_welcome(self.welcome()))
         self._contexts.append(context)
+        await context.write(codec.encode_welcome(self.welcome()))
         while (data := await context.read()) is not grpc.aio.EOF:
             up = codec.decode_up(data)
             self.ups.append(up)
@@ -158,14 +209,20 @@ class RawReplica:
 
 
 class DropsStream(RawReplica):
-    """Breaks the session at the first submit, after `tokens` tokens."""
+    """Answers probes, and breaks the session at the first other submit, after `tokens` tokens."""
 
     def __init__(self, tokens: int = 0) -> None:
         super().__init__()
         self._tokens = tokens
 
     async def hear(self, context: Any, up: codec.Up) -> None:
-        for stream_id, _ in up.submits:
+        for stream_id, submit in up.submits:
+            if submit.request_id == PROBE.request_id:
+                finish = Finish(FinishReason.LENGTH, 1, 0, 1)
+                await context.write(
+                    codec.encode_step(codec.Step(1, stream_ids=[stream_id], tokens=[1], finishes=[(stream_id, finish)]))
+                )
+                continue
             for number in range(self._tokens):
                 await self.send(codec.Step(seq=number + 1, stream_ids=[stream_id], tokens=[number]))
             await context.abort(grpc.StatusCode.UNAVAILABLE, "dropped at 10.0.0.7")

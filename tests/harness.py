@@ -137,8 +137,8 @@ class Worker:
         self.finishes: dict[int, Finish] = {}
         self.steps: list[codec.Step] = []
 
-    async def hello(self, *, kv_events: bool = False, version: int = PROTOCOL_VERSION) -> codec.Welcome:
-        await self.write(codec.encode_hello(codec.Hello(version, "by-hand", kv_events)))
+    async def hello(self, *, kv_updates: bool = False, version: int = PROTOCOL_VERSION) -> codec.Welcome:
+        await self.write(codec.encode_hello(codec.Hello(version, "by-hand", kv_updates)))
         welcome = codec.decode_down(await self._call.read())
         assert isinstance(welcome, codec.Welcome)
         return welcome

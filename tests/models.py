@@ -13,6 +13,8 @@ from gateway.tenants.caller import Caller
 from gateway.tenants.records import DEFAULT_TIERS, Tenant
 from gateway.tokens.detokenizer import TokenTable
 from protos.types import Sampling
+from routing.decode_length import QuantileDecodeLength
+from routing.desk import Desk
 from routing.fleet import Fleet
 from routing.policies.least_load import LeastLoad
 from tests.harness import bounded, tekken
@@ -31,6 +33,9 @@ def model_of(context: int = 1000) -> ServedModel:
         chat_format=loaded.chat_format,
         fleet=fleet,
         policy=policy,
+        policy_name="least_load",
+        desk=Desk(fleet, policy),
+        lengths=QuantileDecodeLength(),
         plans=Plans("m", FREE),
         turnstile=Turnstile(fleet, policy, Admission()),
     )

@@ -33,7 +33,7 @@ OPERATIONS: Final = (
         "GET",
         "/admin/audit",
         "listAudit",
-        "Every change of a tenant or a key, the newest first; the last 20,000 or so are kept",
+        "Every change of a tenant, a key or what is drained, the newest first; the last 20,000 or so are kept",
         list_audit,
         Page[AuditView],
         PageQuery,

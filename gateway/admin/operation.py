@@ -6,6 +6,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
+from gateway.fleets.registry import ReplicaRegistry
 from gateway.limits.reading import ReadingStore
 from gateway.tenants.records import Record
 from gateway.tenants.registry import Registry
@@ -28,6 +29,7 @@ class Service:
 
     registry: Registry
     store: ReadingStore
+    replicas: ReplicaRegistry
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from typing import Any, Final, Literal
 
-from gateway.admin import audit, keys, limits, metrics, tenants, usage
+from gateway.admin import audit, keys, limits, metrics, replicas, tenants, usage
 from gateway.admin.operation import Call, NoQuery, Operation
 from gateway.tenants.records import Record
 
@@ -31,6 +31,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *keys.OPERATIONS,
     *limits.OPERATIONS,
     *usage.OPERATIONS,
+    *replicas.OPERATIONS,
     *audit.OPERATIONS,
     *metrics.OPERATIONS,
     Operation("GET", "/admin/openapi.json", "getOpenapi", "This document", get_openapi, dict[str, Any]),

@@ -290,7 +290,7 @@ async def quickstart_key(keys: KeyStore) -> str:
     async def attempt() -> str | None:
         await keys.delete_named(QUICKSTART_NAME)
         try:
-            return (await keys.create(KeyRequest(name=QUICKSTART_NAME)))[1]
+            return (await keys.create(KeyRequest(name=QUICKSTART_NAME, explain=True)))[1]
         except Conflict:
             return None
 

@@ -23,6 +23,10 @@ _Models = Annotated[
     ),
 ]
 _Endpoints = Annotated[tuple[Endpoint, ...], Meta(description="Endpoints it may use; none named: all.")]
+_Explain = Annotated[
+    bool,
+    Meta(description="Whether it may ask why its requests go where they go: names and loads of replicas are shown."),
+]
 _Limits = Annotated[Limits, Meta(description="Bounds of this key alone; those of its tenant hold as well.")]
 _Metadata = Annotated[
     dict[str, str],
@@ -42,6 +46,7 @@ class ApiKey(Record, frozen=True, kw_only=True):
     tenant: str = DEFAULT_TENANT
     models: tuple[str, ...] = ("*",)
     endpoints: tuple[Endpoint, ...] = ()
+    explain: bool = False
     limits: Limits = Limits()
     metadata: dict[str, str] = msgspec.field(default_factory=dict)
     created_at: float
@@ -77,6 +82,7 @@ class KeyRequest(Record, frozen=True, kw_only=True):
     tenant: Annotated[str, Meta(min_length=1, description="The tenant that it belongs to.")] = DEFAULT_TENANT
     models: _Models = ("*",)
     endpoints: _Endpoints = ()
+    explain: _Explain = False
     limits: _Limits = Limits()
     metadata: _Metadata = msgspec.field(default_factory=dict)
     expires_at: _Expiry = None
@@ -88,6 +94,7 @@ class KeyChange(Record, frozen=True, kw_only=True):
     name: _Name | UnsetType = UNSET
     models: _Models | UnsetType = UNSET
     endpoints: _Endpoints | UnsetType = UNSET
+    explain: _Explain | UnsetType = UNSET
     limits: _Limits | UnsetType = UNSET
     metadata: _Metadata | UnsetType = UNSET
     expires_at: _Expiry | UnsetType = UNSET

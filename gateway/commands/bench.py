@@ -1,4 +1,4 @@
-"""`penstock bench`: measure the gateway on this machine, and show the engine model against published figures.
+"""`penstock bench`: measure the gateway on this machine, simulate fleets, and compare the engine model with figures.
 
 What it measures with is the `loadtest` package, imported only when a benchmark runs: it needs the extra `bench`.
 """
@@ -12,6 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
+
+from gateway.commands import bench_heatmap, bench_simulate
 
 _MODES = ("unary", "paced", "stream")
 
@@ -64,6 +66,9 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     fairness.add_argument("--context", type=_positive, help="the model's; shorter than the prompts: they are refused")
     fairness.add_argument("--repeat", type=_positive, default=3, metavar="K", help="measure K times, give medians")
     fairness.set_defaults(run=_guarded(_fairness))
+
+    bench_heatmap.register(benchmarks)
+    bench_simulate.register(benchmarks)
 
     for measured in (overhead, breakdown, soak, fairness):
         measured.add_argument("--json", type=Path, metavar="FILE", help="also write the results as JSON")

@@ -48,6 +48,9 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def _add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--models", help="models that it may use, separated by commas; * and ? are wildcards")
     parser.add_argument("--endpoints", help="chat, completions, models; none: all of them")
+    parser.add_argument(
+        "--explain", action=argparse.BooleanOptionalAction, help="whether it may ask why its requests go where they go"
+    )
     parser.add_argument("--expires", metavar="WHEN", help="as in 30d, 12h, 2030-01-31 or never")
     parser.add_argument(
         "--metadata", action="append", metavar="NAME=VALUE", help="anything; may be given again; none: take all away"
@@ -64,6 +67,8 @@ def _settings(arguments: argparse.Namespace, limits: Limits, metadata: dict[str,
         plain["models"] = names(arguments.models)
     if arguments.endpoints is not None:
         plain["endpoints"] = names(arguments.endpoints)
+    if arguments.explain is not None:
+        plain["explain"] = arguments.explain
     if (chosen := limits_from(arguments, limits)) is not None:
         plain["limits"] = chosen
     if arguments.metadata is not None:
@@ -89,10 +94,18 @@ async def _list(registry: Registry, _: Config, arguments: argparse.Namespace) ->
         print_json(found)
     elif found:
         rows = [
-            (key.key_id, key.name, key.tenant, ", ".join(key.models), shown_time(key.created_at), _state(key, now))
+            (
+                key.key_id,
+                key.name,
+                key.tenant,
+                ", ".join(key.models),
+                "yes" if key.explain else "-",
+                shown_time(key.created_at),
+                _state(key, now),
+            )
             for key in found
         ]
-        print_table(("ID", "NAME", "TENANT", "MODELS", "CREATED", "STATE"), rows)
+        print_table(("ID", "NAME", "TENANT", "MODELS", "EXPLAIN", "CREATED", "STATE"), rows)
     else:
         print("no keys yet; make one with: penstock keys create --name NAME", file=sys.stderr)
     return 0
@@ -172,6 +185,7 @@ def _described(key: ApiKey) -> list[tuple[str, str]]:
         ("tenant", key.tenant),
         ("models", ", ".join(key.models)),
         ("endpoints", ", ".join(key.endpoints)),
+        ("explain", "yes" if key.explain else ""),
         ("limits", shown_limits(key.limits)),
         ("metadata", ", ".join(f"{name}={value}" for name, value in key.metadata.items())),
         ("expires", "" if key.expires_at is None else shown_time(key.expires_at)),

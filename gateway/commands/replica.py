@@ -89,7 +89,7 @@ def _simulated_engines(arguments: argparse.Namespace) -> "list[tuple[str, Engine
     """One engine an address, all saying the same sentences. Raises ValueError (TokenizerError is one)."""
     from replicas.engines.answers import Corpus, corpus_sentences
     from replicas.engines.simulated import SimulatedEngine
-    from replicas.model import CapacityPolicy
+    from replicas.limits import CapacityPolicy
 
     tokenizer = load_tokenizer(arguments.tokenizer).tokenizer
     corpus = Corpus(

@@ -44,6 +44,7 @@ class Exchange:
         "caller_headers",
         "content_length",
         "deadline",
+        "explain",
         "method",
         "path",
         "read_timeout",
@@ -71,6 +72,7 @@ class Exchange:
         self.authorization: bytes | None = None
         self.request_timeout: bytes | None = None
         self.read_timeout: bytes | None = None
+        self.explain: bytes | None = None
         self.content_length: int | None = None
         for name, value in scope["headers"]:
             if name == b"authorization":
@@ -82,6 +84,8 @@ class Exchange:
                 self.request_timeout = value
             elif name == b"x-stainless-read-timeout":
                 self.read_timeout = value
+            elif name == b"x-penstock-explain":
+                self.explain = value
 
     async def body(self, limit: int) -> bytes:
         """The whole body. Raises BodyTooLarge, RequestTimeout or InvalidRequest."""

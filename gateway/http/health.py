@@ -16,7 +16,7 @@ async def readyz(gateway: Gateway, exchange: Exchange) -> None:
     """200 when the store answers and every model has a replica, else 503 with counts and no addresses."""
     ready = await gateway.ready()
     models = {
-        model.name: {"replicas": len(model.fleet), "ready": len(model.fleet.candidates())}
+        model.name: {"replicas": len(model.fleet), "ready": model.fleet.ready_replicas}
         for model in gateway.models.values()
     }
     body = orjson.dumps({"status": "ready" if ready else "not ready", "models": models})

@@ -2,35 +2,55 @@
 
 import time
 
+from gateway.dry_run import dry_run
 from gateway.gateway import Gateway
 from gateway.generate import Generation, generate
 from gateway.http.answers import collect
 from gateway.http.chunks import ChunkEncoder
 from gateway.http.dialect import Dialect
 from gateway.http.exchange import Exchange, log_failure
+from gateway.http.explain import (
+    Explain,
+    explain_wanted,
+    explained_policy,
+    explanation_body,
+    log_explanation,
+    show_route,
+)
 from gateway.http.openai_errors import error_event
 from gateway.http.timeouts import read_timeout, request_timeout
+from gateway.request import GenerateRequest
 from protos.errors import PenstockError
+from routing.explained_policy import ExplainedPolicy
 
 
 async def infer(gateway: Gateway, exchange: Exchange, dialect: Dialect) -> None:
     """Authenticate, decode, generate, answer. Raises what can still be answered with a status."""
     gateway.admit(exchange)
     caller = await gateway.identify(exchange, dialect.endpoint)
+    wanted = None if exchange.explain is None else explain_wanted(exchange.explain, caller)
     timeout = request_timeout(exchange.request_timeout)
     body = await exchange.body(gateway.config.listen.max_body_bytes)
     fields = dialect.decode(body)
     model = gateway.model(caller, fields.model)
     include_usage = fields.include_usage
     request = dialect.request(fields, caller, model, exchange.request_id, len(body))
-    exchange.deadline = wait_until = gateway.deadline(timeout)
+    exchange.deadline = deadline = wait_until = gateway.deadline(timeout)
     if timeout is not None:
         exchange.look_after(timeout)
     patience = read_timeout(exchange.read_timeout)
     if patience is not None:
         wait_until = min(wait_until, request.arrived + patience)
+    explained = None if wanted is None else explained_policy(model)
     try:
-        generation = await generate(request, gateway.limiter, gateway.encoding, exchange.attempt, wait_until)
+        if explained is not None:
+            if wanted is Explain.DRY_RUN:
+                await _answer_dry_run(gateway, exchange, request, deadline, explained)
+                return
+            show_route(exchange, explained)
+        generation = await generate(
+            request, gateway.limiter, gateway.encoding, exchange.attempt, wait_until, deadline, explained
+        )
         try:
             answer_id, created = dialect.id_prefix + exchange.request_id[4:], int(time.time())
             if request.stream:
@@ -47,6 +67,17 @@ async def infer(gateway: Gateway, exchange: Exchange, dialect: Dialect) -> None:
     finally:
         exchange.unwatch()
         exchange.look_no_more()
+        if wanted is Explain.ROUTE and explained is not None:
+            log_explanation(explained.explanation())
+
+
+async def _answer_dry_run(
+    gateway: Gateway, exchange: Exchange, request: GenerateRequest, deadline: float, explained: ExplainedPolicy
+) -> None:
+    explanation = await dry_run(request, gateway.limiter, gateway.encoding, exchange.attempt, deadline, explained)
+    exchange.unwatch()
+    log_explanation(explanation, dry=True)
+    await exchange.respond(200, explanation_body(explanation))
 
 
 async def _stream(exchange: Exchange, generation: Generation, encoder: ChunkEncoder) -> None:

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from gateway.queue.shares import ActiveTenant
-from routing.policy import ReplicaView
+from protos.types import Role
+from routing.policy import Decision, ReplicaView
 
 #: Prompt tokens that a tenant may have before their first token on replicas of its choice, while others are active
 #: too; a quarter of a step of TensorRT-LLM's default size. Also what may stand before a prompt of any length.
@@ -26,7 +27,7 @@ ENGINE_QUEUE_PART = 0.02
 
 
 class Need(msgspec.Struct, frozen=True):
-    """What a request will take: sequences, prompt tokens to compute, tokens in the KV cache as expected and at most."""
+    """What a request takes of a replica: sequences, prompt tokens to compute, KV cache as expected and at most."""
 
     sequences: int
     prompt_tokens: int
@@ -36,6 +37,52 @@ class Need(msgspec.Struct, frozen=True):
     def kv_at(self, view: ReplicaView) -> int:
         """Tokens in the KV cache that this replica must have room for."""
         return self.most_kv_tokens if view.reserves_output else self.kv_tokens
+
+
+class Demand(msgspec.Struct, frozen=True):
+    """What a request takes of the fleet: `whole` of a replica that holds nothing of it and runs all of it.
+
+    `cached` are prompt tokens that replicas hold, by id: they need not be computed there, but take as much room.
+    """
+
+    whole: Need
+    cached: Mapping[str, int] = {}
+
+    @property
+    def least_prompt_tokens(self) -> int:
+        """Prompt tokens to compute where the most are cached."""
+        return self.whole.prompt_tokens - max(self.cached.values(), default=0)
+
+    def prompt_tokens_at(self, replica_id: str) -> int:
+        """Prompt tokens to compute on a replica that computes prompts."""
+        return self.whole.prompt_tokens - self.cached.get(replica_id, 0)
+
+    def at(self, view: ReplicaView) -> Need:
+        """What it takes of this replica, by its role: a prefill replica has no more than a token of each answer."""
+        whole = self.whole
+        if view.role is Role.DECODE:
+            return Need(whole.sequences, 0, whole.kv_tokens, whole.most_kv_tokens)
+        if view.role is Role.PREFILL:
+            tokens = whole.prompt_tokens + whole.sequences
+            return Need(whole.sequences, self.prompt_tokens_at(view.id), tokens, tokens)
+        if view.id not in self.cached:
+            return whole
+        return Need(whole.sequences, self.prompt_tokens_at(view.id), whole.kv_tokens, whole.most_kv_tokens)
+
+
+def parts_of(decision: Decision) -> tuple[ReplicaView, ...]:
+    """The replicas that a request needs room at."""
+    return (decision.replica,) if decision.prefill is None else (decision.prefill, decision.replica)
+
+
+def servable(views: Sequence[ReplicaView]) -> Sequence[ReplicaView]:
+    """Less the prefill replicas where there is nothing to decode, and the other way round."""
+    roles = {view.role for view in views}
+    if len(roles) == 1 and Role.BOTH in roles:
+        return views
+    if Role.PREFILL in roles and Role.DECODE in roles:
+        return views
+    return [view for view in views if view.role is Role.BOTH]
 
 
 def sum_of(one: Need, other: Need, sign: int = 1) -> Need:
@@ -68,24 +115,31 @@ def with_promised(view: ReplicaView, promised: Need) -> ReplicaView:
 
 def fits(view: ReplicaView, need: Need, watermark: float) -> bool:
     """Whether the replica has room for the request now. An empty one has room for whatever it can hold at all."""
+    return not obstacle(view, need, watermark)
+
+
+def obstacle(view: ReplicaView, need: Need, watermark: float) -> str:
+    """What of the replica has no room for the request now, in words; empty where it fits."""
     load, sent, slots = view.load, view.sent, view.max_batch_size
     occupied = load.running + load.waiting
     if not occupied and not sent:
-        return could_ever(view, need)
+        return "" if could_ever(view, need) else "too small for this request"
     workers = load.workers or 1
     if slots:
         if load.waiting > ENGINE_QUEUE and load.waiting > ENGINE_QUEUE_PART * slots:
-            return False
+            return "requests wait in its engine"
         if not _within(watermark * slots - occupied, sent, need.sequences, workers):
-            return False
+            return "no free slots"
     if load.kv_blocks_total:
         free = watermark * load.kv_blocks_total - load.kv_blocks_used - load.kv_blocks_reserved
         if not _within(free * view.kv_block_tokens, view.sent_kv_tokens, need.kv_at(view), workers):
-            return False
+            return "no room in its KV cache"
     backlog, sent_prompts = load.prefill_tokens, view.sent_prompt_tokens
     if not view.max_num_tokens or backlog + sent_prompts <= ALLOWANCE_TOKENS:
-        return True
-    return _within(BACKLOG_STEPS * view.max_num_tokens - backlog, sent_prompts, need.prompt_tokens, workers)
+        return ""
+    if _within(BACKLOG_STEPS * view.max_num_tokens - backlog, sent_prompts, need.prompt_tokens, workers):
+        return ""
+    return "prompts fill its next steps"
 
 
 def _within(room: float, sent: int, more: int, workers: int) -> bool:
@@ -108,35 +162,48 @@ def has_long_backlog(view: ReplicaView) -> bool:
 
 
 def feasible(
-    views: Sequence[ReplicaView], need: Need, watermark: float, avoid: frozenset[str] = frozenset()
-) -> list[ReplicaView]:
-    """The replicas with room, reduced to the best kind of which there are any.
+    views: Sequence[ReplicaView], demand: Demand, watermark: float, avoid: frozenset[str] = frozenset()
+) -> Sequence[ReplicaView]:
+    """The replicas with room, reduced to the best kind of which there are any that can serve.
 
     Best are those that are not to be avoided and have no long backlog, then those without a long backlog.
     """
-    room = [view for view in views if fits(view, need, watermark)]
+    room = [view for view in views if fits(view, demand.at(view), watermark)]
     quick = [view for view in room if not has_long_backlog(view)]
-    return [view for view in quick if view.id not in avoid] or quick or room
+    return servable([view for view in quick if view.id not in avoid]) or servable(quick) or servable(room)
 
 
 def usable(
-    views: Sequence[ReplicaView], need: Need, lanes: frozenset[str] | None, outside_tokens: int
-) -> list[ReplicaView]:
+    views: Sequence[ReplicaView], demand: Demand, lanes: frozenset[str] | None, outside_tokens: int
+) -> Sequence[ReplicaView]:
     """The replicas that a tenant may use at all for a request: outside its lanes only within its allowance.
 
     `outside_tokens` of its prompts are being computed outside already. `lanes` None: everywhere. Where none of its
-    lanes could ever hold the request, all replicas that could are its lanes; empty if there is none at all.
+    lanes could ever hold the request, all replicas that could are its lanes; empty if there is none at all. Lanes are
+    of replicas that compute prompts; decoding is nobody's.
     """
-    able = [view for view in views if could_ever(view, need)]
-    if lanes is None or outside_tokens + need.prompt_tokens <= ALLOWANCE_TOKENS:
+    able = servable([view for view in views if could_ever(view, demand.at(view))])
+    if lanes is None:
         return able
-    return [view for view in able if view.id in lanes] or able
+    allowed = [
+        view
+        for view in able
+        if view.id in lanes
+        or view.role is Role.DECODE
+        or outside_tokens + demand.prompt_tokens_at(view.id) <= ALLOWANCE_TOKENS
+    ]
+    return servable(allowed) or able
 
 
 def use_of(views: Sequence[ReplicaView]) -> float:
-    """How full the fleet is, 0 to 1: of its running slots or of its KV cache, whichever is fuller."""
+    """How full the fleet is, 0 to 1: of its running slots or of its KV cache, whichever is fuller.
+
+    Prefill replicas hold requests only for moments, so that their room is nobody's.
+    """
     slots = slots_used = kv = kv_used = 0
     for view in views:
+        if view.role is Role.PREFILL:
+            continue
         load = view.load
         slots += view.max_batch_size
         slots_used += load.running + load.waiting + view.sent

@@ -1,11 +1,13 @@
 """How a fleet is divided among the tenants of one model: who is active, their shares, their lanes, what they use."""
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 
 import msgspec
 
 from gateway.queue.admission import ALLOWANCE_TOKENS, Reserve, use_of
 from gateway.queue.shares import ActiveTenant, heavy_parts, lanes, shares
+from protos.types import Role
 from routing.policy import ReplicaView
 
 #: How long a tenant counts as active, and as heavy, after it last was.
@@ -96,6 +98,14 @@ class Divider:
         self._reserve: Reserve | None = None
         self._turns = 0
 
+    def imagined(self, name: str) -> "Divider":
+        """A copy to ask what would be if this tenant came; nothing changes here, as long as only this one does."""
+        imagined = copy(self)
+        imagined._tenants = dict(self._tenants)
+        if name in self._tenants:
+            imagined._tenants[name] = copy(self._tenants[name])
+        return imagined
+
     def seen(self, name: str, rank: int, weight: float, reserved: float, now: float) -> TenantUse:
         """The tenant has come with a request, and this is its tier now."""
         tenant = self._tenants.get(name)
@@ -164,7 +174,8 @@ class Divider:
         found: dict[str, frozenset[str]] = {}
         if len(active) > 1:
             light = any(not tenant.heavy for tenant in active)
-            found = lanes(heavy_parts(active), [(view.id, view.shape.gpus) for view in views], spare=light)
+            computing = [(view.id, view.shape.gpus) for view in views if view.role is not Role.DECODE]
+            found = lanes(heavy_parts(active), computing, spare=light)
         reserved = sum({tenant.rank: tenant.reserved for tenant in active}.values())
         return Division(
             until=now + DIVISION_SECONDS,

@@ -10,13 +10,15 @@ back starts at the virtual time: it neither gained anything by being away nor ca
 import heapq
 import itertools
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
 #: Tenants without waiting work that are remembered; beyond, those that owe least are forgotten.
 MAX_IDLE = 1024
+#: Behind a tenant's oldest item, how many are offered when it is refused.
+OVERTAKERS = 8
 #: Removed entries that a tenant's line may hold before it is swept, beyond as many as are waiting.
 _SLACK = 16
 
@@ -53,7 +55,10 @@ class _Tenant(Generic[T]):
 
 
 class FairQueue(Generic[T]):
-    """First in, first out within a tenant, fair by weight between tenants; every operation is O(log tenants)."""
+    """Fair by weight between tenants; every operation is O(log tenants).
+
+    First in, first out within a tenant, but that the first few may pass those before them which are refused.
+    """
 
     def __init__(self) -> None:
         self.waiting = 0
@@ -103,9 +108,9 @@ class FairQueue(Generic[T]):
             tenant.line = deque(other for other in tenant.line if other.waiting)
 
     def serve(self, take: Callable[[T], bool]) -> None:
-        """Offer items in order, the oldest of each tenant, until nobody is left whose item `take` takes.
+        """Offer items in order, the oldest few of each tenant, until nobody is left whose item `take` takes.
 
-        A tenant whose item is refused is passed over for this time. It keeps its turn, but at most one request's
+        A tenant whose items are refused is passed over for this time. It keeps its turn, but at most one request's
         worth of it: what it could not use for lack of room must not let it shut out others later.
         """
         passed: list[_Tenant[T]] = []
@@ -115,10 +120,11 @@ class FairQueue(Generic[T]):
                 if stamp != tenant.stamp:
                     continue
                 passed.append(tenant)
-                head = _head(tenant)
-                if take(head.item):
-                    passed.pop()
-                    self._serve(tenant, head)
+                for entry in _oldest(tenant):
+                    if take(entry.item):
+                        passed.pop()
+                        self._serve(tenant, entry)
+                        break
         finally:
             for tenant in passed:
                 head = _head(tenant)
@@ -147,12 +153,10 @@ class FairQueue(Generic[T]):
             known.start = start
             self._dismiss(known)
 
-    def _serve(self, tenant: _Tenant[T], head: Entry[T]) -> None:
+    def _serve(self, tenant: _Tenant[T], entry: Entry[T]) -> None:
         self._virtual = max(self._virtual, tenant.start)
-        _head(tenant)
-        tenant.line.popleft()
-        self._drop(tenant, head)
-        tenant.start += head.cost / head.weight
+        self._drop(tenant, entry)
+        tenant.start += entry.cost / entry.weight
         if not self.waiting:
             self._reset()
             return
@@ -197,3 +201,10 @@ def _head(tenant: _Tenant[T]) -> Entry[T]:
     while not tenant.line[0].waiting:
         tenant.line.popleft()
     return tenant.line[0]
+
+
+def _oldest(tenant: _Tenant[T]) -> Iterator[Entry[T]]:
+    """The oldest items of a tenant that has one waiting, as long as nothing is taken."""
+    _head(tenant)
+    waiting = (entry for entry in tenant.line if entry.waiting)
+    return itertools.islice(waiting, 1 + OVERTAKERS)

@@ -4,19 +4,35 @@ import asyncio
 import heapq
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from math import exp
 from typing import Protocol
 
-from gateway.queue.admission import Need, feasible, fits, has_long_backlog, sum_of, usable, with_promised
-from gateway.queue.division import Divider, Division, TenantUse
-from gateway.queue.fair_queue import Entry, FairQueue, cost_of
+import msgspec
+
+from gateway.queue.admission import (
+    Demand,
+    Need,
+    feasible,
+    fits,
+    has_long_backlog,
+    parts_of,
+    servable,
+    sum_of,
+    usable,
+    with_promised,
+)
+from gateway.queue.division import Divider, Division
+from gateway.queue.fair_queue import FairQueue, cost_of
+from gateway.queue.objections import objections
 from gateway.queue.settings import Admission
 from gateway.queue.shares import ActiveTenant
 from gateway.queue.turn import Turn, TurnRequest
-from protos.errors import Overloaded, PenstockError
+from gateway.queue.waiter import Asking, Waiter, demand_of
+from protos.errors import Overloaded
 from routing.dispatch import Attempt
-from routing.policy import ReplicaView, RoutingPolicy
+from routing.policy import BetterWait, Decision, NoCandidate, ReplicaView, RouteRequest, RoutingPolicy
 
 #: Bounds of what a client is told to wait, and what it is told while nothing is known, in seconds.
 SHORTEST_RETRY, LONGEST_RETRY, UNKNOWN_RETRY = 1.0, 120.0, 5.0
@@ -25,7 +41,10 @@ RATE_SECONDS = 5.0
 #: How long the first in line finds no room before a replica is kept for it until there is some.
 HOLD_SECONDS = 1.0
 #: After a look at more tenants than this that let nobody through, how long to rest for each of them.
-LOOKS, REST_SECONDS = 8, 100e-6
+LOOKS, REST_SECONDS = 8, 300e-6
+#: How old the time and the cached tokens that a request is decided by may be: while it waits, others fill the caches.
+STALE_SECONDS = 0.25
+_NOTHING: frozenset[str] = frozenset()
 
 
 class Candidates(Protocol):
@@ -36,34 +55,6 @@ class Candidates(Protocol):
     def candidates(self) -> Sequence[ReplicaView]:
         """The replicas that can take a request now."""
         ...
-
-
-class _Waiter:
-    """A request that waits; `fail` ends that from outside."""
-
-    __slots__ = ("entry", "future", "leave", "need", "request", "since", "tenant")
-
-    def __init__(
-        self, request: TurnRequest, need: Need, tenant: TenantUse, since: float, leave: "Callable[[_Waiter], None]"
-    ) -> None:
-        self.request = request
-        self.need = need
-        self.tenant = tenant
-        self.since = since
-        self.leave = leave
-        self.entry: Entry[_Waiter]
-        self.future: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
-
-    @property
-    def failed(self) -> bool:
-        """Whether it has ended with an error."""
-        return self.future.done() and not self.future.cancelled() and self.future.exception() is not None
-
-    def fail(self, error: PenstockError) -> None:
-        """End the waiting with an error; whoever has its turn already does not wait."""
-        self.leave(self)
-        if not self.future.done():
-            self.future.set_exception(error)
 
 
 class Turnstile:
@@ -79,24 +70,29 @@ class Turnstile:
         policy: RoutingPolicy,
         admission: Admission,
         clock: Callable[[], float] = time.monotonic,
+        cached: Callable[[RouteRequest], Mapping[str, int]] = lambda route: {},
     ) -> None:
-        """`clock` counts seconds. The fleet's `on_load` is taken over."""
+        """`clock` counts seconds; `cached` says how much of a request's prompt which replica holds now.
+
+        The fleet's `on_load` is taken over.
+        """
         self._fleet = fleet
         self._policy = policy
         self._watermark = admission.watermark
         self._max_waiting = admission.max_waiting
         self._clock = clock
+        self._cached = cached
         self._divider = Divider(admission.watermark)
-        self._queue: FairQueue[_Waiter] = FairQueue()
+        self._queue: FairQueue[Waiter] = FairQueue()
         #: By tier's rank, each in order of arrival: the newest of the lowest is shed first.
-        self._by_rank: dict[int, dict[_Waiter, None]] = {}
+        self._by_rank: dict[int, dict[Waiter, None]] = {}
         self._promised: dict[str, Need] = {}
-        self._blocked: _Waiter | None = None
+        self._blocked: Waiter | None = None
         self._blocked_since = 0.0
-        self._held: str | None = None
+        self._held: frozenset[str] = frozenset()
         self._rest_until = 0.0
         self._rest: asyncio.TimerHandle | None = None
-        self._deadlines: list[tuple[float, int, _Waiter]] = []
+        self._deadlines: list[tuple[float, int, Waiter]] = []
         self._numbers = itertools.count()
         self._alarm: asyncio.TimerHandle | None = None
         self._granted = 0  # cost let through since the rate was last worked out
@@ -128,16 +124,16 @@ class Turnstile:
 
     def try_enter(self, request: TurnRequest) -> Turn | None:
         """A turn at once, if nothing waits and a replica has room; None: `enter` is the way."""
-        views = self._fleet.candidates()
+        views = servable(self._fleet.candidates())
         if self._queue.waiting and views:
             return None
         now = self._clock()
         tenant = self._divider.seen(request.tenant, request.rank, request.weight, request.reserved, now)
-        need = need_of(request)
+        asking = Asking(request, tenant)
         if not views:
-            return self._grant(request, need, tenant, None)
-        replica_id = self._choose(request, need, tenant, views, now)
-        return None if replica_id is None else self._grant(request, need, tenant, replica_id)
+            return self._grant(asking, None)
+        decision = self._choose(asking, views, now)
+        return None if decision is None else self._grant(asking, decision)
 
     async def enter(self, request: TurnRequest, attempt: Attempt) -> Turn:
         """Wait for a turn.
@@ -146,7 +142,7 @@ class Turnstile:
         """
         now = self._clock()
         tenant = self._divider.seen(request.tenant, request.rank, request.weight, request.reserved, now)
-        waiter = _Waiter(request, need_of(request), tenant, now, self._leave)
+        waiter = Waiter(request, tenant, now, self._leave)
         waiter.entry = self._queue.push(request.tenant, request.weight, _cost(request), waiter)
         tenant.waiting += 1
         self._by_rank.setdefault(request.rank, {})[waiter] = None
@@ -161,22 +157,36 @@ class Turnstile:
                 waiter.future.result().release(0)  # the task ended between being given its turn and taking it
             raise
 
-    def _arrive(self, waiter: _Waiter, now: float) -> None:
+    def consider(self, request: TurnRequest) -> Decision | None:
+        """Where the request would go if it came now and it were its turn; None: nowhere. Changes nothing here."""
+        imagined, views, now = copy(self), servable(self._fleet.candidates()), self._clock()
+        divider = imagined._divider = self._divider.imagined(request.tenant)
+        asking = Asking(request, divider.seen(request.tenant, request.rank, request.weight, request.reserved, now))
+        return imagined._choose(asking, views, now, self._held) if views else None
+
+    def objections(self, request: TurnRequest) -> dict[str, str]:
+        """What speaks now against each replica that is there, by id; empty where nothing does. Changes nothing here."""
+        views, divider, now = self._fleet.candidates(), self._divider.imagined(request.tenant), self._clock()
+        tenant = divider.seen(request.tenant, request.rank, request.weight, request.reserved, now)
+        demand = demand_of(request, request.route)
+        return objections(views, self._promised, demand, tenant, divider, now, self._watermark, self._held)
+
+    def _arrive(self, waiter: Waiter, now: float) -> None:
         """Let a newcomer through, past others that found no room, if it finds some; else it waits if it may."""
-        tenant, views = waiter.tenant, self._fleet.candidates()
-        if tenant.waiting == 1 and views:
-            replica_id = self._choose(waiter.request, waiter.need, tenant, views, now, self._held)
-            if replica_id is not None:
+        views = servable(self._fleet.candidates())
+        if waiter.tenant.waiting == 1 and views:
+            decision = self._choose(waiter, views, now, self._held)
+            if decision is not None:
                 self._queue.serve_alone(waiter.entry)
-                self._let_through(waiter, replica_id, now)
+                self._let_through(waiter, decision, now)
                 return
         self._bound(waiter)
         if waiter.entry.waiting:
             self._set_alarm(waiter)
 
-    def _let_through(self, waiter: _Waiter, replica_id: str, now: float) -> None:
+    def _let_through(self, waiter: Waiter, decision: Decision, now: float) -> None:
         self._forget(waiter)
-        turn = self._grant(waiter.request, waiter.need, waiter.tenant, replica_id)
+        turn = self._grant(waiter, decision)
         turn.charged, turn.waited_seconds = turn.cost, now - waiter.since
         waiter.future.set_result(turn)
 
@@ -186,25 +196,25 @@ class Turnstile:
         if not self._queue.waiting:
             return
         now = self._clock()
-        views = self._fleet.candidates()
+        views = servable(self._fleet.candidates())
         if now < self._rest_until or not views:
             return
         looks = turns = 0
 
-        def take(waiter: _Waiter) -> bool:
+        def take(waiter: Waiter) -> bool:
             nonlocal looks, turns
             if waiter.future.done():
                 return False  # its task has been cancelled, and will take it off the queue
             first = looks == 0
-            kept = None if waiter is self._blocked else self._held
-            replica_id = self._choose(waiter.request, waiter.need, waiter.tenant, views, now, kept)
-            if replica_id is None:
+            kept = _NOTHING if waiter is self._blocked else self._held
+            decision = self._choose(waiter, views, now, kept)
+            if decision is None:
                 looks += 1
                 if first:
                     self._is_blocked(waiter, views, now)
                 return False
             turns += 1
-            self._let_through(waiter, replica_id, now)
+            self._let_through(waiter, decision, now)
             return True
 
         self._queue.serve(take)
@@ -226,56 +236,84 @@ class Turnstile:
             self._arm(self._deadlines[0][0] - now)
 
     def _choose(
-        self,
-        request: TurnRequest,
-        need: Need,
-        tenant: TenantUse,
-        views: Sequence[ReplicaView],
-        now: float,
-        kept: str | None = None,
-    ) -> str | None:
-        """The replica that the request may go to now, if there is one; not `kept`, which is another's."""
-        promised, divider, policy = self._promised, self._divider, self._policy
+        self, asking: Asking, views: Sequence[ReplicaView], now: float, kept: frozenset[str] = _NOTHING
+    ) -> Decision | None:
+        """Where the request may go now, if it may; not to `kept`, which is another's."""
+        try:
+            return self._decide(asking, views, now, kept)
+        except BetterWait:
+            return None
+
+    def _decide(
+        self, asking: Asking, views: Sequence[ReplicaView], now: float, kept: frozenset[str]
+    ) -> Decision | None:
+        if now - asking.route.now > STALE_SECONDS:
+            self._refresh(asking, now)
+        promised, divider, demand, tenant = self._promised, self._divider, asking.demand, asking.tenant
         if promised:
             views = [with_promised(view, promised[view.id]) if view.id in promised else view for view in views]
-        divider.asks(tenant, need.prompt_tokens, now)
+        divider.asks(tenant, demand.least_prompt_tokens, now)
         division = divider.division(tenant, views, now)
         lanes, avoid, shared = None, division.avoid, len(division.active) > 1
         if shared:
             if not divider.has_room(tenant, division, views):
                 return None
-            lanes = division.lanes.get(request.tenant)
-        if lanes is None and kept is None:
+            lanes = division.lanes.get(tenant.name)
+        if lanes is None and not kept:
             # Nearly always the policy's first choice will do, and there is no need to look at all of them.
-            pleasant = [view for view in views if view.id not in avoid] if avoid else views
-            first = policy.pick(request.route, pleasant or views).replica
-            if fits(first, need, self._watermark) and not has_long_backlog(first):
-                return first.id
-        able = self._able(need, tenant, views, division)
+            pleasant = servable([view for view in views if view.id not in avoid]) if avoid else views
+            first = self._pick(asking, pleasant or views)
+            if first is not None and self._suits(first, demand):
+                return first
+        able = self._able(asking, views, division)
         if not able:
-            return policy.pick(request.route, views).replica.id  # none could ever: the engine will say so
+            return self._pick(asking, views, may_wait=False)  # none could ever: the engine will say so
         if lanes is not None:
-            avoid = frozenset()
-        if kept is not None:
-            able = [view for view in able if view.id != kept]
-        room = feasible(able, need, self._watermark, avoid)
-        return policy.pick(request.route, room).replica.id if room else None
+            avoid = _NOTHING
+        if kept:
+            able = servable([view for view in able if view.id not in kept])
+        room = feasible(able, demand, self._watermark, avoid)
+        return self._pick(asking, room) if room else None
 
-    def _able(
-        self, need: Need, tenant: TenantUse, views: Sequence[ReplicaView], division: Division
-    ) -> list[ReplicaView]:
-        lanes = division.lanes.get(tenant.name)
-        outside = 0 if lanes is None else tenant.prefill_outside(lanes)
-        return usable(views, need, lanes, outside)
+    def _refresh(self, asking: Asking, now: float) -> None:
+        """See what the caches hold by now, of a request that has waited."""
+        asking.route = msgspec.structs.replace(asking.route, now=now, cached=self._cached(asking.route))
+        asking.demand = demand_of(asking.request, asking.route)
 
-    def _grant(self, request: TurnRequest, need: Need, tenant: TenantUse, replica_id: str | None) -> Turn:
+    def _pick(self, asking: Asking, views: Sequence[ReplicaView], *, may_wait: bool = True) -> Decision | None:
+        """What the policy says; None where it can make nothing of these. Raises BetterWait if it may."""
+        route = asking.route if may_wait else msgspec.structs.replace(asking.route, may_wait=False)
+        try:
+            return (asking.request.policy or self._policy).pick(route, views)
+        except NoCandidate:
+            return None
+
+    def _suits(self, decision: Decision, demand: Demand) -> bool:
+        """Whether there is room for it that is worth no second look."""
+        for view in parts_of(decision):
+            if has_long_backlog(view) or not fits(view, demand.at(view), self._watermark):
+                return False
+        return True
+
+    def _able(self, asking: Asking, views: Sequence[ReplicaView], division: Division) -> Sequence[ReplicaView]:
+        lanes = division.lanes.get(asking.tenant.name)
+        outside = 0 if lanes is None else asking.tenant.prefill_outside(lanes)
+        return usable(views, asking.demand, lanes, outside)
+
+    def _grant(self, asking: Asking, decision: Decision | None) -> Turn:
+        request, demand = asking.request, asking.demand
         cost = _cost(request)
         self._granted += cost
         self._divider.turn_given()
-        if replica_id is not None:
-            before = self._promised.get(replica_id)
-            self._promised[replica_id] = need if before is None else sum_of(before, need)
-        return Turn(request, need, tenant, replica_id, cost, self._unpromise, self._released)
+        promises: dict[str, Need] = {}
+        if decision is not None:
+            for view in parts_of(decision):
+                need = promises[view.id] = demand.at(view)
+                before = self._promised.get(view.id)
+                self._promised[view.id] = need if before is None else sum_of(before, need)
+        return Turn(
+            request, asking.route, demand, asking.tenant, decision, cost, promises, self._unpromise, self._released
+        )
 
     def _unpromise(self, replica_id: str, need: Need) -> None:
         promised = self._promised[replica_id]
@@ -292,20 +330,20 @@ class Turnstile:
             self._queue.charge(request.tenant, request.weight, true_cost - turn.charged)
         self.pump()
 
-    def _is_blocked(self, waiter: _Waiter, views: Sequence[ReplicaView], now: float) -> None:
+    def _is_blocked(self, waiter: Waiter, views: Sequence[ReplicaView], now: float) -> None:
         """The first in line found no room; after a while a replica is kept for it, where room then gathers.
 
         Otherwise small requests behind it could take every bit of room as it comes, and it would wait for ever.
         """
         if waiter is not self._blocked:
-            self._blocked, self._blocked_since, self._held = waiter, now, None
-        elif self._held is None and now - self._blocked_since >= HOLD_SECONDS:
+            self._blocked, self._blocked_since, self._held = waiter, now, _NOTHING
+        elif not self._held and now - self._blocked_since >= HOLD_SECONDS:
             division = self._divider.division(waiter.tenant, views, now)
             if len(division.active) < 2 or self._divider.has_room(waiter.tenant, division, views):
-                able = self._able(waiter.need, waiter.tenant, views, division)
-                self._held = self._policy.pick(waiter.request.route, able).replica.id
+                decision = self._pick(waiter, self._able(waiter, views, division) or views, may_wait=False)
+                self._held = frozenset(view.id for view in parts_of(decision)) if decision is not None else _NOTHING
 
-    def _bound(self, waiter: _Waiter) -> None:
+    def _bound(self, waiter: Waiter) -> None:
         """Shed what is beyond the tenant's and the worker's bounds."""
         request = waiter.request
         if self._queue.depth(request.tenant) > request.max_waiting:
@@ -329,12 +367,12 @@ class Turnstile:
             return UNKNOWN_RETRY
         return min(max(self._queue.cost / self._rate, SHORTEST_RETRY), LONGEST_RETRY)
 
-    def _leave(self, waiter: _Waiter) -> None:
+    def _leave(self, waiter: Waiter) -> None:
         if waiter.entry.waiting:
             self._queue.remove(waiter.entry)
             self._forget(waiter)
 
-    def _forget(self, waiter: _Waiter) -> None:
+    def _forget(self, waiter: Waiter) -> None:
         """Whichever way it stops waiting: nothing here points to it any longer, but for a stale deadline."""
         waiter.tenant.waiting -= 1
         peers = self._by_rank[waiter.request.rank]
@@ -342,14 +380,14 @@ class Turnstile:
         if not peers:
             del self._by_rank[waiter.request.rank]
         if waiter is self._blocked:
-            self._blocked = self._held = None
+            self._blocked, self._held = None, _NOTHING
         if not self._by_rank:
             self._deadlines.clear()
             if self._alarm is not None:
                 self._alarm.cancel()
                 self._alarm = None
 
-    def _set_alarm(self, waiter: _Waiter) -> None:
+    def _set_alarm(self, waiter: Waiter) -> None:
         """One timer for all, at the earliest deadline."""
         if len(self._deadlines) > 2 * self._queue.waiting + LOOKS:
             self._deadlines = [deadline for deadline in self._deadlines if deadline[2].entry.waiting]
@@ -363,13 +401,6 @@ class Turnstile:
         if self._alarm is not None:
             self._alarm.cancel()
         self._alarm = asyncio.get_running_loop().call_later(max(0.0, seconds), self.expire)
-
-
-def need_of(request: TurnRequest) -> Need:
-    """What the request will take of a replica."""
-    route, n = request.route, request.n
-    prompt_tokens = route.prompt_tokens
-    return Need(n, prompt_tokens, prompt_tokens + request.expected_output, prompt_tokens + n * route.max_tokens)
 
 
 def _cost(request: TurnRequest) -> int:

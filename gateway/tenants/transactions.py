@@ -25,6 +25,8 @@ INDEX: Final = f"{_PREFIX}index"
 NAMES: Final = f"{_PREFIX}names"
 #: A hash: name of a tenant -> its record.
 TENANTS: Final = f"{_PREFIX}tenants"
+#: A hash: model and replica or pool -> what operators drain. It is here for the audit trail's sake.
+DRAINS: Final = f"{_PREFIX}drains"
 #: With a digest behind it: the record of one key.
 RECORD: Final = f"{_PREFIX}key:"
 

@@ -27,7 +27,8 @@ from protos.types import (
 )
 from replicas.engine import Delta, EngineStep
 from replicas.engines.answers import Corpus, Walk, logprobs_of, prompt_key
-from replicas.model import CapacityPolicy, Limits, ReplicaModel, Sequence
+from replicas.limits import CapacityPolicy, Limits
+from replicas.model import ReplicaModel, Sequence
 from replicas.profiles import PROFILES
 from replicas.timing import FixedTimer, RooflineTimer, StepTimer, kv_blocks
 
@@ -183,6 +184,7 @@ class SimulatedEngine:
 
     def _step(self, ended: list[_Answer]) -> EngineStep:
         deltas = self._deltas()
+        work = self._model.work
         finishes, self._finishes = self._finishes, []
         for answer in ended:
             if answer.finished:  # cancelled while its last step ran
@@ -195,7 +197,7 @@ class SimulatedEngine:
                 del self._requests[answer.handle]
         events, self._events = self._events + self._model.cache.drain_events(), []
         started, self._started = self._started, []
-        return EngineStep(deltas, finishes, self._model.load, events, started)
+        return EngineStep(deltas, finishes, self._model.load, events, started, work if work and work.us else None)
 
     def _deltas(self) -> list[Delta]:
         """One delta for each decoding sequence that has a full interval to say: the hot loop, once per token."""
@@ -246,6 +248,7 @@ class SimulatedEngine:
             (request.max_tokens < 1, "max_tokens", "must be at least 1"),
             (not request.prompt_ids, "prompt", "must not be empty"),
             (not 0 <= (sampling.logprobs or 0) <= MAX_LOGPROBS, "top_logprobs", f"must be at most {MAX_LOGPROBS}"),
+            (not 0 <= request.sequence < 2**31, "sequence", "is not between 0 and 2**31"),
             (not 0 <= request.generated < max(1, len(request.prompt_ids)), "generated", "leaves no prompt"),
             (request.handoff is not None and _seed_of(request.handoff) is None, "handoff", "is not of this engine"),
         )
@@ -262,7 +265,7 @@ class SimulatedEngine:
             seed = 0 if sampling.temperature == 0 else self._random.getrandbits(63)
         prompt = request.prompt_ids[: len(request.prompt_ids) - generated]
         key = prompt_key(prompt, seed)
-        walks = [Walk.of(self._corpus, key, k) for k in range(sampling.n)]
+        walks = [Walk.of(self._corpus, key, request.sequence + k) for k in range(sampling.n)]
         handoff = None
         if request.prefill_only:
             for walk in walks:

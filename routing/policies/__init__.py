@@ -2,11 +2,35 @@
 
 from collections.abc import Callable
 
+from routing.policies.auto import Auto
+from routing.policies.combined import Combined
+from routing.policies.concurrency import Concurrency
+from routing.policies.dynamo_kv import DynamoKv
 from routing.policies.least_load import LeastLoad
+from routing.policies.llmd import Llmd
+from routing.policies.long_context import LongContext
+from routing.policies.pd_heatmap import PdHeatmap
+from routing.policies.power_of_two import PowerOfTwo
+from routing.policies.prefix import Prefix
+from routing.policies.prompt_tree import PromptTree
 from routing.policies.round_robin import RoundRobin
+from routing.policies.smg_cache_aware import SmgCacheAware
 from routing.policy import RoutingPolicy
+from routing.policy_settings import PolicySettings
 
-POLICIES: dict[str, Callable[[], RoutingPolicy]] = {
-    "least_load": LeastLoad,
-    "round_robin": RoundRobin,
+POLICIES: dict[str, Callable[[PolicySettings], RoutingPolicy]] = {
+    "auto": Auto,
+    "combined": lambda settings: Combined(settings.heatmap),
+    "concurrency": lambda settings: Concurrency(
+        settings.tiers, settings.threshold, settings.rng if settings.learned else None
+    ),
+    "dynamo_kv": lambda _: DynamoKv(),
+    "least_load": lambda _: LeastLoad(),
+    "llmd": lambda _: Llmd(),
+    "long_context": lambda settings: LongContext(settings.long_context_tokens),
+    "pd_heatmap": lambda settings: PdHeatmap(settings.heatmap),
+    "power_of_two": lambda settings: PowerOfTwo(settings.rng),
+    "prefix": lambda _: Prefix(),
+    "round_robin": lambda _: RoundRobin(),
+    "smg_cache_aware": lambda _: SmgCacheAware(PromptTree()),
 }

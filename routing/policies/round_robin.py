@@ -1,20 +1,37 @@
-"""Every replica in turn, whatever its shape or load."""
+"""Every unit in turn, whatever its shape or load."""
 
 from collections.abc import Sequence
+from typing import ClassVar
 
-from routing.policy import Decision, ReplicaView, RouteRequest
+from routing.policy import Decision, ReplicaView, Report, RouteRequest, Score
+from routing.units import Unit, units
 
 
 class RoundRobin:
     """Remembers the last pick by id, so that replicas that come and go do not disturb the order."""
 
+    uses_prefixes: ClassVar[bool] = False
+
     def __init__(self) -> None:
         self._last = ""
 
     def pick(self, request: RouteRequest, candidates: Sequence[ReplicaView]) -> Decision:
-        """The candidate whose id follows the last pick's, cyclically."""
+        """The unit whose id follows the last pick's, cyclically. Raises NoCandidate."""
         del request
-        following = [view for view in candidates if view.id > self._last]
-        chosen = min(following or candidates, key=lambda view: view.id)
-        self._last = chosen.id
-        return Decision(chosen)
+        chosen = self._in_order(candidates)[0]
+        self._last = chosen.view.id
+        return chosen.decision("next in turn")
+
+    def observe(self, report: Report) -> None:
+        """Nothing is learned."""
+
+    def explain(self, request: RouteRequest, candidates: Sequence[ReplicaView]) -> list[Score]:
+        """How many others come before each."""
+        del request
+        return [
+            Score(unit.replica.id, unit.prefill.id if unit.prefill else None, float(place))
+            for place, unit in enumerate(self._in_order(candidates))
+        ]
+
+    def _in_order(self, candidates: Sequence[ReplicaView]) -> list[Unit]:
+        return sorted(units(candidates), key=lambda unit: (unit.view.id <= self._last, unit.view.id))

@@ -150,7 +150,7 @@ def test_a_pool_elsewhere(tmp_path: Path) -> None:
         ),
         (
             pool(role="prefill"),
-            'models[0].pools[0].role: prefill and decode pools are not routed yet; use both, got "prefill"',
+            "models[0].pools[0].role: a prefill pool needs a decode pool, and the model has none",
         ),
         (
             pool(replicas="['unix:/a']", simulated="{speed: 2}"),

@@ -13,10 +13,7 @@ from protos.types import (
     Finish,
     FinishReason,
     Handoff,
-    KvCreated,
-    KvEvent,
-    KvRemoved,
-    KvStored,
+    KvUpdate,
     Load,
     ReplicaInfo,
     Role,
@@ -25,6 +22,7 @@ from protos.types import (
     Submit,
     Timing,
     TokenLogprobs,
+    Work,
 )
 
 U32 = st.integers(0, 2**32 - 1)
@@ -67,6 +65,7 @@ SUBMITS = st.builds(
     cache_salt=TEXT,
     handoff=maybe(HANDOFFS),
     prefill_only=st.booleans(),
+    sequence=U32,
 )
 FINISHES = st.builds(
     Finish,
@@ -89,20 +88,12 @@ LOADS = st.builds(
     prefill_tokens=U64,
     workers=U32,
     kv_blocks_reserved=U32,
+    prefill_pairs=U64,
+    steps=U64,
 )
-KV_EVENTS = st.builds(
-    KvEvent,
-    event_id=U64,
-    data=st.one_of(
-        st.builds(KvCreated, blocks_per_cache_level=IDS),
-        st.builds(
-            KvStored,
-            parent_hash=maybe(U64),
-            blocks=st.lists(st.tuples(U64, IDS), max_size=3).map(tuple),
-        ),
-        st.builds(KvRemoved, block_hashes=st.lists(U64, max_size=4).map(tuple)),
-    ),
-)
+WORKS = st.builds(Work, us=U32, prefill_tokens=U32, prefill_pairs=U64, sequences=U32, context=U64)
+HASHES = st.lists(U64, max_size=4)
+KV_UPDATES = st.builds(KvUpdate, update_id=U64, reset=st.booleans(), stored=HASHES, removed=HASHES)
 ENTRIES = st.builds(TokenLogprobs, chosen=FLOATS, top=st.lists(st.tuples(U32, FLOATS), max_size=3).map(tuple))
 WELCOMES = st.builds(
     codec.Welcome,
@@ -146,15 +137,24 @@ def steps(draw: st.DrawFn) -> codec.Step:
         logprobs=logprobs,
         finishes=draw(st.lists(st.tuples(U32, FINISHES), max_size=3)),
         load=load,
-        kv_events=draw(st.lists(KV_EVENTS, max_size=3)),
+        kv_update=draw(maybe(KV_UPDATES)),
         starts=draw(st.lists(st.tuples(U32, U32), max_size=3)),
         submits_seen=draw(U64) if load else 0,
+        work=draw(maybe(WORKS)),
     )
 
 
 @pytest.mark.parametrize(
     ("kind", "strategy"),
-    [(Sampling, SAMPLINGS), (Submit, SUBMITS), (Finish, FINISHES), (Load, LOADS), (ReplicaInfo, None)],
+    [
+        (Sampling, SAMPLINGS),
+        (Submit, SUBMITS),
+        (Finish, FINISHES),
+        (Load, LOADS),
+        (Work, WORKS),
+        (KvUpdate, KV_UPDATES),
+        (ReplicaInfo, None),
+    ],
 )
 def test_the_strategies_cover_every_field(kind: type, strategy: object) -> None:
     # A field that is added and not drawn here would not be known to survive the wire.
@@ -166,17 +166,20 @@ def test_the_strategies_cover_every_field(kind: type, strategy: object) -> None:
     submits=st.lists(st.tuples(U32, SUBMITS), max_size=3),
     cancels=st.lists(U32, max_size=5),
     ack=U64,
+    kv_resync=st.booleans(),
 )
-def test_a_batch_survives_the_wire(submits: list[tuple[int, Submit]], cancels: list[int], ack: int) -> None:
-    up = codec.decode_up(codec.encode_up(submits, cancels, ack))
-    assert (up.hello, up.submits, up.cancels, up.ack) == (None, submits, cancels, ack)
+def test_a_batch_survives_the_wire(
+    submits: list[tuple[int, Submit]], cancels: list[int], ack: int, kv_resync: bool
+) -> None:
+    up = codec.decode_up(codec.encode_up(submits, cancels, ack, kv_resync))
+    assert up == codec.Up(None, submits, cancels, ack, kv_resync)
 
 
-@given(version=U32, worker=TEXT, kv_events=st.booleans())
-def test_a_hello_survives_the_wire(version: int, worker: str, kv_events: bool) -> None:
-    hello = codec.Hello(version, worker, kv_events)
+@given(version=U32, worker=TEXT, kv_updates=st.booleans())
+def test_a_hello_survives_the_wire(version: int, worker: str, kv_updates: bool) -> None:
+    hello = codec.Hello(version, worker, kv_updates)
     up = codec.decode_up(codec.encode_hello(hello))
-    assert (up.hello, up.submits, up.cancels, up.ack) == (hello, [], [], 0)
+    assert up == codec.Up(hello, [], [], 0)
 
 
 @given(welcome=WELCOMES)
@@ -240,12 +243,9 @@ def test_a_message_that_contradicts_itself_is_a_protocol_error(data: bytes) -> N
 
 
 def test_what_a_newer_replica_says_does_not_break_this_worker() -> None:
-    step = codec.decode_down(
-        down(finishes=[pb.Finish(stream_id=1, reason=9)], kv_events=[pb.KvEvent(event_id=4)])  # type: ignore[arg-type]
-    )
+    step = codec.decode_down(down(finishes=[pb.Finish(stream_id=1, reason=9)]))  # type: ignore[arg-type]
     assert isinstance(step, codec.Step)
     assert step.finishes == [(1, Finish(FinishReason.ERROR))]
-    assert step.kv_events == [KvEvent(4, KvRemoved(()))]
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protos.types import KvRemoved, KvStored
-from replicas.model import CapacityPolicy, Limits, Phase, ReplicaModel, Sequence
-from replicas.timing import Batch, FixedTimer
+from protos.types import KvRemoved, KvStored, Work
+from replicas.limits import CapacityPolicy, Limits
+from replicas.model import Phase, ReplicaModel, Sequence
+from replicas.timing import Batch, FixedTimer, Series
 
 GNE, MAX = CapacityPolicy.GUARANTEED_NO_EVICT, CapacityPolicy.MAX_UTILIZATION
 
@@ -41,6 +42,9 @@ class SpyTimer:
     def step_seconds(self, batch: Batch) -> float:
         self.batches.append(batch)
         return 1.0
+
+    def decode_series(self, sequences: int, context: int) -> Series:
+        return Series(1.0, 0.0)
 
     def transfer_seconds(self, tokens: int) -> float:
         return 0.5
@@ -201,6 +205,104 @@ def test_a_transferred_sequence_with_nothing_left_ends_at_once() -> None:
     assert model.load.kv_blocks_used == 0
 
 
+def backlog(model: ReplicaModel[Told]) -> tuple[int, int]:
+    return model.load.prefill_tokens, model.load.prefill_pairs
+
+
+def test_the_backlog_is_what_of_prompts_is_still_to_be_computed() -> None:
+    model = model_of(tokens=8)
+    model.submit([sequence(10, 3)], 0.0)
+    model.submit([sequence(6, 3, first=100)], 0.0)
+    assert backlog(model) == (16, 55 + 21)
+    run(model, steps=1)
+    assert backlog(model) == (2 + 6, 9 + 10 + 21)
+    run(model, steps=1)
+    assert backlog(model) == (0, 0)
+
+
+def test_the_backlog_leaves_out_what_the_cache_holds() -> None:
+    model = model_of()
+    model.submit([sequence(16, 2)], 0.0)
+    run(model)
+    model.submit([sequence(16, 2)], 0.0)
+    assert backlog(model) == (4, 13 + 14 + 15 + 16)
+    model.begin(0.0)
+    assert backlog(model) == (4, 13 + 14 + 15 + 16)
+    model.end(1.0)
+    assert backlog(model) == (0, 0)
+
+
+def test_the_backlog_is_corrected_when_the_cache_has_lost_what_was_expected() -> None:
+    model = model_of(blocks=6)
+    model.submit([sequence(16, 2)], 0.0)
+    run(model)
+    model.submit([sequence(16, 2, first=100)], 0.0)
+    again = sequence(16, 2)
+    model.submit([again], 0.0)
+    assert backlog(model)[0] == 16 + 4
+    run(model, steps=1)
+    assert backlog(model)[0] == 4
+    run(model, 1.0, steps=2)
+    assert backlog(model)[0] == 0
+    assert again.cached is not None
+    assert again.cached < 12
+
+
+def test_sequences_of_one_request_count_the_prompt_once() -> None:
+    model = model_of()
+    model.submit([sequence(18, 4) for _ in range(3)], 0.0)
+    assert backlog(model)[0] == 18 + 2 + 2
+    run(model, steps=1)
+    assert backlog(model)[0] == 2 + 2
+
+
+def test_a_transferred_prompt_is_no_backlog() -> None:
+    model = model_of()
+    model.submit([sequence(18, 4, transferred=True)], 0.0)
+    assert backlog(model) == (0, 0)
+
+
+def test_a_paused_sequence_is_backlog_again() -> None:
+    model = model_of(blocks=6, policy=MAX)
+    old, new = sequence(8, 12), sequence(8, 6, first=100)
+    model.submit([old], 0.0)
+    model.submit([new], 0.0)
+    now, seen = 0.0, set()
+    while (seconds := model.begin(now)) is not None:
+        if new.phase is Phase.WAITING:
+            seen.add(backlog(model)[0] > 0)
+        now += seconds
+        model.end(now)
+    assert seen == {True}
+    assert backlog(model) == (0, 0)
+
+
+def test_work_says_what_a_step_computes() -> None:
+    model = model_of(tokens=12)
+    model.submit([sequence(4, 9)], 0.0)
+    run(model, steps=1)
+    assert model.work == Work(1_000_000, prefill_tokens=4, prefill_pairs=10)
+    model.submit([sequence(20, 2, first=100)], 0.0)
+    model.begin(1.0)
+    assert model.work == Work(1_000_000, prefill_tokens=11, prefill_pairs=66, sequences=1, context=5)
+    model.end(2.0)
+    run(model, 2.0)
+    assert model.begin(99.0) is None
+    assert model.work is None
+
+
+def test_a_prompt_may_be_named_by_its_blocks() -> None:
+    model = model_of()
+    first = Told(prompt=17, steps=9, limit=9, chain=[11, 12, 13, 14])
+    model.submit([first], 0.0)
+    run(model)
+    again = Told(prompt=17, steps=1, limit=1, chain=(11, 12, 99, 100))
+    model.submit([again], 0.0)
+    run(model)
+    assert (first.cached, again.cached) == (0, 8)
+    assert model.cache.reusable == {11, 12, 13, 14, 99, 100}
+
+
 @pytest.mark.parametrize("steps", range(8))
 def test_cancel_frees_everything_in_every_phase(steps: int) -> None:
     model = model_of(tokens=8, batch=2)
@@ -216,6 +318,7 @@ def test_cancel_frees_everything_in_every_phase(steps: int) -> None:
     assert model.begin(steps + 1.0) is None
     load = model.load
     assert load.running == load.waiting == load.kv_blocks_used == load.tokens_in_flight == 0
+    assert backlog(model) == (0, 0)
 
 
 def test_what_cannot_fit_is_the_callers_mistake() -> None:
@@ -224,6 +327,13 @@ def test_what_cannot_fit_is_the_callers_mistake() -> None:
         model.submit([sequence(8, 1)], 0.0)
     with pytest.raises(ValueError, match="max_batch_size"):
         Limits(4, max_batch_size=9, max_num_tokens=8)
+
+
+def left_to_compute(one: Told) -> int:
+    """At most, if the cache holds nothing."""
+    if one.phase is Phase.PREFILL or (one.phase is Phase.WAITING and not one.transferred):
+        return one.prompt + one.produced
+    return one.prompt + one.produced if one.phase is Phase.WAITING and one.admitted is not None else 0
 
 
 PLAN = st.tuples(
@@ -273,6 +383,9 @@ def test_every_sequence_ends_once_and_no_block_is_lost(
         assert 0 <= load.kv_blocks_used <= blocks
         assert load.running <= 4
         assert load.kv_blocks_reserved >= 0
+        left = sum(left_to_compute(one) for group, start, _ in groups if start <= tick for one in group)
+        assert 0 <= load.prefill_tokens <= left
+        assert (load.prefill_pairs > 0) == (load.prefill_tokens > 0)
         assert load.waiting or load.kv_blocks_used + load.kv_blocks_reserved <= blocks
         if idle and tick > 45:
             break

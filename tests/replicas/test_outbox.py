@@ -2,8 +2,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protos import codec
-from protos.types import Finish, FinishReason, KvEvent, KvRemoved, Load, TokenLogprobs
-from replicas.outbox import MAX_KV_EVENTS, Outbox
+from protos.types import Finish, FinishReason, KvCreated, KvEvent, KvUpdate, Load, TokenLogprobs, Work
+from replicas.kv_events import KvLedger
+from replicas.outbox import Outbox
 
 DONE = Finish(FinishReason.STOP)
 
@@ -67,16 +68,6 @@ def test_one_token_a_stream_needs_no_counts() -> None:
     assert (step.time_us, step.stream_ids, step.counts, step.tokens) == (7, [3, 1, 2], [], [30, 10, 20])
 
 
-def test_kv_events_are_bounded_and_the_oldest_go() -> None:
-    outbox = Outbox()
-    for first in range(0, 3 * MAX_KV_EVENTS, 1000):
-        outbox.add_kv_events(KvEvent(i, KvRemoved(())) for i in range(first, first + 1000))
-    events = outbox.take(0).kv_events
-    assert len(events) == MAX_KV_EVENTS
-    ids = [event.event_id for event in events]
-    assert ids == list(range(ids[0], ids[0] + MAX_KV_EVENTS))
-
-
 def test_what_a_load_knows_of_goes_with_it_and_with_nothing_else() -> None:
     outbox = Outbox()
     outbox.submits_seen = 5
@@ -104,5 +95,24 @@ def test_an_outbox_is_true_exactly_when_it_has_something_to_say() -> None:
     outbox.add_finish(1, DONE)
     assert outbox
     outbox.take(0)
-    outbox.add_kv_events([KvEvent(1, KvRemoved(()))])
+    assert not outbox
+
+
+def test_what_a_feed_has_to_tell_goes_along() -> None:
+    ledger = KvLedger(4, 10)
+    outbox = Outbox(ledger.subscribe())
+    assert not outbox
+    ledger.take([KvEvent(0, KvCreated((10,)))])
     assert outbox
+    assert outbox.take(0).kv_update == KvUpdate(1, reset=True, stored=[], removed=[])
+    assert not outbox
+    outbox.load = Load()
+    assert outbox.take(0).kv_update is None
+
+
+def test_work_is_told_once() -> None:
+    outbox = Outbox()
+    outbox.load, outbox.work = Load(), Work(5)
+    assert outbox.take(0).work == Work(5)
+    outbox.load = Load()
+    assert outbox.take(0).work is None

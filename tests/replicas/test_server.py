@@ -6,7 +6,7 @@ import grpc
 import pytest
 
 from protos import codec
-from protos.types import PROTOCOL_VERSION, Finish, FinishReason, KvCreated, KvEvent, KvRemoved, Load
+from protos.types import PROTOCOL_VERSION, Finish, FinishReason, Load
 from replicas.engine import Delta
 from replicas.server import ACK_WINDOW, MAX_SEQUENCES, AddressInUse, ReplicaServer, serve_pool
 from tests.fakes import DiesAfter, SilentEngine, StopsByItself
@@ -242,37 +242,10 @@ def test_cancels_reach_the_engine_and_unknown_ones_do_not() -> None:
                 await worker.step()
             assert worker.finishes[1].reason is FinishReason.CANCELLED
             assert worker.finishes[2].reason is FinishReason.LENGTH
-            assert worker.steps[-1].load == Load(kv_blocks_total=engine.info.kv_blocks_total, workers=1)
+            load = worker.steps[-1].load
+            assert load is not None
+            assert (load.running, load.waiting, load.kv_blocks_used, load.tokens_in_flight) == (0, 0, 0, 0)
             await worker.send((1, submit_of(2)), cancels=[2])
-
-    bounded(main)
-
-
-def test_kv_events_go_to_subscribers_only_and_without_gaps() -> None:
-    async def main() -> None:
-        engine = SilentEngine()
-        async with (
-            serving(engine) as (_, address),
-            worker_at(address) as subscribed,
-            worker_at(address) as other,
-        ):
-            await subscribed.hello(kv_events=True)
-            await other.hello()
-            await subscribed.step()
-            await other.step()
-            events = [KvEvent(0, KvCreated((100,))), *(KvEvent(i, KvRemoved((i,))) for i in range(1, 20))]
-            for event in events:
-                engine.say(events=[event])
-            await other.send((1, submit_of()))
-            await until(lambda: engine.submitted)
-            engine.say(Delta(1, 0, [5]))
-            heard: list[KvEvent] = []
-            while len(heard) < len(events):
-                heard += (await subscribed.step()).kv_events
-            assert heard == events
-            while 1 not in other.tokens:
-                await other.step()
-            assert all(not step.kv_events for step in other.steps)
 
     bounded(main)
 
@@ -310,7 +283,7 @@ def test_an_idle_session_still_hears_a_heartbeat_and_a_changed_load(monkeypatch:
             for _ in range(5):
                 assert (await worker.step()).load == Load(kv_blocks_total=engine.info.kv_blocks_total, workers=1)
             engine.say(load=Load(running=9))
-            while (await worker.step()).load != Load(running=9, workers=1):
+            while (await worker.step()).load != Load(running=9, workers=1, steps=1):
                 pass
 
     bounded(main)

@@ -3,10 +3,10 @@ import asyncio
 import pytest
 
 from protos import codec
-from protos.types import Finish, FinishReason, Load
+from protos.types import PROTOCOL_VERSION, Finish, FinishReason, Handoff, Load, Work
 from replicas.engine import Delta, EngineStep
 from replicas.server import LONG_PROMPT_TOKENS
-from tests.fakes import DiesAfter, SilentEngine
+from tests.fakes import SilentEngine
 from tests.harness import Worker, bounded, engine_of, gated_engine, serving, submit_of, until, worker_at
 
 HEARTBEAT = 0.005
@@ -26,49 +26,43 @@ async def load_where(worker: Worker, **fields: int) -> codec.Step:
             return step
 
 
-def test_prompts_count_until_their_first_token() -> None:
+def test_prompts_count_until_the_engine_reports_them_itself() -> None:
     async def main() -> None:
         engine = SilentEngine()
         async with serving(engine) as (_, address), worker_at(address) as worker:
             await worker.hello()
             await worker.send((1, submit_of(prompt=range(100))), (2, submit_of(prompt=range(50), n=2)))
-            await worker.send((4, submit_of(prompt=range(7), delta_interval=0)), (5, submit_of(prompt=range(3))))
-            await load_where(worker, prefill_tokens=160)
-            engine.say(Delta(1, 0, [5], cached_tokens=0))
-            await load_where(worker, prefill_tokens=60)
-            engine.say(Delta(1, 0, [5]), Delta(2, 1, [5], cached_tokens=0))
-            await load_where(worker, prefill_tokens=10)
-            # One that gathers its tokens has none to show when its prompt is done.
-            engine._emit(EngineStep([], [], Load(), [], [(3, 4), (99, 0)]))  # type: ignore[misc]
-            step = await load_where(worker, prefill_tokens=3)
-            assert (4, 4) in step.starts
-            engine.say(finishes=[(4, 0, DONE), (1, 0, DONE), (2, 0, DONE), (2, 1, DONE), (3, 0, DONE)])
-            await load_where(worker, prefill_tokens=0)
+            await worker.send((4, submit_of(prompt=range(9), handoff=Handoff(b"", (1,)))))
+            step = await load_where(worker, prefill_tokens=150, waiting=4)
+            assert step.load is not None
+            assert step.load.prefill_pairs == 5050 + 1275
+            engine.say(load=Load(waiting=4, prefill_tokens=110, prefill_pairs=900))
+            step = await load_where(worker, prefill_tokens=110, waiting=4)
+            await worker.send((5, submit_of(prompt=range(7))))
+            step = await load_where(worker, prefill_tokens=117, waiting=5)
+            assert step.load is not None
+            assert step.load.prefill_pairs == 928
 
     bounded(main)
 
 
-def test_prompts_of_a_session_that_ends_count_no_longer() -> None:
+def test_the_work_of_a_step_is_told_once_to_every_worker() -> None:
     async def main() -> None:
         engine = SilentEngine()
-        async with serving(engine) as (_, address), worker_at(address) as staying:
-            await staying.hello()
-            async with worker_at(address) as leaving:
-                await leaving.hello()
-                await leaving.send((1, submit_of(prompt=range(100))), (2, submit_of(prompt=range(50))))
-                await load_where(staying, prefill_tokens=150)
-            await load_where(staying, prefill_tokens=0)
-
-    bounded(main)
-
-
-def test_prompts_of_a_lost_engine_count_no_longer() -> None:
-    async def main() -> None:
-        async with serving(DiesAfter(0)) as (server, address), worker_at(address) as worker:
-            await worker.hello()
-            await worker.send((1, submit_of(prompt=range(100), n=3)))
-            await worker.finished(1, 2, 3)
-            assert server._prefill_tokens == 0
+        async with serving(engine) as (_, address), worker_at(address) as one, worker_at(address) as two:
+            await one.hello()
+            await two.hello()
+            for number in range(1, 4):
+                engine.say(work=Work(us=number, sequences=2))
+                for worker in (one, two):
+                    step = await load_where(worker, steps=number)
+                    assert step.work == Work(us=number, sequences=2)
+                await one.send((number, submit_of()))
+                for worker in (one, two):
+                    await load_where(worker, waiting=1)
+            engine.say()
+            assert (await load_where(one, steps=4)).work is None
+            assert [step.work.us for step in one.steps if step.work is not None] == [1, 2, 3]
 
     bounded(main)
 
@@ -80,7 +74,7 @@ def test_workers_are_counted_by_name_and_not_by_session() -> None:
             await load_where(watching, workers=1)
             async with worker_at(address) as same, worker_at(address) as other:
                 await same.hello()
-                await other.write(codec.encode_hello(codec.Hello(2, "another", False)))
+                await other.write(codec.encode_hello(codec.Hello(PROTOCOL_VERSION, "another", False)))
                 await load_where(watching, workers=2)
             await load_where(watching, workers=1)
 
@@ -126,12 +120,12 @@ def test_every_worker_hears_at_once_of_a_long_prompt_and_of_its_end(monkeypatch:
             await one.send((1, submit_of(prompt=range(LONG_PROMPT_TOKENS - 1))))
             await until(lambda: len(engine.submitted) == 1)
             await one.send((2, submit_of(prompt=range(LONG_PROMPT_TOKENS))))
-            assert (await two.step()).load == Load(
-                waiting=2, prefill_tokens=2 * LONG_PROMPT_TOKENS - 1, workers=1, kv_blocks_total=1024
-            )
+            load = (await two.step()).load
+            assert load is not None
+            assert (load.waiting, load.prefill_tokens, load.steps) == (2, 2 * LONG_PROMPT_TOKENS - 1, 0)
             engine.say(Delta(1, 0, [5], cached_tokens=0))
             engine.say(Delta(2, 0, [5], cached_tokens=0), load=Load(running=2))
-            assert (await two.step()).load == Load(running=2, workers=1)
+            assert (await two.step()).load == Load(running=2, workers=1, steps=2)
 
     bounded(main)
 

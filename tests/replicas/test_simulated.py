@@ -15,7 +15,7 @@ from protos.types import Finish, FinishReason, Handoff, KvCreated, KvEvent, Samp
 from replicas.engine import Engine, EngineStep
 from replicas.engines.answers import LONGEST_TOKENS, Corpus, corpus_sentences
 from replicas.engines.simulated import SimulatedEngine
-from replicas.model import CapacityPolicy
+from replicas.limits import CapacityPolicy
 
 CORPUS = Corpus(tuple(tuple(10 * i + j for j in range(3 + i % 7)) for i in range(1, 40)), eos=2)
 SEEDED = Sampling(seed=7)
@@ -203,6 +203,26 @@ def test_a_resubmitted_request_continues_token_for_token(cut: int) -> None:
         rest = run(engine_of(output_tokens=44), again)
         assert rest.tokens.get((1, index), []) == tokens[cut:]
         assert rest.finishes[1, index].reason is FinishReason.STOP
+
+
+def test_one_of_several_sequences_continues_alone() -> None:
+    sampling = Sampling(n=3, seed=7, ignore_eos=True)
+    together = run(engine_of(), ask(max_tokens=30, sampling=sampling)).tokens
+    prompt = list(range(100))
+    for k in range(3):
+        so_far = together[1, k][:11]
+        rest = ask(prompt + so_far, 19, replace(sampling, n=1), generated=11, sequence=k)
+        assert so_far + run(engine_of(), rest).tokens[1, 0] == together[1, k]
+
+
+def test_a_step_says_what_it_computed() -> None:
+    steps = run(engine_of(), ask(max_tokens=3)).steps
+    assert [(s.work.us, s.work.prefill_tokens, s.work.sequences, s.work.context) for s in steps if s.work] == [
+        (10_000, 100, 0, 0),
+        (10_000, 0, 1, 101),
+        (10_000, 0, 1, 102),
+    ]
+    assert not any(step.work for step in run(engine_of(instant=True), ask()).steps)
 
 
 def test_prefill_and_decode_replicas_give_the_text_of_one() -> None:

@@ -145,7 +145,7 @@ def test_a_draining_replica_takes_nothing_new_and_finishes_the_old() -> None:
             draining = asyncio.create_task(server.drain(10))
             await until(lambda: not fleet.ready)
             assert fleet.candidates() == []
-            assert fleet.problems() == {"pool/0": "draining"}
+            assert fleet.problems() == {"pool/0": "the replica drains by itself"}
             gate.open()
             tokens, _ = await drained(stream)
             assert len(tokens[0]) == 6
@@ -218,8 +218,6 @@ def test_every_session_counts_its_own_and_a_lost_one_counts_no_longer() -> None:
             await replica.send_bytes_to(0, b"\xff")
             await until(lambda: not connection._sessions)
             assert connection.view.sent == 0
-            await fleet.wait_ready(1)
-            assert fleet.candidates()[0].sent == 0
 
     bounded(main)
 

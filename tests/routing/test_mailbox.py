@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from protos.errors import ClientGone, PenstockError, ReplicaUnavailable, SlowClient
 from protos.types import Finish, FinishReason, TokenLogprobs
-from routing.mailbox import MAX_WAITING, MAX_WAITING_PER_SEQUENCE, Mailbox
+from routing.inbox import MAX_WAITING, MAX_WAITING_PER_SEQUENCE, Inbox
+from routing.mailbox import Mailbox
 from routing.transport import Event
 from tests.harness import bounded, until
 
@@ -35,6 +36,11 @@ def with_mailbox(body: Callable[[Mailbox, Detached], object], sequences: int = 1
     bounded(main)
 
 
+def inbox_of(mailbox: Mailbox) -> Inbox:
+    assert isinstance(mailbox.sink, Inbox)
+    return mailbox.sink
+
+
 def token(number: int, index: int = 0) -> Event:
     return (index, (number,), None, None)
 
@@ -45,7 +51,7 @@ def test_what_is_put_comes_out_once_and_in_order(moves: list[str]) -> None:
         put, got, waiting = 0, [], 0
         for move in moves:
             if move == "put":
-                mailbox.put(token(put))
+                mailbox.sink.put(token(put))
                 put, waiting = put + 1, waiting + 1
             elif waiting:
                 got += [event[1][0] for event in await mailbox.receive()]
@@ -68,9 +74,9 @@ def test_a_batch_wakes_its_reader_once() -> None:
         reader = asyncio.create_task(read())
         await asyncio.sleep(0)
         for number in range(10):
-            mailbox.put(token(number))
+            mailbox.sink.put(token(number))
         await until(lambda: batches)
-        mailbox.put(token(10))
+        mailbox.sink.put(token(10))
         await reader
         assert [len(batch) for batch in batches] == [10, 1]
 
@@ -82,15 +88,15 @@ def test_a_batch_wakes_its_reader_once() -> None:
 def test_a_reader_that_does_not_read_loses_the_stream_and_no_memory(sequences: int, run: int) -> None:
     async def body(mailbox: Mailbox, detached: Detached) -> None:
         for _number in range(2 * sequences):  # what one step may bring is never too much
-            mailbox.put((0, range(100_000), None, None))
+            mailbox.sink.put((0, range(100_000), None, None))
         limit = MAX_WAITING + MAX_WAITING_PER_SEQUENCE * (sequences - 1)
         for _ in range(limit // run):
-            mailbox.put((0, (5,) * run, None, None))
+            mailbox.sink.put((0, (5,) * run, None, None))
         assert detached.calls == []
-        mailbox.put((0, (5,) * run, None, None))
+        mailbox.sink.put((0, (5,) * run, None, None))
         assert mailbox.failed
         assert detached.calls == [True]
-        assert sys.getsizeof(mailbox._events) < 100
+        assert sys.getsizeof(inbox_of(mailbox)._events) < 100
         with pytest.raises(SlowClient):
             await mailbox.receive()
 
@@ -101,9 +107,9 @@ def test_logprobs_weigh_more_than_tokens() -> None:
     async def body(mailbox: Mailbox, detached: Detached) -> None:
         entry = TokenLogprobs(-0.1, ((1, -0.1), (2, -2.5)))
         for _number in range(2 + MAX_WAITING // 4):
-            mailbox.put((0, (1,), [entry], None))
+            mailbox.sink.put((0, (1,), [entry], None))
         assert not mailbox.failed
-        mailbox.put((0, (1,), [entry], None))
+        mailbox.sink.put((0, (1,), [entry], None))
         assert mailbox.failed
 
     with_mailbox(body)
@@ -113,7 +119,7 @@ def test_a_reader_that_catches_up_starts_anew() -> None:
     async def body(mailbox: Mailbox, _: Detached) -> None:
         for _number in range(3):
             for number in range(MAX_WAITING):
-                mailbox.put(token(number))
+                mailbox.sink.put(token(number))
             assert len(await mailbox.receive()) == MAX_WAITING
         assert not mailbox.failed
 
@@ -127,9 +133,9 @@ def test_what_waits_is_weighed_by_its_memory(run: int, alternatives: int | None,
         event: Event = (0, (1,) * run, None if entry is None else [entry] * run, None)
         limit = MAX_WAITING + MAX_WAITING_PER_SEQUENCE
         for _number in range(2 * 2 + limit // cost):
-            mailbox.put(event)
+            mailbox.sink.put(event)
         before = mailbox.failed
-        mailbox.put(event)
+        mailbox.sink.put(event)
         assert (before, mailbox.failed) == (False, True)
 
     with_mailbox(body, sequences=2)
@@ -139,7 +145,7 @@ def test_a_whole_answer_at_once_is_never_too_much() -> None:
     async def body(mailbox: Mailbox, _: Detached) -> None:
         event: Event = (0, (1,) * 100_000, None, None)
         for _number in range(3):
-            mailbox.put(event)
+            mailbox.sink.put(event)
             assert await mailbox.receive() == [event]
 
     with_mailbox(body)
@@ -147,7 +153,7 @@ def test_a_whole_answer_at_once_is_never_too_much() -> None:
 
 def test_the_first_error_wins_and_drops_what_waited() -> None:
     async def body(mailbox: Mailbox, detached: Detached) -> None:
-        mailbox.put(token(1))
+        mailbox.sink.put(token(1))
         mailbox.fail(ClientGone("first"))
         mailbox.fail(ReplicaUnavailable("second"))
         assert mailbox.failed
@@ -174,7 +180,7 @@ def test_an_error_after_the_wake_and_before_the_read_still_wins() -> None:
     async def body(mailbox: Mailbox, _: Detached) -> None:
         reader = asyncio.create_task(mailbox.receive())
         await asyncio.sleep(0)
-        mailbox.put(token(1))
+        mailbox.sink.put(token(1))
         mailbox.fail(ReplicaUnavailable("lost"))
         with pytest.raises(ReplicaUnavailable, match="lost"):
             await reader
@@ -186,7 +192,7 @@ def test_an_error_after_the_wake_and_before_the_read_still_wins() -> None:
 def test_closing_cancels_only_what_is_open_and_only_once(ended: int, cancels: bool) -> None:
     def body(mailbox: Mailbox, detached: Detached) -> None:
         for index in range(ended):
-            mailbox.put((index, (), None, DONE))
+            mailbox.finish(index, DONE)
         for _ in range(3):
             mailbox.close()
         assert detached.calls == [cancels]
@@ -209,7 +215,7 @@ def test_a_reader_may_be_cancelled_and_another_read_after_it() -> None:
         await asyncio.sleep(0)
         reader.cancel()
         await asyncio.gather(reader, return_exceptions=True)
-        mailbox.put(token(3))
+        mailbox.sink.put(token(3))
         assert await mailbox.receive() == [token(3)]
 
     with_mailbox(body)

@@ -86,7 +86,7 @@ def test_closing_a_stream_frees_its_blocks_in_the_engine() -> None:
 
 
 def test_a_reader_that_falls_behind_is_cancelled_upstream(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("routing.mailbox.MAX_WAITING", 16)
+    monkeypatch.setattr("routing.inbox.MAX_WAITING", 16)
 
     async def main() -> None:
         async with serving(engine_of()) as (_, address), session_at(address) as (session, steps):
@@ -134,7 +134,7 @@ def test_acknowledgements_come_before_the_window_closes() -> None:
     async def main() -> None:
         replica = RawReplica()
         async with replica.listening() as address, session_at(address) as (_, steps):
-            await until(lambda: replica.hellos)
+            await until(lambda: replica._contexts)
             for seq in range(1, 33):
                 await replica.send(codec.Step(seq))
             await until(lambda: len(steps) == 32)

@@ -15,6 +15,7 @@ from gateway.admin.openapi import document
 from gateway.admin.operation import Operation, Service
 from gateway.admin.operations import OPERATIONS
 from gateway.config import Config
+from gateway.fleets.registry import ReplicaRegistry
 from gateway.limits.courier import Courier
 from gateway.limits.plan import plan_for
 from gateway.limits.price import Price
@@ -46,7 +47,9 @@ class Bench:
     def __init__(self, store: Store, config: Config, operations: Sequence[Operation]) -> None:
         self.store = store
         self.registry = Registry(store, config)
-        self.app = AdminApp(Service(self.registry, store), ADMIN_KEY, operations=operations)
+        self.app = AdminApp(
+            Service(self.registry, store, ReplicaRegistry(store, config)), ADMIN_KEY, operations=operations
+        )
 
     def call(self, method: str, path: str, query: str | dict[str, Any] = "", headers: Any = None, **more: str) -> Call:
         """Begin an exchange; its body is still to be put. `more` are further headers."""

@@ -181,6 +181,8 @@ REQUESTS: dict[str, tuple[str, Any]] = {
     "/admin/keys/{id}": ("key_a", None),
     "/admin/keys/{id}/rotate": ("key_a", {"grace_seconds": 1}),
     "/admin/keys/{id}/revoke": ("key_a", b""),
+    "/admin/replicas/drain": ("", {"target": "p", "model": "m"}),
+    "/admin/replicas/resume": ("", {"target": "p", "model": "m"}),
 }
 
 

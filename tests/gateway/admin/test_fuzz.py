@@ -59,7 +59,7 @@ LEAVES = (
 NAMES = st.sampled_from([
     "name", "tier", "models", "limits", "model_limits", "waiting", "on_store_failure", "rpm", "tpm", "concurrency",
     "budget", "usd", "period", "alerts", "max_requests", "m", "tenant", "endpoints", "metadata", "expires_at",
-    "grace_seconds", "max_output_tokens", "default_output_tokens", "zzz", "",
+    "grace_seconds", "max_output_tokens", "default_output_tokens", "explain", "zzz", "",
 ]) | TEXT
 # fmt: on
 VALUES = st.recursive(

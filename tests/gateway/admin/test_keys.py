@@ -18,6 +18,7 @@ def test_a_life(store_url: str) -> None:
         made = await bench.key(
             "ci", "acme", models=["m"], endpoints=["chat"], limits={"rpm": 3}, metadata={"team": "a"}, expires_at=4e9
         )
+        assert made["explain"] is False
         secret = made.pop("key")
         assert secret.startswith("sk-penstock-")
         assert not secret.startswith("sk-penstock-admin-")
@@ -32,6 +33,22 @@ def test_a_life(store_url: str) -> None:
         assert revoked["state"] == "revoked"
         assert (await bench.ask("POST", f"{PATH}/{made['id']}/revoke", b"{}")).json == revoked
         await bench.refused(409, None, "PATCH", f"{PATH}/{made['id']}", {"name": "again"})
+
+    run(store_url, use)
+
+
+def test_explaining_is_given_taken_and_audited(store_url: str) -> None:
+    async def use(bench: Bench) -> None:
+        made = await bench.key("ci", explain=True)
+        assert made["explain"] is True
+        rotated = await bench.ask("POST", f"{PATH}/{made['id']}/rotate", {"grace_seconds": 60})
+        assert rotated.json["explain"] is True
+        path = f"{PATH}/{rotated.json['id']}"
+        assert (await bench.ask("PATCH", path, {"metadata": {"a": "b"}})).json["explain"] is True
+        assert (await bench.ask("PATCH", path, {"explain": None})).json["explain"] is False
+        assert [view["explain"] for view in await bench.data(PATH)] == [True, False]
+        entry = (await bench.data("/admin/audit"))[0]
+        assert (entry["action"], entry["before"]["explain"], entry["after"]["explain"]) == ("key.update", True, False)
 
     run(store_url, use)
 
@@ -104,6 +121,7 @@ def test_bad_rotations(store_url: str, body: Any, param: str | None) -> None:
         ({"name": "a", "models": ["m", "m"]}, "models[1]"),
         ({"name": "a", "endpoints": ["embeddings"]}, "endpoints[0]"),
         ({"name": "a", "endpoints": ["chat", "chat"]}, "endpoints[1]"),
+        ({"name": "a", "explain": 1}, "explain"),
         ({"name": "a", "expires_at": 12.0}, "expires_at"),
         ({"name": "a", "expires_at": 10**18}, "expires_at"),
         ({"name": "a", "expires_at": "tomorrow"}, "expires_at"),

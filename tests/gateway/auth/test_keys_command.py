@@ -68,7 +68,7 @@ def test_create_list_show_and_revoke(penstock: Shell) -> None:
     penstock("keys", "create", "--name", "a longer name", "--tenant", "acme", "--expires", "30d")
     out, _ = penstock("keys", "list")
     header, first, second = out.splitlines()
-    assert header.split() == ["ID", "NAME", "TENANT", "MODELS", "CREATED", "STATE"]
+    assert header.split() == ["ID", "NAME", "TENANT", "MODELS", "EXPLAIN", "CREATED", "STATE"]
     assert first.index("active") == second.index("active until 2") == header.index("STATE")
     assert first.startswith(made["id"])
     assert made["key"] not in out
@@ -85,9 +85,9 @@ def test_create_list_show_and_revoke(penstock: Shell) -> None:
 
 def test_every_setting_has_a_flag(penstock: Shell) -> None:
     arguments = (
-        "--tenant acme --models m,x* --endpoints chat,models --expires 2100-01-31 --rpm 1 --tpm 2 --input-tpm 3 "
-        "--output-tpm 4 --concurrency 5 --max-input-tokens 6 --max-output-tokens 8 --default-output-tokens 7 "
-        "--budget 50/day --budget-alerts 75,90 --metadata team=x --metadata note=a=b"
+        "--tenant acme --models m,x* --endpoints chat,models --explain --expires 2100-01-31 --rpm 1 --tpm 2 "
+        "--input-tpm 3 --output-tpm 4 --concurrency 5 --max-input-tokens 6 --max-output-tokens 8 "
+        "--default-output-tokens 7 --budget 50/day --budget-alerts 75,90 --metadata team=x --metadata note=a=b"
     )
     made = penstock.json("keys", "create", "--name", "ci", *arguments.split())
     assert made.pop("key").startswith("sk-penstock-")
@@ -98,6 +98,7 @@ def test_every_setting_has_a_flag(penstock: Shell) -> None:
         "tenant": "acme",
         "models": ["m", "x*"],
         "endpoints": ["chat", "models"],
+        "explain": True,
         "limits": {
             "rpm": 1,
             "tpm": 2,
@@ -148,10 +149,23 @@ def test_an_update_changes_what_it_names(penstock: Shell) -> None:
     assert [key["id"] for key in penstock.json("keys", "list")] == [made["id"]]
 
 
+def test_explaining_is_given_and_taken(penstock: Shell) -> None:
+    assert penstock.json("keys", "create", "--name", "ci")["explain"] is False
+    assert "explain" not in fields(penstock("keys", "show", "ci")[0])
+    assert penstock.json("keys", "update", "ci", "--explain")["explain"] is True
+    assert fields(penstock("keys", "update", "ci", "--rpm", "5")[0])["explain"] == "yes"
+    header, row = penstock("keys", "list")[0].splitlines()
+    assert row[header.index("EXPLAIN") :].startswith("yes ")
+    assert penstock.json("keys", "update", "ci", "--no-explain")["explain"] is False
+    row = penstock("keys", "list")[0].splitlines()[1]
+    assert row[header.index("EXPLAIN") :].startswith("- ")
+
+
 def test_rotation(penstock: Shell) -> None:
-    made = penstock.json("keys", "create", "--name", "ci", "--rpm", "5")
+    made = penstock.json("keys", "create", "--name", "ci", "--rpm", "5", "--explain")
     new = penstock.json("keys", "rotate", "ci", "--grace", "12h")
     assert new["replaces"] == made["id"]
+    assert new["explain"] is True
     assert new["limits"]["rpm"] == 5
     assert new["key"] != made["key"]
     old, _ = penstock.json("keys", "list")

@@ -14,7 +14,8 @@ from gateway.queue.turn import Turn, TurnRequest
 from gateway.queue.turnstile import Turnstile
 from protos.errors import Overloaded
 from protos.types import Load, Role, Shape
-from replicas.model import Limits, ReplicaModel, Sequence
+from replicas.limits import Limits
+from replicas.model import ReplicaModel, Sequence
 from replicas.profiles import PROFILES
 from replicas.server import HEARTBEAT_SECONDS, LONG_PROMPT_TOKENS
 from replicas.timing import RooflineTimer, kv_blocks

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from gateway.queue.admission import (
     ALLOWANCE_TOKENS,
     BACKLOG_STEPS,
+    Demand,
     Need,
     Reserve,
     could_ever,
@@ -170,7 +171,7 @@ def test_less_room_never_lets_more_in(replica: ReplicaView, request_: Need, othe
 def test_feasible_replicas_have_room_and_are_of_the_best_kind(
     fleet: list[ReplicaView], request_: Need, avoid: frozenset[str]
 ) -> None:
-    found = feasible(fleet, request_, MARK, avoid)
+    found = feasible(fleet, Demand(request_), MARK, avoid)
     room = [v for v in fleet if fits(v, request_, MARK)]
     assert bool(found) == bool(room)
     assert all(v in room for v in found)
@@ -185,16 +186,16 @@ def test_feasible_replicas_have_room_and_are_of_the_best_kind(
 def test_there_is_always_progress_when_a_replica_is_empty(fleet: list[ReplicaView], request_: Need) -> None:
     for v in fleet:
         if not v.load.running + v.load.waiting + v.sent and could_ever(v, request_):
-            assert feasible(fleet, request_, MARK)
+            assert feasible(fleet, Demand(request_), MARK)
 
 
 @given(FLEETS, NEEDS, st.frozensets(st.sampled_from(["p/0", "p/1"]), min_size=1), TOKENS)
 def test_beyond_its_allowance_a_tenant_stays_in_its_lanes(
     fleet: list[ReplicaView], request_: Need, mine: frozenset[str], outside: int
 ) -> None:
-    found = usable(fleet, request_, mine, outside)
+    found = usable(fleet, Demand(request_), mine, outside)
     able = [v for v in fleet if could_ever(v, request_)]
-    assert usable(fleet, request_, None, outside) == able
+    assert usable(fleet, Demand(request_), None, outside) == able
     if outside + request_.prompt_tokens <= ALLOWANCE_TOKENS:
         assert found == able
     elif any(v.id in mine for v in able):

@@ -8,6 +8,7 @@ from gateway.queue.turn import Turn
 from gateway.queue.turnstile import HOLD_SECONDS, UNKNOWN_RETRY
 from protos.errors import ClientGone, Overloaded
 from routing.dispatch import Attempt
+from routing.policy import Decision
 from tests.gateway.queue.bench import LIMIT, Bench, run, settle
 from tests.harness import until
 
@@ -386,7 +387,7 @@ def test_a_fruitless_look_at_many_tenants_is_not_repeated_at_every_report(monkey
         looks = 0
         choose = bench.turnstile._choose
 
-        def counted(*arguments: Any) -> str | None:
+        def counted(*arguments: Any) -> Decision | None:
             nonlocal looks
             looks += 1
             return choose(*arguments)

@@ -1,0 +1,145 @@
+"""`penstock replicas`: how replicas are, and which get no requests, while the gateway runs."""
+
+import argparse
+import shutil
+import textwrap
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+
+from gateway.commands.managing import actor, with_store
+from gateway.commands.output import print_json, table
+from gateway.fleets.drains import GRACE_SECONDS, Drain
+from gateway.fleets.listing import ReplicaView, ShapeView
+from gateway.fleets.registry import ReplicaRegistry
+
+#: From this width on there is room for the addresses.
+_WIDE = 110
+_LONGEST_ADDRESS = 48
+
+_Run = Callable[[ReplicaRegistry, argparse.Namespace], Awaitable[int]]
+
+
+def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add `replicas` and its subcommands."""
+    parser = subparsers.add_parser("replicas", help="show replicas, and take some out of service")
+    add = partial(_add_action, parser.add_subparsers(required=True, metavar="ACTION"))
+    add("list", _list, "show how replicas are, as all workers see them")
+    drain = add("drain", _drain, "give no more requests to a replica or a pool; workers heed it within a second")
+    resume = add("resume", _resume, "undo a drain")
+    for chosen in (drain, resume):
+        chosen.add_argument("target", metavar="REPLICA_OR_POOL", help="such as narrow/0, or narrow for all of a pool")
+    drain.add_argument(
+        "--grace",
+        type=float,
+        default=GRACE_SECONDS,
+        metavar="SECONDS",
+        help="after so long, what still runs there goes on at other replicas (default: %(default)g)",
+    )
+
+
+def _add_action(
+    actions: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, run: _Run, meaning: str
+) -> argparse.ArgumentParser:
+    parser = actions.add_parser(name, help=meaning)
+    parser.add_argument("--model", metavar="NAME", help="only this model's replicas")
+    parser.add_argument("--config", type=Path, default=Path("penstock.yaml"), metavar="FILE")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+    def act(arguments: argparse.Namespace) -> int:
+        return with_store(
+            "replicas", arguments.config, lambda store, config: run(ReplicaRegistry(store, config), arguments)
+        )
+
+    parser.set_defaults(run=act)
+    return parser
+
+
+async def _list(registry: ReplicaRegistry, arguments: argparse.Namespace) -> int:
+    rows = await registry.replicas(arguments.model)
+    if arguments.json:
+        print_json(rows)
+        return 0
+    width = shutil.get_terminal_size().columns
+    blocks = ["\n".join(_block(model, list(of_model), width)) for model, of_model in _by_model(rows)]
+    print("\n\n".join(blocks))
+    return 0
+
+
+async def _drain(registry: ReplicaRegistry, arguments: argparse.Namespace) -> int:
+    drain = await registry.drain(arguments.model, arguments.target, arguments.grace, actor())
+    if arguments.json:
+        print_json(drain)
+        return 0
+    print(f"draining {drain.target} of {drain.model}: what still runs there in {drain.grace_seconds:g} s moves on")
+    left = [row for row in await registry.replicas(drain.model) if row.drain is None]
+    if not left:
+        print(f"no replica of {drain.model} is left: its requests are refused, and what runs ends with an error")
+    return 0
+
+
+async def _resume(registry: ReplicaRegistry, arguments: argparse.Namespace) -> int:
+    ended = await registry.resume(arguments.model, arguments.target, actor())
+    if arguments.json:
+        print_json({"drains": ended})
+    else:
+        print(_said(ended) or f"{arguments.target} was not drained")
+    return 0
+
+
+def _said(ended: Sequence[Drain]) -> str:
+    return "\n".join(f"resumed {drain.target} of {drain.model}" for drain in ended)
+
+
+def _by_model(rows: Sequence[ReplicaView]) -> Iterator[tuple[str, Iterator[ReplicaView]]]:
+    return groupby(rows, key=lambda row: row.model)
+
+
+def _block(model: str, rows: Sequence[ReplicaView], width: int) -> Iterator[str]:
+    """A model's replicas as a table, and below it the reasons of those that do not get all requests."""
+    serving = sum(row.share > 0 for row in rows)
+    yield f"{model}: {len(rows)} replicas, {serving} {'takes' if serving == 1 else 'take'} requests"
+    wide = width >= _WIDE
+    header = ["REPLICA", "SHAPE", "ROLE", "STATE", "SHARE", "RUN", "WAIT", "KV", "OPEN", "PREDICT", *["ADDRESS"] * wide]
+    yield from table([header, *([*_cells(row), *[_shortened(row.address)] * wide] for row in rows)])
+    for row in rows:
+        if row.reason:
+            yield from textwrap.wrap(f"{row.id}: {_reason(row)}", width, subsequent_indent="  ")
+
+
+def _cells(row: ReplicaView) -> tuple[str, ...]:
+    known = row.workers > 0
+    kv = f"{row.kv_blocks_used / row.kv_blocks_total:.0%}" if known and row.kv_blocks_total else "-"
+    numbers = (str(row.running), str(row.waiting)) if known else ("-", "-")
+    accuracy = "-" if row.accuracy is None else f"{row.accuracy:.0%}"
+    return (
+        row.id,
+        _shape(row.shape),
+        row.role.value,
+        row.state,
+        f"{row.share:.0%}",
+        *numbers,
+        kv,
+        str(row.in_flight),
+        accuracy,
+    )
+
+
+def _shape(shape: ShapeView) -> str:
+    degrees = (("tp", shape.tp), ("ep", shape.ep), ("pp", shape.pp))
+    return "-".join(f"{name}{degree}" for name, degree in degrees if name == "tp" or degree > 1)
+
+
+def _shortened(address: str) -> str:
+    """Of a long path its end, which tells replicas apart."""
+    return address if len(address) <= _LONGEST_ADDRESS else f"...{address[3 - _LONGEST_ADDRESS :]}"
+
+
+def _reason(row: ReplicaView) -> str:
+    parts = [row.reason]
+    if row.drain is not None:
+        parts[0] = f"{row.reason} ({row.drain.actor}, grace {row.drain.grace_seconds:g} s)"
+    if row.breaker_seconds:
+        parts.append(f"looked at again in {row.breaker_seconds:.0f} s")
+    return "; ".join(parts)

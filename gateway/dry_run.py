@@ -1,0 +1,37 @@
+"""Where a request would go: its way through gateway/generate.py without a turn, a replica or a charge."""
+
+from gateway.encoding_turns import EncodingTurns
+from gateway.explain import explained_desk
+from gateway.generate import encoded, route_request, turn_request
+from gateway.limits.limiter import Ask, Limiter
+from gateway.request import GenerateRequest
+from gateway.token_bounds import output_bound
+from routing.dispatch import Attempt
+from routing.explained_policy import ExplainedPolicy
+from routing.explanation import RouteExplanation
+
+
+async def dry_run(
+    request: GenerateRequest,
+    limiter: Limiter,
+    encoding: EncodingTurns,
+    attempt: Attempt,
+    deadline: float,
+    explained: ExplainedPolicy,
+) -> RouteExplanation:
+    """What would be decided if it were the request's turn now. Raises the errors of protos/errors.py.
+
+    Limits are asked as for any request, since what they say of its answer counts in the decision; what they reserve is
+    given back at once. `deadline` is on the monotonic clock.
+    """
+    model, caller, n = request.model, request.caller, request.sampling.n
+    prompt_ids = await encoded(request, encoding, attempt)
+    max_tokens = output_bound(request, len(prompt_ids))
+    lease = await limiter.reserve(Ask(model.plans.of(caller), len(prompt_ids), max_tokens * n, n))
+    lease.release()
+    attempt.check()
+    wanted = turn_request(
+        request, route_request(request, prompt_ids, max_tokens, deadline), lease.output, deadline, explained
+    )
+    explained_desk(model, wanted, explained)
+    return explained.considered(wanted.route, model.turnstile.consider(wanted))

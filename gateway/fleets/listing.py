@@ -1,0 +1,110 @@
+"""All replicas as operators see them: what the configuration says of each beside what all workers say."""
+
+from collections.abc import Iterable, Sequence
+from statistics import fmean
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from gateway.fleets.configured import ConfiguredReplica
+from gateway.fleets.drains import Drain
+from gateway.fleets.reports import Report
+from gateway.tenants.records import Record
+from protos.types import Role
+from routing.health.status import ReplicaStatus, State
+
+#: What is said of a replica that no worker reports.
+UNKNOWN = "unknown"
+_WORST_LAST = {state: place for place, state in enumerate(State)}
+
+
+class ShapeView(Record, frozen=True, kw_only=True):
+    """Tensor, expert and pipeline parallel degrees."""
+
+    tp: int
+    ep: int
+    pp: int
+
+
+class ReplicaView(Record, frozen=True, kw_only=True):
+    """One replica, as all workers together see it."""
+
+    object: Literal["replica"] = "replica"
+    model: str
+    pool: str
+    id: str
+    address: str
+    shape: ShapeView
+    role: Role
+    state: Annotated[
+        str,
+        Meta(
+            description="`ready`, `returning` (gets a growing part of the requests), `draining`, `drained`, `probing`, "
+            "`connecting`, `refused` (not what is configured), `wedged`, `ejected`, or `unknown` where no worker runs. "
+            "Of several workers' it is the worst."
+        ),
+    ]
+    reason: Annotated[str, Meta(description="Why it gets no requests, or not all; empty where it does.")]
+    workers: Annotated[int, Meta(description="Workers that report it.")]
+    running: Annotated[int, Meta(description="Sequences in its engine, of all workers.")]
+    waiting: Annotated[int, Meta(description="Sequences in its engine's own queue.")]
+    kv_blocks_used: int
+    kv_blocks_total: int
+    in_flight: Annotated[int, Meta(description="Sequences that the workers have there.")]
+    share: Annotated[float, Meta(description="The part of the decisions that may choose it, 0 to 1; mean of workers.")]
+    breaker_seconds: Annotated[float, Meta(description="How long it is left alone still; 0 where it is not.")]
+    accuracy: Annotated[
+        float | None, Meta(description="How well its cached prompt tokens are predicted, 0 to 1; mean of workers.")
+    ]
+    drain: Annotated[Drain | None, Meta(description="What an operator has asked for, of it or of its pool.")]
+
+
+def listing(
+    replicas: Iterable[ConfiguredReplica], reports: Sequence[Report], drains: Sequence[Drain]
+) -> list[ReplicaView]:
+    """One row for each configured replica, in their order."""
+    statuses: dict[tuple[str, str], list[ReplicaStatus]] = {}
+    for one in reports:
+        for model, said in one.items():
+            for status in said:
+                statuses.setdefault((model, status.id), []).append(status)
+    return [_row(replica, statuses.get((replica.model, replica.id), []), drains) for replica in replicas]
+
+
+def _row(replica: ConfiguredReplica, said: Sequence[ReplicaStatus], drains: Sequence[Drain]) -> ReplicaView:
+    state, reason = _judgement(said)
+    # The engine's numbers are the same for all who hear them: those of a worker that does.
+    heard = min(said, key=lambda status: _WORST_LAST[status.state], default=None)
+    accuracies = [status.accuracy for status in said if status.accuracy is not None]
+    shape = replica.shape
+    return ReplicaView(
+        model=replica.model,
+        pool=replica.pool,
+        id=replica.id,
+        address=replica.address,
+        shape=ShapeView(tp=shape.tp, ep=shape.ep, pp=shape.pp),
+        role=replica.role,
+        state=state,
+        reason=reason,
+        workers=len(said),
+        running=heard.running if heard else 0,
+        waiting=heard.waiting if heard else 0,
+        kv_blocks_used=heard.kv_blocks_used if heard else 0,
+        kv_blocks_total=heard.kv_blocks_total if heard else 0,
+        in_flight=sum(status.in_flight for status in said),
+        share=round(fmean(status.share for status in said), 3) if said else 0.0,
+        breaker_seconds=round(max((status.breaker_seconds for status in said), default=0.0), 1),
+        accuracy=round(fmean(accuracies), 3) if accuracies else None,
+        drain=next((drain for drain in drains if drain.covers(replica)), None),
+    )
+
+
+def _judgement(said: Sequence[ReplicaStatus]) -> tuple[str, str]:
+    """The worst state that any worker sees, and why."""
+    if not said:
+        return UNKNOWN, "no worker reports it"
+    worst = max(said, key=lambda status: _WORST_LAST[status.state])
+    alike = sum(status.state is worst.state for status in said)
+    if alike == len(said) or not worst.reason:
+        return worst.state.value, worst.reason
+    return worst.state.value, f"{worst.reason} (in {alike} of {len(said)} workers)"

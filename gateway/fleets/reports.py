@@ -1,0 +1,47 @@
+"""How each worker sees its replicas, kept in the store for a few seconds."""
+
+from collections.abc import Mapping
+from typing import Final, cast
+
+import msgspec
+
+from gateway.store.script import Script
+from gateway.tenants.transactions import Storage
+from routing.health.status import ReplicaStatus
+
+#: For how long a report is good; a worker that is gone is not heard of any longer after that.
+REPORT_SECONDS: Final = 5.0
+# One hash tag for both, which one script touches.
+_KEYS: Final = ("penstock:{replicas}:times", "penstock:{replicas}:reports")
+_REPORTS: Final = Script.load("gateway.fleets", "reports.lua")
+
+#: By model.
+Report = dict[str, list[ReplicaStatus]]
+_DECODER: Final = msgspec.msgpack.Decoder(Report)
+
+
+async def report(storage: Storage, worker: str, statuses: Mapping[str, list[ReplicaStatus]]) -> float:
+    """Say how a worker sees its replicas; gives the store's time, in seconds since 1970.
+
+    Raises:
+        StoreUnavailable: The store did not answer.
+    """
+    arguments: list[str | bytes] = [str(REPORT_SECONDS), "", worker, msgspec.msgpack.encode(statuses)]
+    reply = cast("list[bytes]", await storage.run(_REPORTS, _KEYS, arguments))
+    return float(reply[0])
+
+
+async def reports(storage: Storage) -> list[Report]:
+    """What every worker that lives has said last; what another version of the program wrote is left out.
+
+    Raises:
+        StoreUnavailable: The store did not answer.
+    """
+    _, *found = cast("list[bytes]", await storage.run(_REPORTS, _KEYS, [str(REPORT_SECONDS), "all"]))
+    readable = []
+    for raw in found:
+        try:
+            readable.append(_DECODER.decode(raw))
+        except msgspec.MsgspecError:
+            continue
+    return readable

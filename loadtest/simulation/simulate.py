@@ -1,0 +1,278 @@
+"""The simulation: requests arrive in virtual time, a policy places each or lets it wait, and engines queue them."""
+
+import contextlib
+import gc
+import heapq
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from typing import Final
+
+import msgspec
+
+from loadtest.simulation.fleet import Fleet
+from loadtest.simulation.flight import Flight, Outcome, refused
+from loadtest.simulation.line import Line, Waiter
+from loadtest.simulation.replica import Leg, Replica
+from loadtest.simulation.requests import TimedRequest
+from loadtest.simulation.worker import Worker
+from replicas.timing import RooflineTimer
+from routing.decode_length import DecodeLength, Oracle, QuantileDecodeLength
+from routing.policy import BetterWait, Ended, NoCandidate, Routed, RoutingPolicy
+
+#: Seconds by which every request has ended, but before "never".
+_END: Final = 1e15
+
+
+class ReplicaUse(msgspec.Struct, frozen=True):
+    """What one replica did: `busy` seconds of steps."""
+
+    id: str
+    gpus: int
+    busy: float
+    steps: int
+
+
+class Result(msgspec.Struct, frozen=True):
+    """A finished simulation. `seconds` is the virtual time that it took, `wall` the real one."""
+
+    outcomes: list[Outcome]
+    replicas: list[ReplicaUse]
+    seconds: float
+    wall: float
+    complete: bool = True
+
+
+class Simulation:
+    """One run. `workers` gateway workers get the requests in turn and know nothing of each other."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        policy: Callable[[], RoutingPolicy],
+        *,
+        max_tokens: int,
+        lengths: Callable[[], DecodeLength] = QuantileDecodeLength,
+        workers: int = 1,
+        give_up: Callable[[Outcome], bool] | None = None,
+    ) -> None:
+        """`max_tokens` is what every request asks for at most. `give_up` ends the run when it says so of an outcome."""
+        self._replicas = _replicas(fleet)
+        self._by_id = {replica.id: replica for replica in self._replicas}
+        self._lengths = [lengths() for _ in range(workers)]
+        self._workers = [Worker(self._replicas, policy(), known, workers, max_tokens) for known in self._lengths]
+        self._lines = [Line() for _ in range(workers)]
+        self._uses_prefixes = any(worker.prefixes for worker in self._workers)
+        self._max_tokens = max_tokens
+        self._give_up = give_up
+        self._outcomes: list[Outcome] = []
+        self._handing_off: list[tuple[float, int, Replica]] = []  # a heap by the end of the step in progress
+        self._over: list[Leg] = []  # that ended while others were handed off
+        self._order = count()
+        self._stop = False
+
+    def run(self, requests: Sequence[TimedRequest]) -> Result:
+        """Play all requests, by arrival, to their ends."""
+        began = time.perf_counter()
+        with _without_collector():
+            self._play(requests)
+        last = max(replica.last for replica in self._replicas)
+        uses = [ReplicaUse(r.id, r.shape.gpus, r.busy, r.steps) for r in self._replicas]
+        return Result(self._outcomes, uses, last, time.perf_counter() - began, not self._stop)
+
+    def _play(self, requests: Sequence[TimedRequest]) -> None:
+        for number, timed in enumerate(requests):
+            self._advance(timed.arrival)
+            if self._stop:
+                return
+            self._arrive(number, timed)
+        self._advance(_END)
+
+    def _arrive(self, number: int, timed: TimedRequest) -> None:
+        """Send a request where its worker says, or let it wait there behind those that wait already."""
+        at = number % len(self._workers)
+        line, waiter = self._lines[at], Waiter(number, timed, self._workers[at].ask(number, timed))
+        if line or not self._place(at, waiter, timed.arrival):
+            line.add(waiter)
+
+    def _place(self, at: int, waiter: Waiter, now: float, kept: frozenset[str] = frozenset()) -> bool:
+        """Send a request on its way, or refuse it; False: it had better wait."""
+        worker, timed = self._workers[at], waiter.timed
+        request = waiter.request = worker.again(waiter.request, timed, now)
+        try:
+            decision = worker.pick(request, timed, kept)
+        except BetterWait:
+            return False
+        except NoCandidate:
+            self._finished(refused(timed))
+            return True
+        entry = decision.entry.id
+        origin = worker.origin(waiter.number)
+        flight = Flight(waiter.number, timed, at, request, decision, origin, request.cached.get(entry, 0))
+        worker.policy.observe(Routed(request, decision))
+        if worker.prefixes and timed.chain:
+            worker.prefixes.routed(entry, timed.chain)
+        prefill = decision.prefill is not None and decision.prefill.id != decision.replica.id
+        self._send(flight, self._by_id[entry], now, hands_off=prefill)
+        return True
+
+    def _serve_lines(self, now: float) -> None:
+        """A step has ended somewhere: see who finds a place now."""
+        for at, line in enumerate(self._lines):
+            if line:
+                worker = self._workers[at]
+                line.serve(
+                    now,
+                    lambda waiter, kept, at=at: self._place(at, waiter, now, kept),  # type: ignore[misc]
+                    lambda waiter, worker=worker: worker.pick(  # type: ignore[misc]
+                        msgspec.structs.replace(waiter.request, may_wait=False), waiter.timed
+                    ),
+                )
+
+    def _send(
+        self, flight: Flight, replica: Replica, now: float, *, hands_off: bool = False, transferred: bool = False
+    ) -> None:
+        """Give a replica its leg of a request."""
+        prompt, output = flight.timed.prompt_tokens, flight.timed.output_tokens
+        room = max(output, min(self._max_tokens, replica.limits.kv_tokens - prompt))
+        leg = Leg(
+            prompt=prompt,
+            steps=1 if hands_off else output,
+            limit=1 if hands_off else room,
+            chain=flight.timed.chain,
+            transferred=transferred,
+            flight=flight,
+            hands_off=hands_off,
+        )
+        replica.submit(leg, now)
+        if hands_off and replica.prefilling == 1:
+            heapq.heappush(self._handing_off, (replica.due, next(self._order), replica))
+        expected = leg.limit if replica.reserves_output else min(leg.limit, flight.request.expected_output)
+        to_compute = 0 if transferred else prompt - flight.predicted
+        self._workers[flight.worker].sent(replica.id, to_compute, prompt + round(expected))
+
+    def _advance(self, now: float) -> None:
+        """Bring everything to this time, step by step while requests wait for steps to end."""
+        while any(self._lines) and not self._stop:
+            due = min(replica.due for replica in self._replicas)
+            if self._handing_off:
+                due = min(due, self._handing_off[0][0])
+            if due > now:
+                break
+            self._advance_to(due)
+            self._serve_lines(due)
+        self._advance_to(now)
+
+    def _advance_to(self, now: float) -> None:
+        """Bring every replica to this time, and tell the workers what has happened."""
+        self._hand_off(now)
+        ended, self._over = self._over, []
+        for place, replica in enumerate(self._replicas):
+            if replica.due <= now:
+                replica.advance(now)
+            if replica.works:
+                self._report(place, replica)
+            if replica.ended:
+                ended += replica.ended
+                replica.ended = []
+        ended.sort(key=lambda leg: leg.ended)
+        for leg in ended:
+            self._ended(leg)
+
+    def _hand_off(self, now: float) -> None:
+        """Step the replicas that compute prompts for others, and send each request on when its prompt is there."""
+        while self._handing_off and self._handing_off[0][0] <= now:
+            due, _, replica = heapq.heappop(self._handing_off)
+            replica.advance(due)
+            ended, replica.ended = replica.ended, []
+            for leg in ended:
+                replica.prefilling -= leg.hands_off
+                if leg.hands_off and leg.flight.timed.output_tokens > 1:
+                    leg.flight.note_prompt(leg)
+                    target = self._by_id[leg.flight.decision.replica.id]
+                    target.advance(due)
+                    self._send(leg.flight, target, due, transferred=True)
+                else:
+                    self._over.append(leg)
+            if replica.prefilling:
+                heapq.heappush(self._handing_off, (replica.due, next(self._order), replica))
+
+    def _report(self, place: int, replica: Replica) -> None:
+        works, replica.works = replica.works, []
+        updates = replica.drain_kv(wanted=self._uses_prefixes)
+        for worker in self._workers:
+            if worker.prefixes:
+                for update in updates:
+                    worker.prefixes.updated(replica.id, update)
+            worker.stepped(place, works)
+
+    def _ended(self, leg: Leg) -> None:
+        flight = leg.flight
+        if leg.transferred:
+            flight.note_transfer(leg)
+        else:
+            flight.note_prompt(leg)
+        outcome = flight.outcome(leg.ended)
+        timed, worker = flight.timed, self._workers[flight.worker]
+        if worker.prefixes and timed.chain:
+            worker.prefixes.told(flight.decision.entry.id, flight.predicted, flight.cached)
+        self._lengths[flight.worker].learn(flight.origin, timed.prompt_tokens, timed.output_tokens)
+        worker.policy.observe(
+            Ended(flight.request, flight.decision, flight.cached, timed.output_tokens, outcome.ttft, flight.timing(leg))
+        )
+        self._finished(outcome)
+
+    def _finished(self, outcome: Outcome) -> None:
+        self._outcomes.append(outcome)
+        if self._give_up is not None and self._give_up(outcome):
+            self._stop = True
+
+
+def simulate(
+    fleet: Fleet,
+    requests: Sequence[TimedRequest],
+    policy: Callable[[], RoutingPolicy],
+    *,
+    workers: int = 1,
+    oracle: bool = False,
+    max_tokens: int | None = None,
+    give_up: Callable[[Outcome], bool] | None = None,
+) -> Result:
+    """Play the requests on the fleet under a policy, of which each worker makes one.
+
+    `max_tokens` unset is the least power of two that no answer exceeds. With `oracle` the policy is told how long each
+    answer will be, else what a predictor has learned in the run so far.
+    """
+    longest = max((request.output_tokens for request in requests), default=1)
+    known = {str(number): request.output_tokens for number, request in enumerate(requests)} if oracle else {}
+    return Simulation(
+        fleet,
+        policy,
+        max_tokens=max_tokens or 1 << (longest - 1).bit_length(),
+        lengths=(lambda: Oracle(known)) if oracle else QuantileDecodeLength,
+        workers=workers,
+        give_up=give_up,
+    ).run(requests)
+
+
+@contextlib.contextmanager
+def _without_collector() -> Iterator[None]:
+    """Hold the cyclic garbage collector back: there are millions of blocks to look through, and no cycles."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _replicas(fleet: Fleet) -> list[Replica]:
+    found = []
+    for pool in fleet.pools:
+        timer, limits = RooflineTimer(fleet.sizes, pool.value), fleet.limits(pool)
+        found += [
+            Replica(f"{pool.name}-{number}", pool.name, pool.value, pool.role, limits, timer)
+            for number in range(pool.replicas)
+        ]
+    return found

@@ -1,0 +1,135 @@
+"""Policies compared over rates, one simulation a cell, as many at a time as there are cores."""
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import lru_cache
+from itertools import count
+
+import msgspec
+
+from loadtest.simulation.fleet import Fleet
+from loadtest.simulation.goodput import Goodput, Misses, find_goodput
+from loadtest.simulation.metrics import Summary, summary
+from loadtest.simulation.requests import TimedRequest
+from loadtest.simulation.simulate import Result, simulate
+from loadtest.simulation.workload import Workload, WorkloadSpec
+from routing.policies import POLICIES
+from routing.policy import RoutingPolicy
+from routing.policy_settings import PolicySettings
+
+#: Where the search for goodput begins with synthetic load, requests/s.
+_START = 4.0
+
+
+class Study(msgspec.Struct, frozen=True):
+    """What is compared. `lowest` and `highest` bound the search for goodput, in requests/s."""
+
+    fleet: Fleet
+    workload: WorkloadSpec
+    policies: tuple[str, ...]
+    rates: tuple[float, ...] = ()
+    goodput: bool = False
+    lowest: float = 0.01
+    highest: float = 10_000.0
+    workers: int = 1
+    oracle: bool = False
+    max_tokens: int | None = None
+    settings: PolicySettings = PolicySettings()
+
+
+class PolicyResult(msgspec.Struct, frozen=True):
+    """One policy: a summary for each rate, and its goodput where that was asked for."""
+
+    policy: str
+    summaries: list[Summary]
+    goodput: Goodput | None
+
+
+def run_study(study: Study, show: Callable[[str, float, int], None] | None = None) -> list[PolicyResult]:
+    """Run all cells. `show` is told what has just ended, how many have, and how many there are.
+
+    Without rates and without a search for goodput the trace is played as it was recorded. Raises TraceError, before
+    any process is started for it.
+    """
+    rates = study.rates or (() if study.goodput else (_workload(study.workload).native or _START,))
+    cells = [_Cell(study, policy, rate) for policy in study.policies for rate in rates]
+    cells += [_Cell(study, policy) for policy in study.policies if study.goodput]
+    results: dict[tuple[str, float | None], Summary | Goodput] = {}
+    for done, (cell, result) in enumerate(_results(cells), 1):
+        results[cell.policy, cell.rate] = result
+        if show:
+            show(cell.name, done, len(cells))
+    found = []
+    for policy in study.policies:
+        summaries = [result for rate in rates if isinstance(result := results[policy, rate], Summary)]
+        goodput = results.get((policy, None))
+        found.append(PolicyResult(policy, summaries, goodput if isinstance(goodput, Goodput) else None))
+    return found
+
+
+class _Cell(msgspec.Struct, frozen=True):
+    """One policy at one rate; without a rate the search for its goodput."""
+
+    study: Study
+    policy: str
+    rate: float | None = None
+
+    @property
+    def name(self) -> str:
+        """For a progress bar."""
+        return f"goodput of {self.policy}" if self.rate is None else f"{self.policy} at {self.rate:g}/s"
+
+    def run(self) -> Summary | Goodput:
+        """Simulate, in whichever process this is."""
+        workload = _workload(self.study.workload)
+        if self.rate is not None:
+            return summary(self._simulate(workload.at(self.rate)), self.study.settings.targets)
+        lowest, highest = self.study.lowest, self.study.highest
+        return find_goodput(self._passes, lowest, highest, start=workload.native or _START)
+
+    def _passes(self, rate: float) -> bool:
+        requests = _workload(self.study.workload).at(rate)
+        return self._simulate(requests, Misses(len(requests), self.study.settings.targets)).complete
+
+    def _simulate(self, requests: Sequence[TimedRequest], give_up: Misses | None = None) -> Result:
+        study = self.study
+        return simulate(
+            study.fleet,
+            requests,
+            self._policies().__next__,
+            workers=study.workers,
+            oracle=study.oracle,
+            max_tokens=study.max_tokens,
+            give_up=give_up,
+        )
+
+    def _policies(self) -> Iterator[RoutingPolicy]:
+        """One for each gateway worker, none of which draws what another does."""
+        settings = self.study.settings
+        for seed in count(settings.seed or 0):
+            yield POLICIES[self.policy](msgspec.structs.replace(settings, seed=seed))
+
+
+@lru_cache(maxsize=1)
+def _workload(spec: WorkloadSpec) -> Workload:
+    """Made once in each process."""
+    return spec.load()
+
+
+def _results(cells: Sequence[_Cell]) -> Iterator[tuple[_Cell, Summary | Goodput]]:
+    """Cells with their results, as they are ready."""
+    processes = min(len(cells), len(os.sched_getaffinity(0)))
+    if processes <= 1:
+        yield from ((cell, cell.run()) for cell in cells)
+        return
+    _workload(cells[0].study.workload)
+    # Processes of their own: a fork would take over the progress bar's thread in whatever state it is.
+    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+        pending = {pool.submit(cell.run): cell for cell in cells}
+        try:
+            for future in as_completed(pending):
+                yield pending[future], future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)

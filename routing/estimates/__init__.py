@@ -1,0 +1,1 @@
+"""What replicas are expected to take, in seconds: learned from what their engines report."""

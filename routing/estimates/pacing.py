@@ -1,0 +1,75 @@
+"""When a replica should be given a further prompt, so that those who are being answered there keep their pace.
+
+An engine computes whatever prompts it has with every step, as many tokens as fit, and every running answer waits for
+that step. A gateway that sends prompts as they come lets a burst of them slow all answers down; one that gives each
+engine only as much at a time as a step can take beside them keeps the pace, and hardly loses throughput: reading the
+weights costs the same whatever the batch.
+"""
+
+from typing import Final
+
+from protos.types import Role, Work
+from routing.estimates.replica_class import ReplicaClass
+from routing.policy import ReplicaView, RouteRequest
+
+#: Steps over which a replica's pace is averaged.
+MEMORY_STEPS: Final = 60
+#: Of the target's TPOT, what is aimed at in the mean, and what a single step may take.
+MEAN_PART, STEP_PART = 0.95, 1.4
+#: Of the target's TPOT, up to which mean a replica without any prompt takes one of any length.
+REST_PART: Final = 0.7
+#: Of an answer's expected length, over how much of it a standstill may be made good.
+HORIZON_PART: Final = 0.25
+#: Requests in an engine's own queue from which on its scheduler is stuck for lack of room.
+ENGINE_QUEUE: Final = 4
+
+
+class Pacing:
+    """Knows the mean step of each replica, by id; `tpot` is the target in seconds."""
+
+    def __init__(self, tpot: float) -> None:
+        self._tpot = tpot
+        self._means: dict[str, tuple[float, int]] = {}
+
+    def stepped(self, view: ReplicaView, work: Work) -> None:
+        """A replica has done steps, of which this was the last."""
+        seconds, steps = work.us * 1e-6, view.load.steps
+        mean, before = self._means.get(view.id, (seconds, steps))
+        if before <= steps:
+            keep = (1.0 - 1.0 / MEMORY_STEPS) ** (steps - before)
+            seconds += (mean - seconds) * keep
+        self._means[view.id] = (seconds, steps)
+
+    def ready(self, view: ReplicaView, replicas: ReplicaClass, request: RouteRequest) -> bool:
+        """Whether the request's prompt may be computed there now."""
+        load, fresh = view.load, request.prompt_tokens - request.cached.get(view.id, 0)
+        workers = load.workers or 1
+        # Every worker sees the same report: of the room that it shows, each takes its part.
+        backlog = load.prefill_tokens + view.sent_prompt_tokens * workers
+        if not (load.running or load.waiting or view.sent):
+            return True
+        if not has_room(view, request):
+            return False
+        if view.role is Role.PREFILL:
+            return backlog <= view.max_num_tokens
+        ahead = (backlog + fresh) * replicas.token_seconds
+        if ahead <= STEP_PART * self._tpot - replicas.context_seconds * load.tokens_in_flight:
+            return True
+        # A prompt that is longer than a step comes when the answers under way can make its standstill good.
+        mean = self._means.get(view.id, (0.0, 0))[0]
+        if not backlog and mean <= REST_PART * self._tpot:
+            return True
+        credit = (MEAN_PART * self._tpot - mean) * request.expected_output * HORIZON_PART
+        return backlog <= view.max_num_tokens and ahead <= credit
+
+
+def has_room(view: ReplicaView, request: RouteRequest) -> bool:
+    """Whether the engine would start the request: its KV cache has room for what it must set aside, or will need."""
+    load, block = view.load, view.kv_block_tokens
+    if load.waiting > ENGINE_QUEUE:
+        return False
+    if not block or not load.kv_blocks_total:
+        return True
+    output = request.max_tokens if view.reserves_output else min(request.expected_output, request.max_tokens)
+    free = (load.kv_blocks_total - load.kv_blocks_used - load.kv_blocks_reserved) * block - view.sent_kv_tokens
+    return request.prompt_tokens + output * request.n <= free

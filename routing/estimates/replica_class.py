@@ -1,0 +1,77 @@
+"""What one class of replicas, of a shape and a role, takes for prompts and for answers: quick tables over its model."""
+
+from typing import Final
+
+from protos.types import Role, Shape, Work
+from routing.estimates.step_model import StepModel
+from routing.policy import ReplicaView
+
+#: Prompt tokens of the steps from whose difference the time for one more is taken: both are bound by arithmetic.
+SOME_TOKENS, MANY_TOKENS = 2048, 8192
+#: The tables are made anew after so many steps learned, and later, once the class is known well, after so many.
+FIRST_REFRESH, LAST_REFRESH = 8, 128
+#: A class that is known well learns from one step in so many, which is enough to follow changes.
+THINNING: Final = 8
+
+
+class ReplicaClass:
+    """All figures are in seconds."""
+
+    __slots__ = ("_decode", "_skip", "_until", "context_seconds", "model", "pair_seconds", "token_seconds")
+
+    def __init__(self, model: StepModel) -> None:
+        self.model = model
+        self._skip = 0
+        self._refresh()
+
+    def decode(self, sequences: int) -> float:
+        """A step of so many decoding sequences, without what their context adds."""
+        known = self._decode.get(sequences)
+        if known is None:
+            known = self._decode[sequences] = self.model.seconds(sequences)
+        return known
+
+    def learn(self, work: Work) -> None:
+        """Take in a step."""
+        steps = self.model.steps
+        if steps > LAST_REFRESH * THINNING:
+            self._skip += 1
+            if self._skip % THINNING:
+                return
+        self.model.learn(work)
+        if self.model.steps >= self._until:
+            self._refresh()
+
+    def _refresh(self) -> None:
+        model = self.model
+        self._until = model.steps + (FIRST_REFRESH if model.steps < LAST_REFRESH else LAST_REFRESH)
+        self._decode: dict[int, float] = {}
+        more = model.seconds(MANY_TOKENS) - model.seconds(SOME_TOKENS)
+        #: For each prompt token in a step that is full of them; positive, whatever was learned.
+        self.token_seconds = max(more / (MANY_TOKENS - SOME_TOKENS), 1e-9)
+        self.context_seconds = model.context_seconds
+        self.pair_seconds = model.pair_seconds
+
+
+class ReplicaClasses:
+    """The classes of one model's replicas, found by pool. A new one starts from the one with the nearest size."""
+
+    def __init__(self) -> None:
+        self._by_pool: dict[str, ReplicaClass] = {}
+        self._by_class: dict[tuple[Shape, Role], ReplicaClass] = {}
+
+    def of(self, view: ReplicaView) -> ReplicaClass:
+        """The class of a replica."""
+        found = self._by_pool.get(view.pool)
+        if found is None:
+            found = self._by_pool[view.pool] = self._class_of(view.shape, view.role)
+        return found
+
+    def _class_of(self, shape: Shape, role: Role) -> ReplicaClass:
+        found = self._by_class.get((shape, role))
+        if found is None:
+            known = [(other, made) for other, made in self._by_class.items() if made.model.steps]
+            nearest = min(known, key=lambda pair: abs(pair[0][0].gpus - shape.gpus), default=None)
+            like = nearest[1].model if nearest else None
+            found = self._by_class[shape, role] = ReplicaClass(StepModel(shape.gpus, like))
+        return found

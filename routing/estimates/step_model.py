@@ -1,0 +1,115 @@
+"""How long a step of one replica class takes, learned online from the steps that its engines report.
+
+A step has a part that grows with the tokens it computes, first slowly (weights are read whatever the batch), then in
+proportion (arithmetic); on top come the KV tokens that decoding reads and the attention pairs of prompts. Each part is
+a rough prior from the number of GPUs times a factor that is learned, so that a class nobody has seen yet has an
+estimate of the right order, and one whose engine differs from the prior is met within some dozens of steps.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from protos.types import Work
+
+#: Token counts between which the factor of the first part is interpolated, on a logarithmic scale.
+NODES: Final = tuple(4**power for power in range(8))
+#: What a mixture-of-experts model of medium size takes on H100 GPUs; only the order of magnitude matters.
+FIXED_SECONDS: Final = 4e-3
+WEIGHTS_SECONDS: Final = 10e-3
+TOKEN_SECONDS: Final = 40e-6
+CONTEXT_SECONDS: Final = 30e-9
+PAIR_SECONDS: Final = 0.7e-9
+#: How far one step moves the factors towards what it says: at first, and in the long run.
+FIRST_RATE, LAST_RATE = 0.5, 0.05
+#: A step that took this many times what was expected, or a fraction of it, is taken as at most so far off: it may have
+#: waited for something else.
+OUTLIER: Final = 4.0
+#: Bounds of the factors: nothing an engine reports makes an estimate absurd.
+LEAST_FACTOR, MOST_FACTOR = 1e-3, 1e3
+#: Steps after which a factor has been learned as well as it will be.
+SETTLED: Final = 50
+
+
+class StepModel:
+    """Step times of one class of replicas on `gpus` GPUs each. `like` is a class to start from, if one is known."""
+
+    __slots__ = ("_context", "_factors", "_gpus", "_pair", "_seen", "steps")
+
+    def __init__(self, gpus: int, like: "StepModel | None" = None) -> None:
+        self._gpus = gpus
+        self._factors: list[float] = list(like._factors) if like else [1.0] * len(NODES)
+        self._context: float = like._context if like else 1.0
+        self._pair: float = like._pair if like else 1.0
+        self._seen = [0] * len(NODES)
+        #: Steps learned from.
+        self.steps = 0
+
+    def seconds(self, tokens: float, context: float = 0.0, pairs: float = 0.0) -> float:
+        """Of a step that computes `tokens`, prompts' and answers', reads `context` KV tokens and has `pairs`."""
+        low, part = _place(tokens)
+        factors = self._factors
+        factor = factors[low] + part * (factors[low + 1] - factors[low])
+        return factor * self._prior(tokens) + self.context_seconds * context + self.pair_seconds * pairs
+
+    @property
+    def context_seconds(self) -> float:
+        """For each KV token that decoding reads."""
+        return self._context * CONTEXT_SECONDS / self._gpus
+
+    @property
+    def pair_seconds(self) -> float:
+        """For each (query, key) pair of prompts' attention."""
+        return self._pair * PAIR_SECONDS / self._gpus
+
+    def learn(self, work: Work) -> None:
+        """Move the factors towards a step's true time: normalised least mean squares over the parts."""
+        tokens, actual = work.prefill_tokens + work.sequences, work.us * 1e-6
+        if tokens < 1 or actual <= 0.0:
+            return
+        low, part = _place(tokens)
+        prior = self._prior(tokens)
+        expected = self.seconds(tokens, work.context, work.prefill_pairs)
+        error = min(max(actual, expected / OUTLIER), expected * OUTLIER) - expected
+        parts = (
+            prior * (1.0 - part),
+            prior * part,
+            work.context * CONTEXT_SECONDS / self._gpus,
+            work.prefill_pairs * PAIR_SECONDS / self._gpus,
+        )
+        seen = self._seen
+        rate = FIRST_RATE if min(seen[low], seen[low + 1]) < SETTLED else LAST_RATE
+        gain = rate * error / sum(value * value for value in parts)
+        factors = self._factors
+        factors[low] = _bounded(factors[low] + gain * parts[0])
+        factors[low + 1] = _bounded(factors[low + 1] + gain * parts[1])
+        self._context = _bounded(self._context + gain * parts[2])
+        self._pair = _bounded(self._pair + gain * parts[3])
+        seen[low] += part < 0.75
+        seen[low + 1] += part > 0.25
+        self.steps += 1
+        if self.steps < SETTLED or not all(seen):
+            _spread(factors, seen)
+
+    def _prior(self, tokens: float) -> float:
+        return FIXED_SECONDS + (WEIGHTS_SECONDS + TOKEN_SECONDS * tokens) / self._gpus
+
+
+def _place(tokens: float) -> tuple[int, float]:
+    """The node below, and how far towards the next one the logarithm is, roughly: linear within the interval."""
+    count = int(tokens)
+    low = min(max(count.bit_length() - 1, 0) // 2, len(NODES) - 2)
+    below = NODES[low]
+    return low, min(max((tokens - below) / (NODES[low + 1] - below), 0.0), 1.0)
+
+
+def _bounded(factor: float) -> float:
+    return min(max(factor, LEAST_FACTOR), MOST_FACTOR)
+
+
+def _spread(factors: list[float], seen: Sequence[int]) -> None:
+    """Give nodes that no step has come near the factor of the nearest that one has."""
+    known = [node for node, count in enumerate(seen) if count]
+    if known:
+        for node, count in enumerate(seen):
+            if not count:
+                factors[node] = factors[min(known, key=lambda other: abs(other - node))]

@@ -1,0 +1,95 @@
+"""How long answers of one kind tend to be: a histogram over logarithmic lengths that forgets."""
+
+from array import array
+from bisect import bisect_left
+from itertools import accumulate
+from math import log2
+from operator import mul
+from typing import Final
+
+#: Buckets for each doubling of the length: a quarter of one is 19 % wide, finer than any prediction is good for.
+_PER_OCTAVE: Final = 4
+#: Longer ones count as this long.
+_LONGEST: Final = 2**20
+_BUCKETS: Final = 20 * _PER_OCTAVE + 1
+_MIDDLES: Final = [2 ** ((bucket + 0.5) / _PER_OCTAVE) for bucket in range(_BUCKETS)]
+#: A length's weight shrinks by e while this many newer ones come.
+_MEMORY: Final = 2000.0
+_GROWTH: Final = 1 + 1 / _MEMORY
+#: New lengths weigh ever more instead of old ones ever less; from here on everything is scaled down.
+_HEAVIEST: Final = 1e9
+
+
+class LengthSketch:
+    """Learns a length in O(1), but for one that was cut short, and answers in the number of buckets (81)."""
+
+    __slots__ = ("_counts", "_next", "_total", "_weighted")
+
+    def __init__(self) -> None:
+        self._counts = array("d", bytes(8 * _BUCKETS))
+        self._next = 1.0
+        self._total = 0.0
+        self._weighted = 0.0
+
+    @property
+    def weight(self) -> float:
+        """How many lengths stand behind the answers; old ones count for less than one."""
+        return self._total / self._next
+
+    def add(self, tokens: int) -> None:
+        """A whole answer had this length."""
+        self._put(_bucket(tokens), float(min(tokens, _LONGEST)), self._next)
+        self._grow()
+
+    def add_cut(self, tokens: int) -> None:
+        """An answer was cut off at this length: it would have been as long, or longer like those that are known.
+
+        Its weight goes to the known longer ones in proportion (Efron's redistribution to the right, as in a
+        Kaplan-Meier estimate), or stays where it was cut when there are none.
+        """
+        first = _bucket(tokens) + 1
+        above = sum(self._counts[first:])
+        if not above:
+            self._put(first - 1, float(min(tokens, _LONGEST)), self._next)
+        else:
+            share = self._next / above
+            for bucket in range(first, _BUCKETS):
+                if count := self._counts[bucket]:
+                    self._put(bucket, _MIDDLES[bucket], share * count)
+        self._grow()
+
+    def mean(self, most: int) -> float:
+        """The mean length when none may exceed `most`. Needs a length."""
+        bound = _bucket(most)
+        above = sum(self._counts[bound:])
+        if not above:
+            return self._weighted / self._total
+        below = sum(map(mul, self._counts[:bound], _MIDDLES), start=0.0)
+        return (below + above * min(most, _LONGEST)) / self._total
+
+    def quantile(self, share: float) -> float:
+        """The length that this share of answers does not exceed, interpolated inside a bucket. Needs a length."""
+        reached = list(accumulate(self._counts))
+        wanted = max(share, 1e-9) * reached[-1]
+        bucket = min(bisect_left(reached, wanted), _BUCKETS - 1)
+        count = self._counts[bucket]
+        inside = (wanted - (reached[bucket] - count)) / count if count else 0.0
+        return float(2 ** ((bucket + inside) / _PER_OCTAVE))
+
+    def _put(self, bucket: int, tokens: float, weight: float) -> None:
+        self._counts[bucket] += weight
+        self._total += weight
+        self._weighted += weight * tokens
+
+    def _grow(self) -> None:
+        self._next *= _GROWTH
+        if self._next > _HEAVIEST:
+            for bucket in range(_BUCKETS):
+                self._counts[bucket] /= self._next
+            self._total /= self._next
+            self._weighted /= self._next
+            self._next = 1.0
+
+
+def _bucket(tokens: int) -> int:
+    return min(int(_PER_OCTAVE * log2(max(1, tokens))), _BUCKETS - 1)

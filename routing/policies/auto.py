@@ -1,0 +1,296 @@
+"""The default policy: predicted seconds, on every replica or pair, for the request and for those that it delays.
+
+What a candidate costs is the sum of its parts:
+
+- wait: until the prompts before it are computed;
+- compute: its own prompt, less what the KV cache holds, beside the answers that run there;
+- crowding: what that delays those who will come meanwhile: the rate of arrivals, as the replica's share of it, times
+  the time that they would find it busy. It weighs work against waiting: next to nothing in a fleet at rest, and much
+  in a busy one, where a cached prefix is worth a wait;
+- decode: the answer's steps, in a batch that it makes larger;
+- interference: the answers under way stand still while the prompt is computed, and go slower after it.
+
+Times come from a model per class of replicas that is learned from the engines' steps (routing/estimates), so that
+shapes need no tuning. Among candidates that keep the pace of the answers under way (routing/estimates/pacing.py) the
+cheapest wins; where the cheapest of all would not keep it, a request that may wait does so for a while.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from heapq import nlargest
+from math import exp, inf
+from typing import ClassVar, Final
+
+import msgspec
+
+from protos.types import Role
+from routing.estimates.pacing import Pacing, has_room
+from routing.estimates.replica_class import ReplicaClass, ReplicaClasses
+from routing.policy import BetterWait, Decision, NoCandidate, ReplicaView, Report, Routed, RouteRequest, Score, Stepped
+from routing.policy_settings import PolicySettings
+
+#: Over how many seconds the rate of arrivals is averaged.
+RATE_SECONDS: Final = 10.0
+#: What a second of an answer counts beside one before its first token, which is waited for with nothing to read.
+DECODE_WEIGHT: Final = 0.05
+#: How many times the cheapest one's cost a candidate may be that is taken at once instead of waiting.
+WORTH: Final = 1.5
+#: Of the target TTFT, how long a request of the highest tier waits for a better place; lower tiers wait longer.
+PATIENCE: Final = 0.5
+#: Seconds to hand a prompt token's KV over from prefill to decode: 64 KiB of it at 64 GB/s.
+HANDOFF_TOKEN_SECONDS: Final = 1e-6
+#: Candidates that are weighed for one request, beside so many that hold most of its prefix. In larger fleets each
+#: request looks at another part: the best of so many is hardly worse than the best of hundreds.
+MOST_CANDIDATES: Final = 64
+MOST_HOLDERS: Final = 16
+#: After so many picks the fleet's speed is worked out anew.
+SPEED_PICKS: Final = 32
+PARTS: Final = ("wait", "compute", "crowding", "decode", "interference")
+CHEAPEST, KEEPS_PACE, NONE_KEEPS_PACE = "least predicted seconds", "least that keeps the pace", "none keeps the pace"
+
+_Parts = tuple[float, float, float, float, float]
+
+
+class Auto:
+    """Remembers the classes' step times, the replicas' pace and the rate of arrivals; nothing of single requests."""
+
+    uses_prefixes: ClassVar[bool] = True
+
+    def __init__(self, settings: PolicySettings) -> None:
+        self._targets = settings.targets
+        self._classes = ReplicaClasses()
+        self._pacing = Pacing(settings.targets.tpot)
+        self._rate = 0.0
+        self._rate_at = 0.0
+        self._speed = 1.0
+        self._speed_of = 0
+        self._picks = 0
+
+    def pick(self, request: RouteRequest, candidates: Sequence[ReplicaView]) -> Decision:
+        """The cheapest unit that keeps the pace, or the cheapest. Raises NoCandidate and BetterWait."""
+        self._picks += 1
+        crowd = self._crowd(request, candidates)
+        if len(candidates) > MOST_CANDIDATES:
+            candidates = self._some_of(candidates, request)
+        of, pacing, kinds = self._classes.of, self._pacing, by_role(candidates)
+        whole_ones = cheapest(
+            kinds[Role.BOTH],
+            lambda view: total(whole(view, of(view), request, crowd)),
+            lambda view: pacing.ready(view, of(view), request),
+        )
+        pair = None
+        if kinds[Role.PREFILL] and kinds[Role.DECODE]:
+            before = cheapest(
+                kinds[Role.PREFILL],
+                lambda view: total(prompt_alone(view, of(view), request, crowd)),
+                lambda view: pacing.ready(view, of(view), request),
+            )
+            after = cheapest(
+                kinds[Role.DECODE],
+                lambda view: total(answer_alone(view, of(view), request)),
+                lambda view: has_room(view, request),
+            )
+            pair = Pair(before, after)
+        return self._decide(request, whole_ones, pair)
+
+    def _decide(self, request: RouteRequest, single: "Cheapest", pair: "Pair | None") -> Decision:
+        """Between the cheapest replica and the cheapest pair, of all and of those that are ready."""
+        least, least_ready = single.value, single.value_ready
+        if pair is not None:
+            least, least_ready = min(least, pair.value), min(least_ready, pair.value_ready)
+        if least == inf:
+            raise NoCandidate("there are prefill or decode replicas, but no pair of both")
+        worse = least_ready > least
+        much_worse = least_ready == inf or (least_ready > WORTH * least and self._patient(request))
+        if worse and much_worse and request.may_wait:
+            raise BetterWait
+        if least_ready == inf:
+            if single.view is not None and (pair is None or single.value <= pair.value):
+                return self._decision(request, single.view, None, NONE_KEEPS_PACE)
+            assert pair is not None and pair.after.view is not None
+            return self._decision(request, pair.after.view, pair.before.view, NONE_KEEPS_PACE)
+        reason = KEEPS_PACE if worse else CHEAPEST
+        if single.ready is not None and (pair is None or single.value_ready <= pair.value_ready):
+            return self._decision(request, single.ready, None, reason)
+        assert pair is not None and pair.after.ready is not None
+        return self._decision(request, pair.after.ready, pair.before.ready, reason)
+
+    def _decision(
+        self, request: RouteRequest, replica: ReplicaView, prefill: ReplicaView | None, reason: str
+    ) -> Decision:
+        entry = prefill or replica
+        return Decision(replica, prefill, reason, sum(before_first(entry, self._classes.of(entry), request)))
+
+    def observe(self, report: Report) -> None:
+        """Learn step times, the pace of replicas and the rate of arrivals."""
+        if isinstance(report, Stepped):
+            self._classes.of(report.view).learn(report.work)
+            self._pacing.stepped(report.view, report.work)
+        elif isinstance(report, Routed):
+            now = max(report.request.now, self._rate_at)
+            self._rate = self._rate_now(now) + 1.0 / RATE_SECONDS
+            self._rate_at = now
+
+    def explain(self, request: RouteRequest, candidates: Sequence[ReplicaView]) -> list[Score]:
+        """Every unit with its parts; those that would not keep the pace come last, unless none does."""
+        crowd = self._crowd(request, candidates)
+        scores = list(self._scores(request, candidates, crowd))
+        if not scores:
+            raise NoCandidate("there are prefill or decode replicas, but no pair of both")
+        if all(score.excluded for score in scores):
+            scores = [Score(score.replica, score.prefill, score.value, score.parts) for score in scores]
+        return sorted(scores, key=lambda score: (bool(score.excluded), score.value))
+
+    def _scores(self, request: RouteRequest, candidates: Sequence[ReplicaView], crowd: float) -> Iterator[Score]:
+        of = self._classes.of
+        prefills = [view for view in candidates if view.role is Role.PREFILL]
+        for view in candidates:
+            if view.role is Role.BOTH:
+                yield self._score(view, None, view, whole(view, of(view), request, crowd), request)
+            elif view.role is Role.DECODE:
+                after = answer_alone(view, of(view), request)
+                for prefill in prefills:
+                    before = prompt_alone(prefill, of(prefill), request, crowd)
+                    yield self._score(view, prefill, prefill, added(before, after), request)
+
+    def _score(
+        self, view: ReplicaView, prefill: ReplicaView | None, entry: ReplicaView, parts: _Parts, request: RouteRequest
+    ) -> Score:
+        ready = self._pacing.ready(entry, self._classes.of(entry), request) and (not prefill or has_room(view, request))
+        named = dict(zip(PARTS, parts, strict=True))
+        held = "" if ready else "would not keep the pace"
+        return Score(view.id, prefill.id if prefill else None, total(parts), named, held)
+
+    def _patient(self, request: RouteRequest) -> bool:
+        """Whether the request may wait longer for a better place."""
+        most: float = self._targets.first_token(request.prompt_tokens) * PATIENCE ** (1.0 / (1 + request.rank))
+        return request.now - request.arrived < min(most, PATIENCE * (request.deadline - request.arrived))
+
+    def _crowd(self, request: RouteRequest, candidates: Sequence[ReplicaView]) -> float:
+        """Arrivals per second and unit of the fleet's speed, in prompt tokens per second, as of now."""
+        if self._picks % SPEED_PICKS == 1 or self._speed_of != len(candidates):
+            computing = [view for view in candidates if view.role is not Role.DECODE]
+            self._speed = sum(1.0 / self._classes.of(view).token_seconds for view in computing) or 1.0
+            self._speed_of = len(candidates)
+        # The other workers get as many requests as this one, as far as it can tell.
+        return self._rate_now(request.now) * (candidates[0].load.workers or 1) / self._speed
+
+    def _rate_now(self, now: float) -> float:
+        return self._rate * exp(min(0.0, self._rate_at - now) / RATE_SECONDS)
+
+    def _some_of(self, candidates: Sequence[ReplicaView], request: RouteRequest) -> Sequence[ReplicaView]:
+        """A part of a large fleet, another with each pick, and whoever holds a prefix."""
+        start = self._picks * MOST_CANDIDATES % len(candidates)
+        some = [*candidates[start : start + MOST_CANDIDATES]]
+        some += candidates[: MOST_CANDIDATES - len(some)]
+        there = {view.id for view in some}
+        holders = nlargest(MOST_HOLDERS, request.cached, key=request.cached.__getitem__)
+        wanted = {holder for holder in holders if holder not in there}
+        if wanted:
+            some += [view for view in candidates if view.id in wanted]
+        kinds = {view.role for view in some}
+        return some if Role.BOTH in kinds or len(kinds) > 1 else candidates
+
+
+class Cheapest(msgspec.Struct, frozen=True):
+    """Of some replicas the one of the least cost, and the same of those that are ready; None and infinite: none is."""
+
+    value: float
+    view: ReplicaView | None
+    value_ready: float
+    ready: ReplicaView | None
+
+
+class Pair(msgspec.Struct, frozen=True):
+    """The cheapest replicas for the prompt and for the answer: what one costs does not depend on the other."""
+
+    before: Cheapest
+    after: Cheapest
+
+    @property
+    def value(self) -> float:
+        """Of the cheapest pair."""
+        return self.before.value + self.after.value
+
+    @property
+    def value_ready(self) -> float:
+        """Of the cheapest that is ready on both sides."""
+        return self.before.value_ready + self.after.value_ready
+
+
+def cheapest(
+    views: Sequence[ReplicaView], cost: Callable[[ReplicaView], float], ready: Callable[[ReplicaView], bool]
+) -> Cheapest:
+    """The cheapest of all, and of those that are ready."""
+    least = least_ready = inf
+    best: ReplicaView | None = None
+    best_ready: ReplicaView | None = None
+    for view in views:
+        value = cost(view)
+        if value < least:
+            least, best = value, view
+        if value < least_ready and ready(view):
+            least_ready, best_ready = value, view
+    return Cheapest(least, best, least_ready, best_ready)
+
+
+def by_role(candidates: Sequence[ReplicaView]) -> dict[Role, list[ReplicaView]]:
+    """The candidates of each role."""
+    kinds: dict[Role, list[ReplicaView]] = {Role.BOTH: [], Role.PREFILL: [], Role.DECODE: []}
+    for view in candidates:
+        kinds[view.role].append(view)
+    return kinds
+
+
+def whole(view: ReplicaView, replicas: ReplicaClass, request: RouteRequest, crowd: float) -> _Parts:
+    """The parts of a replica that computes the prompt and answers."""
+    load, output = view.load, request.expected_output
+    running = load.running + load.waiting + view.sent
+    wait, compute = before_first(view, replicas, request)
+    step = replicas.decode(running + request.n)
+    slower = (step - replicas.decode(running)) * output
+    return (
+        wait,
+        compute,
+        crowd * compute * (wait + compute) / replicas.token_seconds,
+        DECODE_WEIGHT * output * (step + replicas.context_seconds * load.tokens_in_flight),
+        DECODE_WEIGHT * running * (compute + slower),
+    )
+
+
+def prompt_alone(view: ReplicaView, replicas: ReplicaClass, request: RouteRequest, crowd: float) -> _Parts:
+    """The parts of a replica that only computes the prompt."""
+    wait, compute = before_first(view, replicas, request)
+    return wait, compute, crowd * compute * (wait + compute) / replicas.token_seconds, 0.0, 0.0
+
+
+def answer_alone(view: ReplicaView, replicas: ReplicaClass, request: RouteRequest) -> _Parts:
+    """The parts of a replica that answers once another has computed the prompt."""
+    load, output = view.load, request.expected_output
+    running = load.running + load.waiting + view.sent
+    step = replicas.decode(running + request.n)
+    slower = (step - replicas.decode(running)) * output
+    decode = output * (step + replicas.context_seconds * load.tokens_in_flight)
+    handoff = HANDOFF_TOKEN_SECONDS * request.prompt_tokens
+    return 0.0, 0.0, 0.0, DECODE_WEIGHT * (decode + handoff), DECODE_WEIGHT * running * slower
+
+
+def before_first(view: ReplicaView, replicas: ReplicaClass, request: RouteRequest) -> tuple[float, float]:
+    """Seconds until the prompts before this one are computed, and then for this one."""
+    load, prompt, cached = view.load, request.prompt_tokens, request.cached.get(view.id, 0)
+    token, pair = replicas.token_seconds, replicas.pair_seconds
+    fresh = prompt - cached
+    wait = (load.prefill_tokens + view.sent_prompt_tokens) * token + load.prefill_pairs * pair
+    return wait, fresh * (token + 0.5 * (prompt + cached) * pair) + replicas.decode(load.running + 1)
+
+
+def total(parts: _Parts) -> float:
+    """What a candidate costs."""
+    a, b, c, d, e = parts
+    return a + b + c + d + e
+
+
+def added(one: _Parts, other: _Parts) -> _Parts:
+    """The parts of both legs of a pair."""
+    a, b, c, d, e = one
+    v, w, x, y, z = other
+    return a + v, b + w, c + x, d + y, e + z

@@ -1,0 +1,53 @@
+"""The replicas of a model, also those that are no candidates at the moment because they have no room."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from routing.policy import ReplicaView
+
+#: Seconds after which a replica that was not seen again counts as gone.
+KEPT_SECONDS: Final = 10.0
+
+
+class Census:
+    """Remembers every replica's last view for a while. Bounded by the fleet: what is not seen again is dropped."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[ReplicaView, float]] = {}
+        #: Changes whenever a replica joins, is gone or has another number of KV blocks.
+        self.version = 0
+
+    def note(self, candidates: Sequence[ReplicaView], now: float) -> None:
+        """These are there; `now` in seconds on the requests' clock."""
+        seen = self._seen
+        for view in candidates:
+            known = seen.get(view.id)
+            if known is None or not _alike(known[0], view):
+                self.version += 1
+            seen[view.id] = (view, now)
+        if len(seen) > len(candidates):
+            for gone in [id_ for id_, (_, at) in seen.items() if now - at > KEPT_SECONDS]:
+                del seen[gone]
+                self.version += 1
+
+    def refresh(self, view: ReplicaView) -> None:
+        """A replica that was seen has a new load; it stays known no longer for that."""
+        known = self._seen.get(view.id)
+        if known is not None:
+            self.version += not _alike(known[0], view)
+            self._seen[view.id] = (view, known[1])
+
+    def knows(self, candidates: Iterable[ReplicaView]) -> bool:
+        """Whether noting these would leave the version as it is."""
+        seen = self._seen
+        return all(view.id in seen and _alike(seen[view.id][0], view) for view in candidates)
+
+    def with_candidates(self, candidates: Iterable[ReplicaView]) -> list[ReplicaView]:
+        """Every replica once: the candidates as they are now, and those that are known besides. Changes nothing."""
+        fleet = {id_: view for id_, (view, _) in self._seen.items()}
+        fleet.update((view.id, view) for view in candidates)
+        return list(fleet.values())
+
+
+def _alike(one: ReplicaView, two: ReplicaView) -> bool:
+    return one.load.kv_blocks_total == two.load.kv_blocks_total and one.shape == two.shape

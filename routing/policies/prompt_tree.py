@@ -1,0 +1,50 @@
+"""Which replicas were sent which prefixes: an approximate tree that knows no engine, only what was routed."""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Final
+
+#: SMG's default bound of 2**26 characters, at 4 characters a token and 32 tokens a block.
+MOST_BLOCKS: Final = 2**26 // 4 // 32
+
+
+class PromptTree:
+    """A tree of prefix hashes. A hash stands for its whole prefix, so a mapping is enough.
+
+    What was sent longest ago is forgotten beyond `most_blocks`, leaves before their roots.
+    """
+
+    def __init__(self, most_blocks: int = MOST_BLOCKS) -> None:
+        self._most = most_blocks
+        self._holders: OrderedDict[int, tuple[str, ...]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._holders)
+
+    def insert(self, chain: Sequence[int], replica_id: str) -> None:
+        """A prompt went to a replica."""
+        holders = self._holders
+        alone = (replica_id,)
+        # Roots last, so that they are always younger than what hangs on them.
+        for prefix in reversed(chain):
+            known = holders.get(prefix)
+            if known is None:
+                holders[prefix] = alone
+            else:
+                holders.move_to_end(prefix)
+                if replica_id not in known:
+                    holders[prefix] = (*known, replica_id)
+        while len(holders) > self._most:
+            holders.popitem(last=False)
+
+    def match(self, chain: Sequence[int]) -> tuple[int, tuple[str, ...]]:
+        """The number of leading blocks that some replica was sent, and which ones were sent all of them."""
+        holders = self._holders
+        low, high = 0, len(chain)
+        while low < high:  # a known prefix has known prefixes
+            middle = (low + high) // 2
+            if chain[middle] in holders:
+                low = middle + 1
+            else:
+                high = middle
+        return low, holders[chain[low - 1]] if low else ()

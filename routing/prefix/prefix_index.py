@@ -1,0 +1,217 @@
+"""Who holds which KV blocks: one dict from prefix hash to a bit mask of holders.
+
+Millions of blocks and hundreds of replicas in one event loop, hence nothing here takes longer than the caller's own
+data: a holder is forgotten by retiring its bit, which is swept out of the masks a little with every later call, and
+the dict is cut into shards, since a dict of millions stops everything for a second when it grows.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+MAX_SHARDS = 1024
+_SHARD_BLOCKS = 1024
+#: Of a mask: the block was matched since it was last looked at for eviction. The other bits are holders.
+_MATCHED = 1
+#: Blocks looked at for retired bits in one call: less than a millisecond.
+SWEEP_BLOCKS = 2048
+#: Of a shard, how much is looked at for eviction at a time.
+_EVICTED_PART = 8
+#: Matches leave their mark once the index is as full as this: before, they would only cost.
+_MARKED_FROM = 0.75
+#: Bounds of two tables that only save time and memory; beyond, they begin anew.
+_MAX_MASKS = 65536
+_MAX_NAMED = 4096
+
+
+class PrefixIndex:
+    """At most `max_blocks` blocks, each with its holders. A holder is a bit and has a name.
+
+    Whoever holds a block is taken to hold its whole prefix, as engines evict children before their parents; so the
+    end of a match is found by bisection.
+
+    Beyond the bound a shard gives up the older part of its blocks, less those that were matched since the last time
+    (CLOCK's second chance). Plain age would not do: a system prompt that all share is the oldest of all, and as no
+    engine stores it again it would never come back. Half of those looked at go in any case, so that a block pays for
+    at most two looks at others.
+    """
+
+    def __init__(self, max_blocks: int) -> None:
+        if max_blocks < 1:
+            raise ValueError("an index needs room for a block")
+        self._most = max_blocks
+        self._size = 0
+        shards = min(MAX_SHARDS, 1 << (max_blocks // _SHARD_BLOCKS).bit_length())
+        self._low = shards - 1
+        self._shards: list[dict[int, int]] = [{} for _ in range(shards)]
+        self._names: dict[int, str] = {}  # of the holders in use
+        self._alive = 0  # their bits
+        self._free: set[int] = set()
+        self._next = _MATCHED << 1
+        self._retired = 0  # bits that await the next sweep
+        self._dead = 0  # bits that are being swept out
+        self._swept = 0  # shards that are done
+        self._looks = 0  # for marks
+        self._masks: dict[int, int] = {}  # equal masks are one object
+        self._named: dict[int, tuple[str, ...]] = {}
+
+    def __len__(self) -> int:
+        """Blocks, with those of forgotten holders that no sweep has reached."""
+        return self._size
+
+    def add(self, name: str) -> int:
+        """A holder of that name, which holds nothing yet."""
+        if self._free:
+            holder = min(self._free)
+            self._free.discard(holder)
+        else:
+            holder, self._next = self._next, self._next << 1
+        self._names[holder] = name
+        self._alive |= holder
+        self._named = {}
+        return holder
+
+    def drop(self, holder: int) -> None:
+        """Forget the holder and all that it holds, at once."""
+        del self._names[holder]
+        self._alive ^= holder
+        self._retired |= holder
+        self._named = {}
+
+    def store(self, holder: int, hashes: Iterable[int]) -> None:
+        """The holder has these blocks now."""
+        self._sweep()
+        shards, low, masks = self._shards, self._low, self._shared_masks()
+        for name in hashes:
+            shard = shards[name & low]
+            mask = shard.get(name)
+            if mask is None:
+                if self._size >= self._most:
+                    self._evict(shard)
+                shard[name] = holder
+                self._size += 1
+            elif not mask & holder:
+                mask |= holder
+                shard[name] = masks.setdefault(mask, mask)
+
+    def remove(self, holder: int, hashes: Iterable[int]) -> None:
+        """The holder has these blocks no longer."""
+        self._sweep()
+        shards, low, masks = self._shards, self._low, self._shared_masks()
+        left = self._alive & ~holder
+        for name in hashes:
+            shard = shards[name & low]
+            mask = shard.get(name, 0)
+            if mask & holder:
+                if mask & left:
+                    mask ^= holder
+                    shard[name] = masks.setdefault(mask, mask)
+                else:
+                    del shard[name]
+                    self._size -= 1
+
+    def holds(self, holder: int, name: int) -> bool:
+        """Whether the holder has that block."""
+        return bool(self._shards[name & self._low].get(name, 0) & holder)
+
+    def match(self, chain: Sequence[int]) -> list[tuple[int, tuple[str, ...]]]:
+        """How many of the chain's leading blocks (at least one) are held by whom, the fewest first."""
+        if not chain:
+            return []
+        shards, shard_of = self._shards, self._low
+        name = chain[0]
+        low, held = 0, shards[name & shard_of].get(name, 0) & self._alive
+        if not held:
+            return []
+        groups: list[tuple[int, tuple[str, ...]]] = []
+        high = len(chain) - 1
+        name = chain[high]
+        # Blocks after `low` with their holders, the nearest last; where both ends agree, all in between do.
+        ahead = [(high, shards[name & shard_of].get(name, 0))]
+        while ahead and held:
+            high, holders = ahead[-1]
+            holders &= held
+            if holders == held:
+                low = high
+                ahead.pop()
+            elif high - low <= 1:
+                groups.append((high, self._names_of(held ^ holders)))
+                low, held = high, holders
+                ahead.pop()
+            else:
+                middle = (low + high) // 2
+                name = chain[middle]
+                ahead.append((middle, shards[name & shard_of].get(name, 0)))
+        if held:
+            groups.append((len(chain), self._names_of(held)))
+        if self._size > _MARKED_FROM * self._most:
+            self._mark(chain[: groups[-1][0]])
+        return groups
+
+    def _names_of(self, mask: int) -> tuple[str, ...]:
+        names = self._named.get(mask)
+        if names is None:
+            if len(self._named) >= _MAX_NAMED:
+                self._named = {}
+            names = tuple(self._names[bit] for bit in _bits(mask))
+            self._named[mask] = names
+        return names
+
+    def _mark(self, hashes: Sequence[int]) -> None:
+        # They get their marks together and lose them one by one: what is asked for often has each looked at soon.
+        self._looks += 1
+        name = hashes[self._looks % len(hashes)]
+        if self._shards[name & self._low].get(name, _MATCHED) & _MATCHED:
+            return
+        masks = self._shared_masks()
+        for name in hashes:
+            shard = self._shards[name & self._low]
+            mask = shard.get(name, _MATCHED)
+            if not mask & _MATCHED:
+                mask |= _MATCHED
+                shard[name] = masks.setdefault(mask, mask)
+
+    def _evict(self, shard: dict[int, int]) -> None:
+        """Make room for a block at least; see the class."""
+        if not shard:  # only with names that are no hashes; the bound holds all the same
+            shard = max(self._shards, key=len)
+        oldest = list(islice(shard, -(-len(shard) // _EVICTED_PART)))
+        kept, most = 0, len(oldest) // 2
+        for name in oldest:
+            mask = shard.pop(name)
+            if mask & _MATCHED and kept < most:
+                kept += 1
+                shard[name] = mask ^ _MATCHED
+        self._size -= len(oldest) - kept
+
+    def _shared_masks(self) -> dict[int, int]:
+        if len(self._masks) >= _MAX_MASKS:
+            self._masks = {}
+        return self._masks
+
+    def _sweep(self) -> None:
+        """Take retired bits out of some more blocks; bits that are out of all are free again."""
+        if not self._dead:
+            if not self._retired:
+                return
+            self._dead, self._retired, self._swept = self._retired, 0, 0
+        dead, looked_at = self._dead, 0
+        while self._swept < len(self._shards) and looked_at < SWEEP_BLOCKS:
+            shard = self._shards[self._swept]
+            self._swept += 1
+            looked_at += len(shard)
+            for name, left in [(name, mask & ~dead) for name, mask in shard.items() if mask & dead]:
+                if left & ~_MATCHED:
+                    shard[name] = self._masks.setdefault(left, left)
+                else:
+                    del shard[name]
+                    self._size -= 1
+        if self._swept == len(self._shards):
+            self._free.update(_bits(dead))
+            self._dead = 0
+
+
+def _bits(mask: int) -> Iterable[int]:
+    while mask:
+        bit = mask & -mask
+        yield bit
+        mask ^= bit

@@ -1,0 +1,103 @@
+import asyncio
+import logging
+
+import pytest
+
+from gateway.fleets import exchange, reports
+from gateway.fleets.registry import ReplicaRegistry
+from gateway.fleets.reports import report
+from gateway.store.script import Script
+from tests.gateway.fleets.world import FakeFleet, status, world_at
+from tests.harness import bounded, until
+
+SPOIL = Script("redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) return 1")
+
+
+def test_a_worker_drains_what_operators_want_drained(any_store_url: str) -> None:
+    async def main() -> None:
+        async with world_at(any_store_url) as world:
+            registry = ReplicaRegistry(world.store, world.config)
+            fleets = {"m": FakeFleet(), "org/m2": FakeFleet()}
+            worker = world.worker("w", fleets, now=1000.0)
+            await registry.drain("m", "narrow", 30.0, "a")
+            await registry.drain("m", "narrow/1", 5.0, "a")
+            await worker.exchange()
+            assert fleets["m"].drained.keys() == {"narrow/0", "narrow/1"}
+            assert 1028.0 < fleets["m"].drained["narrow/0"] <= 1030.0
+            assert 1003.0 < fleets["m"].drained["narrow/1"] <= 1005.0
+            assert fleets["org/m2"].drained == {}
+            await registry.resume("m", "narrow", "a")
+            await worker.exchange()
+            assert fleets["m"].drained == {}
+
+    bounded(main)
+
+
+def test_a_worker_that_is_gone_is_not_heard_of_for_long(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reports, "REPORT_SECONDS", 0.2)
+
+    async def main() -> None:
+        async with world_at(store_url) as world:
+            registry = ReplicaRegistry(world.store, world.config)
+            for name in ("a", "b"):
+                await world.worker(name, {"m": FakeFleet(status("wide/0"))}).exchange()
+            assert (await registry.replicas("m"))[0].workers == 2
+
+            async def forgotten() -> None:
+                while (await registry.replicas("m"))[0].workers:
+                    pass
+
+            await asyncio.wait_for(forgotten(), 5)
+
+    bounded(main)
+
+
+def test_what_another_version_has_written_is_left_out(store_url: str) -> None:
+    async def main() -> None:
+        async with world_at(store_url) as world:
+            await report(world.store, "w", {"m": [status("wide/0")]})
+            await world.store.run(SPOIL, [reports._KEYS[1]], ["other", b"\x00"])
+            assert len(await reports.reports(world.store)) == 1
+
+    bounded(main)
+
+
+def test_without_the_store_what_is_drained_stays_drained(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with world_at("redis://127.0.0.1:1/0") as world:
+            fleet = FakeFleet()
+            worker = world.worker("w", {"m": fleet})
+            await worker.exchange()
+            await worker.exchange()
+            assert fleet.times == 0
+
+    with caplog.at_level(logging.WARNING):
+        bounded(main)
+    assert len(caplog.records) == 1
+
+
+def test_a_record_that_cannot_be_read_changes_nothing(store_url: str, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with world_at(store_url) as world:
+            await world.store.run(SPOIL, ["penstock:{keys}:drains"], ["m wide", b"{"])
+            fleet = FakeFleet()
+            await world.worker("w", {"m": fleet}).exchange()
+            assert fleet.times == 0
+
+    with caplog.at_level(logging.WARNING):
+        bounded(main)
+    assert len(caplog.records) == 1
+
+
+def test_it_runs_until_cancelled(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "SYNC_SECONDS", 0.001)
+
+    async def main() -> None:
+        async with world_at(store_url) as world:
+            fleet = FakeFleet()
+            task = asyncio.create_task(world.worker("w", {"m": fleet}).run())
+            await until(lambda: fleet.times > 3)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    bounded(main)
