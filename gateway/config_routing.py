@@ -88,7 +88,7 @@ class Routing(Record, frozen=True, kw_only=True):
             "by prefix or load. `power_of_two`: to the less loaded of two at random. `round_robin`: in turn. "
             "`smg_cache_aware`, `dynamo_kv` and `llmd` are those projects' rules, to compare with."
         ),
-    ] = "least_load"
+    ] = "auto"
     tiers: Annotated[
         tuple[RoutingTier, ...],
         Meta(

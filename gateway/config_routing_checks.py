@@ -15,7 +15,7 @@ def routing_problems(model: Model, where: str) -> Iterator[tuple[str, str]]:
     inside = f"{where}.routing"
     for setting, policies in USED_BY.items():
         if getattr(routing, setting) not in (None, ()) and routing.policy not in policies:
-            yield f"{inside}.{setting}", f"only {' and '.join(policies)} use it, and the policy is {routing.policy}"
+            yield f"{inside}.{setting}", f"only for {' and '.join(policies)}, and the policy is {routing.policy}"
     yield from _tier_problems(model, inside)
     yield from _heatmap_problems(model, inside)
 

@@ -7,6 +7,7 @@ import secrets
 import socket
 import time
 
+from gateway.answer_lengths import AnswerLengths
 from gateway.auth.authenticator import Authenticator
 from gateway.auth.keys import KeyStore
 from gateway.config import Config
@@ -198,7 +199,7 @@ def serve_model(config: Config, model_index: int, worker: str, created: int) -> 
         policy=policy,
         policy_name=model.routing.policy,
         desk=desk,
-        lengths=QuantileDecodeLength(),
+        lengths=AnswerLengths(QuantileDecodeLength()),
         plans=Plans(model.name, model.price or FREE),
         turnstile=Turnstile(fleet, policy, config.admission, cached=desk.cached),
     )

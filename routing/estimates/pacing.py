@@ -17,9 +17,9 @@ MEMORY_STEPS: Final = 60
 #: Of the target's TPOT, what is aimed at in the mean, and what a single step may take.
 MEAN_PART, STEP_PART = 0.95, 1.4
 #: Of the target's TPOT, up to which mean a replica without any prompt takes one of any length.
-REST_PART: Final = 0.7
+REST_PART: Final = 0.85
 #: Of an answer's expected length, over how much of it a standstill may be made good.
-HORIZON_PART: Final = 0.25
+HORIZON_PART: Final = 0.1
 #: Requests in an engine's own queue from which on its scheduler is stuck for lack of room.
 ENGINE_QUEUE: Final = 4
 

@@ -55,7 +55,7 @@ models:
   - name: {MODEL}
     tokenizer: mistral-tekken
     context: 32768
-    routing: {{policy: least_load}}
+    routing: {{policy: auto}}
     pools:
       - {{name: narrow, shape: {{tp: 2}}, engine: simulated, replicas: {replicas}, simulated: {{{simulated}}}}}
 {more}"""

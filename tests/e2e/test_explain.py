@@ -44,7 +44,7 @@ def test_a_table_of_both_pools(pools: Stack, columns: int) -> None:
     status, said, problem = explained(pools, f"{SECRET} please", columns=columns)
     assert (status, problem) == (0, "")
     lines = said.splitlines()
-    assert lines[:2] == [f"model        {MODEL}", "policy       least_load"]
+    assert lines[:2] == [f"model        {MODEL}", "policy       auto"]
     chosen = lines[2].removeprefix("goes to").strip()
     assert chosen in ("narrow/0", "narrow/1", "wide/0")
     assert [line.split()[2] for line in lines if line.startswith(">")] == [chosen]
@@ -65,7 +65,7 @@ def test_the_header_says_what_the_command_does(pools: Stack) -> None:
     status, headers, _ = ask(pools, chat(SECRET, max_tokens=3), headers={"X-Penstock-Explain": "1"})
     assert status == 200
     route = json.loads(headers["x-penstock-route"])
-    assert (route["policy"], len(route["candidates"])) == ("least_load", 3)
+    assert (route["policy"], len(route["candidates"])) == ("auto", 3)
     assert "x-penstock-route" not in ask(pools, chat(SECRET, max_tokens=3))[1]
     with openai.OpenAI(base_url=pools.base_url, api_key=pools.key, max_retries=0) as client:
         answer = client.chat.completions.with_raw_response.create(

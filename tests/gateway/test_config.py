@@ -65,7 +65,7 @@ def test_defaults(tmp_path: Path) -> None:
     assert (config.listen.host, config.listen.port) == ("127.0.0.1", 8080)
     assert config.listen.worker_count(cores=6) == 6
     assert config.listen.max_body_bytes == 8 * 1024 * 1024
-    assert config.models[0].routing.policy == "least_load"
+    assert config.models[0].routing.policy == "auto"
     assert config.models[0].pools[0].role is Role.BOTH
     assert config.models[0].pools[0].simulated is None
 

@@ -55,16 +55,16 @@ def test_every_policy_can_be_configured() -> None:
         (
             "policy: prefix, heatmap: h.json",
             COLOCATED,
-            "routing.heatmap: only pd_heatmap and combined use it, and the ",
+            "routing.heatmap: only for pd_heatmap and combined, and the ",
         ),
-        ("threshold: 8", COLOCATED, "routing.threshold: only concurrency use it, and the policy is least_load"),
+        ("threshold: 8", COLOCATED, "routing.threshold: only for concurrency, and the policy is auto"),
         (
             "policy: prefix, tiers: [{pools: [wide], below: 8}, {pools: [narrow]}]",
             COLOCATED,
-            "routing.tiers: only concurrency use it",
+            "routing.tiers: only for concurrency",
         ),
-        ("policy: llmd, long_context_tokens: 5", COLOCATED, "routing.long_context_tokens: only long_context use it"),
-        ("policy: prefix, targets: {ttft_ms: 5}", COLOCATED, "routing.targets: only auto use it"),
+        ("policy: llmd, long_context_tokens: 5", COLOCATED, "routing.long_context_tokens: only for long_context"),
+        ("policy: prefix, targets: {ttft_ms: 5}", COLOCATED, "routing.targets: only for auto"),
         ("policy: concurrency, tiers: [{pools: [wide]}]", COLOCATED, "routing.tiers: one tier is none"),
         (
             "policy: concurrency, tiers: [{pools: [wide]}, {pools: [narrow]}]",
