@@ -7,6 +7,7 @@ where its own prompt is cached, never another's tokens.
 
 from array import array
 from collections.abc import Sequence
+from struct import iter_unpack
 
 from xxhash import xxh3_64_intdigest
 
@@ -25,8 +26,5 @@ def prefix_hashes(ids: Sequence[int], block_tokens: int, parent: int = ROOT) -> 
     # The machine's own byte order is the wire's only where it is little-endian, as every machine with a GPU is.
     packed = array("I", ids).tobytes()
     width = _TOKEN_BYTES * block_tokens
-    chain = []
-    for at in range(0, len(ids) // block_tokens * width, width):
-        parent = xxh3_64_intdigest(packed[at : at + width], parent)
-        chain.append(parent)
-    return chain
+    blocks = iter_unpack(f"{width}s", memoryview(packed)[: len(ids) // block_tokens * width])
+    return [parent := xxh3_64_intdigest(block, parent) for (block,) in blocks]

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from gateway.commands import bench_heatmap, bench_simulate
+from gateway.commands import bench_decisions, bench_heatmap, bench_simulate
 
 _MODES = ("unary", "paced", "stream")
 
@@ -67,6 +67,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     fairness.add_argument("--repeat", type=_positive, default=3, metavar="K", help="measure K times, give medians")
     fairness.set_defaults(run=_guarded(_fairness))
 
+    bench_decisions.register(benchmarks)
     bench_heatmap.register(benchmarks)
     bench_simulate.register(benchmarks)
 

@@ -3,11 +3,10 @@
 import random
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 
 import msgspec
 
+from loadtest.cpu_time import cpu_us
 from protos.prefix_hash import prefix_hashes
 from protos.types import KvUpdate
 from routing.prefix.directory import PrefixDirectory
@@ -21,8 +20,6 @@ FEW_HOLDERS, MANY_HOLDERS = 16, 256
 MILLIONS = 10_000_000
 #: Prompts that are looked up: enough that no cache of the CPU holds what they touch.
 _PROMPTS = 2000
-#: Runs of each measurement; the fastest counts, as the machine may do other things meanwhile.
-_RUNS = 3
 _VOCABULARY = 32_000
 
 
@@ -59,7 +56,7 @@ def index_cost(blocks: tuple[int, ...] = (100_000, MILLIONS), weighed: int = MIL
     rng = random.Random(1)
     prompt = [rng.randrange(_VOCABULARY) for _ in range(PROMPT_TOKENS)]
     return IndexCost(
-        hash_us=_us(lambda: prefix_hashes(prompt, BLOCK_TOKENS), 200),
+        hash_us=cpu_us(lambda: prefix_hashes(prompt, BLOCK_TOKENS), 200),
         lookups=[lookup_cost(count, size) for size in blocks for count in (FEW_HOLDERS, MANY_HOLDERS)],
         hash_and_lookup_us=_whole_us(prompt),
         update_us_per_block=_update_us(),
@@ -83,7 +80,7 @@ def lookup_cost(holders: int, blocks: int) -> LookupCost:
         if number % every == 0:
             chains.append(shared + own)
     rng.shuffle(chains)
-    return LookupCost(holders, len(index), _us(lambda: [index.match(chain) for chain in chains], 1) / len(chains))
+    return LookupCost(holders, len(index), cpu_us(lambda: [index.match(chain) for chain in chains], 1) / len(chains))
 
 
 def fill(blocks: int) -> PrefixIndex:
@@ -102,7 +99,7 @@ def fill(blocks: int) -> PrefixIndex:
 def rss_gb(blocks: int) -> float:
     """Peak memory of a fresh process with such an index and nothing else, in 10**9 bytes."""
     program = (
-        "import resource; from loadtest.decisions import fill; "
+        "import resource; from loadtest.index_cost import fill; "
         f"index = fill({blocks}); print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
     answer = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
@@ -115,7 +112,7 @@ def _whole_us(prompt: list[int]) -> float:
         directory.joined(f"pool/{number}", BLOCK_TOKENS, 50_000, exact=True)
         held = prefix_hashes(prompt[: (number + 1) * PROMPT_TOKENS // FEW_HOLDERS], BLOCK_TOKENS)
         directory.updated(f"pool/{number}", KvUpdate(1, stored=held))
-    return _us(lambda: directory.look_up(prompt), 200)
+    return cpu_us(lambda: directory.look_up(prompt), 200)
 
 
 def _update_us() -> float:
@@ -129,15 +126,4 @@ def _update_us() -> float:
         index.store(holder, changes)
         index.remove(holder, changes)
 
-    return _us(update, 20) / len(changes)
-
-
-def _us(action: Callable[[], object], times: int) -> float:
-    """CPU microseconds of one call, in the fastest of some runs."""
-    best = float("inf")
-    for _ in range(_RUNS):
-        began = time.process_time()
-        for _ in range(times):
-            action()
-        best = min(best, (time.process_time() - began) / times)
-    return best * 1e6
+    return cpu_us(update, 20) / len(changes)

@@ -1,8 +1,8 @@
-from loadtest import decisions
+from loadtest import index_cost
 
 
 def test_every_part_of_a_lookup_is_measured() -> None:
-    cost = decisions.index_cost(blocks=(2000,), weighed=20_000)
+    cost = index_cost.index_cost(blocks=(2000,), weighed=20_000)
     assert [(part.holders, part.blocks > 1500) for part in cost.lookups] == [(16, True), (256, True)]
     assert all(part.us > 0 for part in cost.lookups)
     assert cost.hash_and_lookup_us > cost.hash_us / 2
@@ -11,5 +11,5 @@ def test_every_part_of_a_lookup_is_measured() -> None:
 
 
 def test_the_filled_index_holds_what_it_is_asked_for() -> None:
-    index = decisions.fill(10_000)
+    index = index_cost.fill(10_000)
     assert len(index) == 10_000
