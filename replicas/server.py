@@ -350,7 +350,7 @@ class ReplicaServer:
         try:
             while (message := await session.next_message()) is not None:
                 await context.write(message)
-        except (grpc.RpcError, asyncio.InvalidStateError):
+        except (grpc.RpcError, grpc.aio.InternalError, asyncio.InvalidStateError):
             pass
         except Exception:
             log.exception("a step of the engine cannot be sent; ending the session of %s", session.worker)
