@@ -16,6 +16,9 @@ from routing.policy import ReplicaView, RouteRequest
 MEMORY_STEPS: Final = 60
 #: Of the target's TPOT, what is aimed at in the mean, and what a single step may take.
 MEAN_PART, STEP_PART = 0.95, 1.4
+#: Where even an answer alone takes longer than the target, the aim is what it takes, times this: an aim out of reach
+#: would let nothing run beside anything.
+LEAST_ROOM: Final = 1.25
 #: Of the target's TPOT, up to which mean a replica without any prompt takes one of any length.
 REST_PART: Final = 0.85
 #: Of an answer's expected length, over how much of it a standstill may be made good.
@@ -40,8 +43,8 @@ class Pacing:
             seconds += (mean - seconds) * keep
         self._means[view.id] = (seconds, steps)
 
-    def ready(self, view: ReplicaView, replicas: ReplicaClass, request: RouteRequest) -> bool:
-        """Whether the request's prompt may be computed there now."""
+    def ready(self, view: ReplicaView, replicas: ReplicaClass, request: RouteRequest, strain: float = 1.0) -> bool:
+        """Whether the request's prompt may be computed there now, where answers may take `strain` times the target."""
         load, fresh = view.load, request.prompt_tokens - request.cached.get(view.id, 0)
         workers = load.workers or 1
         # Every worker sees the same report: of the room that it shows, each takes its part.
@@ -52,14 +55,15 @@ class Pacing:
             return False
         if view.role is Role.PREFILL:
             return backlog <= view.max_num_tokens
+        tpot = max(self._tpot * strain, LEAST_ROOM * replicas.decode(1))
         ahead = (backlog + fresh) * replicas.token_seconds
-        if ahead <= STEP_PART * self._tpot - replicas.context_seconds * load.tokens_in_flight:
+        if ahead <= STEP_PART * tpot - replicas.context_seconds * load.tokens_in_flight:
             return True
         # A prompt that is longer than a step comes when the answers under way can make its standstill good.
         mean = self._means.get(view.id, (0.0, 0))[0]
-        if not backlog and mean <= REST_PART * self._tpot:
+        if not backlog and mean <= REST_PART * tpot:
             return True
-        credit = (MEAN_PART * self._tpot - mean) * request.expected_output * HORIZON_PART
+        credit = (MEAN_PART * tpot - mean) * request.expected_output * HORIZON_PART
         return backlog <= view.max_num_tokens and ahead <= credit
 
 
@@ -70,6 +74,9 @@ def has_room(view: ReplicaView, request: RouteRequest) -> bool:
         return False
     if not block or not load.kv_blocks_total:
         return True
-    output = request.max_tokens if view.reserves_output else min(request.expected_output, request.max_tokens)
+    if view.role is Role.PREFILL:
+        output = 1.0
+    else:
+        output = request.max_tokens if view.reserves_output else min(request.expected_output, request.max_tokens)
     free = (load.kv_blocks_total - load.kv_blocks_used - load.kv_blocks_reserved) * block - view.sent_kv_tokens
     return request.prompt_tokens + output * request.n <= free

@@ -36,6 +36,9 @@ DECODE_WEIGHT: Final = 0.05
 WORTH: Final = 1.5
 #: Of the target TTFT, how long a request of the highest tier waits for a better place; lower tiers wait longer.
 PATIENCE: Final = 0.5
+#: For each time the target TTFT that a request is late, by how much of their target answers may fall behind for it,
+#: and up to how late.
+STRAIN, MOST_LATE = 0.5, 4.0
 #: Seconds to hand a prompt token's KV over from prefill to decode: 64 KiB of it at 64 GB/s.
 HANDOFF_TOKEN_SECONDS: Final = 1e-6
 #: Candidates that are weighed for one request, beside so many that hold most of its prefix. In larger fleets each
@@ -71,18 +74,19 @@ class Auto:
         crowd = self._crowd(request, candidates)
         if len(candidates) > MOST_CANDIDATES:
             candidates = self._some_of(candidates, request)
+        strain = self._strain(request)
         of, pacing, kinds = self._classes.of, self._pacing, by_role(candidates)
         whole_ones = cheapest(
             kinds[Role.BOTH],
             lambda view: total(whole(view, of(view), request, crowd)),
-            lambda view: pacing.ready(view, of(view), request),
+            lambda view: pacing.ready(view, of(view), request, strain),
         )
         pair = None
         if kinds[Role.PREFILL] and kinds[Role.DECODE]:
             before = cheapest(
                 kinds[Role.PREFILL],
                 lambda view: total(prompt_alone(view, of(view), request, crowd)),
-                lambda view: pacing.ready(view, of(view), request),
+                lambda view: pacing.ready(view, of(view), request, strain),
             )
             after = cheapest(
                 kinds[Role.DECODE],
@@ -155,7 +159,10 @@ class Auto:
     def _score(
         self, view: ReplicaView, prefill: ReplicaView | None, entry: ReplicaView, parts: _Parts, request: RouteRequest
     ) -> Score:
-        ready = self._pacing.ready(entry, self._classes.of(entry), request) and (not prefill or has_room(view, request))
+        strain = self._strain(request)
+        ready = self._pacing.ready(entry, self._classes.of(entry), request, strain) and (
+            not prefill or has_room(view, request)
+        )
         named = dict(zip(PARTS, parts, strict=True))
         held = "" if ready else "would not keep the pace"
         return Score(view.id, prefill.id if prefill else None, total(parts), named, held)
@@ -164,6 +171,11 @@ class Auto:
         """Whether the request may wait longer for a better place."""
         most: float = self._targets.first_token(request.prompt_tokens) * PATIENCE ** (1.0 / (1 + request.rank))
         return request.now - request.arrived < min(most, PATIENCE * (request.deadline - request.arrived))
+
+    def _strain(self, request: RouteRequest) -> float:
+        """How far answers may fall behind for a request that is late: both are to be slow before one is absurd."""
+        late = (request.now - request.arrived) / self._targets.first_token(request.prompt_tokens) - 1.0
+        return 1.0 + STRAIN * min(max(late, 0.0), MOST_LATE)
 
     def _crowd(self, request: RouteRequest, candidates: Sequence[ReplicaView]) -> float:
         """Arrivals per second and unit of the fleet's speed, in prompt tokens per second, as of now."""

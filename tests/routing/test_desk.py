@@ -4,12 +4,15 @@ from typing import Any
 import pytest
 
 import routing.connection
-from protos.errors import ReplicaFailed, ReplicaUnavailable
+from protos.errors import DeadlineExceeded, ReplicaFailed, ReplicaUnavailable
 from protos.types import Failure, Finish, FinishReason, Handoff, Load, Role, Work
 from replicas.engine import Delta
 from routing.desk import Desk
 from routing.dispatch import Attempt, Dispatched, dispatch
 from routing.fleet import Fleet
+from routing.health.breaker import CONSECUTIVE_FAULTS
+from routing.health.replica_health import STEPPING_SECONDS
+from routing.health.status import State
 from routing.journey import LEAST_SECONDS
 from routing.policies.round_robin import RoundRobin
 from routing.policy import Decision, NoCandidate, ReplicaView, RouteRequest, Stepped
@@ -39,8 +42,8 @@ class PairTurn:
         self.decision: Decision | None = Decision(view_of(decode, Role.DECODE), view_of(prefill, Role.PREFILL))
         self.told: list[str] = []
 
-    def opened(self, replica_id: str) -> None:
-        self.told.append(replica_id)
+    def opened(self, replica_id: str, *, computes: bool) -> None:
+        self.told.append(replica_id if computes else f"{replica_id} takes over")
 
     def started(self) -> None:
         self.told.append("started")
@@ -95,7 +98,7 @@ def test_a_turn_on_a_pair_is_followed_and_told_of_both_sides() -> None:
             assert turn.told == ["p/0", "started"]
             first.say(finishes=[(1, 0, Finish(FinishReason.LENGTH, handoff=Handoff(b"", (5,))))])
             await until(lambda: second.submitted)
-            assert turn.told == ["p/0", "started", "p/1"]
+            assert turn.told == ["p/0", "started", "p/1 takes over"]
             views = {view.id: view for view in fleet.candidates()}
             assert (views["p/1"].sent_prompt_tokens, views["p/1"].sent_kv_tokens) == (0, 77)
             second.say(Delta(1, 0, [6]))
@@ -204,7 +207,7 @@ def test_a_fleet_hears_how_attempts_ended(monkeypatch: pytest.MonkeyPatch) -> No
     heard: list[tuple[str, str]] = []
     monkeypatch.setattr(Fleet, "succeeded", lambda self, replica_id: heard.append((replica_id, "well")))
     monkeypatch.setattr(
-        Fleet, "failed", lambda self, replica_id, error: heard.append((replica_id, type(error).__name__))
+        Fleet, "failed", lambda self, replica_id, error, lasted: heard.append((replica_id, type(error).__name__))
     )
 
     async def main() -> None:
@@ -246,5 +249,41 @@ def test_another_policy_may_decide_for_one_request() -> None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             await until(lambda: engines[1].cancelled)
+
+    bounded(main)
+
+
+@pytest.mark.parametrize(("lasts", "state"), [(0.01, State.READY), (STEPPING_SECONDS, State.EJECTED)])
+def test_deadlines_that_leave_an_engine_no_time_say_nothing_of_it(lasts: float, state: State) -> None:
+    async def main() -> None:
+        now, engine = 100.0, SilentEngine()
+        async with serving(engine) as (_, one), serving(SilentEngine()) as (_, two), fleet_at(one, two) as fleet:
+            desk = Desk(fleet, RoundRobin(), clock=lambda: now)
+            for _ in range(CONSECUTIVE_FAULTS):
+                attempt, turn = Attempt(), PairTurn("p/0", "p/0")
+                turn.decision = Decision(view_of("p/0"))
+                task = asyncio.create_task(dispatch(desk, ROUTE, submit_of(8), attempt, turn))
+                await until(engine.asked.is_set)
+                engine.asked.clear()
+                now += lasts
+                attempt.fail(DeadlineExceeded("the client's own"))
+                with pytest.raises(DeadlineExceeded):
+                    await task
+            assert fleet.statuses()[0].state is state
+            await until(lambda: len(engine.cancelled) == CONSECUTIVE_FAULTS)
+
+    bounded(main)
+
+
+def test_no_more_is_cached_than_there_is() -> None:
+    async def main() -> None:
+        engine = SilentEngine()
+        async with serving(engine) as (_, address), fleet_at(address) as fleet:
+            task = asyncio.create_task(_answered(Desk(fleet, RoundRobin())))
+            await until(lambda: engine.submitted)
+            engine.say(Delta(1, 0, [5], cached_tokens=2**31), finishes=[(1, 0, Finish(FinishReason.STOP))])
+            stream = (await task).stream
+            assert stream.cached_tokens == ROUTE.prompt_tokens
+            stream.close()
 
     bounded(main)

@@ -62,7 +62,8 @@ class SpyTurn:
         self.decision = None if view is None else Decision(view)
         self.told: list[str] = []
 
-    def opened(self, replica_id: str) -> None:
+    def opened(self, replica_id: str, *, computes: bool) -> None:
+        assert computes
         self.told.append(replica_id)
 
     def started(self) -> None:

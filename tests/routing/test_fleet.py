@@ -62,8 +62,8 @@ def test_replicas_are_reached_over_unix_sockets_and_tcp(state_dir: Path) -> None
     [
         (info_of(model="llama"), "model is llama, configured mixtral-8x7b"),
         (info_of(engine="trtllm"), "engine is trtllm, configured simulated"),
-        (info_of(shape=Shape(tp=4)), "shape is"),
-        (info_of(role=Role.PREFILL), "role is"),
+        (info_of(shape=Shape(tp=4, ep=2)), "shape is tp4 ep2, configured tp2"),
+        (info_of(role=Role.PREFILL), "role is prefill, configured both"),
     ],
 )
 def test_a_replica_that_is_not_the_configured_one_is_refused_by_name(info: ReplicaInfo, named: str) -> None:
@@ -88,7 +88,7 @@ def test_a_fleet_without_replicas_says_why_and_closes() -> None:
     async def main() -> None:
         async with fleet_of(spec_of("127.0.0.1:1"), ready=0) as fleet:
             assert fleet.problems() == {"pool/0": "not connected yet"}
-            await until(lambda: "UNAVAILABLE" in fleet.problems()["pool/0"])
+            await until(lambda: "127.0.0.1:1: Failed to connect" in fleet.problems()["pool/0"])
             with pytest.raises(ReplicaUnavailable):
                 fleet.open("pool/0", submit_of())
 

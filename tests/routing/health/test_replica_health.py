@@ -241,3 +241,18 @@ def test_whatever_happens_a_good_replica_is_back_in_the_end(moves: list[str]) ->
         if health.wants_probe(patient.now):
             patient.probe()
     assert patient.state() is State.READY
+
+
+def test_a_probe_that_was_sent_before_an_ejection_does_not_end_it() -> None:
+    patient = connected()
+    health = patient.health
+    patient.tick(2 * IDLE_SECONDS)
+    assert health.wants_probe(patient.now)
+    health.probe_begins()
+    assert patient.fail()
+    health.eject(patient.now, "its requests fail")
+    health.probe_ended(patient.now, "")
+    assert patient.state() is State.EJECTED
+    patient.now += OPEN_SECONDS
+    patient.probe()
+    assert patient.state() is State.RETURNING

@@ -214,3 +214,14 @@ def test_tighter_targets_hold_prompts_back_earlier() -> None:
     assert lenient.pick(ask(500, wait=True), [busy]).replica is busy
     with pytest.raises(BetterWait):
         strict.pick(ask(500, wait=True), [busy])
+
+
+def test_answers_fall_behind_a_little_for_a_request_that_is_late() -> None:
+    busy = view("a", running=20, prefill=4000, steps=100)
+    policy = taught(busy)
+    with pytest.raises(BetterWait):
+        policy.pick(ask(1000, output=20, wait=True, now=1.0), [busy])
+    assert policy.pick(ask(1000, output=20, wait=True, now=3.0), [busy]).replica is busy
+    full = view("a", running=20, prefill=40_000, steps=100)
+    with pytest.raises(BetterWait):
+        policy.pick(ask(1000, output=20, wait=True, now=60.0), [full])
