@@ -16,6 +16,9 @@ def routing_problems(model: Model, where: str) -> Iterator[tuple[str, str]]:
     for setting, policies in USED_BY.items():
         if getattr(routing, setting) not in (None, ()) and routing.policy not in policies:
             yield f"{inside}.{setting}", f"only for {' and '.join(policies)}, and the policy is {routing.policy}"
+    long = routing.long_context_tokens
+    if long is not None and long > model.context:
+        yield f"{inside}.long_context_tokens", f"must be at most the context, {model.context}, got {long}"
     yield from _tier_problems(model, inside)
     yield from _heatmap_problems(model, inside)
 

@@ -1,9 +1,9 @@
 """Profiles where a prefill/decode pair beats a colocated replica, in virtual time: DeepFlow's heatmap (section 5.3).
 
 For each prefill length and ratio of decode to prefill length a batch of identical requests arrives at a fixed rate,
-once at a colocated replica and once at a pair, in the fleet simulator. Both get the same rate, although a pair has
-more GPUs, as in the paper's Figure 5: a cell says where one more request is answered sooner. That colocated replicas
-on as many GPUs may do more in all is for the policy to see, from the loads.
+once at colocated replicas and once at a pair, in the fleet simulator. Both get the same rate, although a pair has more
+GPUs than the one colocated replica that it is compared with by default: a cell says where one more request is answered
+sooner. That colocated replicas on as many GPUs may do more in all is for the policy to see, from the loads.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,7 +33,10 @@ Show = Callable[[str, float, int], None] | None
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to profile: `model` is a profile of replicas/profiles.py, the axes ascend."""
+    """What to profile: `model` is a profile of replicas/profiles.py, the axes ascend.
+
+    `colocated_replicas` take the requests in turn on the one side, a pair on the other.
+    """
 
     model: str
     rates: Sequence[float] = RATES
@@ -41,6 +44,7 @@ class Plan:
     ratios: Sequence[float] = RATIOS
     requests: int = REQUESTS
     most_output: int = MOST_OUTPUT
+    colocated_replicas: int = 1
 
     def output_tokens(self, prompt: int, ratio: float) -> int | None:
         """The answer's length in a cell; None where it is longer than what is profiled or does not fit the context."""
@@ -65,7 +69,7 @@ def profile(
     combinations = [(shape, pair) for shape in colocated for pair in pairs]
     comparisons = []
     for number, (shape, pair) in enumerate(combinations):
-        whole = Fleet((_pool("whole", shape, Role.BOTH),), plan.model)
+        whole = Fleet((_pool("whole", shape, Role.BOTH, plan.colocated_replicas),), plan.model)
         apart = Fleet((_pool("prefill", pair[0], Role.PREFILL), _pool("decode", pair[1], Role.DECODE)), plan.model)
         rows = []
         for place, prompt in enumerate(plan.prefill_tokens):
@@ -106,5 +110,5 @@ def _completion(plan: Plan, fleet: Fleet, rate: float, prompt: int, output: int)
     return fmean(times)
 
 
-def _pool(name: str, shape: Shape, role: Role) -> Pool:
-    return Pool(name, PoolShape(shape.tp, shape.ep, shape.pp), role)
+def _pool(name: str, shape: Shape, role: Role, replicas: int = 1) -> Pool:
+    return Pool(name, PoolShape(shape.tp, shape.ep, shape.pp), role, replicas)

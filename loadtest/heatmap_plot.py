@@ -56,7 +56,7 @@ def _label(axes: "Axes", file: HeatmapFile, comparison: Comparison, most: float)
     axes.set_yticks(range(len(file.prefill_tokens)), [f"{tokens:,}" for tokens in file.prefill_tokens])
     axes.set_xlabel("decode length / prefill length", color=_INK)
     axes.set_title(
-        f"one {shape_name(comparison.colocated)} colocated or "
+        f"{shape_name(comparison.colocated)} colocated or "
         f"{shape_name(comparison.prefill)} prefill + {shape_name(comparison.decode)} decode",
         fontsize=10,
         loc="left",

@@ -1,6 +1,7 @@
 """Log lines: one form for every process, to standard error."""
 
 import logging
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -9,7 +10,13 @@ _FORMAT = "%(asctime)s %(levelname)s %(process)d %(name)s: %(message)s"
 
 
 def configure_logging(level: int = logging.INFO) -> None:
-    """Send every logger of this process to standard error."""
+    """Send every logger of this process to standard error.
+
+    gRPC writes there by itself, also of connections that end as they should; unless the user has asked for its lines
+    (`GRPC_VERBOSITY`), it says errors alone, here and in the processes that this one starts. It reads that when it is
+    first used.
+    """
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     logging.basicConfig(level=level, format=_FORMAT, stream=sys.stderr, force=True)
 
 

@@ -252,6 +252,10 @@ class ReplicaUnavailable(PenstockError):
     source = Source.REPLICA
     retryable = True
 
+    def __init__(self, message: str, *, param: str | None = None, retry_after: float | None = 1.0) -> None:
+        """Replicas are asked again all the time, so by default a second is long enough to wait."""
+        super().__init__(message, param=param, retry_after=retry_after)
+
 
 class ReplicaDraining(ReplicaUnavailable):
     """The replica takes no more requests, or gives up those that it has: it is being taken out of service."""

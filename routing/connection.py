@@ -255,15 +255,19 @@ class ReplicaConnection:
         if len(self._sessions) == 1:
             self.health.connected()
             self._probe_if_due(self._clock())
+        why = ""
         try:
-            await session.run()
+            why = await session.run()
         finally:
             if carries_kv and self._prefixes is not None:
                 self._prefixes.left(self.spec.id)
             self._sessions.remove(session)
             self._see(self.view.load)
-            if not self._sessions and self.health.lost(self._clock(), "the connection was lost"):
-                self._failing(self.spec.id, "its connection is lost again and again")
+            if not self._sessions:
+                if self.health.lost(self._clock(), f"the connection was lost{': ' if why else ''}{why}"):
+                    self._failing(self.spec.id, "its connection is lost again and again")
+            elif why:
+                log.warning("replica %s at %s lost one of its channels: %s", self.spec.id, self.spec.address, why)
 
     def _kv_begins(self, session: Session) -> None:
         if self._prefixes is not None:
@@ -303,7 +307,7 @@ class ReplicaConnection:
         spec = self.spec
         expected = {"model": spec.model, "engine": spec.engine, "shape": spec.shape, "role": spec.role}
         wrong = [
-            f"{name} is {getattr(info, name)}, configured {value}"
+            f"{name} is {_shown(getattr(info, name))}, configured {_shown(value)}"
             for name, value in expected.items()
             if getattr(info, name) != value
         ]
@@ -352,3 +356,11 @@ class ReplicaConnection:
         if nonsense != self.health.nonsense:
             self.health.doubt(self._clock(), nonsense)
         return bool(nonsense)
+
+
+def _shown(value: object) -> str:
+    """What a replica or the configuration says of itself, as the configuration writes it."""
+    if isinstance(value, Shape):
+        degrees = (("tp", value.tp), ("ep", value.ep), ("pp", value.pp))
+        return " ".join(f"{name}{degree}" for name, degree in degrees if name == "tp" or degree > 1)
+    return value.value if isinstance(value, Role) else str(value)

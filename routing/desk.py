@@ -81,7 +81,7 @@ class Desk:
                 return self._policy.pick(msgspec.structs.replace(route, may_wait=False), candidates)
             except NoCandidate:
                 pass
-        raise failure or ReplicaUnavailable("No replica of this model can take the request now.", retry_after=1.0)
+        raise failure or ReplicaUnavailable("No replica of this model can take the request now.")
 
     def look_up(self, prompt_ids: Sequence[int], salt: str) -> Prefix:
         """What is known of a prompt in the replicas' caches; nothing where the policy does not ask."""
@@ -113,7 +113,7 @@ class Desk:
         output = trip.tokens - trip.tokens_before
         self._observe(Ended(trip.route, trip.decision, trip.cached_tokens, output, ttft, trip.timing))
         if error is not None:
-            self.fleet.failed(trip.replica_id, error)
+            self.fleet.failed(trip.replica_id, error, self.clock() - trip.routed_at)
         elif not trip.left:
             self.fleet.succeeded(trip.replica_id)
             if trip.replica_id != trip.decision.entry.id:

@@ -14,6 +14,7 @@ from routing.health.outcomes import Outcome, outcome_of
 from routing.health.pace import LEAST_PEERS, Pace, slow_ones
 from routing.health.panic import may_eject
 from routing.health.patience import TICK_SECONDS
+from routing.health.replica_health import STEPPING_SECONDS
 from routing.health.status import ReplicaStatus, State
 from routing.policy import ReplicaView
 from routing.prefix.directory import Accuracy, PrefixDirectory
@@ -153,10 +154,10 @@ class Fleet:
         """An attempt at that replica has ended well."""
         self._connections[replica_id].health.breaker.succeeded(self._clock())
 
-    def failed(self, replica_id: str, error: BaseException) -> None:
-        """An attempt at that replica has ended with an error, whosever fault it is."""
+    def failed(self, replica_id: str, error: BaseException, lasted: float = inf) -> None:
+        """An attempt at that replica has ended with an error, whosever fault it is; it `lasted` so many seconds."""
         health, now = self._connections[replica_id].health, self._clock()
-        outcome = outcome_of(error, stepping=health.is_stepping(now))
+        outcome = outcome_of(error, stepping=health.is_stepping(now) or lasted < STEPPING_SECONDS)
         if outcome is Outcome.SUCCESS:
             health.breaker.succeeded(now)
         elif outcome is Outcome.FAULT and health.breaker.failed(now):
@@ -169,6 +170,8 @@ class Fleet:
         goes on elsewhere.
         """
         before, self._drains = self._drains, until
+        for id_ in sorted(before.keys() ^ until.keys()):
+            log.info("replica %s is %s by an operator", id_, "drained" if id_ in until else "resumed")
         if before.keys() != until.keys():
             self._refresh()
 

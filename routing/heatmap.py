@@ -98,6 +98,21 @@ class Heatmap:
         for shape in dict.fromkeys(colocated):
             yield from ((shape, *pair) for pair in legs if (shape, *pair) not in self._comparisons)
 
+    def gap(self, colocated: Iterable[Shape], prefill: Iterable[Shape], decode: Iterable[Shape]) -> str:
+        """What is missing of these shapes, in words; empty where nothing is."""
+        missing = list(self.missing(colocated, prefill, decode))
+        if not missing:
+            return ""
+        whole, before, after = map(_text, missing[0])
+        more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
+        return f"comparisons: {whole} colocated with {before} prefill and {after} decode is missing{more}"
+
+
+def _text(shape: Shape) -> str:
+    """As `penstock bench heatmap` takes it."""
+    degrees = (("tp", shape.tp), ("ep", shape.ep), ("pp", shape.pp))
+    return ":".join(f"{name}={degree}" for name, degree in degrees if degree > 1 or name == "tp")
+
 
 def load_heatmap(path: Path) -> Heatmap:
     """Read and check a file. Raises HeatmapError."""

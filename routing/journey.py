@@ -46,8 +46,11 @@ class Turn(Protocol):
         """What the request is expected to fill of the KV cache."""
         ...
 
-    def opened(self, replica_id: str) -> None:
-        """The request is on its way to that replica, and counts in its view. Called once per submit."""
+    def opened(self, replica_id: str, *, computes: bool) -> None:
+        """The request is on its way to that replica, and counts in its view. Called once per submit.
+
+        `computes`: its prompt is computed there, and not handed over.
+        """
         ...
 
     def started(self) -> None:
@@ -133,7 +136,7 @@ class Journey:
     def opened(self, trip: Trip) -> None:
         """A submit is on its way."""
         if self._turn is not None:
-            self._turn.opened(trip.replica_id)
+            self._turn.opened(trip.replica_id, computes=trip.replica_id == trip.decision.entry.id)
 
     def started(self, trip: Trip) -> None:
         """A prompt has been computed."""

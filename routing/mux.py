@@ -137,13 +137,12 @@ class Session:
         self._kv_resync = True
         self._outgoing.set()
 
-    async def run(self) -> None:
-        """Carry messages both ways until either ends; then every open mailbox fails."""
+    async def run(self) -> str:
+        """Carry messages both ways until either ends; then every open mailbox fails. Gives why it ended, in a line."""
         directions = [asyncio.create_task(part()) for part in (self._read, self._write, self._listen)]
         try:
             done, _ = await asyncio.wait(directions, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                _report(task.exception())
+            return "; ".join(dict.fromkeys(why for task in done if (why := _why(task.exception()))))
         finally:
             self._open = False
             for task in directions:
@@ -258,16 +257,20 @@ class Session:
         return True
 
 
-def _report(error: BaseException | None) -> None:
+def _why(error: BaseException | None) -> str:
+    """Why a session has ended; a defect of the gateway goes to the log whole."""
+    if error is None:
+        return ""
     expected = (grpc.RpcError, codec.ProtocolError, TimeoutError, asyncio.InvalidStateError, grpc.aio.UsageError)
-    if isinstance(error, expected):
-        log.warning("session lost: %s", describe(error))
-    elif error is not None:
+    if not isinstance(error, expected):
         log.error("session lost", exc_info=error)
+    return describe(error)
 
 
 def describe(error: BaseException) -> str:
     """One line for the log."""
     if isinstance(error, grpc.aio.AioRpcError):
-        return f"{error.code().name}: {error.details()}"
+        # Of an address that does not answer gRPC gives "..., last error: CODE: ADDRESS: PROBLEM".
+        problem = (error.details() or "").partition("; last error: ")[2].partition(": ")[2]
+        return problem or f"{error.code().name}: {error.details()}"
     return str(error) or f"no answer within {CONNECT_SECONDS:g} s"

@@ -111,7 +111,8 @@ class Trip:
 
     def started(self, cached_tokens: int) -> None:
         """The prompt has been computed."""
-        self.cached_tokens = cached_tokens
+        # A tenant pays by this, so that it is never more than can be.
+        self.cached_tokens = min(cached_tokens, self.route.prompt_tokens)
         self.owner.started(self)
 
     def finished(self, index: int, finish: Finish) -> None:

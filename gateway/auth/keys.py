@@ -40,6 +40,7 @@ _BATCH: Final = 500
 
 Edit = Callable[[ApiKey, float], ApiKey]
 Guard = Callable[[float], Awaitable[list[Step]]]
+Extension = Callable[[ApiKey], Awaitable[list[Step]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +118,13 @@ class KeyStore:
         """
         return (await self._load(key_id))[0].key
 
-    async def edit(self, key_id: str, edit: Edit, *, actor: str, action: str = "key.update") -> ApiKey:
+    async def edit(
+        self, key_id: str, edit: Edit, *, actor: str, action: str = "key.update", guard: Extension | None = None
+    ) -> ApiKey:
         """Change a key's record to what `edit` makes of it, given the store's time; it may be asked more than once.
+
+        `guard` is asked where the key is to live longer. It raises what speaks against that, or gives what must stay as
+        it is.
 
         Raises:
             KeyNotFound: There is no such key.
@@ -137,6 +143,8 @@ class KeyStore:
             longer = key.active(now) and _end(key) > _end(stored.key)
             if key.name != stored.key.name or longer:
                 steps += await self._claim(key.tenant, key.name, key_id, key_id, now)
+            if longer and guard is not None:
+                steps += await guard(key)
             entry = Entry(actor, action, key_id, msgspec.json.encode(stored.key), msgspec.json.encode(key))
             return key if await commit(self._storage, steps, entry) else None
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from gateway.commands import bench_decisions, bench_heatmap, bench_simulate
+from gateway.commands import bench_decisions, bench_heatmap, bench_reproduce, bench_simulate
 
 _MODES = ("unary", "paced", "stream")
 
@@ -69,6 +69,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
     bench_decisions.register(benchmarks)
     bench_heatmap.register(benchmarks)
+    bench_reproduce.register(benchmarks)
     bench_simulate.register(benchmarks)
 
     for measured in (overhead, breakdown, soak, fairness):

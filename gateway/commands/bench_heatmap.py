@@ -1,18 +1,15 @@
 """`penstock bench heatmap`: where a prefill/decode pair beats a colocated replica, as a file and a picture."""
 
 import argparse
-from collections.abc import Callable
-from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
+from gateway.commands.bench_arguments import ascending, ascending_counts, count, output_file
 from gateway.commands.output import fail, table
 from protos.types import Shape
 
 if TYPE_CHECKING:
     from routing.heatmap import Comparison, HeatmapFile
-
-N = TypeVar("N", int, float)
 
 _DEGREES = ("tp", "ep", "pp")
 
@@ -38,12 +35,21 @@ def register(benchmarks: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="PREFILL,DECODE",
         help="two shapes, such as tp=4,tp=4; may be repeated",
     )
-    parser.add_argument("--rates", type=_ascending, metavar="N,...", help="requests/s (default: 0.5,1,2,4)")
-    parser.add_argument("--prefill-tokens", type=_tokens, metavar="N,...", help="rows (default: 128 to 16384)")
-    parser.add_argument("--ratios", type=_ascending, metavar="N,...", help="columns (default: 0.0625 to 8)")
-    parser.add_argument("--requests", type=_count, help="in the batch of each cell and rate (default: 48)")
-    parser.add_argument("--output", type=Path, default=Path("heatmap.json"), metavar="FILE.json")
-    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="also draw it")
+    parser.add_argument(
+        "--colocated-replicas", type=count, metavar="N", help="that share the load a pair gets (default: 1)"
+    )
+    parser.add_argument("--rates", type=ascending, metavar="N,...", help="requests/s (default: 0.5,1,2,4)")
+    parser.add_argument("--prefill-tokens", type=ascending_counts, metavar="N,...", help="rows (default: 128 to 16384)")
+    parser.add_argument("--ratios", type=ascending, metavar="N,...", help="columns (default: 0.0625 to 8)")
+    parser.add_argument("--requests", type=count, help="in the batch of each cell and rate (default: 48)")
+    parser.add_argument(
+        "--output",
+        type=output_file,
+        default=Path("heatmap.json"),
+        metavar="FILE.json",
+        help="the heatmap (default: %(default)s)",
+    )
+    parser.add_argument("--plot", type=output_file, metavar="FILE.png", help="also draw it")
     parser.set_defaults(run=_run)
 
 
@@ -57,7 +63,7 @@ def _run(arguments: argparse.Namespace) -> int:
         return _missing(error)
     given = {
         name: value
-        for name in ("rates", "prefill_tokens", "ratios", "requests")
+        for name in ("rates", "prefill_tokens", "ratios", "requests", "colocated_replicas")
         if (value := getattr(arguments, name)) is not None
     }
     try:
@@ -72,7 +78,7 @@ def _run(arguments: argparse.Namespace) -> int:
     except (OSError, ValueError) as error:
         return fail("bench heatmap", str(error))
     for comparison in file.comparisons:
-        print("\n".join(_shown(file, comparison)))
+        print("\n".join(_shown(file, comparison, plan.colocated_replicas)))
     print(f"Saved in {arguments.output}" + (f", drawn in {arguments.plot}" if arguments.plot else ""))
     return 0
 
@@ -81,19 +87,20 @@ def _missing(error: ModuleNotFoundError) -> int:
     return fail("bench", f"{error.name} is not installed; try: pip install 'penstock[bench]'")
 
 
-def _shown(file: "HeatmapFile", comparison: "Comparison") -> list[str]:
+def _shown(file: "HeatmapFile", comparison: "Comparison", replicas: int) -> list[str]:
     """One comparison as a table of text, and how many cells each side wins."""
     from loadtest.heatmap_plot import shape_name
 
     legs = f"{shape_name(comparison.prefill)} prefill + {shape_name(comparison.decode)} decode"
+    colocated = shape_name(comparison.colocated)
+    whole = f"One {colocated} colocated replica" if replicas == 1 else f"{replicas} {colocated} colocated replicas"
     rows = [("PREFILL \\ RATIO", *(f"{ratio:g}" for ratio in file.ratios))]
     for tokens, row in zip(file.prefill_tokens, comparison.cells, strict=True):
         rows.append((f"{tokens}", *("-" if cell is None else f"{cell:+.2f}" for cell in row)))
     known = [cell for row in comparison.cells for cell in row if cell is not None]
     better = sum(cell > 0 for cell in known)
     return [
-        f"One {shape_name(comparison.colocated)} colocated replica or {legs}: JCT ratio - 1, summed over "
-        f"{len(file.rates)} rates",
+        f"{whole} or {legs}: JCT ratio - 1, summed over {len(file.rates)} rates",
         *(f"  {line}" for line in table(rows)),
         f"  the pair is better in {better} of {len(known)} cells",
         "",
@@ -118,25 +125,3 @@ def _pair(text: str) -> tuple[Shape, Shape]:
     if not comma:
         raise argparse.ArgumentTypeError(f"{text!r} is no pair; write tp=4,tp=4")
     return _shape(prefill), _shape(decode)
-
-
-def _ascending(text: str) -> tuple[float, ...]:
-    return _checked(text, float)
-
-
-def _tokens(text: str) -> tuple[int, ...]:
-    return _checked(text, int)
-
-
-def _checked(text: str, convert: Callable[[str], N]) -> tuple[N, ...]:
-    values = tuple(convert(part) for part in text.split(","))
-    if not all(isfinite(value) and value > 0 for value in values) or sorted(set(values)) != list(values):
-        raise argparse.ArgumentTypeError(f"{text!r}: expected positive numbers that ascend")
-    return values
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return value

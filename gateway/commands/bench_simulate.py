@@ -1,14 +1,16 @@
 """`penstock bench simulate`: routing policies compared on a simulated fleet, in virtual time."""
 
 import argparse
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gateway.commands.bench_arguments import ascending, count, number, output_file
 from gateway.commands.output import fail
 
 if TYPE_CHECKING:
+    from loadtest.simulation.fleet import Fleet
     from loadtest.simulation.study import Study
+    from routing.heatmap import Heatmap
 
 _COMMAND = "bench simulate"
 _LOWEST, _HIGHEST = 0.01, 10_000.0
@@ -30,19 +32,19 @@ def register(benchmarks: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.add_argument("--policies", type=_names, metavar="NAME,...", help="what is compared (default: all)")
     parser.add_argument(
-        "--rates", type=_rates, default=(), metavar="N,...", help="requests/s (default: the trace's own)"
+        "--rates", type=ascending, default=(), metavar="N,...", help="requests/s (default: the trace's own)"
     )
     parser.add_argument("--goodput", action="store_true", help="search the highest rate at which 95 %% are in time")
     parser.add_argument(
         "--between", type=_bounds, default=(_LOWEST, _HIGHEST), metavar="N,N", help="rates that bound this search"
     )
-    parser.add_argument("--requests", type=_count, metavar="N", help="how many are played (default: all of the trace)")
+    parser.add_argument("--requests", type=count, metavar="N", help="how many are played (default: all of the trace)")
     parser.add_argument(
         "--arrivals",
         choices=("trace", "poisson", "bursty"),
         help="as in the trace (its default), independent (the default without one), or in bursts",
     )
-    parser.add_argument("--workers", type=_count, default=1, metavar="N", help="gateway workers that share the load")
+    parser.add_argument("--workers", type=count, default=1, metavar="N", help="gateway workers that share the load")
     parser.add_argument(
         "--expected-output",
         choices=("learned", "oracle"),
@@ -51,14 +53,14 @@ def register(benchmarks: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.add_argument(
         "--max-tokens",
-        type=_count,
+        type=count,
         metavar="N",
         help="that every request asks for at most (default: the power of two that covers all answers)",
     )
     parser.add_argument("--heatmap", type=Path, metavar="FILE.json", help="of `penstock bench heatmap`, for policies")
     parser.add_argument("--seed", type=int, default=0, help="of all that is drawn (default: 0)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results as JSON")
-    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="also draw them over the rates")
+    parser.add_argument("--json", type=output_file, metavar="FILE", help="also write the results as JSON")
+    parser.add_argument("--plot", type=output_file, metavar="FILE.png", help="also draw them over the rates")
     parser.set_defaults(run=_run)
 
 
@@ -100,7 +102,7 @@ def _study(arguments: argparse.Namespace) -> "Study":
     from loadtest.simulation.study import Study
     from loadtest.simulation.synthetic import Synthetic
     from loadtest.simulation.workload import WorkloadSpec
-    from routing.heatmap import HeatmapError, load_heatmap
+    from routing.heatmap import HeatmapError
     from routing.policies import POLICIES
     from routing.policy_settings import PolicySettings
 
@@ -110,8 +112,9 @@ def _study(arguments: argparse.Namespace) -> "Study":
             raise ValueError(f"--policies: there is no policy {name}; there are {', '.join(sorted(POLICIES))}")
     if arguments.trace is None and arguments.arrivals == "trace":
         raise ValueError("--arrivals trace needs a --trace")
+    fleet = read_fleet(arguments.fleet)
     try:
-        heatmap = load_heatmap(arguments.heatmap) if arguments.heatmap else None
+        heatmap = _heatmap(arguments.heatmap, fleet)
         source = str(arguments.trace) if arguments.trace else msgspec.convert(arguments.synthetic, Synthetic)
     except HeatmapError as error:
         raise ValueError(str(error)) from error
@@ -120,7 +123,7 @@ def _study(arguments: argparse.Namespace) -> "Study":
     arrivals = arguments.arrivals or ("trace" if arguments.trace else "poisson")
     lowest, highest = arguments.between
     return Study(
-        read_fleet(arguments.fleet),
+        fleet,
         WorkloadSpec(source, arguments.requests, arrivals, arguments.seed),
         policies,
         arguments.rates,
@@ -132,6 +135,22 @@ def _study(arguments: argparse.Namespace) -> "Study":
         max_tokens=arguments.max_tokens,
         settings=PolicySettings(heatmap=heatmap, seed=arguments.seed),
     )
+
+
+def _heatmap(path: Path | None, fleet: "Fleet") -> "Heatmap | None":
+    """The heatmap, held against the fleet's shapes. Raises HeatmapError."""
+    from protos.types import Role
+    from routing.heatmap import HeatmapError, load_heatmap
+
+    if path is None:
+        return None
+    heatmap = load_heatmap(path)
+    shapes = (
+        [pool.value for pool in fleet.pools if pool.role is role] for role in (Role.BOTH, Role.PREFILL, Role.DECODE)
+    )
+    if gap := heatmap.gap(*shapes):
+        raise HeatmapError(f"{path}: {gap}")
+    return heatmap
 
 
 def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -151,34 +170,20 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text.split(",")))
 
 
-def _rates(text: str) -> tuple[float, ...]:
-    rates = tuple(float(part) for part in text.split(","))
-    if not all(isfinite(rate) and rate > 0 for rate in rates) or sorted(set(rates)) != list(rates):
-        raise argparse.ArgumentTypeError(f"{text!r}: expected positive numbers that ascend")
-    return rates
-
-
 def _bounds(text: str) -> tuple[float, float]:
-    bounds = _rates(text)
+    bounds = ascending(text)
     if len(bounds) != 2:
         raise argparse.ArgumentTypeError(f"{text!r}: expected a lower and a higher rate")
     return bounds[0], bounds[1]
-
-
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return value
 
 
 def _fields(text: str) -> dict[str, float]:
     """NAME=N,... with whole numbers as such."""
     fields: dict[str, float] = {}
     for part in text.split(","):
-        name, equals, value = part.partition("=")
+        name, equals, digits = part.partition("=")
         if not equals or name in fields:
             raise argparse.ArgumentTypeError(f"{part!r}: expected NAME=N, each name once")
-        number = float(value)
-        fields[name] = int(number) if number.is_integer() else number
+        value = number(digits)
+        fields[name] = int(value) if value.is_integer() else value
     return fields

@@ -113,7 +113,7 @@ def _model_summary(model: Model) -> Iterator[str]:
         cached = model.price.input if model.price.cached_input is None else model.price.cached_input
         prices = f"{model.price.input:g} input, {cached:g} cached input, {model.price.output:g} output"
         yield f"  price      {prices} (US dollars per million tokens)"
-    rows = [("POOL", "SHAPE", "ENGINE", "REPLICAS", "GPUS", "WHERE"), *(_pool_row(pool) for pool in model.pools)]
+    rows = [("POOL", "SHAPE", "ROLE", "ENGINE", "REPLICAS", "GPUS", "WHERE"), *map(_pool_row, model.pools)]
     yield from (f"  {line}" for line in table(rows))
     replicas = sum(pool.replica_count for pool in model.pools)
     gpus = sum(pool.replica_count * pool.shape.value.gpus for pool in model.pools)
@@ -129,4 +129,4 @@ def _pool_row(pool: Pool) -> tuple[str, ...]:
     )
     gpus = f"{pool.replica_count * shape.gpus}{' simulated' if pool.engine == 'simulated' else ''}"
     where = "started here" if pool.local_replicas else ", ".join(pool.addresses)
-    return (pool.name, degrees, pool.engine, str(pool.replica_count), gpus, where)
+    return (pool.name, degrees, pool.role.value, pool.engine, str(pool.replica_count), gpus, where)

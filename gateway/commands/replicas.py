@@ -3,7 +3,7 @@
 import argparse
 import shutil
 import textwrap
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -11,12 +11,15 @@ from pathlib import Path
 from gateway.commands.managing import actor, with_store
 from gateway.commands.output import print_json, table
 from gateway.fleets.drains import GRACE_SECONDS, Drain
-from gateway.fleets.listing import ReplicaView, ShapeView
+from gateway.fleets.listing import NOT_HEARD, UNKNOWN, ReplicaView, ShapeView
 from gateway.fleets.registry import ReplicaRegistry
+from protos.types import Role
 
 #: From this width on there is room for the addresses.
 _WIDE = 110
 _LONGEST_ADDRESS = 48
+_NO_NUMBERS = (UNKNOWN, *(state.value for state in NOT_HEARD))
+_PARTNER = {Role.PREFILL: Role.DECODE, Role.DECODE: Role.PREFILL, Role.BOTH: Role.BOTH}
 
 _Run = Callable[[ReplicaRegistry, argparse.Namespace], Awaitable[int]]
 
@@ -73,8 +76,8 @@ async def _drain(registry: ReplicaRegistry, arguments: argparse.Namespace) -> in
         print_json(drain)
         return 0
     print(f"draining {drain.target} of {drain.model}: what still runs there in {drain.grace_seconds:g} s moves on")
-    left = [row for row in await registry.replicas(drain.model) if row.drain is None]
-    if not left:
+    rows = await registry.replicas(drain.model)
+    if not _with_partners(row for row in rows if row.drain is None and row.state not in _NO_NUMBERS):
         print(f"no replica of {drain.model} is left: its requests are refused, and what runs ends with an error")
     return 0
 
@@ -98,18 +101,29 @@ def _by_model(rows: Sequence[ReplicaView]) -> Iterator[tuple[str, Iterator[Repli
 
 def _block(model: str, rows: Sequence[ReplicaView], width: int) -> Iterator[str]:
     """A model's replicas as a table, and below it the reasons of those that do not get all requests."""
-    serving = sum(row.share > 0 for row in rows)
-    yield f"{model}: {len(rows)} replicas, {serving} {'takes' if serving == 1 else 'take'} requests"
+    serving = _with_partners(row for row in rows if row.share > 0)
+    count = len(serving)
+    yield f"{model}: {len(rows)} replicas, {count} {'takes' if count == 1 else 'take'} requests"
     wide = width >= _WIDE
     header = ["REPLICA", "SHAPE", "ROLE", "STATE", "SHARE", "RUN", "WAIT", "KV", "OPEN", "PREDICT", *["ADDRESS"] * wide]
     yield from table([header, *([*_cells(row), *[_shortened(row.address)] * wide] for row in rows)])
     for row in rows:
-        if row.reason:
-            yield from textwrap.wrap(f"{row.id}: {_reason(row)}", width, subsequent_indent="  ")
+        reason = _reason(row)
+        if not reason and row not in serving:
+            reason = f"no {_PARTNER[row.role].value} replica to pair it with takes requests"
+        if reason:
+            yield from textwrap.wrap(f"{row.id}: {reason}", width, subsequent_indent="  ")
+
+
+def _with_partners(rows: Iterable[ReplicaView]) -> list[ReplicaView]:
+    """Those of them that need no partner, or have one among them."""
+    rows = list(rows)
+    roles = {row.role for row in rows}
+    return [row for row in rows if _PARTNER[row.role] in roles]
 
 
 def _cells(row: ReplicaView) -> tuple[str, ...]:
-    known = row.workers > 0
+    known = row.state not in _NO_NUMBERS
     kv = f"{row.kv_blocks_used / row.kv_blocks_total:.0%}" if known and row.kv_blocks_total else "-"
     numbers = (str(row.running), str(row.waiting)) if known else ("-", "-")
     accuracy = "-" if row.accuracy is None else f"{row.accuracy:.0%}"

@@ -15,6 +15,8 @@ from routing.health.status import ReplicaStatus, State
 
 #: What is said of a replica that no worker reports.
 UNKNOWN = "unknown"
+#: States in which a replica says nothing of what its engine holds.
+NOT_HEARD = (State.CONNECTING, State.REFUSED)
 _WORST_LAST = {state: place for place, state in enumerate(State)}
 
 
@@ -74,7 +76,8 @@ def listing(
 def _row(replica: ConfiguredReplica, said: Sequence[ReplicaStatus], drains: Sequence[Drain]) -> ReplicaView:
     state, reason = _judgement(said)
     # The engine's numbers are the same for all who hear them: those of a worker that does.
-    heard = min(said, key=lambda status: _WORST_LAST[status.state], default=None)
+    hearing = (status for status in said if status.state not in NOT_HEARD)
+    heard = min(hearing, key=lambda status: _WORST_LAST[status.state], default=None)
     accuracies = [status.accuracy for status in said if status.accuracy is not None]
     shape = replica.shape
     return ReplicaView(

@@ -13,7 +13,8 @@ from routing.policy import ReplicaView
 #: How long a tenant counts as active, and as heavy, after it last was.
 ACTIVE_SECONDS = 10.0
 #: How old a division may be. One that lacks a replica is made anew at once, and so is one that lacks a tenant, unless
-#: it has so many that one more makes little difference.
+#: it has so many that one more makes little difference. One that has a replica too many is not: those that return after
+#: a fault are candidates only now and then.
 DIVISION_SECONDS = 0.5
 MANY_TENANTS = 64
 #: Turns given on one reading of the fleet's use, at most; each load that is reported begins a new one.
@@ -126,7 +127,7 @@ class Divider:
         division = self._division
         if (
             now >= division.until
-            or division.replicas != len(views)
+            or division.replicas < len(views)
             or (tenant.name not in division.shares and len(division.active) < MANY_TENANTS)
         ):
             division = self._division = self._divide(views, now)

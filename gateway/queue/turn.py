@@ -98,17 +98,18 @@ class Turn:
         """What the request is expected to fill of the KV cache."""
         return self.demand.whole.kv_tokens
 
-    def opened(self, replica_id: str) -> None:
-        """The submit is on the wire: from now on the replica's view counts it. Called once per submit."""
+    def opened(self, replica_id: str, *, computes: bool = True) -> None:
+        """The submit is on the wire: from now on the replica's view counts it. Called once per submit.
+
+        `computes`: the prompt is computed there, and not handed over.
+        """
         self.sent = True
         need = self._promises.pop(replica_id, None)
         if need is not None:
             self._unpromise(replica_id, need)
         else:
             self._break_promises()
-        decision = self.decision
-        decodes = decision is not None and decision.prefill is not None and replica_id == decision.replica.id
-        if self._released is not None and replica_id != self._prefill_at and not decodes:
+        if self._released is not None and replica_id != self._prefill_at and computes:
             self.started()
             self._begin_prefill(replica_id)
 

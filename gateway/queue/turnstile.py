@@ -3,6 +3,7 @@
 import asyncio
 import heapq
 import itertools
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
@@ -30,9 +31,11 @@ from gateway.queue.settings import Admission
 from gateway.queue.shares import ActiveTenant
 from gateway.queue.turn import Turn, TurnRequest
 from gateway.queue.waiter import Asking, Waiter, demand_of
-from protos.errors import Overloaded
+from protos.errors import InternalError, Overloaded, ReplicaUnavailable
 from routing.dispatch import Attempt
 from routing.policy import BetterWait, Decision, NoCandidate, ReplicaView, RouteRequest, RoutingPolicy
+
+log = logging.getLogger(__name__)
 
 #: Bounds of what a client is told to wait, and what it is told while nothing is known, in seconds.
 SHORTEST_RETRY, LONGEST_RETRY, UNKNOWN_RETRY = 1.0, 120.0, 5.0
@@ -191,12 +194,14 @@ class Turnstile:
         waiter.future.set_result(turn)
 
     def pump(self) -> None:
-        """Let through whoever there is room for now, in order."""
+        """Let through whoever there is room for now, in order; turn all away when there is no fleet to wait for."""
         self._divider.loads_changed()
         if not self._queue.waiting:
             return
         now = self._clock()
         views = servable(self._fleet.candidates())
+        if not views:
+            self._turn_away()
         if now < self._rest_until or not views:
             return
         looks = turns = 0
@@ -207,11 +212,17 @@ class Turnstile:
                 return False  # its task has been cancelled, and will take it off the queue
             first = looks == 0
             kept = _NOTHING if waiter is self._blocked else self._held
-            decision = self._choose(waiter, views, now, kept)
-            if decision is None:
-                looks += 1
-                if first:
-                    self._is_blocked(waiter, views, now)
+            try:
+                decision = self._choose(waiter, views, now, kept)
+                if decision is None:
+                    looks += 1
+                    if first:
+                        self._is_blocked(waiter, views, now)
+                    return False
+            except Exception:
+                # It fails this request, and not the session of the replica whose report has brought us here.
+                log.exception("no decision on request %s", waiter.request.request_id)
+                waiter.future.set_exception(InternalError("The gateway failed on this request."))
                 return False
             turns += 1
             self._let_through(waiter, decision, now)
@@ -223,6 +234,10 @@ class Turnstile:
             if self._rest is not None:
                 self._rest.cancel()
             self._rest = asyncio.get_running_loop().call_later(looks * REST_SECONDS, self.pump)
+
+    def _turn_away(self) -> None:
+        for waiter in [waiter for peers in self._by_rank.values() for waiter in peers]:
+            waiter.fail(ReplicaUnavailable("No replica of this model can take the request now."))
 
     def expire(self) -> None:
         """End the waiting of those whose time is up; called by a timer."""
@@ -262,7 +277,12 @@ class Turnstile:
         if lanes is None and not kept:
             # Nearly always the policy's first choice will do, and there is no need to look at all of them.
             pleasant = servable([view for view in views if view.id not in avoid]) if avoid else views
-            first = self._pick(asking, pleasant or views)
+            try:
+                first = self._pick(asking, pleasant or views)
+            except BetterWait:
+                if self._able(asking, views, division):
+                    raise
+                first = None  # no time will make room for it
             if first is not None and self._suits(first, demand):
                 return first
         able = self._able(asking, views, division)
@@ -337,11 +357,14 @@ class Turnstile:
         """
         if waiter is not self._blocked:
             self._blocked, self._blocked_since, self._held = waiter, now, _NOTHING
-        elif not self._held and now - self._blocked_since >= HOLD_SECONDS:
+        elif now - self._blocked_since >= HOLD_SECONDS and not self._held_is_there(views):
             division = self._divider.division(waiter.tenant, views, now)
             if len(division.active) < 2 or self._divider.has_room(waiter.tenant, division, views):
                 decision = self._pick(waiter, self._able(waiter, views, division) or views, may_wait=False)
                 self._held = frozenset(view.id for view in parts_of(decision)) if decision is not None else _NOTHING
+
+    def _held_is_there(self, views: Sequence[ReplicaView]) -> bool:
+        return bool(self._held) and self._held <= {view.id for view in views}
 
     def _bound(self, waiter: Waiter) -> None:
         """Shed what is beyond the tenant's and the worker's bounds."""

@@ -174,7 +174,7 @@ class Registry:
         Raises:
             KeyNotFound: There is no such key.
             InvalidRequest: A field contradicts another one.
-            Conflict: The key is revoked, or another active key of the tenant has the name.
+            Conflict: The key is revoked, another active key of the tenant has the name, or the tenant is gone.
         """
         return await self.edit_key(key_id, lambda _: change, actor)
 
@@ -184,7 +184,7 @@ class Registry:
         Raises:
             KeyNotFound: There is no such key.
             InvalidRequest: A field contradicts another one.
-            Conflict: The key is revoked, or another active key of the tenant has the name.
+            Conflict: The key is revoked, another active key of the tenant has the name, or the tenant is gone.
         """
 
         def changed(key: ApiKey, now: float) -> ApiKey:
@@ -196,7 +196,7 @@ class Registry:
             refuse(key_problems(new, now if new.expires_at != key.expires_at else None))
             return new
 
-        return await self._keys.edit(key_id, changed, actor=actor)
+        return await self._keys.edit(key_id, changed, actor=actor, guard=self._extension_guard)
 
     async def rotate_key(self, key_id: str, grace_seconds: float, actor: str) -> tuple[ApiKey, str]:
         """Make a key with a new secret and the settings of another, which ends `grace_seconds` from now.
@@ -261,12 +261,27 @@ class Registry:
     async def _key_guard(self, request: KeyRequest, now: float) -> list[Step]:
         """What must stay as it is while a key is made: its tenant."""
         refuse(key_problems(request, now))
-        if request.tenant in self._file or request.tenant == DEFAULT_TENANT:
-            return []
-        _, (raw,) = await read(self._store, [_place(request.tenant)])
-        if not raw:
+        steps = await self._kept(request.tenant)
+        if steps is None:
             raise InvalidRequest(f"tenant: there is no tenant '{request.tenant[:64]}'", param="tenant")
-        return [Step(_place(request.tenant), raw, raw)]
+        return steps
+
+    async def _extension_guard(self, key: ApiKey) -> list[Step]:
+        """The same while a key gets a later end: once all keys of a tenant had ended, it may have been deleted."""
+        steps = await self._kept(key.tenant)
+        if steps is None:
+            raise Conflict(
+                f"expires_at: the key's tenant '{key.tenant}' is gone; create it again, or make a key of another one",
+                param="expires_at",
+            )
+        return steps
+
+    async def _kept(self, tenant: str) -> list[Step] | None:
+        """What holds a change to that a tenant is there; None: it is not."""
+        if tenant in self._file or tenant == DEFAULT_TENANT:
+            return []
+        _, (raw,) = await read(self._store, [_place(tenant)])
+        return [Step(_place(tenant), raw, raw)] if raw else None
 
 
 def _place(name: str) -> Place:

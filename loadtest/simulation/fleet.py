@@ -78,7 +78,9 @@ def read_fleet(path: Path) -> Fleet:
     """Read and check a fleet file, or the first model of a gateway's configuration. Raises FleetError."""
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except OSError as error:
+        raise FleetError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
         raise FleetError(f"{path}: {' '.join(str(error).split())}") from error
     if not isinstance(document, dict):
         raise FleetError(f"{path}: not a mapping")

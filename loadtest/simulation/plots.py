@@ -49,6 +49,10 @@ def draw_study(results: Sequence[PolicyResult], path: Path, title: str, tpot_tar
     tpot.set_ylim(bottom=0)
     # A queue that only grows would hide all that is worth seeing below it.
     ttft.set_yscale("log")
+    ttft.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    ttft.yaxis.set_minor_formatter(
+        lambda value, _: f"{value:g}" if ttft.get_ylim()[1] < 10 * ttft.get_ylim()[0] else ""
+    )
     share.set_title(title, color=INK, loc="left")
     share.legend(loc="lower left", frameon=False, fontsize=9, ncols=2)
     tpot.set_xlabel("requests/s", color=INK)

@@ -34,8 +34,10 @@ def read_trace(path: Path) -> list[TimedRequest]:
     """All requests of a trace by arrival; the first character tells JSONL from CSV. Raises TraceError."""
     try:
         text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise TraceError(f"{path}: {error}") from error
+    except OSError as error:
+        raise TraceError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise TraceError(f"{path}: is not text") from error
     lines = text.splitlines()
     jsonl = text.lstrip().startswith("{")
     requests = list(_mooncake(lines, path) if jsonl else _azure(lines, path))

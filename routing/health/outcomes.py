@@ -14,7 +14,7 @@ class Outcome(enum.Enum):
 
 
 def outcome_of(error: BaseException, *, stepping: bool) -> Outcome:
-    """How an attempt that ended with `error` counts. `stepping`: the engine has lately made steps.
+    """How an attempt that ended with `error` counts. `stepping`: the engine has lately made steps, or had no time to.
 
     A replica that is lost, drains or has its streams taken away (ReplicaUnavailable) is known as such from its session,
     once and not for each of its requests. A deadline that passed while the engine was at work is load.

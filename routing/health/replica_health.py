@@ -138,6 +138,8 @@ class ReplicaHealth:
             return self._probe_failed(now, problem or self.nonsense)
         self._prove()
         self.progress.renew()
+        if self.breaker.remaining(now):
+            return False  # it was asked before it was ejected
         if not self.serves:
             if self.breaker.is_open:
                 self.breaker.close(now)

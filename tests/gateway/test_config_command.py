@@ -19,9 +19,9 @@ def test_check_says_what_would_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert "listen   127.0.0.1:8080" in lines
     assert f"store    embedded Valkey, data in {ROOT}/.penstock" in lines
     assert "  tokenizer  mistral-tekken (bundled)" in lines
-    assert "  POOL    SHAPE    ENGINE     REPLICAS  GPUS         WHERE" in lines
-    assert "  wide    tp8 ep2  simulated  1         8 simulated  started here" in lines
-    assert "  narrow  tp2      simulated  4         8 simulated  started here" in lines
+    assert "  POOL    SHAPE    ROLE  ENGINE     REPLICAS  GPUS         WHERE" in lines
+    assert "  wide    tp8 ep2  both  simulated  1         8 simulated  started here" in lines
+    assert "  narrow  tp2      both  simulated  4         8 simulated  started here" in lines
     assert "  3 pools, 7 replicas, 24 GPUs" in lines
     assert "  gold    4       30 %" in lines
     assert lines[-1].startswith("tenants  none in this file")
@@ -38,7 +38,7 @@ def test_check_shows_addresses_and_hides_passwords(tmp_path: Path, capsys: pytes
     said = capsys.readouterr().out
     assert "workers  3\n" in said
     assert "store    rediss://***@db:6379/0\n" in said
-    assert "  far   tp2 pp2  simulated  2         8 simulated  grpc://h:1, unix:/r\n" in said
+    assert "  far   tp2 pp2  both  simulated  2         8 simulated  grpc://h:1, unix:/r\n" in said
 
 
 def test_check_shows_tiers_tenants_and_prices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -64,6 +64,11 @@ def test_every_policy_can_be_configured() -> None:
             "routing.tiers: only for concurrency",
         ),
         ("policy: llmd, long_context_tokens: 5", COLOCATED, "routing.long_context_tokens: only for long_context"),
+        (
+            "policy: long_context, long_context_tokens: 5000000",
+            COLOCATED,
+            "routing.long_context_tokens: must be at most the context, ",
+        ),
         ("policy: prefix, targets: {ttft_ms: 5}", COLOCATED, "routing.targets: only for auto"),
         ("policy: concurrency, tiers: [{pools: [wide]}]", COLOCATED, "routing.tiers: one tier is none"),
         (

@@ -43,6 +43,17 @@ def test_every_shape_is_compared_with_every_pair_and_the_file_is_usable() -> Non
     assert list(chart.missing([TP4, Shape(tp=8, ep=2)], [TP4], [TP4])) == []
 
 
+def test_two_colocated_replicas_share_the_load(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, two = (
+        profile(Plan("mixtral-8x7b", (8.0,), (4096,), (0.0625,), 16, colocated_replicas=replicas), [TP4], [PAIR])
+        for replicas in (1, 2)
+    )
+    assert (two.comparisons[0].cells[0][0] or 0.0) < (one.comparisons[0].cells[0][0] or 0.0)
+    saved = ["--output", str(tmp_path / "heat.json")]
+    assert main([*COMMAND, *SIZES, "--colocated-replicas", "2", *saved]) == 0
+    assert "2 TP4 colocated replicas or TP4 prefill + TP4 decode" in capsys.readouterr().out
+
+
 def test_cells_beyond_the_context_stay_empty() -> None:
     plan = Plan("mixtral-8x7b", (1.0,), (1024, 30_000), (0.125, 8.0), 2)
     (comparison,) = profile(plan, [TP4], [PAIR]).comparisons
@@ -76,16 +87,24 @@ def test_the_command_saves_and_draws(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert plot.read_bytes().startswith(b"\x89PNG")
 
 
+def test_the_command_says_what_stops_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*COMMAND, *SIZES, "--model", "gpt"]) == 1
+    assert capsys.readouterr().err.startswith("penstock bench heatmap: no profile gpt")
+
+
 @pytest.mark.parametrize(
     ("extra", "said"),
     [
-        (["--output", "/nowhere/heat.json"], "penstock bench heatmap: "),
-        (["--model", "gpt"], "penstock bench heatmap: no profile gpt"),
+        (["--output", "/nowhere/heat.json"], "argument --output: /nowhere/heat.json: there is no folder /nowhere"),
+        (["--ratios", "a"], "argument --ratios: 'a' is no number"),
+        (["--rates", "2,1"], "argument --rates: '2,1': expected positive numbers that ascend"),
+        (["--prefill-tokens", "4.5"], "argument --prefill-tokens: '4.5': expected a whole number, at least 1"),
     ],
 )
-def test_the_command_says_what_stops_it(extra: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*COMMAND, *SIZES, *extra]) == 1
-    assert capsys.readouterr().err.startswith(said)
+def test_the_command_refuses_arguments(extra: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([*COMMAND, *SIZES, *extra])
+    assert capsys.readouterr().err.endswith(f"penstock bench heatmap: error: {said}\n")
 
 
 def test_shapes_as_people_write_them() -> None:

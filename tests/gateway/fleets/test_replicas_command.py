@@ -74,6 +74,35 @@ def test_the_list_is_readable_at_any_width(replicas: Shell, width: int, monkeypa
     assert ("10.0.0.1:50051" in said) == (width == 120)
 
 
+def test_what_is_not_connected_or_has_no_partner_is_said_to_be_so(
+    store_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pools = [
+        {"name": role, "engine": "simulated", "role": role, "replicas": [f"grpc://{role}:1"]}
+        for role in ("prefill", "decode")
+    ]
+    models = [{"name": "m", "tokenizer": "t", "context": 9, "pools": pools}]
+    path = tmp_path / "pair.yaml"
+    path.write_text(msgspec.yaml.encode({"models": models, "store": {"url": store_url}}).decode())
+    dead = status("prefill/0", state=State.CONNECTING, reason="it is gone", running=13, share=0.0)
+
+    async def report() -> None:
+        async with world_at(store_url) as world:
+            await world.worker("w", {"m": FakeFleet(dead, status("decode/0"))}).exchange()
+
+    bounded(report)
+    shell = Shell(path, capsys)
+    lines = shell("list").splitlines()
+    assert lines[0] == "m: 2 replicas, 0 take requests"
+    assert lines[2].split()[4:8] == ["0%", "-", "-", "-"]
+    assert lines[4:] == [
+        "prefill/0: it is gone",
+        "decode/0: no prefill replica to pair it with takes requests",
+    ]
+    assert shell.json("list")[0]["running"] == 0
+    assert "no replica of m is left" in shell("drain", "decode")
+
+
 def test_json_has_the_whole_of_it(replicas: Shell) -> None:
     rows = replicas.json("list", "--model", "org/m2")
     assert [row["id"] for row in rows] == ["narrow/0", "narrow/1", "only/0"]

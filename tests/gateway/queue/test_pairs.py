@@ -31,7 +31,7 @@ def send(bench: Bench, turn: Turn) -> None:
     """As dispatching does for a pair, with both sides' views counting it at once."""
     assert turn.decision is not None
     for view in parts_of(turn.decision):
-        turn.opened(view.id)
+        turn.opened(view.id, computes=view.role is not DECODE)
         bench.fleet.running(view.id, turn.request.n)
 
 
@@ -75,7 +75,7 @@ def test_the_promise_to_the_decode_side_is_kept_until_it_has_the_request() -> No
         assert {name: need.sequences for name, need in bench.turnstile._promised.items()} == {"d": 2}
         turn.started()
         assert turn.tenant.prefill == {}
-        turn.opened("d")
+        turn.opened("d", computes=False)
         assert (bench.turnstile._promised, turn.tenant.prefill) == ({}, {})
         turn.release(1)
         bench.check_empty()

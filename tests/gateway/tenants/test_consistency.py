@@ -113,6 +113,14 @@ def verify(client: Any) -> None:
 @example(
     batches=[[("create_key", "x", "default")], [("rotate_key", 0, 60.0)], [("revive_key", 0)], [("revive_key", 1)]]
 )
+@example(
+    batches=[
+        [("create_tenant", "a")],
+        [("create_key", "x", "a")],
+        [("expire_key", 0)],
+        [("delete_tenant", "a"), ("revive_key", 0)],
+    ]
+)
 def test_any_sequence_of_changes_keeps_everything_consistent(
     store_url: str, batches: list[list[tuple[Any, ...]]]
 ) -> None:

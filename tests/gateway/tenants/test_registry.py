@@ -223,6 +223,22 @@ def test_changing_a_key(any_store_url: str) -> None:
     run(any_store_url, use)
 
 
+def test_a_key_whose_tenant_is_gone_gets_no_later_end(any_store_url: str) -> None:
+    async def use(registry: Registry, _store: Store) -> None:
+        await registry.create_tenant(Tenant(name="acme"), "t")
+        key, _ = await registry.create_key(KeyRequest(name="k", tenant="acme"), "t")
+        await registry._keys.edit(key.key_id, lambda key, now: msgspec.structs.replace(key, expires_at=now), actor="t")
+        await registry.delete_tenant("acme", "t")
+        with pytest.raises(Conflict, match="the key's tenant 'acme' is gone"):
+            await registry.update_key(key.key_id, KeyChange(expires_at=None), "t")
+        # What does not bring it back may be changed all the same.
+        assert (await registry.update_key(key.key_id, KeyChange(models=("m",)), "t")).models == ("m",)
+        await registry.create_tenant(Tenant(name="acme"), "t")
+        assert (await registry.update_key(key.key_id, KeyChange(expires_at=None), "t")).expires_at is None
+
+    run(any_store_url, use)
+
+
 def test_the_quickstart_key_keeps_its_name(any_store_url: str) -> None:
     async def use(registry: Registry, _store: Store) -> None:
         await quickstart_key(registry._keys)

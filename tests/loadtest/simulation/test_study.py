@@ -13,6 +13,8 @@ from loadtest.simulation.report import print_study
 from loadtest.simulation.study import PolicyResult, Study, run_study
 from loadtest.simulation.synthetic import Synthetic
 from loadtest.simulation.workload import WorkloadSpec
+from protos.types import Shape
+from routing.heatmap import Comparison, HeatmapFile, save_heatmap
 
 FLEET = Fleet((Pool("a", PoolShape(tp=2), replicas=2),))
 WORKLOAD = WorkloadSpec(Synthetic(2000, 50), 60, "poisson", 1)
@@ -92,7 +94,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (["--synthetic", "variation=1", "--policies", "best"], "--policies: there is no policy best; there are"),
         (["--synthetic", "variation=1", "--arrivals", "trace"], "--arrivals trace needs a --trace"),
         (["--synthetic", "variation=1", "--plot", "p.png"], "--plot needs at least two --rates"),
-        (["--trace", "nowhere.jsonl"], "nowhere.jsonl"),
+        (["--trace", "nowhere.jsonl"], "nowhere.jsonl: cannot be read: No such file or directory"),
         (["--synthetic", "variation=1", "--heatmap", "nowhere.json"], "nowhere.json"),
     ],
 )
@@ -106,8 +108,38 @@ def test_what_is_wrong_is_said_in_a_line(
     assert said.count("\n") == 1
 
 
+def test_a_heatmap_of_other_shapes_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "heat.json"
+    compared = Comparison(Shape(tp=8), Shape(tp=2), Shape(), ((0.1,),), ((1.0,),))
+    save_heatmap(HeatmapFile("penstock-heatmap", 1, "mixtral-8x7b", (1.0,), (512,), (0.25,), (compared,)), path)
+    fleet = tmp_path / "pairs.yaml"
+    fleet.write_text(
+        "pools: [{name: c, shape: {tp: 4}}, {name: p, role: prefill, shape: {tp: 2}}, {name: d, role: decode}]\n",
+        encoding="utf-8",
+    )
+    options = ["--synthetic", "variation=1", "--policies", "pd_heatmap", "--heatmap", str(path)]
+    assert main(["bench", "simulate", "--fleet", str(fleet), *options]) == 1
+    assert "comparisons: tp=4 colocated with tp=2 prefill and tp=1 decode is missing\n" in capsys.readouterr().err
+
+
+def test_a_row_fits_80_columns() -> None:
+    out = io.StringIO()
+    print_study(run_study(study(rates=(1.0,))), Console(file=out, width=80))
+    assert len([line for line in out.getvalue().splitlines() if "100.0%" in line]) == len(study().policies)
+    assert "balance" not in out.getvalue()
+
+
 @pytest.mark.parametrize(
-    "options", [["--rates", "2,1"], ["--rates", "0"], ["--between", "1"], ["--workers", "0"], ["--synthetic", "x"]]
+    "options",
+    [
+        ["--rates", "2,1"],
+        ["--rates", "0"],
+        ["--rates", "x"],
+        ["--json", "/nowhere/a"],
+        ["--between", "1"],
+        ["--workers", "0"],
+        ["--synthetic", "x"],
+    ],
 )
 def test_options_that_make_no_sense(tmp_path: Path, options: list[str]) -> None:
     with pytest.raises(SystemExit):

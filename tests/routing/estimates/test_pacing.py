@@ -88,3 +88,9 @@ def test_room_is_what_the_scheduler_would_set_aside() -> None:
     assert not has_room(view(used=900), ask(3300))
     assert not has_room(view(waiting=ENGINE_QUEUE + 1), ask(1))
     assert has_room(ReplicaView("r", "p", Shape(), Role.BOTH, Load(running=9)), ask(10**6))  # nothing is known
+
+
+def test_a_prefill_replica_needs_no_room_for_answers() -> None:
+    full = view(used=900, role=Role.PREFILL)
+    assert has_room(full, ask(3199))
+    assert not has_room(view(used=900), ask(3199))

@@ -1,0 +1,14 @@
+"""The figures that can be drawn again, by the names that the command uses."""
+
+from collections.abc import Callable
+from typing import Final
+
+from loadtest.reproduce import deepflow_5, deepflow_6, scalellm_8, scalellm_9
+from loadtest.reproduce.reproduction import Reproduction, Show
+
+FIGURES: Final[dict[str, Callable[[Show], Reproduction]]] = {
+    "scalellm-8": lambda show: scalellm_8.reproduce(show=show),
+    "scalellm-9": lambda show: scalellm_9.reproduce(show=show),
+    "deepflow-5": lambda show: deepflow_5.reproduce(show=show),
+    "deepflow-6": lambda show: deepflow_6.reproduce(show=show),
+}
