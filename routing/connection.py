@@ -134,8 +134,10 @@ class ReplicaConnection:
         if not self._sessions:
             raise ReplicaUnavailable("The replica is not connected.")
         limit = self.spec.streams_per_channel
-        session = next((s for s in self._sessions if s.streams + submit.sampling.n <= limit), None)
-        if session is None:
+        for session in self._sessions:
+            if session.streams + submit.sampling.n <= limit:
+                break
+        else:
             if len(self._sessions) + self._connecting < self.spec.channels:
                 self._spawn_session(persistent=False)
             session = min(self._sessions, key=lambda s: s.streams)

@@ -140,7 +140,8 @@ class Journey:
 
     def started(self, trip: Trip) -> None:
         """A prompt has been computed."""
-        self._won(trip)
+        if trip.rival is not None:
+            self._won(trip)
         self._no_timer()
         self._desk.started(trip)
         if self._turn is not None:
@@ -151,7 +152,8 @@ class Journey:
 
     def finished(self, trip: Trip, index: int, finish: Finish) -> None:
         """A sequence is over."""
-        self._won(trip)
+        if trip.rival is not None:
+            self._won(trip)
         self._over.add(index)
         if not trip.left:
             self._leave(trip)
@@ -280,12 +282,11 @@ class Journey:
         race(trip, rival, self._won)
 
     def _won(self, trip: Trip) -> None:
-        """It was the first of rivals to answer, if it has one."""
-        if trip.rival is not None:
-            rival = settle(trip)
-            if rival is not None:
-                self._leave(rival)
-            self.decision = trip.decision
+        """It was the first of rivals to answer."""
+        rival = settle(trip)
+        if rival is not None:
+            self._leave(rival)
+        self.decision = trip.decision
 
     def _enter(self, trip: Trip) -> None:
         self._trips.append(trip)

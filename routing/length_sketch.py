@@ -23,13 +23,16 @@ _HEAVIEST: Final = 1e9
 class LengthSketch:
     """Learns a length in O(1), but for one that was cut short, and answers in the number of buckets (81)."""
 
-    __slots__ = ("_counts", "_next", "_total", "_weighted")
+    __slots__ = ("_asked", "_counts", "_mean", "_next", "_total", "_weighted")
 
     def __init__(self) -> None:
         self._counts = array("d", bytes(8 * _BUCKETS))
         self._next = 1.0
         self._total = 0.0
         self._weighted = 0.0
+        #: What `mean` was asked for last and said, while it is so; lengths are asked for more often than learned.
+        self._asked: int | None = None
+        self._mean = 0.0
 
     @property
     def weight(self) -> float:
@@ -60,6 +63,11 @@ class LengthSketch:
 
     def mean(self, most: int) -> float:
         """The mean length when none may exceed `most`. Needs a length."""
+        if most != self._asked:
+            self._asked, self._mean = most, self._mean_up_to(most)
+        return self._mean
+
+    def _mean_up_to(self, most: int) -> float:
         bound = _bucket(most)
         above = sum(self._counts[bound:])
         if not above:
@@ -77,6 +85,7 @@ class LengthSketch:
         return float(2 ** ((bucket + inside) / _PER_OCTAVE))
 
     def _put(self, bucket: int, tokens: float, weight: float) -> None:
+        self._asked = None
         self._counts[bucket] += weight
         self._total += weight
         self._weighted += weight * tokens

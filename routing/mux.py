@@ -118,12 +118,13 @@ class Session:
         first = self._next_stream
         if first + sequences > MAX_STREAM_ID:
             first = 1
-        while any(first + k in self._mailboxes for k in range(sequences)):
+        mailboxes = self._mailboxes
+        while not mailboxes.keys().isdisjoint(range(first, first + sequences)):
             first += sequences
         self._next_stream = first + sequences
         mailbox = Mailbox(first, sequences, self._detach, self._loop, receiver)
         for stream_id in range(first, first + sequences):
-            self._mailboxes[stream_id] = mailbox
+            mailboxes[stream_id] = mailbox
         self._submits.append((first, submit))
         prompt_tokens = len(submit.prompt_ids)
         if kv_tokens is None:

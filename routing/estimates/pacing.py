@@ -10,10 +10,9 @@ from typing import Final
 
 from protos.types import Role, Work
 from routing.estimates.replica_class import ReplicaClass
+from routing.estimates.step_means import StepMeans
 from routing.policy import ReplicaView, RouteRequest
 
-#: Steps over which a replica's pace is averaged.
-MEMORY_STEPS: Final = 60
 #: Of the target's TPOT, what is aimed at in the mean, and what a single step may take.
 MEAN_PART, STEP_PART = 0.95, 1.4
 #: Where even an answer alone takes longer than the target, the aim is what it takes, times this: an aim out of reach
@@ -32,19 +31,19 @@ class Pacing:
 
     def __init__(self, tpot: float) -> None:
         self._tpot = tpot
-        self._means: dict[str, tuple[float, int]] = {}
+        self._means = StepMeans()
 
     def stepped(self, view: ReplicaView, work: Work) -> None:
         """A replica has done steps, of which this was the last."""
-        seconds, steps = work.us * 1e-6, view.load.steps
-        mean, before = self._means.get(view.id, (seconds, steps))
-        if before <= steps:
-            keep = (1.0 - 1.0 / MEMORY_STEPS) ** (steps - before)
-            seconds += (mean - seconds) * keep
-        self._means[view.id] = (seconds, steps)
+        self._means.stepped(view, work)
 
     def ready(self, view: ReplicaView, replicas: ReplicaClass, request: RouteRequest, strain: float = 1.0) -> bool:
-        """Whether the request's prompt may be computed there now, where answers may take `strain` times the target."""
+        """Whether the request may have its prompt computed there now, or be handed over to a replica that decodes.
+
+        Answers may take `strain` times the target.
+        """
+        if view.role is Role.DECODE:
+            return has_room(view, request)
         load, fresh = view.load, request.prompt_tokens - request.cached.get(view.id, 0)
         workers = load.workers or 1
         # Every worker sees the same report: of the room that it shows, each takes its part.
@@ -60,7 +59,7 @@ class Pacing:
         if ahead <= STEP_PART * tpot - replicas.context_seconds * load.tokens_in_flight:
             return True
         # A prompt that is longer than a step comes when the answers under way can make its standstill good.
-        mean = self._means.get(view.id, (0.0, 0))[0]
+        mean = self._means.of(view.id)
         if not backlog and mean <= REST_PART * tpot:
             return True
         credit = (MEAN_PART * tpot - mean) * request.expected_output * HORIZON_PART

@@ -1,5 +1,6 @@
 """What one class of replicas, of a shape and a role, takes for prompts and for answers: quick tables over its model."""
 
+from collections.abc import Callable
 from typing import Final
 
 from protos.types import Role, Shape, Work
@@ -14,22 +15,29 @@ FIRST_REFRESH, LAST_REFRESH = 8, 128
 THINNING: Final = 8
 
 
-class ReplicaClass:
-    """All figures are in seconds."""
+class DecodeSteps(dict[int, float]):
+    """By their number of decoding sequences, each worked out when it is first asked for."""
 
-    __slots__ = ("_decode", "_skip", "_until", "context_seconds", "model", "pair_seconds", "token_seconds")
+    __slots__ = ("_model",)
+
+    def __init__(self, model: StepModel) -> None:
+        super().__init__()
+        self._model = model
+
+    def __missing__(self, sequences: int) -> float:
+        seconds = self[sequences] = self._model.seconds(sequences)
+        return seconds
+
+
+class ReplicaClass:
+    """All figures are in seconds. `decode(sequences)` is a step of so many, without what their context adds."""
+
+    __slots__ = ("_skip", "_until", "context_seconds", "decode", "model", "pair_seconds", "token_seconds")
 
     def __init__(self, model: StepModel) -> None:
         self.model = model
         self._skip = 0
         self._refresh()
-
-    def decode(self, sequences: int) -> float:
-        """A step of so many decoding sequences, without what their context adds."""
-        known = self._decode.get(sequences)
-        if known is None:
-            known = self._decode[sequences] = self.model.seconds(sequences)
-        return known
 
     def learn(self, work: Work) -> None:
         """Take in a step."""
@@ -45,7 +53,8 @@ class ReplicaClass:
     def _refresh(self) -> None:
         model = self.model
         self._until = model.steps + (FIRST_REFRESH if model.steps < LAST_REFRESH else LAST_REFRESH)
-        self._decode: dict[int, float] = {}
+        # Asked for several times for each candidate of a decision: a call that does not go through Python.
+        self.decode: Callable[[int], float] = DecodeSteps(model).__getitem__
         more = model.seconds(MANY_TOKENS) - model.seconds(SOME_TOKENS)
         #: For each prompt token in a step that is full of them; positive, whatever was learned.
         self.token_seconds = max(more / (MANY_TOKENS - SOME_TOKENS), 1e-9)

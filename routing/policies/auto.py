@@ -51,6 +51,7 @@ PARTS: Final = ("wait", "compute", "crowding", "decode", "interference")
 CHEAPEST, KEEPS_PACE, NONE_KEEPS_PACE = "least predicted seconds", "least that keeps the pace", "none keeps the pace"
 
 _Parts = tuple[float, float, float, float, float]
+_PartsOf = Callable[[ReplicaView, ReplicaClass, RouteRequest, float], _Parts]
 
 
 class Auto:
@@ -74,27 +75,35 @@ class Auto:
         crowd = self._crowd(request, candidates)
         if len(candidates) > MOST_CANDIDATES:
             candidates = self._some_of(candidates, request)
-        strain = self._strain(request)
-        of, pacing, kinds = self._classes.of, self._pacing, by_role(candidates)
-        whole_ones = cheapest(
-            kinds[Role.BOTH],
-            lambda view: total(whole(view, of(view), request, crowd)),
-            lambda view: pacing.ready(view, of(view), request, strain),
-        )
-        pair = None
-        if kinds[Role.PREFILL] and kinds[Role.DECODE]:
-            before = cheapest(
-                kinds[Role.PREFILL],
-                lambda view: total(prompt_alone(view, of(view), request, crowd)),
-                lambda view: pacing.ready(view, of(view), request, strain),
-            )
-            after = cheapest(
-                kinds[Role.DECODE],
-                lambda view: total(answer_alone(view, of(view), request)),
-                lambda view: has_room(view, request),
-            )
-            pair = Pair(before, after)
-        return self._decide(request, whole_ones, pair)
+        both = [view for view in candidates if view.role is Role.BOTH]
+        pair = self._cheapest_pair(candidates, request, crowd) if len(both) < len(candidates) else None
+        return self._decide(request, self._cheapest(both, whole, request, crowd), pair)
+
+    def _cheapest_pair(self, candidates: Sequence[ReplicaView], request: RouteRequest, crowd: float) -> "Pair | None":
+        """None where one side of it is missing."""
+        prefills = [view for view in candidates if view.role is Role.PREFILL]
+        decodes = [view for view in candidates if view.role is Role.DECODE]
+        if not prefills or not decodes:
+            return None
+        before = self._cheapest(prefills, prompt_alone, request, crowd)
+        return Pair(before, self._cheapest(decodes, answer_alone, request, crowd))
+
+    def _cheapest(
+        self, views: Sequence[ReplicaView], parts: _PartsOf, request: RouteRequest, crowd: float
+    ) -> "Cheapest":
+        """The cheapest of all, and of those that are ready."""
+        of, ready, strain = self._classes.of, self._pacing.ready, self._strain(request)
+        least = least_ready = inf
+        best: ReplicaView | None = None
+        best_ready: ReplicaView | None = None
+        for view in views:
+            replicas = of(view)
+            value = sum(parts(view, replicas, request, crowd))
+            if value < least:
+                least, best = value, view
+            if value < least_ready and ready(view, replicas, request, strain):
+                least_ready, best_ready = value, view
+        return Cheapest(least, best, least_ready, best_ready)
 
     def _decide(self, request: RouteRequest, single: "Cheapest", pair: "Pair | None") -> Decision:
         """Between the cheapest replica and the cheapest pair, of all and of those that are ready."""
@@ -151,7 +160,7 @@ class Auto:
             if view.role is Role.BOTH:
                 yield self._score(view, None, view, whole(view, of(view), request, crowd), request)
             elif view.role is Role.DECODE:
-                after = answer_alone(view, of(view), request)
+                after = answer_alone(view, of(view), request, crowd)
                 for prefill in prefills:
                     before = prompt_alone(prefill, of(prefill), request, crowd)
                     yield self._score(view, prefill, prefill, added(before, after), request)
@@ -165,7 +174,7 @@ class Auto:
         )
         named = dict(zip(PARTS, parts, strict=True))
         held = "" if ready else "would not keep the pace"
-        return Score(view.id, prefill.id if prefill else None, total(parts), named, held)
+        return Score(view.id, prefill.id if prefill else None, sum(parts), named, held)
 
     def _patient(self, request: RouteRequest) -> bool:
         """Whether the request may wait longer for a better place."""
@@ -229,30 +238,6 @@ class Pair(msgspec.Struct, frozen=True):
         return self.before.value_ready + self.after.value_ready
 
 
-def cheapest(
-    views: Sequence[ReplicaView], cost: Callable[[ReplicaView], float], ready: Callable[[ReplicaView], bool]
-) -> Cheapest:
-    """The cheapest of all, and of those that are ready."""
-    least = least_ready = inf
-    best: ReplicaView | None = None
-    best_ready: ReplicaView | None = None
-    for view in views:
-        value = cost(view)
-        if value < least:
-            least, best = value, view
-        if value < least_ready and ready(view):
-            least_ready, best_ready = value, view
-    return Cheapest(least, best, least_ready, best_ready)
-
-
-def by_role(candidates: Sequence[ReplicaView]) -> dict[Role, list[ReplicaView]]:
-    """The candidates of each role."""
-    kinds: dict[Role, list[ReplicaView]] = {Role.BOTH: [], Role.PREFILL: [], Role.DECODE: []}
-    for view in candidates:
-        kinds[view.role].append(view)
-    return kinds
-
-
 def whole(view: ReplicaView, replicas: ReplicaClass, request: RouteRequest, crowd: float) -> _Parts:
     """The parts of a replica that computes the prompt and answers."""
     load, output = view.load, request.expected_output
@@ -275,8 +260,9 @@ def prompt_alone(view: ReplicaView, replicas: ReplicaClass, request: RouteReques
     return wait, compute, crowd * compute * (wait + compute) / replicas.token_seconds, 0.0, 0.0
 
 
-def answer_alone(view: ReplicaView, replicas: ReplicaClass, request: RouteRequest) -> _Parts:
+def answer_alone(view: ReplicaView, replicas: ReplicaClass, request: RouteRequest, crowd: float) -> _Parts:
     """The parts of a replica that answers once another has computed the prompt."""
+    del crowd  # whoever comes later waits for no prompt here
     load, output = view.load, request.expected_output
     running = load.running + load.waiting + view.sent
     step = replicas.decode(running + request.n)
@@ -293,12 +279,6 @@ def before_first(view: ReplicaView, replicas: ReplicaClass, request: RouteReques
     fresh = prompt - cached
     wait = (load.prefill_tokens + view.sent_prompt_tokens) * token + load.prefill_pairs * pair
     return wait, fresh * (token + 0.5 * (prompt + cached) * pair) + replicas.decode(load.running + 1)
-
-
-def total(parts: _Parts) -> float:
-    """What a candidate costs."""
-    a, b, c, d, e = parts
-    return a + b + c + d + e
 
 
 def added(one: _Parts, other: _Parts) -> _Parts:

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from routing.estimates.replica_class import ReplicaClasses
+from routing.estimates.step_means import StepMeans
 from routing.heatmap import Heatmap
 from routing.policies.measures import backlog, kv_free, kv_need, sequences
 from routing.policy import Report, RouteRequest, Stepped
@@ -53,11 +54,13 @@ class Phases:
     def __init__(self, heatmap: Heatmap | None) -> None:
         self._heatmap = heatmap
         self._classes = ReplicaClasses()
+        self._means = StepMeans()
 
     def observe(self, report: Report) -> None:
         """Learn from a step."""
         if isinstance(report, Stepped):
             self._classes.of(report.view).learn(report.work)
+            self._means.stepped(report.view, report.work)
 
     def estimate(self, unit: Unit, request: RouteRequest) -> Estimate:
         """What a unit would take for a request."""
@@ -68,6 +71,9 @@ class Phases:
         context = replica.load.tokens_in_flight + replica.sent_kv_tokens
         alone = answers.decode(1)
         step = answers.decode(sequences(replica) + request.n) + answers.context_seconds * context
+        if backlog(replica):
+            # Others' prompts are computed between the answer's tokens, and will be as they were of late.
+            step = max(step, self._means.of(replica.id))
         delay = prompts.token_seconds * backlog(entry) + prompts.pair_seconds * entry.load.prefill_pairs
         delay += output * max(step - alone, 0.0)
         shortage = kv_need(replica, request) - kv_free(replica)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
@@ -27,6 +28,9 @@ class Prefix(msgspec.Struct, frozen=True):
 
     chain: Sequence[int]
     cached: Mapping[str, int]
+
+
+_NOTHING: Final = Prefix((), {})
 
 
 class Accuracy(msgspec.Struct, frozen=True):
@@ -124,11 +128,11 @@ class PrefixDirectory:
     def look_up(self, prompt_ids: Sequence[int], salt: str = "") -> Prefix:
         """Who holds how much of a prompt, at most all but its last token: one is always computed."""
         sizes = self._sizes
-        if not sizes:
-            return Prefix((), {})
+        if not sizes or len(prompt_ids) < sizes[0]:
+            return _NOTHING
         root = root_of(salt) if salt else ROOT
         chain = prefix_hashes(prompt_ids, sizes[0], root)
-        if len(sizes) > 1 and chain:
+        if len(sizes) > 1:
             if len(self._remembered) >= _MAX_REMEMBERED:
                 del self._remembered[next(iter(self._remembered))]
             self._remembered[chain[-1]] = {size: prefix_hashes(prompt_ids, size, root) for size in sizes[1:]}
@@ -136,9 +140,10 @@ class PrefixDirectory:
 
     def match(self, chain: Sequence[int], prompt_tokens: int) -> dict[str, int]:
         """The tokens that each replica holds of a prompt with these block hashes, those that hold none left out."""
-        self._predictions.expire(self._clock())
         if not chain or prompt_tokens <= 1:
             return {}
+        if self._predictions.routes:
+            self._predictions.expire(self._clock())
         cached: dict[str, int] = {}
         self._add_matches(cached, chain, self._sizes[0] if self._sizes else 0, prompt_tokens)
         if len(self._sizes) > 1:
@@ -153,8 +158,6 @@ class PrefixDirectory:
     def routed(self, replica_id: str, chain: Sequence[int]) -> None:
         """A prompt is on its way to a replica: soon it holds that too."""
         replica = self._replicas.get(replica_id)
-        now = self._clock()
-        self._predictions.expire(now)
         if replica is None or not chain:
             return
         if replica.block_tokens != self._sizes[0]:
@@ -164,6 +167,8 @@ class PrefixDirectory:
             self._index.store(replica.holder, chain)
             self._index.remove(replica.holder, gone)
         elif chain and not self._index.holds(replica.holder, chain[-1]):
+            now = self._clock()
+            self._predictions.expire(now)
             self._predictions.add(replica_id, chain, now)
 
     def told(self, replica_id: str, predicted_tokens: int, cached_tokens: int) -> None:
@@ -191,7 +196,9 @@ class PrefixDirectory:
 
     def _add_matches(self, cached: dict[str, int], chain: Sequence[int], size: int, prompt_tokens: int) -> None:
         for blocks, names in self._index.match(chain):
-            cached.update(dict.fromkeys(names, min(blocks * size, prompt_tokens - 1)))
+            cached |= dict.fromkeys(names, min(blocks * size, prompt_tokens - 1))
+        if not self._predictions.routes:
+            return
         for blocks, names in self._predictions.match(chain):
             tokens = min(blocks * size, prompt_tokens - 1)
             cached.update((name, tokens) for name in names if cached.get(name, 0) < tokens)

@@ -4,7 +4,7 @@ The engine's own events take over once it has computed the prompt. What it never
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -44,7 +44,8 @@ class Predictions:
     def __init__(self) -> None:
         self._index = PrefixIndex(MAX_PREDICTED_BLOCKS)
         self._replicas: dict[str, _Expected] = {}
-        self._routes: deque[_Route] = deque()
+        #: The oldest first; empty where nothing is expected of anyone.
+        self.routes: deque[_Route] = deque()
         self._serial = 0
         self._blocks = 0  # of all routes
 
@@ -57,16 +58,17 @@ class Predictions:
         self._serial += 1
         replica.blocks.update(dict.fromkeys(noted, self._serial))
         self._index.store(replica.holder, noted)
-        self._routes.append(_Route(now + PREDICTED_SECONDS, replica, self._serial, noted))
+        self.routes.append(_Route(now + PREDICTED_SECONDS, replica, self._serial, noted))
         self._blocks += len(noted)
         while self._blocks > MAX_PREDICTED_BLOCKS:
             self._forget_oldest()
 
-    def match(self, chain: Sequence[int]) -> Iterator[tuple[int, tuple[str, ...]]]:
+    def match(self, chain: Sequence[int]) -> list[tuple[int, tuple[str, ...]]]:
         """As PrefixIndex.match."""
-        if self._routes:
-            for count, names in self._index.match(_noted(chain)):
-                yield count if count < _STRIDE else (count - _STRIDE + 1) * _STRIDE, names
+        return [
+            (count if count < _STRIDE else (count - _STRIDE + 1) * _STRIDE, names)
+            for count, names in self._index.match(_noted(chain))
+        ]
 
     def removed(self, replica_id: str, hashes: Iterable[int]) -> None:
         """The replica has said that it holds these no longer."""
@@ -86,7 +88,7 @@ class Predictions:
 
     def expire(self, now: float) -> None:
         """Forget what has had its time: all at once if nothing came since, else a little with every call."""
-        routes = self._routes
+        routes = self.routes
         if not routes or routes[0].expires > now:
             return
         if routes[-1].expires <= now:
@@ -100,7 +102,7 @@ class Predictions:
             self._forget_oldest()
 
     def _forget_oldest(self) -> None:
-        route = self._routes.popleft()
+        route = self.routes.popleft()
         self._blocks -= len(route.noted)
         blocks = route.replica.blocks
         gone = [name for name in route.noted if blocks.get(name) == route.serial]

@@ -74,15 +74,6 @@ def test_an_engine_that_is_slower_than_the_target_still_gets_work() -> None:
     assert at(0.2).ready(view(), slow, ask(100))
 
 
-def test_the_mean_is_of_the_last_steps() -> None:
-    pacing = Pacing(TPOT)
-    for step in range(1, 400):
-        pacing.stepped(view(steps=step), Work(100_000 if step < 200 else 10_000, sequences=10))
-    assert pacing._means["r"][0] == pytest.approx(0.01, rel=0.5)
-    pacing.stepped(view(steps=2), Work(30_000, sequences=10))  # restarted: it counts from the beginning
-    assert pacing._means["r"] == (0.03, 2)
-
-
 def test_room_is_what_the_scheduler_would_set_aside() -> None:
     assert has_room(view(used=900), ask(3000))
     assert not has_room(view(used=900), ask(3300))

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from protos.types import Role, Shape, Work
 from routing.heatmap import Heatmap
@@ -28,13 +29,15 @@ def fleet(waits: int = 0, pair_waits: int = 0, running: int = 0) -> list[Replica
 
 
 def taught(policy: RoutingPolicy) -> RoutingPolicy:
-    """It knows that replicas compute 10,000 tokens a second, and take 20 ms for a step of few tokens."""
+    """It knows that replicas compute 10,000 tokens a second, and take 20 ms for a step of few tokens, as all lately."""
+    works = [Work(us=819_200, prefill_tokens=8192), Work(us=204_800, prefill_tokens=2048)]
+    works += [Work(us=20_000, sequences=sequences) for sequences in (1, 4, 16, 64, 256)]
+    steps = 0
     for _ in range(100):
-        for replica in fleet():
-            policy.observe(Stepped(replica, Work(us=819_200, prefill_tokens=8192)))
-            policy.observe(Stepped(replica, Work(us=204_800, prefill_tokens=2048)))
-            for sequences in (1, 4, 16, 64, 256):
-                policy.observe(Stepped(replica, Work(us=20_000, sequences=sequences)))
+        for work in works:
+            steps += 1 if work.prefill_tokens else 200
+            for replica in fleet():
+                policy.observe(Stepped(replace(replica, load=replace(replica.load, steps=steps)), work))
     return policy
 
 
@@ -144,3 +147,17 @@ def test_more_load_on_a_pair_never_makes_it_better(cell: float, waits: int, more
     policy = PdHeatmap(heatmap(cell))
     if policy.pick(LONG, fleet(pair_waits=waits)).prefill is None:
         assert policy.pick(LONG, fleet(pair_waits=waits + more)).prefill is None
+
+
+@pytest.mark.parametrize("make", BOTH)
+def test_answers_wait_for_the_prompts_that_are_computed_between_their_tokens(
+    make: type[PdHeatmap | Combined],
+) -> None:
+    policy = taught(make(WHOLE))
+    asked = replace(LONG, expected_output=200.0)
+    assert policy.pick(asked, fleet(waits=5000)).prefill is None
+    for replica in fleet():
+        if replica.role is Role.BOTH:
+            busy = replace(replica, load=replace(replica.load, steps=10**6))
+            policy.observe(Stepped(busy, Work(us=600_000, prefill_tokens=6000, sequences=10)))
+    assert policy.pick(asked, fleet(waits=5000)).prefill is not None

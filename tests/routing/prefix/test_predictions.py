@@ -77,7 +77,7 @@ def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = Predictions()
     for number in range(100):
         expected.add("a", chain_of(20, number), 0.0)
-    assert len(expected._routes) == 11
+    assert len(expected.routes) == 11
     assert len(expected._replicas["a"].blocks) <= 100
     assert found(expected, chain_of(20, 99)) == {"a": 16}
     assert found(expected, chain_of(20, 0)) == {}
