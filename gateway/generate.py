@@ -153,6 +153,7 @@ class Generation:
     """
 
     __slots__ = (
+        "_closed",
         "fingerprint",
         "first",
         "lease",
@@ -179,6 +180,7 @@ class Generation:
         self.fingerprint = dispatched.fingerprint
         #: Of the sequence that ended last, by the engine's clock.
         self.timing = Timing()
+        self._closed = False
 
     @property
     def replica_id(self) -> str:
@@ -188,7 +190,7 @@ class Generation:
     @property
     def usage(self) -> Usage:
         """The counts so far."""
-        completion = sum(sequence.completion_tokens for sequence in self.sequences)
+        completion = sum([sequence.completion_tokens for sequence in self.sequences])
         return Usage(self.prompt_tokens, completion, self.stream.cached_tokens)
 
     def advance(self, event: Event) -> tuple[str, list[TokenEntry]]:
@@ -217,7 +219,10 @@ class Generation:
 
     def close(self) -> None:
         """End it, upstream too if it is still running, and settle what it used. Idempotent."""
+        if self._closed:
+            return
         usage = self.usage
         self.stream.close()
         self.lease.settle(usage)
         self.turn.release(usage.completion)
+        self._closed = True

@@ -18,6 +18,9 @@ class Role(enum.Enum):
     PREFILL = "prefill"
     DECODE = "decode"
 
+    # Every request tells candidates apart by their role, and Enum's own hash is a call in Python.
+    __hash__ = object.__hash__
+
 
 class FinishReason(enum.Enum):
     """Why a sequence ended; STOP and LENGTH are the API's, the others never reach a client as such."""

@@ -6,10 +6,10 @@ and it decides at once, without tasks of its own. Tokens do not pass through it 
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from copy import copy
 from math import ceil
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -22,7 +22,6 @@ from routing.hedging import race, settle
 from routing.inbox import Inbox
 from routing.migration import History, after_loss, continuation, rest_of
 from routing.policy import Decision, RouteRequest
-from routing.transport import Event
 from routing.trip import Trip
 
 log = logging.getLogger(__name__)
@@ -72,6 +71,7 @@ class Journey:
         "cached_tokens",
         "decision",
         "inbox",
+        "receive",
         "route",
     )
 
@@ -82,6 +82,8 @@ class Journey:
         #: The last one followed.
         self.decision: Decision | None = None
         self.inbox = Inbox(submit.sampling.n, self.fail, asyncio.get_running_loop())
+        #: As TokenStream has it. The inbox's own: a method in between would be one call more per token.
+        self.receive = self.inbox.receive
         self._desk = desk
         self._submit = submit
         self._turn = turn
@@ -99,13 +101,6 @@ class Journey:
     def failed(self) -> bool:
         """Whether `receive` raises from now on."""
         return self.inbox.failed
-
-    def receive(self) -> Coroutine[Any, Any, list[Event]]:
-        """Everything that came since the last call, at least one event. Raises PenstockError when it broke.
-
-        Not a coroutine of its own: that would be resumed once per token.
-        """
-        return self.inbox.receive()
 
     def begin(self) -> None:
         """Send the request where its turn was given, if that is still there, else where the policy says.

@@ -9,10 +9,10 @@ from protos.errors import Overloaded, PenstockError, ReplicaDraining, ReplicaFai
 from protos.types import Submit
 from routing.policy import RouteRequest
 
-#: Replicas tried for one request until its first token.
+#: Replicas tried for one request until its first token. One that is drained does not count, here and below: that is
+#: nobody's fault, and a long answer may see every replica of its pool restarted.
 MAX_ATTEMPTS: Final = 3
-#: Times that an answer with tokens loses its replica. One that is drained does not count: that is nobody's fault, and a
-#: long answer may see every replica of its pool restarted.
+#: Times that an answer with tokens loses its replica.
 MAX_MOVES: Final = 3
 
 
@@ -56,7 +56,7 @@ def after_loss(
     if tokens:
         moves += not drained
     else:
-        retries += not (drained and progressed)
+        retries += not drained
     if retries >= MAX_ATTEMPTS or moves > MAX_MOVES:
         return None
     return History(

@@ -69,23 +69,16 @@ class Exchange:
         self.started = False
         #: Headers that an answer has because of who asks, made when it goes out.
         self.caller_headers: Callable[[], _Headers] = list
-        self.authorization: bytes | None = None
-        self.request_timeout: bytes | None = None
-        self.read_timeout: bytes | None = None
-        self.explain: bytes | None = None
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        self.authorization = headers.get(b"authorization")
+        self.request_timeout = headers.get(b"x-request-timeout")
+        self.read_timeout = headers.get(b"x-stainless-read-timeout")
+        self.explain = headers.get(b"x-penstock-explain")
         self.content_length: int | None = None
-        for name, value in scope["headers"]:
-            if name == b"authorization":
-                self.authorization = value
-            elif name == b"content-length" and value.isdigit():
-                # More digits than any body has bytes; int() refuses very long ones.
-                self.content_length = int(value) if len(value) < MAX_LENGTH_DIGITS else 10**MAX_LENGTH_DIGITS
-            elif name == b"x-request-timeout":
-                self.request_timeout = value
-            elif name == b"x-stainless-read-timeout":
-                self.read_timeout = value
-            elif name == b"x-penstock-explain":
-                self.explain = value
+        length = headers.get(b"content-length", b"")
+        if length.isdigit():
+            # More digits than any body has bytes; int() refuses very long ones.
+            self.content_length = int(length) if len(length) < MAX_LENGTH_DIGITS else 10**MAX_LENGTH_DIGITS
 
     async def body(self, limit: int) -> bytes:
         """The whole body. Raises BodyTooLarge, RequestTimeout or InvalidRequest."""

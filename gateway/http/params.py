@@ -78,7 +78,8 @@ class SamplingFields(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw
     def sampling(self, *, vocab_size: int, logprobs: int | None) -> Sampling:
         """What the engine's sampler is told. Raises InvalidRequest for token ids outside the vocabulary."""
         for name in ("logit_bias", "stop_token_ids"):
-            outside = next((t for t in getattr(self, name) or () if t >= vocab_size), None)
+            ids = getattr(self, name)
+            outside = next((t for t in ids if t >= vocab_size), None) if ids else None
             if outside is not None:
                 raise InvalidRequest(
                     f"Invalid value for '{name}': token id {outside} is not in the vocabulary of {vocab_size}.",

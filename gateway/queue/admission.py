@@ -51,7 +51,8 @@ class Demand(msgspec.Struct, frozen=True):
     @property
     def least_prompt_tokens(self) -> int:
         """Prompt tokens to compute where the most are cached."""
-        return self.whole.prompt_tokens - max(self.cached.values(), default=0)
+        most = max(self.cached.values()) if self.cached else 0
+        return self.whole.prompt_tokens - most
 
     def prompt_tokens_at(self, replica_id: str) -> int:
         """Prompt tokens to compute on a replica that computes prompts."""
@@ -77,9 +78,12 @@ def parts_of(decision: Decision) -> tuple[ReplicaView, ...]:
 
 def servable(views: Sequence[ReplicaView]) -> Sequence[ReplicaView]:
     """Less the prefill replicas where there is nothing to decode, and the other way round."""
-    roles = {view.role for view in views}
-    if len(roles) == 1 and Role.BOTH in roles:
+    for view in views:
+        if view.role is not Role.BOTH:
+            break
+    else:
         return views
+    roles = {view.role for view in views}
     if Role.PREFILL in roles and Role.DECODE in roles:
         return views
     return [view for view in views if view.role is Role.BOTH]

@@ -7,6 +7,7 @@ import pytest
 
 from protos.types import Finish, FinishReason, TokenLogprobs
 from replicas.engine import Delta
+from routing.health.probe import PROBE
 from tests.asgi import CHAT, Answer, Client, gateway_of
 from tests.fakes import SilentEngine
 from tests.harness import MODEL, bounded, engine_of, readable_corpus, tekken, until
@@ -171,12 +172,18 @@ def test_text_offsets_of_completions_run_on_over_a_stream(store_url: str) -> Non
     bounded(main)
 
 
+def _requests(engine: SilentEngine) -> set[int]:
+    return {handle for handle, submit in engine.submitted.items() if submit.request_id != PROBE.request_id}
+
+
 async def _scripted(client: Client, engine: SilentEngine, runs: list[list[int]], **fields: Any) -> Answer:
     """A stream whose tokens the test says, run by run."""
     call = client.call("POST", CHAT)
     call.put(orjson.dumps({"model": MODEL, "messages": [{"role": "user", "content": "x"}], "stream": True} | fields))
-    handle = len(engine.submitted) + 1
-    await until(lambda: handle in engine.submitted)
+    before = set(engine.submitted)
+    # The gateway's probe is a request too, and may come at any moment.
+    await until(lambda: bool(_requests(engine) - before))
+    (handle,) = _requests(engine) - before
     for run in runs:
         logprobs = [TokenLogprobs(-0.5)] * len(run) if fields.get("logprobs") else None
         engine.say(Delta(handle, 0, list(run), logprobs))
