@@ -2,6 +2,8 @@
 
 import multiprocessing
 import os
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import lru_cache
@@ -21,6 +23,8 @@ from routing.policy_settings import PolicySettings
 
 #: Where the search for goodput begins with synthetic load, requests/s.
 _START = 4.0
+#: How often a process looks whether the one that has started it is there.
+_LOOK_SECONDS = 1.0
 
 
 class Study(msgspec.Struct, frozen=True):
@@ -126,10 +130,22 @@ def _results(cells: Sequence[_Cell]) -> Iterator[tuple[_Cell, Summary | Goodput]
         return
     _workload(cells[0].study.workload)
     # Processes of their own: a fork would take over the progress bar's thread in whatever state it is.
-    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, context, initializer=end_with, initargs=(os.getpid(),)) as pool:
         pending = {pool.submit(cell.run): cell for cell in cells}
         try:
             for future in as_completed(pending):
                 yield pending[future], future.result()
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def end_with(parent: int) -> None:
+    """End this process when the one that has started it is gone: killed, it could not say so."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_LOOK_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

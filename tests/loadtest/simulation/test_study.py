@@ -1,5 +1,7 @@
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -144,3 +146,8 @@ def test_a_row_fits_80_columns() -> None:
 def test_options_that_make_no_sense(tmp_path: Path, options: list[str]) -> None:
     with pytest.raises(SystemExit):
         simulate(tmp_path, "--synthetic", "variation=1", *options)
+
+
+def test_a_process_ends_with_the_one_that_has_started_it() -> None:
+    program = "import threading; from loadtest.simulation.study import end_with; end_with(-1); threading.Event().wait()"
+    assert subprocess.run([sys.executable, "-c", program], timeout=30).returncode == 1
