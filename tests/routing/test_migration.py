@@ -133,6 +133,16 @@ def test_moves_are_bounded_but_for_those_of_drained_replicas() -> None:
     bounded(main)
 
 
+def test_attempts_before_the_first_token_are_bounded_but_for_drained_replicas() -> None:
+    history: History | None = History()
+    for number in range(MAX_ATTEMPTS):
+        assert history is not None
+        drained = after_loss(history, f"d/{number}", ReplicaDraining("drained"), 0, progressed=False)
+        assert drained is not None
+        history = after_loss(drained, f"p/{number}", ReplicaUnavailable("lost"), 0, progressed=False)
+    assert history is None
+
+
 def test_two_engines_that_fail_at_the_same_token_are_enough() -> None:
     async def main() -> None:
         async with mortals(Death(3, FAILED), Death(0, FAILED), Death()) as (fleet, engines):
