@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 FAILED := pip could not install what is above; every requirement has wheels for Linux and macOS (x86_64, arm64), no compiler is needed. It was installing
 LOCK = uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
-	--no-emit-index-url --no-header --quiet --extra bench --group build
+	--no-emit-index-url --no-header --quiet --extra bench --extra triton --group build
 
 .PHONY: up test lock proto docs clean
 

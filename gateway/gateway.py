@@ -32,10 +32,10 @@ from gateway.tenants.directory import Directory
 from gateway.tokens.detokenizer import TokenTable
 from gateway.tokens.loader import load_tokenizer
 from protos.errors import ModelNotFound, Overloaded, PermissionDenied, ReplicaUnavailable, StoreUnavailable
-from routing.connection import ReplicaSpec
 from routing.decode_length import QuantileDecodeLength
 from routing.desk import Desk
 from routing.fleet import Fleet
+from routing.links.spec import ReplicaSpec
 from routing.policies import POLICIES
 from routing.prefix.directory import PrefixDirectory
 

@@ -6,16 +6,17 @@ from dataclasses import dataclass, field
 from google.protobuf.message import DecodeError
 
 from protos import replica_pb2 as pb
+from protos.features import Feature
+from protos.protocol_error import ProtocolError
+from protos.submit_codec import handoff_of, put_handoff, put_submit, submit_of
 from protos.types import (
     Failure,
     Finish,
     FinishReason,
-    Handoff,
     KvUpdate,
     Load,
     ReplicaInfo,
     Role,
-    Sampling,
     Shape,
     Submit,
     Timing,
@@ -35,10 +36,6 @@ _REASONS = {
     FinishReason.ERROR: pb.FINISH_ERROR,
 }
 _REASONS_BACK = {wire: reason for reason, wire in _REASONS.items()}
-
-
-class ProtocolError(ValueError):
-    """Bytes that are not this protocol, or a message out of place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +79,8 @@ class Step:
     when each stream gained exactly one. `logprobs` maps a position in `stream_ids` to one entry per token. `starts`
     are (stream id, prompt tokens found in the KV cache) of the streams whose prompt has been computed; with a stream
     that gathers tokens, long before the first of them comes. `submits_seen` counts the sequences submitted on this
-    session that `load` knows of; `work` is that of the last engine step, if one ran since the last message.
+    session that `load` knows of; `work` is that of the last engine step, if one ran since the last message. `adapters`
+    are the LoRA adapters that are loaded now, None where nothing is said of them.
     """
 
     seq: int = 0
@@ -97,6 +95,7 @@ class Step:
     starts: list[tuple[int, int]] = field(default_factory=list)
     submits_seen: int = 0
     work: Work | None = None
+    adapters: tuple[str, ...] | None = None
 
 
 def encode_hello(hello: Hello) -> bytes:
@@ -113,7 +112,7 @@ def encode_up(
     """An Up with everything one event-loop tick gathered."""
     message = pb.Up(cancels=cancels, ack=ack, kv_resync=kv_resync)
     for stream_id, submit in submits:
-        _put_submit(message.submits.add(), stream_id, submit)
+        put_submit(message.submits.add(), stream_id, submit)
     return message.SerializeToString()
 
 
@@ -127,7 +126,7 @@ def decode_up(data: bytes) -> Up:
     if message.HasField("hello"):
         h = message.hello
         hello = Hello(h.protocol_version, h.worker, h.kv_updates)
-    submits = [(s.stream_id, _submit(s)) for s in message.submits]
+    submits = [(s.stream_id, submit_of(s)) for s in message.submits]
     return Up(hello, submits, list(message.cancels), message.ack, message.kv_resync)
 
 
@@ -146,6 +145,10 @@ def encode_welcome(welcome: Welcome) -> bytes:
         kv_blocks_total=i.kv_blocks_total,
         max_num_tokens=i.max_num_tokens,
         reserves_output=i.reserves_output,
+        version=i.version,
+        tokenizer_hash=i.tokenizer_hash,
+        features=i.features,
+        adapters=i.adapters,
     )
     return pb.Down(
         welcome=pb.Welcome(
@@ -194,6 +197,9 @@ def encode_step(step: Step) -> bytes:
         message.kv_update.reset = update.reset
         message.kv_update.stored.extend(update.stored)
         message.kv_update.removed.extend(update.removed)
+    if step.adapters is not None:
+        message.adapters.names.extend(step.adapters)
+        message.adapters.SetInParent()
     for stream_id, cached_tokens in step.starts:
         message.starts.add(stream_id=stream_id, cached_tokens=cached_tokens)
     return down.SerializeToString()
@@ -248,6 +254,8 @@ def _step(message: pb.Step) -> Step:
     if message.HasField("kv_update"):
         update = message.kv_update
         step.kv_update = KvUpdate(update.update_id, update.reset, list(update.stored), list(update.removed))
+    if message.HasField("adapters"):
+        step.adapters = tuple(message.adapters.names)
     if message.starts:
         step.starts = [(start.stream_id, start.cached_tokens) for start in message.starts]
     return step
@@ -267,6 +275,10 @@ def _info(message: pb.Info) -> ReplicaInfo:
         kv_blocks_total=message.kv_blocks_total,
         max_num_tokens=message.max_num_tokens,
         reserves_output=message.reserves_output,
+        version=message.version,
+        tokenizer_hash=message.tokenizer_hash,
+        features=Feature(message.features),
+        adapters=tuple(message.adapters),
     )
 
 
@@ -275,86 +287,6 @@ def _role(wire: int) -> Role:
     if role is None:
         raise ProtocolError(f"a role that is not known here: {wire}")
     return role
-
-
-def _put_submit(message: pb.Submit, stream_id: int, submit: Submit) -> None:
-    message.stream_id = stream_id
-    message.request_id = submit.request_id
-    message.prompt_ids.extend(submit.prompt_ids)
-    message.generated = submit.generated
-    message.max_tokens = submit.max_tokens
-    message.delta_interval = submit.delta_interval
-    message.cache_salt = submit.cache_salt
-    message.prefill_only = submit.prefill_only
-    message.sequence = submit.sequence
-    if submit.handoff is not None:
-        _put_handoff(message.handoff, submit.handoff)
-    s, m = submit.sampling, message.sampling
-    m.n = s.n
-    # Optional fields: absent on the wire means that the engine's default applies.
-    if s.temperature is not None:
-        m.temperature = s.temperature
-    if s.top_p is not None:
-        m.top_p = s.top_p
-    if s.top_k is not None:
-        m.top_k = s.top_k
-    if s.min_p is not None:
-        m.min_p = s.min_p
-    if s.seed is not None:
-        m.seed = s.seed
-    if s.repetition_penalty is not None:
-        m.repetition_penalty = s.repetition_penalty
-    if s.logprobs is not None:
-        m.logprobs = s.logprobs
-    m.presence_penalty = s.presence_penalty
-    m.frequency_penalty = s.frequency_penalty
-    m.ignore_eos = s.ignore_eos
-    m.min_tokens = s.min_tokens
-    if s.logit_bias:
-        m.logit_bias.update(s.logit_bias)
-    if s.stop_token_ids:
-        m.stop_token_ids.extend(s.stop_token_ids)
-
-
-def _submit(message: pb.Submit) -> Submit:
-    m = message.sampling
-    sampling = Sampling(
-        n=m.n,
-        temperature=m.temperature if m.HasField("temperature") else None,
-        top_p=m.top_p if m.HasField("top_p") else None,
-        top_k=m.top_k if m.HasField("top_k") else None,
-        min_p=m.min_p if m.HasField("min_p") else None,
-        seed=m.seed if m.HasField("seed") else None,
-        presence_penalty=m.presence_penalty,
-        frequency_penalty=m.frequency_penalty,
-        repetition_penalty=m.repetition_penalty if m.HasField("repetition_penalty") else None,
-        logit_bias=dict(m.logit_bias),
-        stop_token_ids=tuple(m.stop_token_ids),
-        ignore_eos=m.ignore_eos,
-        min_tokens=m.min_tokens,
-        logprobs=m.logprobs if m.HasField("logprobs") else None,
-    )
-    return Submit(
-        request_id=message.request_id,
-        prompt_ids=list(message.prompt_ids),
-        max_tokens=message.max_tokens,
-        sampling=sampling,
-        generated=message.generated,
-        delta_interval=message.delta_interval,
-        cache_salt=message.cache_salt,
-        handoff=_handoff(message.handoff) if message.HasField("handoff") else None,
-        prefill_only=message.prefill_only,
-        sequence=message.sequence,
-    )
-
-
-def _put_handoff(message: pb.Handoff, handoff: Handoff) -> None:
-    message.opaque_state = handoff.opaque_state
-    message.first_tokens.extend(handoff.first_tokens)
-
-
-def _handoff(message: pb.Handoff) -> Handoff:
-    return Handoff(message.opaque_state, tuple(message.first_tokens))
 
 
 def _put_finish(message: pb.Finish, stream_id: int, finish: Finish) -> None:
@@ -372,7 +304,7 @@ def _put_finish(message: pb.Finish, stream_id: int, finish: Finish) -> None:
         message.failure.message = finish.failure.message
         message.failure.param = finish.failure.param or ""
     if finish.handoff is not None:
-        _put_handoff(message.handoff, finish.handoff)
+        put_handoff(message.handoff, finish.handoff)
 
 
 def _finish(message: pb.Finish) -> Finish:
@@ -389,7 +321,7 @@ def _finish(message: pb.Finish) -> Finish:
         completion_tokens=message.completion_tokens,
         timing=Timing(timing.queue_us, timing.prefill_us, timing.decode_us),
         failure=failure,
-        handoff=_handoff(message.handoff) if message.HasField("handoff") else None,
+        handoff=handoff_of(message.handoff) if message.HasField("handoff") else None,
     )
 
 

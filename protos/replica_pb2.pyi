@@ -72,7 +72,7 @@ class Welcome(_message.Message):
     def __init__(self, protocol_version: _Optional[int] = ..., epoch: _Optional[int] = ..., info: _Optional[_Union[Info, _Mapping]] = ..., ack_window: _Optional[int] = ...) -> None: ...
 
 class Info(_message.Message):
-    __slots__ = ("model", "engine", "fingerprint", "shape", "role", "max_batch_size", "max_sequence_tokens", "kv_block_tokens", "kv_blocks_total", "max_num_tokens", "reserves_output")
+    __slots__ = ("model", "engine", "fingerprint", "shape", "role", "max_batch_size", "max_sequence_tokens", "kv_block_tokens", "kv_blocks_total", "max_num_tokens", "reserves_output", "version", "tokenizer_hash", "features", "adapters")
     MODEL_FIELD_NUMBER: _ClassVar[int]
     ENGINE_FIELD_NUMBER: _ClassVar[int]
     FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
@@ -84,6 +84,10 @@ class Info(_message.Message):
     KV_BLOCKS_TOTAL_FIELD_NUMBER: _ClassVar[int]
     MAX_NUM_TOKENS_FIELD_NUMBER: _ClassVar[int]
     RESERVES_OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    TOKENIZER_HASH_FIELD_NUMBER: _ClassVar[int]
+    FEATURES_FIELD_NUMBER: _ClassVar[int]
+    ADAPTERS_FIELD_NUMBER: _ClassVar[int]
     model: str
     engine: str
     fingerprint: str
@@ -95,7 +99,11 @@ class Info(_message.Message):
     kv_blocks_total: int
     max_num_tokens: int
     reserves_output: bool
-    def __init__(self, model: _Optional[str] = ..., engine: _Optional[str] = ..., fingerprint: _Optional[str] = ..., shape: _Optional[_Union[Shape, _Mapping]] = ..., role: _Optional[_Union[Role, str]] = ..., max_batch_size: _Optional[int] = ..., max_sequence_tokens: _Optional[int] = ..., kv_block_tokens: _Optional[int] = ..., kv_blocks_total: _Optional[int] = ..., max_num_tokens: _Optional[int] = ..., reserves_output: _Optional[bool] = ...) -> None: ...
+    version: str
+    tokenizer_hash: str
+    features: int
+    adapters: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, model: _Optional[str] = ..., engine: _Optional[str] = ..., fingerprint: _Optional[str] = ..., shape: _Optional[_Union[Shape, _Mapping]] = ..., role: _Optional[_Union[Role, str]] = ..., max_batch_size: _Optional[int] = ..., max_sequence_tokens: _Optional[int] = ..., kv_block_tokens: _Optional[int] = ..., kv_blocks_total: _Optional[int] = ..., max_num_tokens: _Optional[int] = ..., reserves_output: _Optional[bool] = ..., version: _Optional[str] = ..., tokenizer_hash: _Optional[str] = ..., features: _Optional[int] = ..., adapters: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Shape(_message.Message):
     __slots__ = ("tp", "ep", "pp")
@@ -108,7 +116,7 @@ class Shape(_message.Message):
     def __init__(self, tp: _Optional[int] = ..., ep: _Optional[int] = ..., pp: _Optional[int] = ...) -> None: ...
 
 class Submit(_message.Message):
-    __slots__ = ("stream_id", "request_id", "prompt_ids", "generated", "max_tokens", "delta_interval", "cache_salt", "sampling", "handoff", "prefill_only", "sequence")
+    __slots__ = ("stream_id", "request_id", "prompt_ids", "generated", "max_tokens", "delta_interval", "cache_salt", "sampling", "handoff", "prefill_only", "sequence", "adapter", "guide")
     STREAM_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     PROMPT_IDS_FIELD_NUMBER: _ClassVar[int]
@@ -120,6 +128,8 @@ class Submit(_message.Message):
     HANDOFF_FIELD_NUMBER: _ClassVar[int]
     PREFILL_ONLY_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    ADAPTER_FIELD_NUMBER: _ClassVar[int]
+    GUIDE_FIELD_NUMBER: _ClassVar[int]
     stream_id: int
     request_id: str
     prompt_ids: _containers.RepeatedScalarFieldContainer[int]
@@ -131,7 +141,25 @@ class Submit(_message.Message):
     handoff: Handoff
     prefill_only: bool
     sequence: int
-    def __init__(self, stream_id: _Optional[int] = ..., request_id: _Optional[str] = ..., prompt_ids: _Optional[_Iterable[int]] = ..., generated: _Optional[int] = ..., max_tokens: _Optional[int] = ..., delta_interval: _Optional[int] = ..., cache_salt: _Optional[str] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ..., handoff: _Optional[_Union[Handoff, _Mapping]] = ..., prefill_only: _Optional[bool] = ..., sequence: _Optional[int] = ...) -> None: ...
+    adapter: Adapter
+    guide: Guide
+    def __init__(self, stream_id: _Optional[int] = ..., request_id: _Optional[str] = ..., prompt_ids: _Optional[_Iterable[int]] = ..., generated: _Optional[int] = ..., max_tokens: _Optional[int] = ..., delta_interval: _Optional[int] = ..., cache_salt: _Optional[str] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ..., handoff: _Optional[_Union[Handoff, _Mapping]] = ..., prefill_only: _Optional[bool] = ..., sequence: _Optional[int] = ..., adapter: _Optional[_Union[Adapter, _Mapping]] = ..., guide: _Optional[_Union[Guide, _Mapping]] = ...) -> None: ...
+
+class Adapter(_message.Message):
+    __slots__ = ("name", "path")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    path: str
+    def __init__(self, name: _Optional[str] = ..., path: _Optional[str] = ...) -> None: ...
+
+class Guide(_message.Message):
+    __slots__ = ("kind", "text")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    text: str
+    def __init__(self, kind: _Optional[str] = ..., text: _Optional[str] = ...) -> None: ...
 
 class Sampling(_message.Message):
     __slots__ = ("n", "temperature", "top_p", "top_k", "min_p", "seed", "presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias", "stop_token_ids", "ignore_eos", "min_tokens", "logprobs")
@@ -181,7 +209,7 @@ class Handoff(_message.Message):
     def __init__(self, opaque_state: _Optional[bytes] = ..., first_tokens: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Step(_message.Message):
-    __slots__ = ("seq", "time_us", "stream_ids", "counts", "tokens", "logprobs", "finishes", "load", "kv_update", "starts", "submits_seen", "work")
+    __slots__ = ("seq", "time_us", "stream_ids", "counts", "tokens", "logprobs", "finishes", "load", "kv_update", "starts", "submits_seen", "work", "adapters")
     SEQ_FIELD_NUMBER: _ClassVar[int]
     TIME_US_FIELD_NUMBER: _ClassVar[int]
     STREAM_IDS_FIELD_NUMBER: _ClassVar[int]
@@ -194,6 +222,7 @@ class Step(_message.Message):
     STARTS_FIELD_NUMBER: _ClassVar[int]
     SUBMITS_SEEN_FIELD_NUMBER: _ClassVar[int]
     WORK_FIELD_NUMBER: _ClassVar[int]
+    ADAPTERS_FIELD_NUMBER: _ClassVar[int]
     seq: int
     time_us: int
     stream_ids: _containers.RepeatedScalarFieldContainer[int]
@@ -206,7 +235,14 @@ class Step(_message.Message):
     starts: _containers.RepeatedCompositeFieldContainer[Start]
     submits_seen: int
     work: Work
-    def __init__(self, seq: _Optional[int] = ..., time_us: _Optional[int] = ..., stream_ids: _Optional[_Iterable[int]] = ..., counts: _Optional[_Iterable[int]] = ..., tokens: _Optional[_Iterable[int]] = ..., logprobs: _Optional[_Iterable[_Union[Logprobs, _Mapping]]] = ..., finishes: _Optional[_Iterable[_Union[Finish, _Mapping]]] = ..., load: _Optional[_Union[Load, _Mapping]] = ..., kv_update: _Optional[_Union[KvUpdate, _Mapping]] = ..., starts: _Optional[_Iterable[_Union[Start, _Mapping]]] = ..., submits_seen: _Optional[int] = ..., work: _Optional[_Union[Work, _Mapping]] = ...) -> None: ...
+    adapters: Adapters
+    def __init__(self, seq: _Optional[int] = ..., time_us: _Optional[int] = ..., stream_ids: _Optional[_Iterable[int]] = ..., counts: _Optional[_Iterable[int]] = ..., tokens: _Optional[_Iterable[int]] = ..., logprobs: _Optional[_Iterable[_Union[Logprobs, _Mapping]]] = ..., finishes: _Optional[_Iterable[_Union[Finish, _Mapping]]] = ..., load: _Optional[_Union[Load, _Mapping]] = ..., kv_update: _Optional[_Union[KvUpdate, _Mapping]] = ..., starts: _Optional[_Iterable[_Union[Start, _Mapping]]] = ..., submits_seen: _Optional[int] = ..., work: _Optional[_Union[Work, _Mapping]] = ..., adapters: _Optional[_Union[Adapters, _Mapping]] = ...) -> None: ...
+
+class Adapters(_message.Message):
+    __slots__ = ("names",)
+    NAMES_FIELD_NUMBER: _ClassVar[int]
+    names: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, names: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Start(_message.Message):
     __slots__ = ("stream_id", "cached_tokens")

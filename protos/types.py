@@ -8,7 +8,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-PROTOCOL_VERSION = 3
+from protos.features import Feature
+
+PROTOCOL_VERSION = 4
 
 
 class Role(enum.Enum):
@@ -48,7 +50,9 @@ class ReplicaInfo(msgspec.Struct, frozen=True):
     """What a replica says of itself when a session opens.
 
     `max_num_tokens` is what the engine computes in one step, of prompts and answers together; 0: not known. With
-    `reserves_output` a request runs only once all that it may ask for has room in the KV cache.
+    `reserves_output` a request runs only once all that it may ask for has room in the KV cache. `version` is the served
+    model's and `tokenizer_hash` its tokenizer's (gateway/tokens/identity.py), empty where the replica does not say.
+    `adapters` are the LoRA adapters that it can serve without being told where they are.
     """
 
     model: str
@@ -62,6 +66,10 @@ class ReplicaInfo(msgspec.Struct, frozen=True):
     kv_blocks_total: int
     max_num_tokens: int = 0
     reserves_output: bool = False
+    version: str = ""
+    tokenizer_hash: str = ""
+    features: Feature = Feature.TOKENS
+    adapters: tuple[str, ...] = ()
 
 
 class Load(msgspec.Struct, frozen=True):
@@ -125,6 +133,44 @@ class Handoff(msgspec.Struct, frozen=True):
     first_tokens: tuple[int, ...]
 
 
+class Adapter(msgspec.Struct, frozen=True):
+    """A LoRA adapter over the model; `path` is where the replica finds it, empty for one that it knows by name."""
+
+    name: str
+    path: str = ""
+
+
+class GuideKind(enum.Enum):
+    """What kind of text guides an answer."""
+
+    JSON_OBJECT = "json_object"
+    JSON_SCHEMA = "json_schema"
+    REGEX = "regex"
+    GRAMMAR = "grammar"
+    STRUCTURAL_TAG = "structural_tag"
+
+
+class Guide(msgspec.Struct, frozen=True):
+    """What an answer must conform to: a schema, expression or grammar as `text`, empty for any JSON object."""
+
+    kind: GuideKind
+    text: str = ""
+
+
+class Payload(msgspec.Struct, frozen=True):
+    """A request in its API's own bytes, for an upstream that speaks the same API; it does not travel on sessions.
+
+    `path` is the API's, as `/chat/completions`. `usage`: the client wants a stream's usage chunk. `answer_model` is the
+    name that the answer is to show.
+    """
+
+    path: str
+    body: bytes
+    stream: bool
+    usage: bool
+    answer_model: str
+
+
 class Submit(msgspec.Struct, frozen=True):
     """One request to an engine: `sampling.n` sequences over one prompt of token ids.
 
@@ -142,6 +188,9 @@ class Submit(msgspec.Struct, frozen=True):
     handoff: Handoff | None = None
     prefill_only: bool = False
     sequence: int = 0
+    adapter: Adapter | None = None
+    guide: Guide | None = None
+    payload: Payload | None = None
 
 
 class Timing(msgspec.Struct, frozen=True):

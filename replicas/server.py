@@ -15,6 +15,7 @@ from typing import Any
 import grpc.aio
 
 from protos import codec
+from protos.protocol_error import ProtocolError
 from protos.types import PROTOCOL_VERSION, Failure, Finish, FinishReason, Load, Submit, Work
 from replicas.engine import Engine, EngineStep
 from replicas.kv_events import KvFeed, KvLedger
@@ -309,7 +310,7 @@ class ReplicaServer:
         try:
             while (data := await context.read()) is not grpc.aio.EOF:
                 self._receive(session, codec.decode_up(data))
-        except codec.ProtocolError as error:
+        except ProtocolError as error:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         finally:
             self._sessions.discard(session)
@@ -331,7 +332,7 @@ class ReplicaServer:
             return None
         try:
             hello = codec.decode_up(first).hello
-        except codec.ProtocolError:
+        except ProtocolError:
             hello = None
         if hello is None:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "a session begins with hello")
@@ -359,7 +360,7 @@ class ReplicaServer:
 
     def _receive(self, session: _Session, up: codec.Up) -> None:
         if up.hello is not None:
-            raise codec.ProtocolError("a second hello")
+            raise ProtocolError("a second hello")
         session.acknowledge(up.ack)
         if up.kv_resync and session.kv is not None:
             session.kv.restart()
@@ -373,10 +374,10 @@ class ReplicaServer:
 
     def _submit(self, session: _Session, stream_id: int, submit: Submit) -> None:
         if not 1 <= submit.sampling.n <= MAX_SEQUENCES:
-            raise codec.ProtocolError(f"a submit has 1 to {MAX_SEQUENCES} sequences, not {submit.sampling.n}")
+            raise ProtocolError(f"a submit has 1 to {MAX_SEQUENCES} sequences, not {submit.sampling.n}")
         streams = range(stream_id, stream_id + submit.sampling.n)
         if stream_id in session.handles or not session.streams.isdisjoint(streams):
-            raise codec.ProtocolError(f"stream {stream_id} is still open")
+            raise ProtocolError(f"stream {stream_id} is still open")
         self._handles += 1
         handle = self._handles
         owner = _Owner(session, stream_id, submit)

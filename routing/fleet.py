@@ -9,13 +9,15 @@ from math import inf
 
 from protos.errors import ReplicaDraining, ReplicaUnavailable
 from protos.types import Role, Submit, Work
-from routing.connection import ReplicaConnection, ReplicaSpec
 from routing.health.outcomes import Outcome, outcome_of
 from routing.health.pace import LEAST_PEERS, Pace, slow_ones
 from routing.health.panic import may_eject
 from routing.health.patience import TICK_SECONDS
 from routing.health.replica_health import STEPPING_SECONDS
 from routing.health.status import ReplicaStatus, State
+from routing.links.connection import Listener, ReplicaConnection, Surroundings
+from routing.links.registry import connection_to
+from routing.links.spec import ReplicaSpec
 from routing.policy import ReplicaView
 from routing.prefix.directory import Accuracy, PrefixDirectory
 from routing.transport import Leg, Receiver
@@ -47,12 +49,9 @@ class Fleet:
         self.on_load: Callable[[], None] = _ignore
         self.on_work: Callable[[ReplicaView, Work], None] = _ignore_work
         self._clock = clock
-        self._connections = {
-            spec.id: ReplicaConnection(
-                spec, worker, self._refresh, self._loaded, self._worked, self._failing, clock, prefixes
-            )
-            for spec in specs
-        }
+        listener = Listener(self._refresh, self._loaded, self._worked, self._failing)
+        self._around = Surroundings(worker, listener, clock, prefixes)
+        self._connections = {spec.id: connection_to(spec, self._around) for spec in specs}
         self._ready: tuple[ReplicaConnection, ...] = ()
         self._ready_ids: frozenset[str] = frozenset()
         #: Of the ready ones, those that only a part of the decisions may choose.

@@ -13,6 +13,7 @@ import grpc.aio
 
 from protos import codec
 from protos.errors import InternalError, PenstockError, ReplicaUnavailable
+from protos.protocol_error import ProtocolError
 from protos.types import PROTOCOL_VERSION, Submit
 from routing.health.patience import Patience, exhausted
 from routing.mailbox import Mailbox
@@ -174,9 +175,9 @@ class Session:
             self._patience.renew()
             step = codec.decode_down(data)
             if not isinstance(step, codec.Step):
-                raise codec.ProtocolError("a second welcome")
+                raise ProtocolError("a second welcome")
             if step.kv_update is not None and not self._kv_updates:
-                raise codec.ProtocolError("a KV update that was not asked for")
+                raise ProtocolError("a KV update that was not asked for")
             self._deal(step)
             if step.load is not None:
                 self.unreported.reported(step.submits_seen)
@@ -262,7 +263,7 @@ def _why(error: BaseException | None) -> str:
     """Why a session has ended; a defect of the gateway goes to the log whole."""
     if error is None:
         return ""
-    expected = (grpc.RpcError, codec.ProtocolError, TimeoutError, asyncio.InvalidStateError, grpc.aio.UsageError)
+    expected = (grpc.RpcError, ProtocolError, TimeoutError, asyncio.InvalidStateError, grpc.aio.UsageError)
     if not isinstance(error, expected):
         log.error("session lost", exc_info=error)
     return describe(error)

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import msgspec
 
+from protos.features import Feature
 from protos.types import Load, Role, Shape, Timing, Work
 
 
@@ -16,7 +17,8 @@ class ReplicaView(msgspec.Struct, frozen=True):
 
     `load` is the engine's last report and covers all workers. What this worker sent and no report includes yet comes
     on top: `sent` sequences, the tokens of their prompts that are to be computed, and the tokens that the KV cache
-    will hold for them. Of the sizes, 0 means that it is not known.
+    will hold for them. Of the sizes, 0 means that it is not known. `features` are the bits of protos/features.py, as a
+    plain number for speed, and `adapters` the LoRA adapters that are loaded now.
     """
 
     id: str
@@ -31,6 +33,8 @@ class ReplicaView(msgspec.Struct, frozen=True):
     kv_block_tokens: int = 0
     max_num_tokens: int = 0
     reserves_output: bool = False
+    features: int = Feature.TOKENS.value
+    adapters: frozenset[str] = frozenset()
 
 
 class RouteRequest(msgspec.Struct, frozen=True):
@@ -41,6 +45,8 @@ class RouteRequest(msgspec.Struct, frozen=True):
     prefix hashes of the prompt's full blocks (protos/prefix_hash.py), empty where the policy does not ask for them.
     `arrived`, `now` and `deadline` are seconds on one monotonic clock; `rank` is the tenant's tier, 0 for the highest.
     With `may_wait` a policy may answer that the request had better wait (BetterWait), and is asked again soon.
+    `needs` are the features (protos/features.py) without which a replica is no candidate, and `adapter` is the LoRA
+    adapter to be used, if one is; candidates are chosen by both before a policy sees them.
     """
 
     request_id: str
@@ -55,6 +61,8 @@ class RouteRequest(msgspec.Struct, frozen=True):
     deadline: float = float("inf")
     rank: int = 0
     may_wait: bool = False
+    needs: int = 0
+    adapter: str = ""
 
 
 class Decision(msgspec.Struct, frozen=True):

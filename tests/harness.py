@@ -16,7 +16,7 @@ from replicas.engine import Engine
 from replicas.engines.answers import Corpus, corpus_sentences
 from replicas.engines.simulated import SimulatedEngine
 from replicas.server import ReplicaServer
-from routing.connection import ReplicaSpec
+from routing.links.spec import ReplicaSpec
 from routing.transport import Event, TokenStream
 
 MODEL = "mixtral-8x7b"

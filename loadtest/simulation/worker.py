@@ -27,7 +27,7 @@ class _Sent:
 
 
 class Worker:
-    """Views of the replicas as routing/connection.py makes them, each from a load and what was sent since."""
+    """Views of the replicas as routing/links/session.py makes them, each from a load and what was sent since."""
 
     def __init__(
         self, replicas: Sequence[Replica], policy: RoutingPolicy, lengths: DecodeLength, workers: int, max_tokens: int

@@ -11,7 +11,8 @@ import pytest
 from protos.errors import ClientGone, DeadlineExceeded, PenstockError, ReplicaUnavailable
 from protos.types import FinishReason
 from replicas.engine import Engine
-from routing.connection import ReplicaConnection
+from routing.links.connection import Listener, Surroundings
+from routing.links.session import SessionConnection
 from routing.transport import Event, Transport
 from tests.fakes import DiesAfter, SilentEngine
 from tests.harness import answers_of, bounded, drained, engine_of, gated_engine, serving, spec_of, submit_of, until
@@ -27,7 +28,7 @@ async def _mux(
     async with serving(engine, address) as (server, bound):
         spec = spec_of(bound, channels=channels, streams_per_channel=3)
         ready = asyncio.Event()
-        connection = ReplicaConnection(spec, "test", ready.set, lambda: None)
+        connection = SessionConnection(spec, Surroundings("test", Listener(ready.set)))
         connection.start()
         try:
             await ready.wait()

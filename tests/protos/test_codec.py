@@ -8,10 +8,15 @@ from hypothesis import strategies as st
 
 from protos import codec
 from protos import replica_pb2 as pb
+from protos.features import Feature
+from protos.protocol_error import ProtocolError
 from protos.types import (
+    Adapter,
     Failure,
     Finish,
     FinishReason,
+    Guide,
+    GuideKind,
     Handoff,
     KvUpdate,
     Load,
@@ -66,6 +71,9 @@ SUBMITS = st.builds(
     handoff=maybe(HANDOFFS),
     prefill_only=st.booleans(),
     sequence=U32,
+    adapter=maybe(st.builds(Adapter, name=TEXT, path=TEXT)),
+    guide=maybe(st.builds(Guide, kind=st.sampled_from(GuideKind), text=TEXT)),
+    payload=st.none(),  # not of the wire
 )
 FINISHES = st.builds(
     Finish,
@@ -112,6 +120,10 @@ WELCOMES = st.builds(
         kv_blocks_total=U32,
         max_num_tokens=U32,
         reserves_output=st.booleans(),
+        version=TEXT,
+        tokenizer_hash=TEXT,
+        features=st.integers(0, 2**63).map(Feature),
+        adapters=st.lists(TEXT, max_size=3).map(tuple),
     ),
     ack_window=U32,
 )
@@ -141,6 +153,7 @@ def steps(draw: st.DrawFn) -> codec.Step:
         starts=draw(st.lists(st.tuples(U32, U32), max_size=3)),
         submits_seen=draw(U64) if load else 0,
         work=draw(maybe(WORKS)),
+        adapters=draw(maybe(st.lists(TEXT, max_size=3).map(tuple))),
     )
 
 
@@ -197,7 +210,7 @@ def test_a_step_survives_the_wire(step: codec.Step) -> None:
 @given(data=st.binary(max_size=200))
 def test_garbage_is_a_protocol_error_or_a_message(data: bytes) -> None:
     for decode in (codec.decode_up, codec.decode_down):
-        with contextlib.suppress(codec.ProtocolError):
+        with contextlib.suppress(ProtocolError):
             decode(data)
 
 
@@ -214,7 +227,7 @@ def test_damaged_messages_are_protocol_errors_or_messages(
     damage = data.draw(st.binary(max_size=3))
     for damaged in (encoded[:at], encoded[:at] + damage + encoded[at + len(damage) :], encoded[:at] + damage):
         for decode in (codec.decode_up, codec.decode_down):
-            with contextlib.suppress(codec.ProtocolError):
+            with contextlib.suppress(ProtocolError):
                 decode(damaged)
 
 
@@ -238,7 +251,7 @@ def down(**fields: Any) -> bytes:
     ],
 )
 def test_a_message_that_contradicts_itself_is_a_protocol_error(data: bytes) -> None:
-    with pytest.raises(codec.ProtocolError):
+    with pytest.raises(ProtocolError):
         codec.decode_down(data)
 
 

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-import routing.connection
+import routing.links.session
 from protos.errors import DeadlineExceeded, ReplicaFailed, ReplicaUnavailable
 from protos.types import Failure, Finish, FinishReason, Handoff, Load, Role, Work
 from replicas.engine import Delta
@@ -26,7 +26,7 @@ ROUTE = RouteRequest("r", 3, 8)
 
 @pytest.fixture(autouse=True)
 def no_reconnects(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(routing.connection, "FIRST_RETRY_SECONDS", 60.0)
+    monkeypatch.setattr(routing.links.session, "FIRST_RETRY_SECONDS", 60.0)
 
 
 def view_of(name: str, role: Role = Role.BOTH) -> ReplicaView:

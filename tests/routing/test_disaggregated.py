@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import routing.connection
 import routing.disaggregated
+import routing.links.session
 from protos.errors import ClientGone, ReplicaDraining, ReplicaFailed, ReplicaUnavailable
 from protos.types import Failure, Finish, FinishReason, Handoff, Role, Timing
 from replicas.engine import Delta, Engine
@@ -28,7 +28,7 @@ WAYS = [LOST, FAILED, DRAINED]
 
 @pytest.fixture(autouse=True)
 def no_reconnects(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(routing.connection, "FIRST_RETRY_SECONDS", 60.0)
+    monkeypatch.setattr(routing.links.session, "FIRST_RETRY_SECONDS", 60.0)
 
 
 @contextlib.asynccontextmanager

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-import routing.connection
+import routing.links.session
 from protos.errors import (
     ClientGone,
     ContextLengthExceeded,
@@ -42,7 +42,7 @@ ROUTE = RouteRequest("r", 3, 8)
 @pytest.fixture(autouse=True)
 def slow_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     # A session that is lost stays lost for the test.
-    monkeypatch.setattr(routing.connection, "FIRST_RETRY_SECONDS", 60.0)
+    monkeypatch.setattr(routing.links.session, "FIRST_RETRY_SECONDS", 60.0)
 
 
 async def start(

@@ -10,12 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-import routing.connection
+import routing.links.session
 from protos import codec
 from protos.errors import ReplicaUnavailable
 from protos.types import Load, ReplicaInfo, Role, Shape
-from routing.connection import ASSUMED_NUM_TOKENS, ReplicaConnection, ReplicaSpec
 from routing.fleet import Fleet
+from routing.links.connection import Surroundings
+from routing.links.session import ASSUMED_NUM_TOKENS, SessionConnection
+from routing.links.spec import ReplicaSpec
 from routing.unreported import Unreported
 from tests.fakes import DropsStream, RawReplica, SilentEngine, WrongVersion, info_of
 from tests.harness import bounded, drained, engine_of, gated_engine, serving, spec_of, submit_of, until
@@ -23,8 +25,8 @@ from tests.harness import bounded, drained, engine_of, gated_engine, serving, sp
 
 @pytest.fixture(autouse=True)
 def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(routing.connection, "FIRST_RETRY_SECONDS", 0.01)
-    monkeypatch.setattr(routing.connection, "LAST_RETRY_SECONDS", 0.02)
+    monkeypatch.setattr(routing.links.session, "FIRST_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(routing.links.session, "LAST_RETRY_SECONDS", 0.02)
 
 
 @contextlib.asynccontextmanager
@@ -197,6 +199,12 @@ def test_a_report_from_before_a_submit_does_not_hide_it() -> None:
     bounded(main)
 
 
+def session_connection(fleet: Fleet, id_: str) -> SessionConnection:
+    connection = fleet._connections[id_]
+    assert isinstance(connection, SessionConnection)
+    return connection
+
+
 def test_every_session_counts_its_own_and_a_lost_one_counts_no_longer() -> None:
     async def main() -> None:
         replica = RawReplica()
@@ -205,7 +213,7 @@ def test_every_session_counts_its_own_and_a_lost_one_counts_no_longer() -> None:
             fleet.open(spec.id, submit_of(n=2))
             fleet.open(spec.id, submit_of(n=1))
             await until(lambda: replica.sessions == 2)
-            connection = fleet._connections[spec.id]
+            connection = session_connection(fleet, spec.id)
             await until(lambda: len(connection._sessions) == 2)
             fleet.open(spec.id, submit_of(n=2))
             assert fleet.candidates()[0].sent == 5
@@ -233,7 +241,7 @@ def test_every_session_counts_its_own_and_a_lost_one_counts_no_longer() -> None:
     )
 )
 def test_no_order_of_events_leaves_something_counted(moves: list[tuple[str, int]]) -> None:
-    connection = ReplicaConnection(spec_of("127.0.0.1:1"), "test", lambda: None, lambda: None)
+    connection = SessionConnection(spec_of("127.0.0.1:1"), Surroundings("test"))
     sessions: list[tuple[Unreported, list[int]]] = []
     for kind, number in moves:
         if kind == "connect" or not sessions:
@@ -281,7 +289,7 @@ def test_a_full_session_gets_a_second_channel_and_no_more_than_configured() -> N
             async with fleet_of(spec) as fleet:
                 streams = [fleet.open(spec.id, submit_of(name=f"a{i}")) for i in range(5)]
                 await until(lambda: len(server._sessions) == 2)
-                connection = fleet._connections[spec.id]
+                connection = session_connection(fleet, spec.id)
                 await until(lambda: len(connection._sessions) == 2)
                 streams += [fleet.open(spec.id, submit_of(name=f"b{i}")) for i in range(20)]
                 await until(lambda: len(engine.submitted) == 25)
@@ -303,7 +311,7 @@ def test_a_new_channel_does_not_hide_the_load_of_the_replica() -> None:
                 streams = [fleet.open(spec.id, submit_of(500))]
                 gate.let(2)
                 await until(lambda: fleet.candidates()[0].load.running == 1)
-                connection = fleet._connections[spec.id]
+                connection = session_connection(fleet, spec.id)
                 # From now on no step reports anything: what is known must stay known.
                 seen = []
                 admit = connection._admit

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-import routing.connection
+import routing.links.session
 from protos import codec
 from protos.errors import ContextLengthExceeded, Overloaded, ReplicaFailed, ReplicaUnavailable
 from protos.types import Finish, FinishReason, KvUpdate, Load, Role, Work
@@ -16,6 +16,7 @@ from routing.health.breaker import CONSECUTIVE_FAULTS, OPEN_SECONDS
 from routing.health.ramp import RAMP_SECONDS
 from routing.health.replica_health import PROBE_AGAIN_SECONDS
 from routing.health.status import State
+from routing.links.session import SessionConnection
 from routing.prefix.directory import PrefixDirectory
 from tests.fakes import RawReplica, SilentEngine, WedgedEngine, info_of
 from tests.harness import bounded, drained, serving, spec_of, submit_of, until
@@ -25,8 +26,8 @@ ENGINE_FAILED = ReplicaFailed("no")
 
 @pytest.fixture(autouse=True)
 def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(routing.connection, "FIRST_RETRY_SECONDS", 0.01)
-    monkeypatch.setattr(routing.connection, "LAST_RETRY_SECONDS", 0.02)
+    monkeypatch.setattr(routing.links.session, "FIRST_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(routing.links.session, "LAST_RETRY_SECONDS", 0.02)
 
 
 class Watched:
@@ -155,7 +156,9 @@ def test_a_replica_that_comes_back_must_answer_a_probe_and_is_not_alone_left_out
     async def main() -> None:
         async with engines(2) as (found, addresses), watched(*addresses) as seen:
             found[0].wedge()
-            patience = seen.fleet._connections["p/0"]._sessions[0]._patience
+            connection = seen.fleet._connections["p/0"]
+            assert isinstance(connection, SessionConnection)
+            patience = connection._sessions[0]._patience
             patience._ticks = patience._left = 1
             await seen.until_state(State.PROBING)
             assert seen.taking == ["p/1"]

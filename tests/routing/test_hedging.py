@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-import routing.connection
+import routing.links.session
 from protos.errors import ClientGone, ReplicaUnavailable
 from protos.types import Finish, FinishReason, Role
 from replicas.engine import Delta
@@ -26,7 +26,7 @@ DONE = Finish(FinishReason.LENGTH)
 
 @pytest.fixture(autouse=True)
 def no_reconnects(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(routing.connection, "FIRST_RETRY_SECONDS", 60.0)
+    monkeypatch.setattr(routing.links.session, "FIRST_RETRY_SECONDS", 60.0)
 
 
 class Listening(RoundRobin):

@@ -11,8 +11,9 @@ from protos.prefix_hash import prefix_hashes
 from protos.types import KvCreated, KvEvent, KvRemoved, KvStored, KvUpdate, Load
 from replicas import kv_events
 from replicas.server import ACK_WINDOW
-from routing.connection import ReplicaConnection
 from routing.fleet import Fleet
+from routing.links.connection import Surroundings
+from routing.links.session import SessionConnection
 from routing.prefix.directory import PrefixDirectory
 from tests.fakes import INFO, RawReplica, SilentEngine
 from tests.harness import bounded, drained, engine_of, serving, spec_of, submit_of, until, worker_at
@@ -94,7 +95,7 @@ def test_only_one_session_of_a_worker_carries_updates() -> None:
             for stream in streams:
                 stream.close()
         async with replica.listening() as address:
-            connection = ReplicaConnection(spec_of(address), "test", lambda: None, lambda: None)
+            connection = SessionConnection(spec_of(address), Surroundings("test"))
             connection.start()
             await until(lambda: len(replica.hellos) == 3)
             assert not replica.hellos[2].kv_updates

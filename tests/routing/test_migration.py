@@ -5,7 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import routing.connection
+import routing.links.session
 from protos.errors import (
     ClientGone,
     ContextLengthExceeded,
@@ -31,7 +31,7 @@ LOST_ERROR = ReplicaUnavailable("lost")
 @pytest.fixture(autouse=True)
 def no_reconnects(monkeypatch: pytest.MonkeyPatch) -> None:
     # A replica that is lost stays lost for the test.
-    monkeypatch.setattr(routing.connection, "FIRST_RETRY_SECONDS", 60.0)
+    monkeypatch.setattr(routing.links.session, "FIRST_RETRY_SECONDS", 60.0)
 
 
 async def survived(submit: Submit, *deaths: Death, **options: Any) -> tuple[Answer, list[list[Submit]]]:

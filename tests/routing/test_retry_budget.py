@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import routing.connection
+import routing.links.session
 from protos.errors import ReplicaUnavailable
 from protos.types import Failure
 from routing.desk import Desk
@@ -59,7 +59,7 @@ def test_what_is_spent_comes_back_with_time_and_with_requests() -> None:
 
 
 def test_a_dead_replica_costs_none_of_the_requests_that_had_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(routing.connection, "FIRST_RETRY_SECONDS", 60.0)
+    monkeypatch.setattr(routing.links.session, "FIRST_RETRY_SECONDS", 60.0)
 
     async def main() -> None:
         dying = [SilentEngine(), SilentEngine()]

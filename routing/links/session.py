@@ -3,23 +3,20 @@
 import asyncio
 import logging
 import random
-import time
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
-from typing import Any
 
 import grpc.aio
+import msgspec
 
-from protos.codec import ProtocolError, Step, Welcome
+from protos.codec import Step, Welcome
 from protos.errors import PenstockError, ReplicaUnavailable
-from protos.types import KvUpdate, Load, ReplicaInfo, Role, Shape, Submit, Work
+from protos.protocol_error import ProtocolError
+from protos.types import KvUpdate, Load, ReplicaInfo, Role, Shape, Submit
 from routing.health.plausibility import nonsense_in, nonsense_in_update
 from routing.health.probe import PROBE, Probe
-from routing.health.replica_health import ReplicaHealth
-from routing.health.status import State
+from routing.links.connection import ReplicaConnection, Surroundings
+from routing.links.spec import ReplicaSpec
 from routing.mux import Session, SessionRefused, describe
 from routing.policy import ReplicaView
-from routing.prefix.directory import PrefixDirectory
 from routing.transport import Leg, Receiver
 from routing.unreported import Unreported
 
@@ -29,72 +26,24 @@ FIRST_RETRY_SECONDS = 0.1
 LAST_RETRY_SECONDS = 2.0
 #: Of an engine that does not say how many tokens it computes in a step: TensorRT-LLM's default.
 ASSUMED_NUM_TOKENS = 8192
-#: How loudly a state is said; what is not here is a warning.
-_LEVELS = {State.READY: logging.DEBUG, State.RETURNING: logging.INFO, State.PROBING: logging.INFO}
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaSpec:
-    """A replica as the configuration names it; what answers at the address must match."""
-
-    id: str
-    address: str
-    pool: str
-    model: str
-    engine: str
-    shape: Shape
-    role: Role
-    channels: int
-    streams_per_channel: int
-    context: int = 0
-
-    @property
-    def target(self) -> str:
-        """The address in gRPC's own notation."""
-        return self.address.removeprefix("grpc://")
-
-
-class ReplicaConnection:
-    """The transport to one replica: `spec.channels` sessions at most, the first ones filled first.
+class SessionConnection(ReplicaConnection):
+    """`spec.channels` sessions at most, the first ones filled first.
 
     Filling first matters: each session that has streams costs one message per engine step.
     """
 
-    def __init__(
-        self,
-        spec: ReplicaSpec,
-        worker: str,
-        changed: Callable[[], None],
-        loaded: Callable[[], None],
-        worked: Callable[[str, Work], None] = lambda replica_id, work: None,
-        failing: Callable[[str, str], None] = lambda replica_id, reason: None,
-        clock: Callable[[], float] = time.monotonic,
-        prefixes: PrefixDirectory | None = None,
-    ) -> None:
-        """`changed` is called when the replica becomes usable or stops being so, `loaded` with each load reported.
+    reports_steps = True
 
-        `worked` is called for each step of the engine that says what it did, and `failing` with a reason when the
-        replica has failed so often that it should be left alone. `clock` counts seconds.
-        `prefixes` is told of the replica's KV cache.
-        """
-        self.spec = spec
-        self.info: ReplicaInfo | None = None
-        self.health = ReplicaHealth(self._health_changed)
-        self._worker = worker
-        self._changed = changed
-        self._loaded = loaded
-        self._worked = worked
-        self._failing = failing
-        self._clock = clock
-        self._prefixes = prefixes
+    def __init__(self, spec: ReplicaSpec, around: Surroundings) -> None:
+        super().__init__(spec, around)
+        self._worker = around.worker
+        self._prefixes = around.prefixes
         self._kv_session: Session | None = None  # the one that carries KV updates
-        self._closing = False
         self._epoch = 0
         self._sessions: list[Session] = []
-        self._tasks: set[asyncio.Task[None]] = set()
         self._connecting = 0
-        self._probe: Probe | None = None
-        self.view = ReplicaView(spec.id, spec.pool, spec.shape, spec.role, Load())
 
     @property
     def connected(self) -> bool:
@@ -102,26 +51,12 @@ class ReplicaConnection:
         return bool(self._sessions)
 
     @property
-    def ready(self) -> bool:
-        """Whether a submit can be sent now, and is likely to be served."""
-        return bool(self._sessions) and not self.view.load.draining and self.health.serves
-
-    @property
     def in_flight(self) -> int:
-        """Sequences that this worker has there."""
+        """Sequences of requests that this worker has there."""
         return max(0, sum(session.streams for session in self._sessions) - (self._probe is not None))
 
-    def start(self, *, prove_first: bool = False) -> None:
-        """Begin to connect, and keep at it until `aclose`; `prove_first` asks for a token in the first session too."""
-        self.health.prove_first = prove_first
+    def _begin(self) -> None:
         self._spawn_session(persistent=True)
-
-    async def aclose(self) -> None:
-        """End every session; their open streams fail."""
-        self._closing = True
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def open(
         self,
@@ -150,36 +85,13 @@ class ReplicaConnection:
         for session in self._sessions:
             session.fail_streams(error)
 
-    def tick(self, *, probes: bool) -> None:
-        """Look after the replica; called at regular intervals of the event loop's life. `probes`: it may be asked."""
-        now, load = self._clock(), self.view.load
-        if self._probe is not None:
-            self._probe.tick()
-        busy = load.running + load.waiting + self.view.sent > 0
-        if self.health.tick(now, busy):
-            self.fail_streams(ReplicaUnavailable("The replica's engine stands still."))
-        if probes and not load.draining:
-            self._probe_if_due(now)
-
-    def _probe_if_due(self, now: float) -> None:
-        if self._probe is not None or not self._sessions or not self.health.wants_probe(now):
-            return
+    def _ask(self) -> Probe | None:
         try:
-            self._probe = Probe(self._sessions[0].open(PROBE))
+            probe = Probe(self._sessions[0].open(PROBE))
         except ReplicaUnavailable:
-            return  # the session has just ended
+            return None  # the session has just ended
         self._see(self.view.load)
-        self.health.probe_begins()
-        self._spawn(self._ask(self._probe))
-
-    async def _ask(self, probe: Probe) -> None:
-        try:
-            problem = await probe.problem()
-        finally:
-            self._probe = None
-        # Of a replica that was lost meanwhile more is known than that.
-        if self._sessions and self.health.probe_ended(self._clock(), problem):
-            self._failing(self.spec.id, f"its probe: {problem}")
+        return probe
 
     def _see(self, load: Load) -> None:
         """Renew the view: once per request and per step, so no more than a struct made from positions."""
@@ -203,16 +115,13 @@ class ReplicaConnection:
             view.kv_block_tokens,
             view.max_num_tokens,
             view.reserves_output,
+            view.features,
+            view.adapters,
         )
 
     def _spawn_session(self, *, persistent: bool) -> None:
         self._connecting += 1
         self._spawn(self._keep(persistent))
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     async def _keep(self, persistent: bool) -> None:
         """Hold one session: the persistent one is reopened for ever, an extra one ends when it is lost."""
@@ -255,8 +164,7 @@ class ReplicaConnection:
         self._sessions.append(session)
         self._see(self.view.load)
         if len(self._sessions) == 1:
-            self.health.connected()
-            self._probe_if_due(self._clock())
+            self._found()
         why = ""
         try:
             why = await session.run()
@@ -266,8 +174,7 @@ class ReplicaConnection:
             self._sessions.remove(session)
             self._see(self.view.load)
             if not self._sessions:
-                if self.health.lost(self._clock(), f"the connection was lost{': ' if why else ''}{why}"):
-                    self._failing(self.spec.id, "its connection is lost again and again")
+                self._gone(why)
             elif why:
                 log.warning("replica %s at %s lost one of its channels: %s", self.spec.id, self.spec.address, why)
 
@@ -303,6 +210,7 @@ class ReplicaConnection:
             kv_block_tokens=info.kv_block_tokens,
             max_num_tokens=info.max_num_tokens or ASSUMED_NUM_TOKENS,
             reserves_output=info.reserves_output,
+            features=info.features.value,
         )
 
     def _mismatch(self, info: ReplicaInfo) -> str:
@@ -322,14 +230,6 @@ class ReplicaConnection:
         if not self._sessions:
             self.health.away(problem, refused=refused)
 
-    def _health_changed(self) -> None:
-        health, spec = self.health, self.spec
-        if not self._closing:
-            level = _LEVELS.get(health.state, logging.WARNING)
-            because = f": {health.reason}" if health.reason else ""
-            log.log(level, "replica %s at %s is %s%s", spec.id, spec.address, health.state.value, because)
-        self._changed()
-
     def _on_step(self, step: Step) -> None:
         load = step.load
         if step.stream_ids:
@@ -338,15 +238,17 @@ class ReplicaConnection:
             return
         if step.kv_update is not None:
             self._follow_kv(step.kv_update)
+        if step.adapters is not None:
+            self.view = msgspec.structs.replace(self.view, adapters=frozenset(step.adapters))
         if load is None:
             return
         was_draining = self.view.load.draining
         self._see(load)
         if load.draining != was_draining:
-            self._changed()
+            self._listener.changed()
         if self.health.stepped(self._clock(), load.steps) and step.work is not None:
-            self._worked(self.spec.id, step.work)
-        self._loaded()
+            self._listener.worked(self.spec.id, step.work)
+        self._listener.loaded()
 
     def _is_nonsense(self, step: Step) -> bool:
         """Whether nobody should go by what this step says of the engine; the replica is left alone then."""

@@ -1,0 +1,52 @@
+"""What a request may need of an engine beyond plain sampling: what one lacks makes it no candidate."""
+
+import enum
+from typing import Final
+
+
+class Feature(enum.IntFlag):
+    """Bits of `Info.features` on the wire, so a number once given stays."""
+
+    NONE = 0
+    #: The prompt as token ids: also what a text completion of ids needs.
+    TOKEN_IDS = 1
+    LOGPROBS = 2
+    #: Several answers to one prompt.
+    SEVERAL = 4
+    LOGIT_BIAS = 8
+    GUIDED = 16
+    LORA = 32
+    TOP_K = 64
+    MIN_P = 128
+    REPETITION_PENALTY = 256
+    MIN_TOKENS = 512
+    IGNORE_EOS = 1024
+    STOP_TOKEN_IDS = 2048
+    #: Whatever else the API has: only an upstream that speaks the API itself.
+    WHOLE_API = 4096
+    SEED = 8192
+    PENALTIES = 16384
+
+    SAMPLING = TOP_K | MIN_P | REPETITION_PENALTY | MIN_TOKENS | IGNORE_EOS | STOP_TOKEN_IDS | SEED | PENALTIES
+    #: What engines that take token ids do as a rule.
+    TOKENS = TOKEN_IDS | LOGPROBS | SEVERAL | LOGIT_BIAS | SAMPLING
+
+
+#: Feature -> what people call it, for messages.
+NAMES: Final[dict[Feature, str]] = {
+    Feature.TOKEN_IDS: "prompts of token ids",
+    Feature.LOGPROBS: "logprobs",
+    Feature.SEVERAL: "several answers (n > 1)",
+    Feature.LOGIT_BIAS: "logit_bias",
+    Feature.GUIDED: "guided decoding",
+    Feature.LORA: "LoRA adapters",
+    Feature.TOP_K: "top_k",
+    Feature.MIN_P: "min_p",
+    Feature.REPETITION_PENALTY: "repetition_penalty",
+    Feature.MIN_TOKENS: "min_tokens",
+    Feature.IGNORE_EOS: "ignore_eos",
+    Feature.STOP_TOKEN_IDS: "stop_token_ids",
+    Feature.SEED: "seed",
+    Feature.PENALTIES: "presence and frequency penalties",
+    Feature.WHOLE_API: "parameters beyond text generation",
+}
