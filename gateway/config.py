@@ -11,9 +11,10 @@ from msgspec import Meta
 
 from gateway.admin.settings import Admin
 from gateway.config_checks import CREDENTIALS, problems
+from gateway.config_engines import PoolShape, PoolTls, SimulatedEngine
 from gateway.config_errors import ConfigError, convert, echo
 from gateway.config_heatmap import usable_heatmap
-from gateway.config_models import Model, Pool, PoolShape, SimulatedEngine
+from gateway.config_models import Model, Pool
 from gateway.config_routing import Routing
 from gateway.queue.settings import Admission
 from gateway.tenants.records import DEFAULT_TIERS, Record, Tenant, Tier
@@ -30,6 +31,7 @@ __all__ = [
     "Model",
     "Pool",
     "PoolShape",
+    "PoolTls",
     "Routing",
     "SimulatedEngine",
     "Store",

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from gateway.config_engine_checks import pool_problems
 from gateway.config_errors import echo
-from gateway.config_models import Pool
 from gateway.config_routing_checks import routing_problems
 from gateway.store.addresses import cluster_address, is_cluster
 from gateway.tenants.checks import tenants_problems, tier_problems
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 #: User name and password in an address.
 CREDENTIALS: Final = re.compile(r"(?<=://)[^/@]*@")
 
-_ADDRESS = re.compile(r"grpc://(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5})|unix:/[^\s\x00]+")
 _STORE_SCHEMES: Final = ("redis://", "rediss://", "unix://")
 
 
@@ -39,7 +38,7 @@ def problems(config: "Config") -> Iterator[tuple[str, str]]:
         for p, pool in enumerate(model.pools):
             inside = f"{where}.pools[{p}]"
             yield from _repeated(pool_names, pool.name, f"{inside}.name")
-            yield from _pool_problems(pool, inside)
+            yield from pool_problems(pool, inside)
             for a, address in enumerate(pool.addresses):
                 yield from _repeated(addresses, address, f"{inside}.replicas[{a}]")
         yield from routing_problems(model, where)
@@ -86,25 +85,3 @@ def _alerts_problems(alerts: "Alerts") -> Iterator[tuple[str, str]]:
         usable = False
     if not usable or not alerts.webhook.isprintable() or " " in alerts.webhook:
         yield "alerts.webhook", "expected an address that starts with http:// or https:// and names a host"
-
-
-def _pool_problems(pool: Pool, where: str) -> Iterator[tuple[str, str]]:
-    if pool.shape.tp % pool.shape.ep:
-        yield f"{where}.shape.ep", f"must divide tp ({pool.shape.tp}), got {pool.shape.ep}"
-    for a, address in enumerate(pool.addresses):
-        match = _ADDRESS.fullmatch(address)
-        if match is None or (match["port"] and not 1 <= int(match["port"]) <= 65535):
-            yield f"{where}.replicas[{a}]", f"expected grpc://HOST:PORT or unix:/PATH, got {echo(address)}"
-    if pool.simulated is not None:
-        if not pool.local_replicas:
-            yield (
-                f"{where}.simulated",
-                "only for replicas that are started here; elsewhere penstock replica has them",
-            )
-        chosen = [
-            name
-            for name, default in (("speed", 1.0), ("instant", False), ("pace_ms", None))
-            if getattr(pool.simulated, name) != default
-        ]
-        if len(chosen) > 1:
-            yield f"{where}.simulated", f"{' and '.join(chosen)} exclude each other: each sets how long a step takes"

@@ -1,72 +1,15 @@
 """The models of the configuration file: their tokenizers, prices and replica pools."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from msgspec import Meta
 
+from gateway.config_engines import EngineName, PoolShape, PoolTls, SimulatedEngine
 from gateway.config_routing import Routing
 from gateway.limits.price import Price
 from gateway.tenants.records import END, Record
-from protos.types import Role, Shape
-
-
-class PoolShape(Record, frozen=True, kw_only=True):
-    """How each replica of a pool is spread over GPUs."""
-
-    tp: Annotated[int, Meta(ge=1, le=1024, description="Tensor parallel degree.")] = 1
-    ep: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=1024,
-            description="Expert parallel degree. It splits the tensor parallel group, so it must divide `tp` "
-            "and adds no GPUs.",
-        ),
-    ] = 1
-    pp: Annotated[int, Meta(ge=1, le=1024, description="Pipeline parallel degree.")] = 1
-
-    @property
-    def value(self) -> Shape:
-        """The shape as the rest of the code knows it."""
-        return Shape(tp=self.tp, ep=self.ep, pp=self.pp)
-
-
-class SimulatedEngine(Record, frozen=True, kw_only=True):
-    """The simulated engine's pace and output, for replicas that this machine starts."""
-
-    profile: Annotated[
-        Literal["mixtral-8x7b", "llama-3.1-70b", "llama-3.1-8b"] | None,
-        Meta(
-            description="Published model whose speed and KV cache are imitated; unset: the one of the model's name, or "
-            "`mixtral-8x7b`."
-        ),
-    ] = None
-    speed: Annotated[
-        float,
-        Meta(gt=0, le=100_000, description="How many times faster than the modelled hardware the engine runs."),
-    ] = 1.0
-    instant: Annotated[
-        bool,
-        Meta(description="Steps take no time at all, to measure the gateway alone."),
-    ] = False
-    pace_ms: Annotated[
-        Annotated[float, Meta(gt=0, le=60_000)] | None,
-        Meta(description="Every step takes this long, whatever it holds, in milliseconds; unset: as modelled."),
-    ] = None
-    output_tokens: Annotated[
-        Annotated[int, Meta(ge=1, le=10_000_000)] | None,
-        Meta(
-            description="Every answer has exactly this many tokens, unless the request's limit is lower; unset: varied."
-        ),
-    ] = None
-    scheduler: Annotated[
-        Literal["guaranteed_no_evict", "max_utilization"],
-        Meta(
-            description="TensorRT-LLM's capacity policy: `guaranteed_no_evict` starts a request only when its longest "
-            "answer fits in the KV cache; `max_utilization` fills the cache and may pause requests."
-        ),
-    ] = "guaranteed_no_evict"
+from protos.types import Role
 
 
 class Pool(Record, frozen=True, kw_only=True):
@@ -88,16 +31,32 @@ class Pool(Record, frozen=True, kw_only=True):
         ),
     ] = Role.BOTH
     engine: Annotated[
-        Literal["simulated"],
-        Meta(description="Engine behind the replicas' sessions. A replica that reports another one gets no requests."),
+        EngineName,
+        Meta(
+            description="What the replicas are. `simulated` and `tensorrt_llm`: `penstock replica` with that engine. "
+            "`trtllm_grpc`: a stock `trtllm-serve --grpc`. `triton`: Triton with a TensorRT-LLM model. `openai`: any "
+            "server with OpenAI's HTTP API. A replica that reports another engine gets no requests."
+        ),
     ]
     replicas: Annotated[
         Annotated[int, Meta(ge=1, le=256)] | Annotated[tuple[str, ...], Meta(min_length=1, max_length=1024)],
         Meta(
             description="A number: `penstock serve` starts that many on this machine (`simulated` only). A list of "
-            "addresses, `grpc://HOST:PORT` or `unix:/PATH`: replicas that `penstock replica` serves elsewhere."
+            "addresses: `grpc://HOST:PORT`, `grpcs://HOST:PORT` (TLS) or `unix:/PATH`; of `openai`, the base URL that "
+            "its API's paths follow, as `https://HOST/v1`."
         ),
     ]
+    tls: Annotated[
+        PoolTls | None, Meta(description="Certificates for `grpcs://` and `https://` addresses; unset: the system's.")
+    ] = None
+    version: Annotated[
+        str,
+        Meta(
+            max_length=128,
+            description="Version of the model. A replica that reports another one gets no requests; empty: any. It is "
+            "what clients see where the engine does not say its own.",
+        ),
+    ] = ""
     simulated: Annotated[
         SimulatedEngine | None,
         Meta(description="Settings of simulated replicas; only where `replicas` is a number."),

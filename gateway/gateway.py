@@ -21,9 +21,9 @@ from gateway.limits.courier import Courier
 from gateway.limits.plans import Plans
 from gateway.limits.price import FREE
 from gateway.limits.store_limiter import StoreLimiter
-from gateway.local_replicas import replica_addresses
 from gateway.queue.activity import Activity
 from gateway.queue.turnstile import Turnstile
+from gateway.replica_specs import replica_specs
 from gateway.routing_settings import hedging, policy_settings
 from gateway.served_model import ServedModel
 from gateway.store.store import Store, store_url
@@ -35,7 +35,6 @@ from protos.errors import ModelNotFound, Overloaded, PermissionDenied, ReplicaUn
 from routing.decode_length import QuantileDecodeLength
 from routing.desk import Desk
 from routing.fleet import Fleet
-from routing.links.spec import ReplicaSpec
 from routing.policies import POLICIES
 from routing.prefix.directory import PrefixDirectory
 
@@ -203,24 +202,3 @@ def serve_model(config: Config, model_index: int, worker: str, created: int) -> 
         plans=Plans(model.name, model.price or FREE),
         turnstile=Turnstile(fleet, policy, config.admission, cached=desk.cached),
     )
-
-
-def replica_specs(config: Config, model_index: int) -> list[ReplicaSpec]:
-    """Every replica of one configured model, those of local pools included."""
-    model = config.models[model_index]
-    return [
-        ReplicaSpec(
-            id=f"{pool.name}/{number}",
-            address=address,
-            pool=pool.name,
-            model=model.name,
-            engine=pool.engine,
-            shape=pool.shape.value,
-            role=pool.role,
-            channels=pool.channels,
-            streams_per_channel=pool.streams_per_channel,
-            context=model.context,
-        )
-        for pool_index, pool in enumerate(model.pools)
-        for number, address in enumerate(replica_addresses(config, model_index, pool_index))
-    ]

@@ -26,10 +26,12 @@ class Feature(enum.IntFlag):
     WHOLE_API = 4096
     SEED = 8192
     PENALTIES = 16384
+    #: An answer of tokens, which can go on elsewhere, and one that began elsewhere can go on here.
+    RESUMES = 32768
 
     SAMPLING = TOP_K | MIN_P | REPETITION_PENALTY | MIN_TOKENS | IGNORE_EOS | STOP_TOKEN_IDS | SEED | PENALTIES
     #: What engines that take token ids do as a rule.
-    TOKENS = TOKEN_IDS | LOGPROBS | SEVERAL | LOGIT_BIAS | SAMPLING
+    TOKENS = TOKEN_IDS | LOGPROBS | SEVERAL | LOGIT_BIAS | SAMPLING | RESUMES
 
 
 #: Feature -> what people call it, for messages.
@@ -48,5 +50,6 @@ NAMES: Final[dict[Feature, str]] = {
     Feature.STOP_TOKEN_IDS: "stop_token_ids",
     Feature.SEED: "seed",
     Feature.PENALTIES: "presence and frequency penalties",
+    Feature.RESUMES: "answers that go on elsewhere",
     Feature.WHOLE_API: "parameters beyond text generation",
 }

@@ -13,7 +13,7 @@ import msgspec
 from protos.errors import PenstockError, ReplicaFailed, ReplicaUnavailable
 from protos.types import Finish, FinishReason, Handoff, Timing
 from routing.fleet import Fleet
-from routing.transport import Event, Leg
+from routing.transport import Event, Leg, Relay
 from routing.trip import Trip, error_of
 
 #: How long each side may take, in seconds: the first for queue and prompt, the second until its first token. Health
@@ -170,6 +170,11 @@ class Orphan:
     def started(self, cached_tokens: int) -> None:
         """The KV cache is there."""
         del cached_tokens
+        self._end()
+
+    def relayed(self, relay: Relay) -> None:
+        """An answer of bytes, which no decode replica gives."""
+        del relay
         self._end()
 
     def finished(self, index: int, finish: Finish) -> None:

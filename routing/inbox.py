@@ -40,6 +40,11 @@ class Inbox:
         """Whether it has been ended with an error."""
         return self._error is not None
 
+    def check(self) -> None:
+        """Raises the error that it has been ended with, if it has."""
+        if self._error is not None:
+            raise self._error
+
     def put(self, event: Event) -> None:
         """Add one event and wake the reader: called once per token."""
         events = self._events

@@ -22,6 +22,7 @@ from routing.hedging import race, settle
 from routing.inbox import Inbox
 from routing.migration import History, after_loss, continuation, rest_of
 from routing.policy import Decision, RouteRequest
+from routing.transport import Relay
 from routing.trip import Trip
 
 log = logging.getLogger(__name__)
@@ -72,6 +73,7 @@ class Journey:
         "decision",
         "inbox",
         "receive",
+        "relay",
         "route",
     )
 
@@ -79,6 +81,8 @@ class Journey:
         """The submit's first sequence is number 0."""
         self.route = route
         self.cached_tokens = 0
+        #: Where the answer's bytes are read, if it is not one of tokens.
+        self.relay: Relay | None = None
         #: The last one followed.
         self.decision: Decision | None = None
         self.inbox = Inbox(submit.sampling.n, self.fail, asyncio.get_running_loop())
@@ -145,6 +149,21 @@ class Journey:
             self._started = True
             self.cached_tokens = trip.cached_tokens
 
+    def relayed(self, trip: Trip, relay: Relay) -> None:
+        """The answer comes as bytes: what has come of it cannot go on elsewhere."""
+        if trip.rival is not None:
+            self._won(trip)
+        self.relay = relay
+        self.inbox.put((trip.sequence, (), None, None))
+
+    async def read(self) -> bytes:
+        """The next part of a relayed answer, empty after its last one. Raises PenstockError."""
+        assert self.relay is not None, "the answer is one of tokens"
+        part = await self.relay.read()
+        if not part:
+            self.inbox.check()
+        return part
+
     def finished(self, trip: Trip, index: int, finish: Finish) -> None:
         """A sequence is over."""
         if trip.rival is not None:
@@ -185,9 +204,9 @@ class Journey:
         tokens = trip.tokens
         progressed = tokens > trip.tokens_before or trip.started_at is not None
         history = after_loss(trip.history, trip.replica_id, error, tokens, progressed=progressed)
-        if history is None:
-            raise error
         untouched = not tokens and self._over.isdisjoint(trip.indices)
+        if history is None or trip.relay is not None or (trip.submit.guide is not None and not untouched):
+            raise error
         log.warning(
             "request %s: replica %s failed %s: %s",
             trip.route.request_id,

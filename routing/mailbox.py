@@ -7,7 +7,7 @@ from typing import Any
 from protos.errors import PenstockError
 from protos.types import Finish
 from routing.inbox import Inbox
-from routing.transport import Event, Receiver, Sink
+from routing.transport import Event, Receiver, Relay, Sink
 
 
 class Mailbox:
@@ -71,6 +71,11 @@ class Mailbox:
             self._started = True
             if self.receiver is not None:
                 self.receiver.started(cached_tokens)
+
+    def relay(self, relay: Relay) -> None:
+        """The answer comes as bytes. Called by the link only, once, and only of a mailbox with a receiver."""
+        if self.receiver is not None:
+            self.receiver.relayed(relay)
 
     def finish(self, index: int, finish: Finish) -> None:
         """A sequence has ended. Called by the session only."""

@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from protos.errors import Overloaded, PenstockError, ReplicaDraining, ReplicaFailed, ReplicaUnavailable
+from protos.features import Feature
 from protos.types import Submit
 from routing.policy import RouteRequest
 
@@ -68,7 +69,10 @@ def after_loss(
 
 
 def continuation(submit: Submit, index: int, tokens: Sequence[int]) -> Submit:
-    """What goes on with one answer of a request after the tokens that it has: fewer than it may have."""
+    """What goes on with one answer of a request after the tokens that it has: fewer than it may have.
+
+    It is not for answers with a guide, which an engine would follow from its begin.
+    """
     sampling = submit.sampling
     if sampling.n > 1 or sampling.min_tokens:
         sampling = msgspec.structs.replace(sampling, n=1, min_tokens=max(0, sampling.min_tokens - len(tokens)))
@@ -81,6 +85,7 @@ def continuation(submit: Submit, index: int, tokens: Sequence[int]) -> Submit:
         delta_interval=submit.delta_interval,
         cache_salt=submit.cache_salt,
         sequence=index,
+        adapter=submit.adapter,
     )
 
 
@@ -94,4 +99,5 @@ def rest_of(route: RouteRequest, tokens: int, cached: Mapping[str, int], now: fl
         expected_output=max(1.0, route.expected_output - tokens),
         cached=cached,
         now=now,
+        needs=route.needs | Feature.RESUMES.value,
     )

@@ -37,6 +37,23 @@ class TokenStream(Protocol):
         ...
 
 
+class Relay(Protocol):
+    """An upstream's good answer in the API's own bytes, read by one task; only as fast as it is read does it come.
+
+    `streamed`: it is a stream of server-sent events, and each part is a number of whole ones, the end mark included;
+    else it is one JSON body of `length` bytes, or None where that is not known before its end. `seen` tokens, about,
+    have come so far.
+    """
+
+    streamed: bool
+    length: int | None
+    seen: int
+
+    async def read(self) -> bytes:
+        """The next part; empty after the last one, and once the leg has been closed. Raises PenstockError."""
+        ...
+
+
 class Sink(Protocol):
     """Where tokens go."""
 
@@ -63,6 +80,10 @@ class Receiver(Protocol):
 
     def started(self, cached_tokens: int) -> None:
         """The prompt has been computed, and so much of it was cached. Called once at most; the first tokens follow."""
+        ...
+
+    def relayed(self, relay: Relay) -> None:
+        """The answer comes as bytes: no tokens follow, but the finishes do, when its end has been read."""
         ...
 
     def finished(self, index: int, finish: Finish) -> None:

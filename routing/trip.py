@@ -8,7 +8,7 @@ from routing.fleet import Fleet
 from routing.inbox import Inbox
 from routing.migration import History
 from routing.policy import Decision, RouteRequest
-from routing.transport import Leg, Sink
+from routing.transport import Leg, Relay, Sink
 
 
 class Owner(Protocol):
@@ -25,6 +25,10 @@ class Owner(Protocol):
 
     def started(self, trip: "Trip") -> None:
         """Its prompt has been computed."""
+        ...
+
+    def relayed(self, trip: "Trip", relay: Relay) -> None:
+        """Its answer comes as bytes."""
         ...
 
     def finished(self, trip: "Trip", index: int, finish: Finish) -> None:
@@ -54,6 +58,7 @@ class Trip:
         "left",
         "leg",
         "owner",
+        "relay",
         "replica_id",
         "rival",
         "route",
@@ -79,6 +84,8 @@ class Trip:
         #: The other attempt at the same, while nobody knows which of them answers first.
         self.rival: Trip | None = None
         self.leg: Leg | None = None
+        #: The answer's bytes, where it is not one of tokens.
+        self.relay: Relay | None = None
         self.cached_tokens = 0
         self.routed_at = 0.0
         self.started_at: float | None = None
@@ -97,6 +104,8 @@ class Trip:
     @property
     def tokens(self) -> int:
         """What its sequences have by now, with what they had before."""
+        if self.relay is not None:
+            return self.relay.seen
         tokens = self.owner.inbox.tokens
         if self.sequences == 1:
             return len(tokens[self.sequence])
@@ -114,6 +123,11 @@ class Trip:
         # A tenant pays by this, so that it is never more than can be.
         self.cached_tokens = min(cached_tokens, self.route.prompt_tokens)
         self.owner.started(self)
+
+    def relayed(self, relay: Relay) -> None:
+        """The answer comes as bytes."""
+        self.relay = relay
+        self.owner.relayed(self, relay)
 
     def finished(self, index: int, finish: Finish) -> None:
         """A sequence has ended, well or with a failure."""

@@ -1,6 +1,6 @@
 """One token asked of a replica, over the session that requests take: what answers it can serve them."""
 
-from typing import Final
+from typing import Final, Protocol
 
 from protos.errors import DeadlineExceeded, PenstockError
 from protos.types import Sampling, Submit
@@ -15,8 +15,20 @@ PROBE: Final = Submit("probe", [1], 1, Sampling(temperature=0.0, ignore_eos=True
 _DRAINING: Final = "draining"
 
 
-class Probe:
-    """A probe under way; `tick` is called at regular intervals of the event loop's life."""
+class Probe(Protocol):
+    """A question to a replica, under way."""
+
+    async def problem(self) -> str:
+        """Wait for the answer; why there is none, or nothing where there is."""
+        ...
+
+    def tick(self) -> None:
+        """A tick has passed; called at regular intervals of the event loop's life."""
+        ...
+
+
+class TokenProbe:
+    """A probe that asks for a token."""
 
     def __init__(self, stream: TokenStream) -> None:
         self._stream = stream

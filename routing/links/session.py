@@ -10,10 +10,11 @@ import msgspec
 from protos.codec import Step, Welcome
 from protos.errors import PenstockError, ReplicaUnavailable
 from protos.protocol_error import ProtocolError
-from protos.types import KvUpdate, Load, ReplicaInfo, Role, Shape, Submit
+from protos.types import KvUpdate, Load, Submit
 from routing.health.plausibility import nonsense_in, nonsense_in_update
-from routing.health.probe import PROBE, Probe
+from routing.health.probe import PROBE, Probe, TokenProbe
 from routing.links.connection import ReplicaConnection, Surroundings
+from routing.links.mismatch import mismatch
 from routing.links.spec import ReplicaSpec
 from routing.mux import Session, SessionRefused, describe
 from routing.policy import ReplicaView
@@ -87,7 +88,7 @@ class SessionConnection(ReplicaConnection):
 
     def _ask(self) -> Probe | None:
         try:
-            probe = Probe(self._sessions[0].open(PROBE))
+            probe = TokenProbe(self._sessions[0].open(PROBE))
         except ReplicaUnavailable:
             return None  # the session has just ended
         self._see(self.view.load)
@@ -150,7 +151,7 @@ class SessionConnection(ReplicaConnection):
             # Whatever it was: a replica that is never tried again is worse than one more failed attempt.
             log.exception("replica %s at %s", self.spec.id, self.spec.address)
             return None
-        problem = self._mismatch(session.welcome.info)
+        problem = mismatch(self.spec, session.welcome.info)
         if problem:
             self._report(problem, refused=True)
             await session.aclose()
@@ -213,18 +214,6 @@ class SessionConnection(ReplicaConnection):
             features=info.features.value,
         )
 
-    def _mismatch(self, info: ReplicaInfo) -> str:
-        spec = self.spec
-        expected = {"model": spec.model, "engine": spec.engine, "shape": spec.shape, "role": spec.role}
-        wrong = [
-            f"{name} is {_shown(getattr(info, name))}, configured {_shown(value)}"
-            for name, value in expected.items()
-            if getattr(info, name) != value
-        ]
-        if info.max_sequence_tokens < spec.context:
-            wrong.append(f"max_sequence_tokens is {info.max_sequence_tokens}, the configured context {spec.context}")
-        return "; ".join(wrong)
-
     def _report(self, problem: str, *, refused: bool) -> None:
         """An attempt to connect has failed, or was for a further channel, which requests can do without."""
         if not self._sessions:
@@ -260,11 +249,3 @@ class SessionConnection(ReplicaConnection):
         if nonsense != self.health.nonsense:
             self.health.doubt(self._clock(), nonsense)
         return bool(nonsense)
-
-
-def _shown(value: object) -> str:
-    """What a replica or the configuration says of itself, as the configuration writes it."""
-    if isinstance(value, Shape):
-        degrees = (("tp", value.tp), ("ep", value.ep), ("pp", value.pp))
-        return " ".join(f"{name}{degree}" for name, degree in degrees if name == "tp" or degree > 1)
-    return value.value if isinstance(value, Role) else str(value)

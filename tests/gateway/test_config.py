@@ -138,15 +138,17 @@ def test_a_pool_elsewhere(tmp_path: Path) -> None:
         (pool(replicas="0"), "models[0].pools[0].replicas: expected int >= 1, got 0"),
         (
             pool(replicas="[localhost]"),
-            'models[0].pools[0].replicas[0]: expected grpc://HOST:PORT or unix:/PATH, got "localhost"',
+            "models[0].pools[0].replicas[0]: expected grpc://HOST:PORT, grpcs://HOST:PORT or unix:/PATH, "
+            'got "localhost"',
         ),
         (
             pool(replicas="['grpc://h:0']"),
-            'models[0].pools[0].replicas[0]: expected grpc://HOST:PORT or unix:/PATH, got "grpc://h:0"',
+            'models[0].pools[0].replicas[0]: expected grpc://HOST:PORT, grpcs://HOST:PORT or unix:/PATH, got "grpc://h:0"',
         ),
         (
             pool(engine="trtllm"),
-            'models[0].pools[0].engine: expected simulated, got "trtllm"',
+            "models[0].pools[0].engine: expected openai or simulated or tensorrt_llm or triton or trtllm_grpc, "
+            'got "trtllm"',
         ),
         (
             pool(role="prefill"),

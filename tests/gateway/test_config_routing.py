@@ -131,7 +131,7 @@ def test_what_contradicts_itself_is_refused(tmp_path: Path, routing: str, pools:
 
 def test_pairs_of_two_engines_are_refused(tmp_path: Path) -> None:
     model = model_of(tmp_path, "policy: auto", f"{PREFILL}, {DECODE}")
-    other = Pool(name="other", engine="trtllm", replicas=1, role=Role.DECODE)  # type: ignore[arg-type]
+    other = Pool(name="other", engine="tensorrt_llm", replicas=("unix:/d",), role=Role.DECODE)
     mixed = msgspec.structs.replace(model, pools=(*model.pools, other))
     assert list(routing_problems(mixed, "models[0]")) == [
         (

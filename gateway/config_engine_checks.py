@@ -1,0 +1,76 @@
+"""The configuration's rules of pools: which addresses, settings and roles go with which engine."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+from urllib.parse import urlsplit
+
+from gateway.config_errors import echo
+from gateway.config_models import Pool
+from protos.types import Role
+
+_GRPC: Final = re.compile(r"grpcs?://(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5})|unix:/[^\s\x00]+")
+#: Engines whose replicas speak the session protocol, and so can be prefill or decode replicas.
+SESSIONS: Final = ("simulated", "tensorrt_llm")
+
+
+def pool_problems(pool: Pool, where: str) -> Iterator[tuple[str, str]]:
+    """Every violated rule of one pool, as (path, problem)."""
+    if pool.shape.tp % pool.shape.ep:
+        yield f"{where}.shape.ep", f"must divide tp ({pool.shape.tp}), got {pool.shape.ep}"
+    if pool.local_replicas and pool.engine != "simulated":
+        yield f"{where}.replicas", f"only simulated replicas are started here; of {pool.engine}, give addresses"
+    for a, address in enumerate(pool.addresses):
+        yield from _address_problems(pool, address, f"{where}.replicas[{a}]")
+    if pool.role is not Role.BOTH and pool.engine not in SESSIONS:
+        yield (
+            f"{where}.role",
+            f"must be both: {pool.engine} cannot hand a prefill over to another replica, only {' and '.join(SESSIONS)} "
+            "can",
+        )
+    yield from _simulated_problems(pool, where)
+    yield from _tls_problems(pool, where)
+
+
+def _address_problems(pool: Pool, address: str, where: str) -> Iterator[tuple[str, str]]:
+    if pool.engine == "openai":
+        if not _is_base_url(address):
+            # The value may hold a password.
+            yield where, "expected http://HOST or https://HOST, with a path if there is one, and nothing after it"
+        return
+    match = _GRPC.fullmatch(address)
+    if match is None or (match["port"] and not 1 <= int(match["port"]) <= 65535):
+        yield where, f"expected grpc://HOST:PORT, grpcs://HOST:PORT or unix:/PATH, got {echo(address)}"
+
+
+def _is_base_url(address: str) -> bool:
+    try:
+        parts = urlsplit(address)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return usable and "@" not in parts.netloc and not parts.query and not parts.fragment and address.isprintable()
+
+
+def _simulated_problems(pool: Pool, where: str) -> Iterator[tuple[str, str]]:
+    if pool.simulated is None:
+        return
+    if not pool.local_replicas:
+        yield f"{where}.simulated", "only for replicas that are started here; elsewhere penstock replica has them"
+    chosen = [
+        name
+        for name, default in (("speed", 1.0), ("instant", False), ("pace_ms", None))
+        if getattr(pool.simulated, name) != default
+    ]
+    if len(chosen) > 1:
+        yield f"{where}.simulated", f"{' and '.join(chosen)} exclude each other: each sets how long a step takes"
+
+
+def _tls_problems(pool: Pool, where: str) -> Iterator[tuple[str, str]]:
+    if pool.tls is None:
+        return
+    if not any(address.startswith(("grpcs://", "https://")) for address in pool.addresses):
+        yield f"{where}.tls", "no address of the pool has TLS: those start with grpcs:// or https://"
+    if (pool.tls.certificate is None) != (pool.tls.key is None):
+        missing = "certificate" if pool.tls.certificate is None else "key"
+        yield f"{where}.tls.{missing}", "a certificate and its key go together"
