@@ -16,6 +16,7 @@ from gateway.config_errors import ConfigError, convert, echo
 from gateway.config_heatmap import usable_heatmap
 from gateway.config_models import Model, Pool
 from gateway.config_routing import Routing
+from gateway.config_tls import certificate_problems, with_absolute_certificates
 from gateway.queue.settings import Admission
 from gateway.tenants.records import DEFAULT_TIERS, Record, Tenant, Tier
 from routing.heatmap import HeatmapError
@@ -184,7 +185,7 @@ class Config(Record, frozen=True, kw_only=True):
 
 
 def load_config(path: Path) -> Config:
-    """Read and validate a configuration file whole; `state` and paths of tokenizers and heatmaps are absolute then.
+    """Read and validate a configuration file whole; `state` and all paths in it are absolute then.
 
     Raises:
         ConfigError: One line that names the file, the path in it and the problem.
@@ -209,20 +210,20 @@ def _with_absolute_paths(model: Model, folder: Path) -> Model:
     if path := model.routing.heatmap_path:
         routing = msgspec.structs.replace(model.routing, heatmap=str((folder / path).resolve()))
         model = msgspec.structs.replace(model, routing=routing)
-    return model
+    return with_absolute_certificates(model, folder)
 
 
 def resolve(config: Config, source: str, bundled: Collection[str]) -> None:
-    """Check what the file refers to on this machine: tokenizers, of which `bundled` need no files, and heatmaps.
+    """Check what the file refers to on this machine: tokenizers, of which `bundled` need no files, and other files.
 
     Raises:
-        ConfigError: A tokenizer is neither a bundled name nor a readable file or folder, or a heatmap is not one of
-            the model and the shapes of its pools.
+        ConfigError: A tokenizer is neither a bundled name nor a readable file or folder, a heatmap is not one of the
+            model and the shapes of its pools, or certificates or their keys cannot be used.
     """
     for index, model in enumerate(config.models):
         where = f"models[{index}].tokenizer"
         path = model.tokenizer_path
-        if path is None and model.tokenizer not in bundled:
+        if path is None and model.tokenizer is not None and model.tokenizer not in bundled:
             known = ", ".join(sorted(bundled))
             raise ConfigError(
                 source, where, f"{echo(model.tokenizer)} is not bundled ({known} is); a path must have a / in it"
@@ -233,6 +234,8 @@ def resolve(config: Config, source: str, bundled: Collection[str]) -> None:
             usable_heatmap(model)
         except HeatmapError as error:
             raise ConfigError(source, f"models[{index}].routing.heatmap", str(error)) from error
+        for at, problem in certificate_problems(model, f"models[{index}]"):
+            raise ConfigError(source, at, problem)
 
 
 def usable_cores() -> int:

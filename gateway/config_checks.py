@@ -12,7 +12,7 @@ from gateway.store.addresses import cluster_address, is_cluster
 from gateway.tenants.checks import tenants_problems, tier_problems
 
 if TYPE_CHECKING:
-    from gateway.config import Alerts, Config, Store
+    from gateway.config import Alerts, Config, Model, Store
 
 #: User name and password in an address.
 CREDENTIALS: Final = re.compile(r"(?<=://)[^/@]*@")
@@ -34,6 +34,8 @@ def problems(config: "Config") -> Iterator[tuple[str, str]]:
     for m, model in enumerate(config.models):
         where = f"models[{m}]"
         yield from _repeated(names, model.name, f"{where}.name")
+        if model.tokenizer is None and any(pool.engine != "openai" for pool in model.pools):
+            yield f"{where}.tokenizer", "required: only openai replicas can be asked without token ids"
         pool_names: dict[str, str] = {}
         for p, pool in enumerate(model.pools):
             inside = f"{where}.pools[{p}]"
@@ -42,6 +44,16 @@ def problems(config: "Config") -> Iterator[tuple[str, str]]:
             for a, address in enumerate(pool.addresses):
                 yield from _repeated(addresses, address, f"{inside}.replicas[{a}]")
         yield from routing_problems(model, where)
+        yield from _fallback_problems(config, model, where)
+
+
+def _fallback_problems(config: "Config", model: "Model", where: str) -> Iterator[tuple[str, str]]:
+    seen: dict[str, str] = {model.name: f"{where}.name"}
+    for f, name in enumerate(model.fallbacks.models if model.fallbacks is not None else ()):
+        inside = f"{where}.fallbacks.models[{f}]"
+        if name not in config.model_names:
+            yield inside, f"there is no model {echo(name)}"
+        yield from _repeated(seen, name, inside)
 
 
 def _repeated(seen: dict[str, str], value: str, where: str) -> Iterator[tuple[str, str]]:

@@ -6,6 +6,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from gateway.config_engines import EngineName, PoolShape, PoolTls, SimulatedEngine
+from gateway.config_fallbacks import Fallbacks
 from gateway.config_routing import Routing
 from gateway.limits.price import Price
 from gateway.tenants.records import END, Record
@@ -97,18 +98,22 @@ class Model(Record, frozen=True, kw_only=True):
         ),
     ]
     tokenizer: Annotated[
-        str,
+        Annotated[str, Meta(min_length=1)] | None,
         Meta(
-            min_length=1,
             description="A bundled tokenizer's name (`mistral-tekken`), or the path of a Hugging Face folder or tekken "
-            "file. A path has a `/` in it (`./models/mixtral`) and is relative to this file's folder.",
+            "file. A path has a `/` in it (`./models/mixtral`) and is relative to this file's folder. Unset, for "
+            "models whose pools are all `openai`: a prompt counts as a token for each 4 bytes until the upstream says "
+            "its own count.",
         ),
-    ]
+    ] = None
     context: Annotated[
         int,
         Meta(ge=2, le=100_000_000, description="Context window in tokens: prompt and answer together."),
     ]
     routing: Annotated[Routing, Meta(description="How requests are spread over the pools.")] = Routing()
+    fallbacks: Annotated[
+        Fallbacks | None, Meta(description="Models that answer where this one cannot; unset: none.")
+    ] = None
     price: Annotated[Price | None, Meta(description="What its tokens cost, for usage and budgets; unset: nothing.")] = (
         None
     )
@@ -119,5 +124,5 @@ class Model(Record, frozen=True, kw_only=True):
 
     @property
     def tokenizer_path(self) -> Path | None:
-        """Where the tokenizer's files are, or None for a bundled one."""
-        return Path(self.tokenizer) if "/" in self.tokenizer else None
+        """Where the tokenizer's files are; None for a bundled one, or none."""
+        return Path(self.tokenizer) if self.tokenizer is not None and "/" in self.tokenizer else None

@@ -25,13 +25,13 @@ async def dry_run(
     given back at once. `deadline` is on the monotonic clock.
     """
     model, caller, n = request.model, request.caller, request.sampling.n
-    prompt_ids = await encoded(request, encoding, attempt)
-    max_tokens = output_bound(request, len(prompt_ids))
-    lease = await limiter.reserve(Ask(model.plans.of(caller), len(prompt_ids), max_tokens * n, n))
+    prompt = await encoded(request, encoding, attempt)
+    max_tokens = output_bound(request, prompt.tokens)
+    lease = await limiter.reserve(Ask(model.plans.of(caller), prompt.tokens, max_tokens * n, n))
     lease.release()
     attempt.check()
     wanted = turn_request(
-        request, route_request(request, prompt_ids, max_tokens, deadline), lease.output, deadline, explained
+        request, route_request(request, prompt, max_tokens, deadline), lease.output, deadline, explained
     )
     explained_desk(model, wanted, explained)
     return explained.considered(wanted.route, model.turnstile.consider(wanted))

@@ -12,6 +12,7 @@ from gateway.auth.authenticator import Authenticator
 from gateway.auth.keys import KeyStore
 from gateway.config import Config
 from gateway.encoding_turns import EncodingTurns
+from gateway.first_tokens import FirstTokenTimes
 from gateway.fleets.exchange import FleetExchange
 from gateway.http.exchange import Exchange
 from gateway.http.overseer import Overseer
@@ -201,4 +202,9 @@ def serve_model(config: Config, model_index: int, worker: str, created: int) -> 
         lengths=AnswerLengths(QuantileDecodeLength()),
         plans=Plans(model.name, model.price or FREE),
         turnstile=Turnstile(fleet, policy, config.admission, cached=desk.cached),
+        first_tokens=FirstTokenTimes(),
+        price=model.price or FREE,
+        fallbacks=model.fallbacks,
+        relays=any(pool.engine == "openai" for pool in model.pools),
+        opaque=model.tokenizer is None,
     )

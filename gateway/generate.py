@@ -5,13 +5,13 @@ import asyncio
 from gateway.encoding_turns import EncodingTurns
 from gateway.explain import explained_desk
 from gateway.limits.limiter import Ask, Lease, Limiter, Usage
-from gateway.prompt import encode_prompt
+from gateway.prompt import EncodedPrompt, encode_prompt, estimated_prompt
 from gateway.queue.turn import Turn, TurnRequest
 from gateway.request import GenerateRequest
 from gateway.sequence import SequenceText, TokenEntry
 from gateway.token_bounds import output_bound
 from protos.errors import ClientGone, DeadlineExceeded, Overloaded, SlowClient
-from protos.types import FinishReason, Submit, Timing
+from protos.types import FinishReason, Payload, Submit, Timing
 from routing.decode_length import Origin
 from routing.dispatch import Attempt, Dispatched, dispatch
 from routing.explained_policy import ExplainedPolicy
@@ -32,31 +32,33 @@ async def generate(
     wait_until: float,
     deadline: float,
     explained: ExplainedPolicy | None = None,
+    payload: Payload | None = None,
 ) -> "Generation":
     """Start a generation; it has begun to answer when this returns, and its owner must `close` it.
 
     It waits for its turn until `wait_until` and must have ended at `deadline`, both on the monotonic clock;
-    `attempt.fail` ends it from outside at any moment. `explained` notes why it goes where it goes. Raises the errors of
-    protos/errors.py.
+    `attempt.fail` ends it from outside at any moment. `explained` notes why it goes where it goes; `payload` is the
+    request for replicas that speak its API. Raises the errors of protos/errors.py.
     """
     model, caller, sampling = request.model, request.caller, request.sampling
-    prompt_ids = await encoded(request, encoding, attempt)
-    prompt_tokens, max_tokens = len(prompt_ids), output_bound(request, len(prompt_ids))
+    prompt = await encoded(request, encoding, attempt)
+    prompt_tokens, max_tokens = prompt.tokens, output_bound(request, prompt.tokens)
     ask = Ask(model.plans.of(caller), prompt_tokens, max_tokens * sampling.n, sampling.n)
     lease = await limiter.reserve(ask)
     turn: Turn | None = None
     try:
-        route = route_request(request, prompt_ids, max_tokens, deadline)
+        route = route_request(request, prompt, max_tokens, deadline)
         wanted = turn_request(request, route, lease.output, wait_until, explained)
         desk = model.desk if explained is None else explained_desk(model, wanted, explained)
         turn = model.turnstile.try_enter(wanted) or await model.turnstile.enter(wanted, attempt)
         submit = Submit(
             request_id=request.id,
-            prompt_ids=prompt_ids,
+            prompt_ids=prompt.ids,
             max_tokens=max_tokens,
             sampling=sampling,
             delta_interval=delta_interval(request),
             cache_salt=caller.tenant.name,
+            payload=payload,
         )
         dispatched = await dispatch(desk, turn.route, submit, attempt, turn)
     except BaseException as error:
@@ -65,24 +67,28 @@ async def generate(
     return Generation(request, prompt_tokens, dispatched, lease, turn)
 
 
-async def encoded(request: GenerateRequest, encoding: EncodingTurns, attempt: Attempt) -> list[int]:
-    """The prompt's token ids. Raises InvalidRequest, or what `attempt` is failed with."""
+async def encoded(request: GenerateRequest, encoding: EncodingTurns, attempt: Attempt) -> EncodedPrompt:
+    """The prompt's token ids, or how many there may be. Raises InvalidRequest, or what `attempt` is failed with."""
+    if request.opaque:
+        return estimated_prompt(request.size)
     if request.size > INLINE_BYTES:
         tenant = request.caller.tenant.name
-        return await encoding.run(attempt, tenant, encode_prompt, request.model, request.prompt)
-    return encode_prompt(request.model, request.prompt)
+        ids = await encoding.run(attempt, tenant, encode_prompt, request.model, request.prompt)
+    else:
+        ids = encode_prompt(request.model, request.prompt)
+    return EncodedPrompt(ids, len(ids))
 
 
-def route_request(request: GenerateRequest, prompt_ids: list[int], max_tokens: int, deadline: float) -> RouteRequest:
+def route_request(request: GenerateRequest, prompt: EncodedPrompt, max_tokens: int, deadline: float) -> RouteRequest:
     """What a decision must know of a request. Tenants do not share cached prefixes, so theirs alone are looked up."""
     model, caller = request.model, request.caller
-    prefix = model.desk.look_up(prompt_ids, caller.tenant.name)
+    prefix = model.desk.look_up(prompt.ids, caller.tenant.name)
     return RouteRequest(
         request_id=request.id,
-        prompt_tokens=len(prompt_ids),
+        prompt_tokens=prompt.tokens,
         max_tokens=max_tokens,
         n=request.sampling.n,
-        expected_output=model.lengths.expected(origin_of(request), len(prompt_ids), max_tokens),
+        expected_output=model.lengths.expected(origin_of(request), prompt.tokens, max_tokens),
         cached=prefix.cached,
         chain=prefix.chain,
         arrived=request.arrived,
@@ -189,7 +195,13 @@ class Generation:
 
     @property
     def usage(self) -> Usage:
-        """The counts so far."""
+        """The counts so far: of a relayed answer, the upstream's once it has told them."""
+        stream = self.stream
+        if stream.relay is not None:
+            counts = stream.counts
+            if counts is None:
+                return Usage(self.prompt_tokens, stream.relay.seen, 0)
+            return Usage(counts.prompt_tokens or self.prompt_tokens, counts.completion_tokens, counts.cached_tokens)
         completion = sum([sequence.completion_tokens for sequence in self.sequences])
         return Usage(self.prompt_tokens, completion, self.stream.cached_tokens)
 
@@ -213,8 +225,9 @@ class Generation:
         return text, entries
 
     def _learn(self, sequence: SequenceText) -> None:
-        tokens = sequence.completion_tokens
-        cut = sequence.finish_reason is FinishReason.LENGTH
+        self._learn_length(sequence.completion_tokens, cut=sequence.finish_reason is FinishReason.LENGTH)
+
+    def _learn_length(self, tokens: int, *, cut: bool) -> None:
         self.request.model.lengths.learn(origin_of(self.request), self.prompt_tokens, tokens, cut=cut)
 
     def close(self) -> None:
@@ -222,6 +235,9 @@ class Generation:
         if self._closed:
             return
         usage = self.usage
+        if self.stream.relay is not None and self.stream.counts is not None:
+            cut = self.stream.counts.reason is FinishReason.LENGTH
+            self._learn_length(usage.completion // len(self.sequences), cut=cut)
         self.stream.close()
         self.lease.settle(usage)
         self.turn.release(usage.completion)

@@ -22,7 +22,9 @@ def replica_command(config: Config, model_index: int, pool_index: int) -> list[s
     model = config.models[model_index]
     pool = model.pools[pool_index]
     command = [sys.executable, "-m", "gateway.cli", "replica", "--engine", pool.engine, "--model", model.name]
-    command += ["--tokenizer", model.tokenizer, "--max-sequence-tokens", str(model.context)]
+    if model.tokenizer is not None:
+        command += ["--tokenizer", model.tokenizer]
+    command += ["--max-sequence-tokens", str(model.context)]
     command += ["--tp", str(pool.shape.tp), "--ep", str(pool.shape.ep), "--pp", str(pool.shape.pp)]
     command += ["--role", pool.role.value, "--drain-seconds", str(config.listen.drain_seconds)]
     command += _engine_options(pool)

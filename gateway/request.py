@@ -19,7 +19,8 @@ class GenerateRequest(msgspec.Struct, frozen=True):
     """One request, free of any API's dialect. `size` is the body's length in bytes, `max_tokens` None: all that fits,
     `arrived` is on the monotonic clock. `max_tokens_param` is what the client called the limit.
 
-    `prompt` is messages, text to be tokenized as it is, or token ids.
+    `prompt` is messages, text to be tokenized as it is, or token ids. `foreign` is the first parameter in the body that
+    only a replica that speaks the API itself can honour.
     """
 
     id: str
@@ -33,3 +34,9 @@ class GenerateRequest(msgspec.Struct, frozen=True):
     stream: bool
     arrived: float
     max_tokens_param: str = "max_tokens"
+    foreign: str | None = None
+
+    @property
+    def opaque(self) -> bool:
+        """Whether its prompt cannot be tokenized here: the request goes as it is to a replica that speaks its API."""
+        return self.foreign is not None or self.model.opaque

@@ -48,6 +48,9 @@ def _room(request: GenerateRequest, prompt_tokens: int) -> int:
     """What the context leaves for each answer. Raises ContextLengthExceeded with both figures."""
     context, asked = request.model.context, request.max_tokens
     room = context - prompt_tokens
+    if request.opaque:
+        # An estimate refuses nobody: the upstream knows.
+        return max(room, asked or 1)
     if room < 1:
         raise ContextLengthExceeded(
             f"This model's maximum context length is {context} tokens. However, your prompt resulted in "

@@ -53,6 +53,12 @@ class Attempt:
         if self._awaited is not None:
             self._awaited.fail(error)
 
+    def interrupt(self, error: PenstockError) -> None:
+        """End what the request waits for at the moment with an error; the request itself may go on with another."""
+        awaited, self._awaited = self._awaited, None
+        if awaited is not None:
+            awaited.fail(error)
+
     def check(self) -> None:
         """Raises the error that the request has been ended with, if it has."""
         if self._error is not None:

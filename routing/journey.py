@@ -70,6 +70,7 @@ class Journey:
         "_trips",
         "_turn",
         "cached_tokens",
+        "counts",
         "decision",
         "inbox",
         "receive",
@@ -83,6 +84,8 @@ class Journey:
         self.cached_tokens = 0
         #: Where the answer's bytes are read, if it is not one of tokens.
         self.relay: Relay | None = None
+        #: What its upstream says of a relayed answer as a whole, once it has ended.
+        self.counts: Finish | None = None
         #: The last one followed.
         self.decision: Decision | None = None
         self.inbox = Inbox(submit.sampling.n, self.fail, asyncio.get_running_loop())
@@ -169,6 +172,8 @@ class Journey:
         if trip.rival is not None:
             self._won(trip)
         self._over.add(index)
+        if trip.relay is not None and index == trip.sequence:
+            self.counts = finish
         if not trip.left:
             self._leave(trip)
         self.inbox.put((index, (), None, finish))

@@ -107,7 +107,7 @@ def _model_summary(model: Model) -> Iterator[str]:
     bundled = " (bundled)" if model.tokenizer_path is None else ""
     yield f"model {model.name}"
     yield f"  context    {model.context} tokens"
-    yield f"  tokenizer  {model.tokenizer}{bundled}"
+    yield f"  tokenizer  {model.tokenizer or 'its upstreams have it'}{bundled}"
     yield f"  routing    {model.routing.policy}"
     if model.price is not None:
         cached = model.price.input if model.price.cached_input is None else model.price.cached_input

@@ -151,6 +151,7 @@ def _logprobs(entries: list[TokenEntry], model: ServedModel, offset: int) -> dic
 
 CHAT = Dialect(
     endpoint="chat",
+    path="/chat/completions",
     id_prefix="chatcmpl-",
     object="chat.completion",
     chunk_object="chat.completion.chunk",

@@ -80,6 +80,7 @@ def _logprobs(entries: list[TokenEntry], model: ServedModel, offset: int) -> dic
 
 COMPLETIONS = Dialect(
     endpoint="completions",
+    path="/completions",
     id_prefix="cmpl-",
     object="text_completion",
     chunk_object="text_completion",

@@ -16,7 +16,7 @@ from gateway.tenants.caller import Caller
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """One API's body and answer; `endpoint` is its name in the scope of a key.
+    """One API's body and answer; `endpoint` is its name in a key's scope, `path` what follows an upstream's base URL.
 
     A choice is `{"index":..., <text>, "logprobs":..., "finish_reason":...}` in both APIs; `text_head` and `text_tail`
     enclose its JSON-escaped text in a stream's chunk. `logprobs` takes entries and the number of
@@ -24,6 +24,7 @@ class Dialect:
     """
 
     endpoint: str
+    path: str
     id_prefix: str
     object: str
     chunk_object: str

@@ -174,20 +174,22 @@ class Exchange:
 
     async def start_stream(self) -> None:
         """Begin an event stream; from here on a failure can only be an event."""
-        self.started = True
-        await self._send(
-            {
-                "type": "http.response.start",
-                "status": 200,
-                "headers": [
-                    (b"content-type", EVENT_STREAM),
-                    (b"cache-control", b"no-cache"),
-                    (b"x-accel-buffering", b"no"),
-                    (b"x-request-id", self.request_id.encode()),
-                    *self.caller_headers(),
-                ],
-            }
+        await self._start(
+            [(b"content-type", EVENT_STREAM), (b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")]
         )
+
+    async def start_body(self, length: int | None) -> None:
+        """Begin a JSON body that comes in parts, of `length` bytes if that is known."""
+        headers = [(b"content-type", JSON)]
+        if length is not None:
+            headers.append((b"content-length", b"%d" % length))
+        await self._start(headers)
+
+    async def _start(self, headers: _Headers) -> None:
+        self.started = True
+        headers.append((b"x-request-id", self.request_id.encode()))
+        headers += self.caller_headers()
+        await self._send({"type": "http.response.start", "status": 200, "headers": headers})
 
     def write(self, body: bytes) -> Awaitable[None]:
         """Send a part of the stream; waits while the client's connection is full.

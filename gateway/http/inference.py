@@ -1,8 +1,11 @@
 """The life of a generating request over HTTP, the same for every dialect."""
 
 import time
+from collections.abc import Coroutine
+from typing import Any
 
 from gateway.dry_run import dry_run
+from gateway.fallbacks import chain
 from gateway.gateway import Gateway
 from gateway.generate import Generation, generate
 from gateway.http.answers import collect
@@ -17,10 +20,14 @@ from gateway.http.explain import (
     log_explanation,
     show_route,
 )
+from gateway.http.failover import first_to_answer
 from gateway.http.openai_errors import error_event
+from gateway.http.relayed import relay_answer
 from gateway.http.timeouts import read_timeout, request_timeout
 from gateway.request import GenerateRequest
+from gateway.served_model import ServedModel
 from protos.errors import PenstockError
+from protos.types import Payload
 from routing.explained_policy import ExplainedPolicy
 
 
@@ -38,9 +45,9 @@ async def infer(gateway: Gateway, exchange: Exchange, dialect: Dialect) -> None:
     exchange.deadline = deadline = wait_until = gateway.deadline(timeout)
     if timeout is not None:
         exchange.look_after(timeout)
-    patience = read_timeout(exchange.read_timeout)
-    if patience is not None:
-        wait_until = min(wait_until, request.arrived + patience)
+    reads_within = read_timeout(exchange.read_timeout)
+    if reads_within is not None:
+        wait_until = min(wait_until, request.arrived + reads_within)
     explained = None if wanted is None else explained_policy(model)
     try:
         if explained is not None:
@@ -48,10 +55,26 @@ async def infer(gateway: Gateway, exchange: Exchange, dialect: Dialect) -> None:
                 await _answer_dry_run(gateway, exchange, request, deadline, explained)
                 return
             show_route(exchange, explained)
-        generation = await generate(
-            request, gateway.limiter, gateway.encoding, exchange.attempt, wait_until, deadline, explained
-        )
+
+        def start(chosen: ServedModel) -> Coroutine[Any, Any, Generation]:
+            own, noting, payload = request, explained, None
+            if chosen is not model:
+                own, noting = dialect.request(fields, caller, chosen, exchange.request_id, len(body)), None
+            if chosen.relays:
+                payload = Payload(dialect.path, body, own.stream, include_usage, chosen.name)
+            return generate(
+                own, gateway.limiter, gateway.encoding, exchange.attempt, wait_until, deadline, noting, payload
+            )
+
+        if model.fallbacks is None:
+            generation = await start(model)
+        else:
+            models = chain(model, gateway.models, caller, len(body), request.max_tokens, request.sampling.n)
+            generation = await first_to_answer(exchange, model, models, start)
         try:
+            if generation.stream.relay is not None:
+                await relay_answer(exchange, generation, generation.stream.relay)
+                return
             answer_id, created = dialect.id_prefix + exchange.request_id[4:], int(time.time())
             if request.stream:
                 encoder = ChunkEncoder(dialect, generation, answer_id, created, usage=include_usage)

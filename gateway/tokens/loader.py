@@ -13,6 +13,7 @@ from gateway.tokens.mistral_instruct import MistralInstruct
 from gateway.tokens.tekken import load_tekken
 from gateway.tokens.tokenizer import Tokenizer, TokenizerError
 from gateway.tokens.tokenizer_json import TokenizerJson, byte_pair_tokenizer
+from gateway.tokens.unknown import UnknownChatFormat, UnknownTokenizer
 
 #: Tokenizers that come with the installation.
 BUNDLED = ("mistral-tekken",)
@@ -38,11 +39,13 @@ class LoadedTokenizer:
     chat_format: ChatFormat
 
 
-def load_tokenizer(source: str) -> LoadedTokenizer:
-    """The tokenizer at `source`: a Hugging Face folder, a tekken file or one of `BUNDLED`.
+def load_tokenizer(source: str | None) -> LoadedTokenizer:
+    """The tokenizer at `source`: a Hugging Face folder, a tekken file or one of `BUNDLED`; None: nobody here has it.
 
     Takes 0.3 s and more, and reads files: call it before serving. Raises TokenizerError.
     """
+    if source is None:
+        return LoadedTokenizer(UnknownTokenizer(), UnknownChatFormat())
     path = Path(source)
     if source in BUNDLED:
         loaded = _load_tekken(_bundled_tekken())

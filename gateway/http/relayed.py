@@ -1,0 +1,38 @@
+"""An upstream's answer in the API's own bytes, passed on to the client as it comes."""
+
+from gateway.generate import Generation
+from gateway.http.exchange import Exchange, log_failure
+from gateway.http.openai_errors import error_event
+from protos.errors import PenstockError
+from routing.transport import Relay
+
+
+async def relay_answer(exchange: Exchange, generation: Generation, relay: Relay) -> None:
+    """Answer with what the upstream says. Raises PenstockError while that can still be a status."""
+    part = await generation.stream.read()
+    if relay.streamed:
+        await exchange.start_stream()
+    elif len(part) == relay.length:
+        # It has ended, so what it used is known; before the client can send its next request, which may need the room.
+        generation.close()
+        exchange.unwatch()
+        await exchange.respond(200, part)
+        return
+    else:
+        await exchange.start_body(relay.length)
+    try:
+        await _pass_on(exchange, generation, part)
+    except PenstockError as error:
+        log_failure(exchange.request_id, error, f"replica {generation.replica_id}, in the middle of its answer")
+        # A body that falls short of its length, or is half a JSON, nobody takes for a whole answer.
+        await exchange.end(error_event(error) if relay.streamed else b"")
+
+
+async def _pass_on(exchange: Exchange, generation: Generation, part: bytes) -> None:
+    read, write = generation.stream.read, exchange.write
+    while part:
+        await write(part)
+        part = await read()
+    generation.close()
+    exchange.unwatch()
+    await exchange.end()
