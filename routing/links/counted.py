@@ -70,7 +70,7 @@ class CountedConnection(ReplicaConnection):
         self._reached = False
         self._scraped: Load | None = None
         # Sums over the flights: all, those whose prompt is not computed, and those that no scraped load includes.
-        self._sequences = self._waiting = self._tokens = self._prefill = 0
+        self._sequences = self._tokens = self._prefill = 0
         self._sent = self._sent_prompt = self._sent_kv = 0
 
     @abstractmethod
@@ -82,7 +82,7 @@ class CountedConnection(ReplicaConnection):
         """Begin to send a request, and give what cancels it, which is called once at most and never after its end.
 
         What comes is dealt to the mailbox at once: `start`, tokens into its `sink` (numbered from `-mailbox.base`),
-        or `relay`; then `finish` for each sequence from number 0 on, or `cut` when nothing more can come.
+        or `relay`; then `finish` for each sequence from number 0 on, or `_lost` when nothing more can come.
         """
 
     @property
@@ -106,6 +106,9 @@ class CountedConnection(ReplicaConnection):
         if not self._reached:
             raise ReplicaUnavailable("The replica is not connected.")
         n, prompt = submit.sampling.n, len(submit.prompt_ids)
+        if submit.delta_interval > 1:
+            # Of an answer that comes whole nobody hears when its prompt has been computed.
+            compute_tokens = 0
         mailbox = Mailbox(0, n, self._detach, asyncio.get_running_loop(), receiver)
         flight = _Flight(
             _no_call,
@@ -143,11 +146,16 @@ class CountedConnection(ReplicaConnection):
         """The prompt of a request has been computed; to be called by kinds in place of `mailbox.start`."""
         flight = self._flights.get(mailbox)
         if flight is not None and not flight.started:
-            self._waiting -= flight.sequences
             self._prefill -= flight.compute_tokens
             flight.started = True
             self._see()
         mailbox.start(cached_tokens)
+
+    def _lost(self, mailbox: Mailbox, error: PenstockError) -> None:
+        """Nothing more can come of a request; to be called by kinds in place of `mailbox.cut`."""
+        if mailbox in self._flights:
+            self._detach(mailbox, cancel=False)
+        mailbox.cut(error)
 
     def _alive(self) -> None:
         """The engine has done something."""
@@ -166,7 +174,6 @@ class CountedConnection(ReplicaConnection):
         self._sequences += sign * flight.sequences
         self._tokens += sign * flight.kv_tokens
         if not flight.started:
-            self._waiting += sign * flight.sequences
             self._prefill += sign * flight.compute_tokens
         if not flight.reported:
             self._sent += sign * flight.sequences
@@ -226,8 +233,7 @@ class CountedConnection(ReplicaConnection):
         load, info = self._scraped, self.info
         if load is None:
             load = Load(
-                running=self._sequences - self._waiting,
-                waiting=self._waiting,
+                running=self._sequences,
                 tokens_in_flight=self._tokens,
                 prefill_tokens=self._prefill,
                 workers=1,
