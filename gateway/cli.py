@@ -16,6 +16,7 @@ _COMMANDS = {
     "tenants": "gateway.commands.tenants",
     "usage": "gateway.commands.usage",
     "replicas": "gateway.commands.replicas",
+    "providers": "gateway.commands.providers",
     "admin": "gateway.commands.admin",
     "route": "gateway.commands.route",
     "bench": "gateway.commands.bench",

@@ -10,12 +10,15 @@ import msgspec
 from msgspec import Meta
 
 from gateway.admin.settings import Admin
+from gateway.config_api_keys import unusable_secrets, with_absolute_secrets
 from gateway.config_checks import CREDENTIALS, problems
+from gateway.config_discovery import Discovery
 from gateway.config_engines import PoolShape, PoolTls, SimulatedEngine
 from gateway.config_errors import ConfigError, convert, echo
 from gateway.config_heatmap import usable_heatmap
 from gateway.config_models import Model, Pool
 from gateway.config_routing import Routing
+from gateway.config_secrets import SecretSource, with_absolute_file
 from gateway.config_tls import certificate_problems, with_absolute_certificates
 from gateway.queue.settings import Admission
 from gateway.tenants.records import DEFAULT_TIERS, Record, Tenant, Tier
@@ -28,6 +31,7 @@ __all__ = [
     "Auth",
     "Config",
     "ConfigError",
+    "Discovery",
     "Listen",
     "Model",
     "Pool",
@@ -106,6 +110,13 @@ class Store(Record, frozen=True, kw_only=True):
             "`on_store_failure` says what happens.",
         ),
     ] = 0.5
+    encryption_key: Annotated[
+        SecretSource | None,
+        Meta(
+            description="Where the key is that encrypts keys of providers in the store: 32 bytes in base64 or "
+            "hexadecimal. Several, with white space between them, replace one another: the first encrypts, all decrypt."
+        ),
+    ] = None
 
     @property
     def embedded(self) -> bool:
@@ -149,6 +160,9 @@ class Config(Record, frozen=True, kw_only=True):
     ] = ".penstock"
     store: Annotated[Store, Meta(description="The store that all workers share.")] = Store()
     auth: Annotated[Auth, Meta(description="How API keys are checked.")] = Auth()
+    discovery: Annotated[Discovery, Meta(description="How replicas are found that the file does not list.")] = (
+        Discovery()
+    )
     models: Annotated[tuple[Model, ...], Meta(min_length=1, description="Models that the gateway serves.")]
     tiers: Annotated[
         tuple[Tier, ...],
@@ -201,7 +215,9 @@ def load_config(path: Path) -> Config:
         raise ConfigError(source, where, problem)
     folder = path.resolve().parent
     models = tuple(_with_absolute_paths(model, folder) for model in config.models)
-    return msgspec.structs.replace(config, state=str((folder / config.state).resolve()), models=models)
+    encryption_key = with_absolute_file(config.store.encryption_key, folder)
+    store = msgspec.structs.replace(config.store, encryption_key=encryption_key)
+    return msgspec.structs.replace(config, state=str((folder / config.state).resolve()), store=store, models=models)
 
 
 def _with_absolute_paths(model: Model, folder: Path) -> Model:
@@ -210,7 +226,7 @@ def _with_absolute_paths(model: Model, folder: Path) -> Model:
     if path := model.routing.heatmap_path:
         routing = msgspec.structs.replace(model.routing, heatmap=str((folder / path).resolve()))
         model = msgspec.structs.replace(model, routing=routing)
-    return with_absolute_certificates(model, folder)
+    return with_absolute_secrets(with_absolute_certificates(model, folder), folder)
 
 
 def resolve(config: Config, source: str, bundled: Collection[str]) -> None:
@@ -218,8 +234,10 @@ def resolve(config: Config, source: str, bundled: Collection[str]) -> None:
 
     Raises:
         ConfigError: A tokenizer is neither a bundled name nor a readable file or folder, a heatmap is not one of the
-            model and the shapes of its pools, or certificates or their keys cannot be used.
+            model and the shapes of its pools, or a certificate, its key or a secret cannot be used.
     """
+    for where, problem in unusable_secrets(config):
+        raise ConfigError(source, where, problem)
     for index, model in enumerate(config.models):
         where = f"models[{index}].tokenizer"
         path = model.tokenizer_path

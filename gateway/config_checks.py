@@ -5,6 +5,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from gateway.config_adapters import SEPARATOR
+from gateway.config_api_keys import secret_problems
+from gateway.config_discovery import discovery_problems
 from gateway.config_engine_checks import pool_problems
 from gateway.config_errors import echo
 from gateway.config_routing_checks import routing_problems
@@ -27,6 +30,8 @@ def problems(config: "Config") -> Iterator[tuple[str, str]]:
         # The servers would share it, and the kernel would give each request to one of them.
         yield "admin.port", f"the admin API cannot share port {config.admin.port} with the gateway"
     yield from _alerts_problems(config.alerts)
+    yield from secret_problems(config)
+    yield from discovery_problems(config.discovery)
     yield from tier_problems(config.tiers)
     yield from tenants_problems(config.tenants, [tier.name for tier in config.tiers], config.model_names)
     names: dict[str, str] = {}
@@ -45,6 +50,20 @@ def problems(config: "Config") -> Iterator[tuple[str, str]]:
                 yield from _repeated(addresses, address, f"{inside}.replicas[{a}]")
         yield from routing_problems(model, where)
         yield from _fallback_problems(config, model, where)
+        yield from _adapter_problems(config, model, where)
+
+
+def _adapter_problems(config: "Config", model: "Model", where: str) -> Iterator[tuple[str, str]]:
+    seen: dict[str, str] = {}
+    pools = {pool.name for pool in model.pools}
+    for a, adapter in enumerate(model.adapters):
+        inside = f"{where}.adapters[{a}]"
+        yield from _repeated(seen, adapter.name, f"{inside}.name")
+        if (full := f"{model.name}{SEPARATOR}{adapter.name}") in config.model_names:
+            yield f"{inside}.name", f"there is a model of the name {echo(full)}, which clients would get"
+        for p, pool in enumerate(adapter.pools):
+            if pool not in pools:
+                yield f"{inside}.pools[{p}]", f"the model has no pool {echo(pool)}"
 
 
 def _fallback_problems(config: "Config", model: "Model", where: str) -> Iterator[tuple[str, str]]:

@@ -1,15 +1,16 @@
 """The configuration's rules of pools: which addresses, settings and roles go with which engine."""
 
-import re
 from collections.abc import Iterator
 from typing import Final
 from urllib.parse import urlsplit
 
 from gateway.config_errors import echo
 from gateway.config_models import Pool
+from gateway.config_triton import triton_problems
+from gateway.config_upstream import upstream_problems
+from gateway.discovery.addresses import dns_name, is_discovered, is_grpc_address
 from protos.types import Role
 
-_GRPC: Final = re.compile(r"grpcs?://(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5})|unix:/[^\s\x00]+")
 #: Engines whose replicas speak the session protocol, and so can be prefill or decode replicas.
 SESSIONS: Final = ("simulated", "tensorrt_llm")
 
@@ -20,6 +21,8 @@ def pool_problems(pool: Pool, where: str) -> Iterator[tuple[str, str]]:
         yield f"{where}.shape.ep", f"must divide tp ({pool.shape.tp}), got {pool.shape.ep}"
     if pool.local_replicas and pool.engine != "simulated":
         yield f"{where}.replicas", f"only simulated replicas are started here; of {pool.engine}, give addresses"
+    if pool.is_registered and pool.engine not in SESSIONS:
+        yield f"{where}.replicas", f"only {' and '.join(SESSIONS)} replicas register themselves; give addresses"
     for a, address in enumerate(pool.addresses):
         yield from _address_problems(pool, address, f"{where}.replicas[{a}]")
     if pool.role is not Role.BOTH and pool.engine not in SESSIONS:
@@ -28,19 +31,33 @@ def pool_problems(pool: Pool, where: str) -> Iterator[tuple[str, str]]:
             f"must be both: {pool.engine} cannot hand a prefill over to another replica, only {' and '.join(SESSIONS)} "
             "can",
         )
+    yield from upstream_problems(pool.upstream, pool.engine, where)
+    yield from triton_problems(pool.engine, pool.triton, pool.addresses, where)
     yield from _simulated_problems(pool, where)
     yield from _tls_problems(pool, where)
 
 
 def _address_problems(pool: Pool, address: str, where: str) -> Iterator[tuple[str, str]]:
+    if is_discovered(address):
+        yield from _dns_problems(pool, address, where)
+        return
     if pool.engine == "openai":
         if not _is_base_url(address):
             # The value may hold a password.
             yield where, "expected http://HOST or https://HOST, with a path if there is one, and nothing after it"
         return
-    match = _GRPC.fullmatch(address)
-    if match is None or (match["port"] and not 1 <= int(match["port"]) <= 65535):
+    if not is_grpc_address(address):
         yield where, f"expected grpc://HOST:PORT, grpcs://HOST:PORT or unix:/PATH, got {echo(address)}"
+
+
+def _dns_problems(pool: Pool, address: str, where: str) -> Iterator[tuple[str, str]]:
+    scheme, path = ("http", "/v1") if pool.engine == "openai" else ("grpc", "")
+    name = dns_name(address)
+    if name is None or name.scheme.removesuffix("s") != scheme:
+        forms = [
+            f"{scheme}{s}+{kind}{path}" for s in ("", "s") for kind in ("dns://NAME:PORT", "srv://_SERVICE._tcp.NAME")
+        ]
+        yield where, f"expected {', '.join(forms[:-1])} or {forms[-1]}, got {echo(address)}"
 
 
 def _is_base_url(address: str) -> bool:
@@ -57,6 +74,8 @@ def _simulated_problems(pool: Pool, where: str) -> Iterator[tuple[str, str]]:
         return
     if not pool.local_replicas:
         yield f"{where}.simulated", "only for replicas that are started here; elsewhere penstock replica has them"
+    if pool.simulated.adapters and not pool.simulated.max_adapters:
+        yield f"{where}.simulated.max_adapters", "must be at least 1 for replicas with adapters"
     chosen = [
         name
         for name, default in (("speed", 1.0), ("instant", False), ("pace_ms", None))
@@ -69,7 +88,8 @@ def _simulated_problems(pool: Pool, where: str) -> Iterator[tuple[str, str]]:
 def _tls_problems(pool: Pool, where: str) -> Iterator[tuple[str, str]]:
     if pool.tls is None:
         return
-    if not any(address.startswith(("grpcs://", "https://")) for address in pool.addresses):
+    secure = ("grpcs:", "grpcs+", "https:", "https+")
+    if not pool.is_registered and not any(address.startswith(secure) for address in pool.addresses):
         yield f"{where}.tls", "no address of the pool has TLS: those start with grpcs:// or https://"
     if (pool.tls.certificate is None) != (pool.tls.key is None):
         missing = "certificate" if pool.tls.certificate is None else "key"

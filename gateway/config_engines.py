@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from gateway.config_adapters import ADAPTER_NAME
 from gateway.tenants.records import Record
 from protos.types import Shape
 
@@ -67,6 +68,14 @@ class SimulatedEngine(Record, frozen=True, kw_only=True):
             "answer fits in the KV cache; `max_utilization` fills the cache and may pause requests."
         ),
     ] = "guaranteed_no_evict"
+    adapters: Annotated[
+        tuple[Annotated[str, Meta(pattern=ADAPTER_NAME)], ...],
+        Meta(max_length=4096, description="LoRA adapters that the replicas know by name; needs `max_adapters`."),
+    ] = ()
+    max_adapters: Annotated[
+        int,
+        Meta(ge=0, le=4096, description="LoRA adapters that each replica has loaded at a time; 0: it runs none."),
+    ] = 0
 
 
 class PoolTls(Record, frozen=True, kw_only=True):

@@ -18,6 +18,8 @@ _GOT = re.compile(r", got `.*`$")
 _STEP = re.compile(r"\.(?P<name>[^.\[\]]+)|\[(?P<index>\d+)\]|\[(?P<any>\.\.\.)\]")
 #: Where msgspec's path goes through a mapping it does not say by which key.
 _ANY: Final = "..."
+#: Fields that say where a secret is. Whoever wrote it there itself shall not see it in a log.
+_SECRETS: Final = ("api_key", "encryption_key")
 # msgspec speaks JSON; the reader of a YAML file speaks of lists and mappings.
 _WORDS: Final = {"`": "", "array": "list", "object": "mapping", " | null": ""}
 
@@ -74,6 +76,8 @@ def _explain(error: msgspec.ValidationError, value: object, to: type) -> tuple[s
     for word, plain in _WORDS.items():
         stripped = stripped.replace(word, plain)
     stripped = stripped[:1].lower() + stripped[1:]
+    if any(step in _SECRETS for step in steps):
+        return _path(steps), stripped
     return _path(steps), f"{stripped}, got {echo(_at(value, steps))}" if stripped.startswith("expected") else stripped
 
 

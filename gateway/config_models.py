@@ -1,13 +1,17 @@
 """The models of the configuration file: their tokenizers, prices and replica pools."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from gateway.config_adapters import LoraAdapter
 from gateway.config_engines import EngineName, PoolShape, PoolTls, SimulatedEngine
 from gateway.config_fallbacks import Fallbacks
 from gateway.config_routing import Routing
+from gateway.config_triton import TritonModel
+from gateway.config_upstream import UpstreamSettings
+from gateway.discovery.addresses import is_discovered
 from gateway.limits.price import Price
 from gateway.tenants.records import END, Record
 from protos.types import Role
@@ -40,11 +44,15 @@ class Pool(Record, frozen=True, kw_only=True):
         ),
     ]
     replicas: Annotated[
-        Annotated[int, Meta(ge=1, le=256)] | Annotated[tuple[str, ...], Meta(min_length=1, max_length=1024)],
+        Annotated[int, Meta(ge=1, le=256)]
+        | Literal["registered"]
+        | Annotated[tuple[str, ...], Meta(min_length=1, max_length=1024)],
         Meta(
             description="A number: `penstock serve` starts that many on this machine (`simulated` only). A list of "
             "addresses: `grpc://HOST:PORT`, `grpcs://HOST:PORT` (TLS) or `unix:/PATH`; of `openai`, the base URL that "
-            "its API's paths follow, as `https://HOST/v1`."
+            "its API's paths follow, as `https://HOST/v1`. An address may be a name whose DNS records are replicas: "
+            "`grpc+dns://NAME:PORT` (A and AAAA) or `grpc+srv://_SERVICE._tcp.NAME` (SRV), and the same with `grpcs`, "
+            "`http` and `https`. `registered`: those that `penstock replica --register` announces in the store."
         ),
     ]
     tls: Annotated[
@@ -58,10 +66,16 @@ class Pool(Record, frozen=True, kw_only=True):
             "what clients see where the engine does not say its own.",
         ),
     ] = ""
+    triton: Annotated[
+        TritonModel | None, Meta(description="The model on Triton servers; `triton` only, and required there.")
+    ] = None
     simulated: Annotated[
         SimulatedEngine | None,
         Meta(description="Settings of simulated replicas; only where `replicas` is a number."),
     ] = None
+    upstream: Annotated[UpstreamSettings | None, Meta(description="How the servers are asked; only for `openai`.")] = (
+        None
+    )
     channels: Annotated[
         int,
         Meta(ge=1, le=16, description="Most gRPC channels that one worker opens to one replica."),
@@ -78,13 +92,28 @@ class Pool(Record, frozen=True, kw_only=True):
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """Where the replicas of a pool that runs elsewhere are; empty for a local one."""
-        return () if isinstance(self.replicas, int) else self.replicas
+        """Where the file says that replicas are; empty for a pool of local or of registered ones."""
+        return () if isinstance(self.replicas, int | str) else self.replicas
+
+    @property
+    def listed_addresses(self) -> tuple[str, ...]:
+        """Of these, those of one replica each; the others are names to ask for in DNS."""
+        return tuple(address for address in self.addresses if not is_discovered(address))
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether its replicas register themselves."""
+        return self.replicas == "registered"
+
+    @property
+    def is_discovered(self) -> bool:
+        """Whether some of its replicas are found while the gateway runs."""
+        return self.is_registered or len(self.listed_addresses) < len(self.addresses)
 
     @property
     def replica_count(self) -> int:
-        """Replicas in the pool, wherever they run."""
-        return self.local_replicas or len(self.addresses)
+        """Replicas in the pool that the file knows of, wherever they run."""
+        return self.local_replicas or len(self.listed_addresses)
 
 
 class Model(Record, frozen=True, kw_only=True):
@@ -121,6 +150,18 @@ class Model(Record, frozen=True, kw_only=True):
         tuple[Pool, ...],
         Meta(min_length=1, description="Replica pools that serve the model; their shapes may differ."),
     ]
+
+    adapters: Annotated[
+        tuple[LoraAdapter, ...],
+        Meta(
+            max_length=4096,
+            description="LoRA adapters, each of which clients ask for as `MODEL:NAME`. A key or tenant may use those "
+            "whose full name one of its `models` matches: `MODEL:*` is all of them, and `MODEL` alone none.",
+        ),
+    ] = ()
+    allow_unlisted: Annotated[
+        bool, Meta(description="Serve adapters too that are not listed, if a replica knows them by name.")
+    ] = False
 
     @property
     def tokenizer_path(self) -> Path | None:

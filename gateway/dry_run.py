@@ -4,6 +4,7 @@ from gateway.encoding_turns import EncodingTurns
 from gateway.explain import explained_desk
 from gateway.generate import encoded, route_request, turn_request
 from gateway.limits.limiter import Ask, Limiter
+from gateway.needs import checked_needs
 from gateway.request import GenerateRequest
 from gateway.token_bounds import output_bound
 from routing.dispatch import Attempt
@@ -25,13 +26,13 @@ async def dry_run(
     given back at once. `deadline` is on the monotonic clock.
     """
     model, caller, n = request.model, request.caller, request.sampling.n
+    needs = checked_needs(request)
     prompt = await encoded(request, encoding, attempt)
     max_tokens = output_bound(request, prompt.tokens)
     lease = await limiter.reserve(Ask(model.plans.of(caller), prompt.tokens, max_tokens * n, n))
     lease.release()
     attempt.check()
-    wanted = turn_request(
-        request, route_request(request, prompt, max_tokens, deadline), lease.output, deadline, explained
-    )
+    route = route_request(request, prompt, max_tokens, deadline, needs)
+    wanted = turn_request(request, route, lease.output, deadline, explained)
     explained_desk(model, wanted, explained)
     return explained.considered(wanted.route, model.turnstile.consider(wanted))

@@ -19,5 +19,6 @@ def left_out(model: ServedModel, wanted: TurnRequest) -> dict[str, str]:
 
     Of one that takes no requests only its state is told: why it is in that state is the operators' business.
     """
-    against = model.turnstile.objections(wanted)
-    return {status.id: against.get(status.id, status.state.value) for status in model.fleet.statuses()}
+    states = {status.id: status.state.value for status in model.fleet.statuses()}
+    unable = model.fleet.why_not(wanted.route.needs, wanted.route.adapter)
+    return states | unable | model.turnstile.objections(wanted)

@@ -7,10 +7,14 @@ import secrets
 import socket
 import time
 
+from gateway.abilities import abilities
+from gateway.adapters import AdapterModels, has_adapters
 from gateway.answer_lengths import AnswerLengths
 from gateway.auth.authenticator import Authenticator
 from gateway.auth.keys import KeyStore
 from gateway.config import Config
+from gateway.config_engine_checks import SESSIONS
+from gateway.discovery.discovery import Discovery
 from gateway.encoding_turns import EncodingTurns
 from gateway.first_tokens import FirstTokenTimes
 from gateway.fleets.exchange import FleetExchange
@@ -22,6 +26,7 @@ from gateway.limits.courier import Courier
 from gateway.limits.plans import Plans
 from gateway.limits.price import FREE
 from gateway.limits.store_limiter import StoreLimiter
+from gateway.providers.keys import KeyOf, ProviderKeys
 from gateway.queue.activity import Activity
 from gateway.queue.turnstile import Turnstile
 from gateway.replica_specs import replica_specs
@@ -31,8 +36,10 @@ from gateway.store.store import Store, store_url
 from gateway.tenants.caller import Caller
 from gateway.tenants.directory import Directory
 from gateway.tokens.detokenizer import TokenTable
+from gateway.tokens.identity import tokenizer_hash
 from gateway.tokens.loader import load_tokenizer
 from protos.errors import ModelNotFound, Overloaded, PermissionDenied, ReplicaUnavailable, StoreUnavailable
+from routing.adapters import AdapterAffinity
 from routing.decode_length import QuantileDecodeLength
 from routing.desk import Desk
 from routing.fleet import Fleet
@@ -72,20 +79,29 @@ class Gateway:
             on_alert=self._alerts.announce,
         )
         self.limiter = StoreLimiter(self._courier)
+        self._provider_keys = ProviderKeys(self._store, config.store.encryption_key)
+        key_of = self._provider_keys.key_of
         started = int(time.time())
         self.models = {
-            model.name: serve_model(config, index, worker, started) for index, model in enumerate(config.models)
+            model.name: serve_model(config, index, worker, started, key_of) for index, model in enumerate(config.models)
         }
+        self.adapter_models = AdapterModels(self.models, config.models)
         self._activity = Activity(self._store, {name: model.turnstile for name, model in self.models.items()})
-        self._exchange = FleetExchange(
-            self._store, config, holder, {name: model.fleet for name, model in self.models.items()}
-        )
+        fleets = {name: model.fleet for name, model in self.models.items()}
+        hashes = {name: model.tokenizer_hash for name, model in self.models.items()}
+        texts = {name: model.tokenizer for name, model in self.models.items()}
+        self._discovery = Discovery(config, fleets, hashes, key_of=key_of, texts=texts)
+        self._exchange = FleetExchange(self._store, config, holder, fleets, finder=self._discovery)
+        self._discovery.changed = self._exchange.heed
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         """Connect to the store and the replicas; returns when ready, or when waiting longer would not help."""
+        # Replicas that want a key are asked for a first sign of life with it.
+        await self._provider_keys.load()
         for model in self.models.values():
             model.fleet.start(prove_first=True)
+        await self._discovery.start()
         # What is drained gets no request, not even the first.
         await self._exchange.exchange()
         self._tasks = [
@@ -95,6 +111,7 @@ class Gateway:
             asyncio.create_task(self.limiter.run()),
             asyncio.create_task(self._activity.run()),
             asyncio.create_task(self._exchange.run()),
+            asyncio.create_task(self._provider_keys.run()),
         ]
         fleets = [model.fleet for model in self.models.values()]
         try:
@@ -112,6 +129,7 @@ class Gateway:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._discovery.aclose()
         await asyncio.gather(*(model.fleet.aclose() for model in self.models.values()))
         await self.authenticator.aclose()
         await self._alerts.aclose()
@@ -125,6 +143,8 @@ class Gateway:
             for model in self.models.values()
             for replica, problem in model.fleet.problems().items()
         ]
+        found += self._discovery.problems()
+        found += self._provider_keys.problems
         try:
             await self._store.ping()
         except StoreUnavailable:
@@ -170,8 +190,11 @@ class Gateway:
         return time.monotonic() + (bound if wanted is None else min(bound, wanted))
 
     def model(self, caller: Caller, name: str) -> ServedModel:
-        """The model of that name, for that caller. Raises ModelNotFound or PermissionDenied."""
-        model = self.models.get(name)
+        """The model of that name, perhaps with an adapter, for that caller. Raises ModelNotFound or PermissionDenied.
+
+        Both have names with colons in them; the models' own go first.
+        """
+        model = self.models.get(name) or self.adapter_models.find(name)
         if model is None:
             shown = name if len(name) <= 128 else name[:128] + "..."
             raise ModelNotFound(f"The model '{shown}' does not exist or you do not have access to it.", param="model")
@@ -180,13 +203,22 @@ class Gateway:
         return model
 
 
-def serve_model(config: Config, model_index: int, worker: str, created: int) -> ServedModel:
+def serve_model(config: Config, model_index: int, worker: str, created: int, key_of: KeyOf) -> ServedModel:
     """A configured model with its tokenizer loaded. Raises TokenizerError and HeatmapError."""
     model = config.models[model_index]
     loaded = load_tokenizer(model.tokenizer)
     policy = POLICIES[model.routing.policy](policy_settings(model))
+    if has_adapters(model):
+        policy = AdapterAffinity(policy)
     prefixes = PrefixDirectory() if policy.uses_prefixes else None
-    fleet = Fleet(replica_specs(config, model_index), worker, prefixes)
+    sessions = any(pool.engine in SESSIONS for pool in model.pools)
+    identity = tokenizer_hash(loaded) if sessions else ""
+    fleet = Fleet(
+        replica_specs(config, model_index, key_of, identity, loaded.tokenizer),
+        worker,
+        prefixes,
+        abilities=abilities(model),
+    )
     desk = Desk(fleet, policy, hedging=hedging(model))
     return ServedModel(
         name=model.name,
@@ -207,4 +239,5 @@ def serve_model(config: Config, model_index: int, worker: str, created: int) -> 
         fallbacks=model.fallbacks,
         relays=any(pool.engine == "openai" for pool in model.pools),
         opaque=model.tokenizer is None,
+        tokenizer_hash=identity,
     )

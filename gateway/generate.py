@@ -5,6 +5,7 @@ import asyncio
 from gateway.encoding_turns import EncodingTurns
 from gateway.explain import explained_desk
 from gateway.limits.limiter import Ask, Lease, Limiter, Usage
+from gateway.needs import checked_needs
 from gateway.prompt import EncodedPrompt, encode_prompt, estimated_prompt
 from gateway.queue.turn import Turn, TurnRequest
 from gateway.request import GenerateRequest
@@ -41,13 +42,14 @@ async def generate(
     request for replicas that speak its API. Raises the errors of protos/errors.py.
     """
     model, caller, sampling = request.model, request.caller, request.sampling
+    needs = checked_needs(request)
     prompt = await encoded(request, encoding, attempt)
     prompt_tokens, max_tokens = prompt.tokens, output_bound(request, prompt.tokens)
     ask = Ask(model.plans.of(caller), prompt_tokens, max_tokens * sampling.n, sampling.n)
     lease = await limiter.reserve(ask)
     turn: Turn | None = None
     try:
-        route = route_request(request, prompt, max_tokens, deadline)
+        route = route_request(request, prompt, max_tokens, deadline, needs)
         wanted = turn_request(request, route, lease.output, wait_until, explained)
         desk = model.desk if explained is None else explained_desk(model, wanted, explained)
         turn = model.turnstile.try_enter(wanted) or await model.turnstile.enter(wanted, attempt)
@@ -57,7 +59,9 @@ async def generate(
             max_tokens=max_tokens,
             sampling=sampling,
             delta_interval=delta_interval(request),
-            cache_salt=caller.tenant.name,
+            cache_salt=model.salt(caller.tenant.name),
+            adapter=model.adapter,
+            guide=request.guide,
             payload=payload,
         )
         dispatched = await dispatch(desk, turn.route, submit, attempt, turn)
@@ -79,10 +83,12 @@ async def encoded(request: GenerateRequest, encoding: EncodingTurns, attempt: At
     return EncodedPrompt(ids, len(ids))
 
 
-def route_request(request: GenerateRequest, prompt: EncodedPrompt, max_tokens: int, deadline: float) -> RouteRequest:
+def route_request(
+    request: GenerateRequest, prompt: EncodedPrompt, max_tokens: int, deadline: float, needs: int
+) -> RouteRequest:
     """What a decision must know of a request. Tenants do not share cached prefixes, so theirs alone are looked up."""
     model, caller = request.model, request.caller
-    prefix = model.desk.look_up(prompt.ids, caller.tenant.name)
+    prefix = model.desk.look_up(prompt.ids, model.salt(caller.tenant.name))
     return RouteRequest(
         request_id=request.id,
         prompt_tokens=prompt.tokens,
@@ -96,6 +102,8 @@ def route_request(request: GenerateRequest, prompt: EncodedPrompt, max_tokens: i
         deadline=deadline,
         rank=caller.rank,
         may_wait=True,
+        needs=needs,
+        adapter=model.adapter_name,
     )
 
 

@@ -7,10 +7,10 @@ from gateway.store.socket_path import socket_path
 
 
 def replica_addresses(config: Config, model_index: int, pool_index: int) -> list[str]:
-    """The addresses of a pool's replicas; those of a local pool are sockets in the state directory."""
+    """Those of a pool's replicas that the file knows; a local pool's are sockets in the state directory."""
     pool = config.models[model_index].pools[pool_index]
-    if pool.addresses:
-        return list(pool.addresses)
+    if not pool.local_replicas:
+        return list(pool.listed_addresses)
     return [
         f"unix:{socket_path(config.state_dir, f'replica-{model_index}-{pool_index}-{number}.sock')}"
         for number in range(pool.local_replicas)
@@ -27,6 +27,8 @@ def replica_command(config: Config, model_index: int, pool_index: int) -> list[s
     command += ["--max-sequence-tokens", str(model.context)]
     command += ["--tp", str(pool.shape.tp), "--ep", str(pool.shape.ep), "--pp", str(pool.shape.pp)]
     command += ["--role", pool.role.value, "--drain-seconds", str(config.listen.drain_seconds)]
+    if pool.version:
+        command += ["--model-version", pool.version]
     command += _engine_options(pool)
     for address in replica_addresses(config, model_index, pool_index):
         command += ["--listen", address]
@@ -46,4 +48,8 @@ def _engine_options(pool: Pool) -> list[str]:
         options += ["--pace-ms", str(settings.pace_ms)]
     if settings.output_tokens is not None:
         options += ["--output-tokens", str(settings.output_tokens)]
+    for adapter in settings.adapters:
+        options += ["--adapter", adapter]
+    if settings.max_adapters:
+        options += ["--max-adapters", str(settings.max_adapters)]
     return options

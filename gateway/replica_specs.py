@@ -1,24 +1,44 @@
 """From the configuration's pools to what the fleets connect to."""
 
+from gateway.abilities import expected_of
 from gateway.config import Config, Pool
+from gateway.config_engine_checks import SESSIONS
 from gateway.local_replicas import replica_addresses
-from protos.features import Feature
+from gateway.providers.keys import KeyOf
+from gateway.tokens.tokenizer import Tokenizer
+from gateway.triton_specs import triton_settings
+from gateway.upstream_specs import upstream_settings
 from routing.links.spec import ReplicaSpec
 from routing.links.tls import TlsFiles
 
 
-def replica_specs(config: Config, model_index: int) -> list[ReplicaSpec]:
-    """Every replica of one configured model, those of local pools included."""
+def replica_specs(
+    config: Config, model_index: int, key_of: KeyOf, tokenizer_hash: str = "", tokenizer: Tokenizer | None = None
+) -> list[ReplicaSpec]:
+    """Every replica of one configured model that the file knows, those of local pools included."""
     pools = config.models[model_index].pools
     return [
-        replica_spec(config, model_index, pool_index, str(number), address)
+        replica_spec(config, model_index, pool_index, str(number), address, key_of, tokenizer_hash, tokenizer=tokenizer)
         for pool_index in range(len(pools))
         for number, address in enumerate(replica_addresses(config, model_index, pool_index))
     ]
 
 
-def replica_spec(config: Config, model_index: int, pool_index: int, name: str, address: str) -> ReplicaSpec:
-    """One replica of a pool, which is called POOL/NAME."""
+def replica_spec(
+    config: Config,
+    model_index: int,
+    pool_index: int,
+    name: str,
+    address: str,
+    key_of: KeyOf,
+    tokenizer_hash: str = "",
+    host: str = "",
+    tokenizer: Tokenizer | None = None,
+) -> ReplicaSpec:
+    """One replica of a pool, which is called POOL/NAME. A found one's certificate must be for `host`.
+
+    `tokenizer` is for engines that take text.
+    """
     model = config.models[model_index]
     pool = model.pools[pool_index]
     return ReplicaSpec(
@@ -33,13 +53,24 @@ def replica_spec(config: Config, model_index: int, pool_index: int, name: str, a
         streams_per_channel=pool.streams_per_channel,
         context=model.context,
         version=pool.version,
-        features=Feature.TOKENS,
-        tls=_tls(pool),
+        tokenizer_hash=tokenizer_hash if pool.engine in SESSIONS else "",
+        features=expected_of(pool),
+        tls=_tls(pool, host if address.startswith(("grpcs:", "https:")) else ""),
+        settings=_settings(pool, address, key_of, tokenizer),
     )
 
 
-def _tls(pool: Pool) -> TlsFiles | None:
+def _settings(pool: Pool, address: str, key_of: KeyOf, tokenizer: Tokenizer | None) -> object:
+    """What the pool's link takes as `ReplicaSpec.settings`."""
+    if pool.engine == "openai":
+        return upstream_settings(pool.upstream, key_of)
+    if pool.triton is not None:
+        return triton_settings(pool.triton, address, tokenizer)
+    return None
+
+
+def _tls(pool: Pool, host: str) -> TlsFiles | None:
     tls = pool.tls
     if tls is None:
-        return None
-    return TlsFiles(tls.path("ca"), tls.path("certificate"), tls.path("key"), tls.server_name or "")
+        return TlsFiles(server_name=host) if host else None
+    return TlsFiles(tls.path("ca"), tls.path("certificate"), tls.path("key"), tls.server_name or host)

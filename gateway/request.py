@@ -6,7 +6,8 @@ import msgspec
 
 from gateway.served_model import ServedModel
 from gateway.tenants.caller import Caller
-from protos.types import Sampling
+from protos.errors import UnsupportedParameter
+from protos.types import Guide, Sampling
 
 
 class Chat(msgspec.Struct, frozen=True):
@@ -19,8 +20,9 @@ class GenerateRequest(msgspec.Struct, frozen=True):
     """One request, free of any API's dialect. `size` is the body's length in bytes, `max_tokens` None: all that fits,
     `arrived` is on the monotonic clock. `max_tokens_param` is what the client called the limit.
 
-    `prompt` is messages, text to be tokenized as it is, or token ids. `foreign` is the first parameter in the body that
-    only a replica that speaks the API itself can honour.
+    `prompt` is messages, text to be tokenized as it is, or token ids; empty where `foreign` is there: what a client is
+    told of the first parameter in the body that only a replica that speaks the API itself can honour, if none does.
+    `guide_param` is the parameter that the guide is from.
     """
 
     id: str
@@ -34,7 +36,9 @@ class GenerateRequest(msgspec.Struct, frozen=True):
     stream: bool
     arrived: float
     max_tokens_param: str = "max_tokens"
-    foreign: str | None = None
+    foreign: UnsupportedParameter | None = None
+    guide: Guide | None = None
+    guide_param: str = ""
 
     @property
     def opaque(self) -> bool:

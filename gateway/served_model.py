@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from gateway.config_adapters import SEPARATOR
 from gateway.config_fallbacks import Fallbacks
 from gateway.first_tokens import FirstTokenTimes
 from gateway.limits.plans import Plans
@@ -10,6 +11,7 @@ from gateway.queue.turnstile import Turnstile
 from gateway.tokens.chat_format import ChatFormat
 from gateway.tokens.detokenizer import TokenTable
 from gateway.tokens.tokenizer import Tokenizer
+from protos.types import Adapter
 from routing.decode_length import DecodeLength
 from routing.desk import Desk
 from routing.fleet import Fleet
@@ -21,7 +23,7 @@ class ServedModel:
     """`context` is in tokens, prompt and answer together; `created` in seconds since 1970.
 
     Some replicas of a model that `relays` speak the API themselves; of an `opaque` one all do, and what a token is only
-    they know.
+    they know. With an `adapter`, `name` is still the model's, and limits, prices and the fleet are too.
     """
 
     name: str
@@ -42,3 +44,20 @@ class ServedModel:
     fallbacks: Fallbacks | None = None
     relays: bool = False
     opaque: bool = False
+    adapter: Adapter | None = None
+
+    @property
+    def shown(self) -> str:
+        """The name that clients ask for it by."""
+        return self.name if self.adapter is None else f"{self.name}{SEPARATOR}{self.adapter.name}"
+
+    @property
+    def adapter_name(self) -> str:
+        """The LoRA adapter's name; empty without one."""
+        return "" if self.adapter is None else self.adapter.name
+
+    def salt(self, tenant: str) -> str:
+        """What keeps apart, in replicas' prefix caches, tenants and what adapters make of the same prompts."""
+        return tenant if self.adapter is None else f"{tenant}{SEPARATOR}{self.adapter.name}"
+
+    tokenizer_hash: str = ""

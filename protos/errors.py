@@ -128,6 +128,13 @@ class KeyNotFound(ClientError):
     code = "key_not_found"
 
 
+class ProviderKeyNotFound(ClientError):
+    """No such key of a provider."""
+
+    status = 404
+    code = "provider_key_not_found"
+
+
 class ReplicaNotFound(ClientError):
     """No such replica, pool or model in the configuration."""
 
@@ -261,12 +268,26 @@ class ReplicaDraining(ReplicaUnavailable):
     """The replica takes no more requests, or gives up those that it has: it is being taken out of service."""
 
 
+class UpstreamRateLimited(ReplicaUnavailable):
+    """An upstream's own limit refuses, and it was asked to be left alone for a while."""
+
+    status = 429
+    type = "rate_limit_exceeded"
+    code = "upstream_rate_limited"
+
+
 class ReplicaFailed(PenstockError):
     """A replica answered with an error of its engine. Another replica was tried already, so the client need not."""
 
     status = 502
     code = "replica_failed"
     source = Source.REPLICA
+
+
+class UpstreamRefusesKey(ReplicaFailed):
+    """An upstream does not accept the key that the gateway has for it: for an operator to mend."""
+
+    code = "upstream_refuses_key"
 
 
 class DeadlineExceeded(PenstockError):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from protos.types import Finish, KvEvent, Load, ReplicaInfo, Submit, TokenLogprobs, Work
 
@@ -28,7 +28,7 @@ class EngineStep:
     A finish is (handle, index, Finish) and follows the sequence's last delta, in the same step or a later one.
     `started` are (handle, prompt tokens found in the KV cache) of requests that gather tokens and whose prompt has
     been computed in this step; those with a delta in it need not be named. `work` is what was computed and how long
-    it took, where the engine says so.
+    it took, where the engine says so. `adapters` are the LoRA adapters that are loaded, where that has changed.
     """
 
     deltas: list[Delta]
@@ -37,6 +37,7 @@ class EngineStep:
     kv_events: list[KvEvent]
     started: list[tuple[int, int]] = field(default_factory=list)
     work: Work | None = None
+    adapters: tuple[str, ...] | None = None
 
 
 class Engine(Protocol):
@@ -57,4 +58,17 @@ class Engine(Protocol):
 
     async def run(self, emit: Callable[[EngineStep], None]) -> None:
         """Step until cancelled, giving each step to `emit`. Raises when the engine itself is lost."""
+        ...
+
+
+@runtime_checkable
+class Launched(Protocol):
+    """An engine that has something to load before it serves, and to give back after."""
+
+    async def start(self) -> None:
+        """Load, and be able to answer; `info` is whole after it. What it raises ends the process."""
+        ...
+
+    async def stop(self) -> None:
+        """Give back what `start` took; nothing runs any more. Once is enough, also when `start` has failed."""
         ...

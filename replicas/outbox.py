@@ -23,6 +23,8 @@ class Outbox:
         self.load: Load | None = None
         #: Of the last engine step, if it has not been told yet; goes with the load.
         self.work: Work | None = None
+        #: LoRA adapters that are loaded, if that has still to be told; goes with whatever is sent next.
+        self.adapters: tuple[str, ...] | None = None
         #: Sequences submitted on the session that `load` knows of.
         self.submits_seen = 0
 
@@ -76,11 +78,12 @@ class Outbox:
             starts=self._starts,
             submits_seen=self.submits_seen if self.load is not None else 0,
             work=self.work,
+            adapters=self.adapters,
         )
         self._finishes = [entry for entry in self._finishes if entry[0] in rest]
         self._tokens = {stream_id: run for stream_id, (run, _) in rest.items()}
         self._logprobs = {stream_id: entries for stream_id, (_, entries) in rest.items()}
-        self._starts, self.load, self.work = [], None, None
+        self._starts, self.load, self.work, self.adapters = [], None, None, None
         return step
 
     def _cut_logprobs(self) -> dict[int, tuple[list[int], list[TokenLogprobs]]]:

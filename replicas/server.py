@@ -16,10 +16,15 @@ import grpc.aio
 
 from protos import codec
 from protos.protocol_error import ProtocolError
-from protos.types import PROTOCOL_VERSION, Failure, Finish, FinishReason, Load, Submit, Work
-from replicas.engine import Engine, EngineStep
-from replicas.kv_events import KvFeed, KvLedger
-from replicas.outbox import Outbox
+from protos.stock_codec import HEALTHY
+from protos.types import PROTOCOL_VERSION, Failure, Finish, FinishReason, Load, ReplicaInfo, Submit, Work
+from replicas.consumer import Consumer
+from replicas.engine import Engine, EngineStep, Launched
+from replicas.kv_events import KvLedger
+from replicas.kv_relay import KvRelay
+from replicas.session import Session
+from replicas.stock_service import StockService
+from replicas.tls import ServerTls, add_port
 
 log = logging.getLogger(__name__)
 
@@ -58,68 +63,14 @@ class AddressInUse(OSError):
     """The replica's address could not be bound."""
 
 
-class _Session:
-    """One worker's session: its open streams, its outbox and the flow control between them."""
-
-    def __init__(self, worker: str, kv: KvFeed | None) -> None:
-        self.worker = worker
-        self.kv = kv
-        self.handles: dict[int, int] = {}  # first stream id of a submit -> engine handle
-        self.streams: set[int] = set()  # open stream ids, of all sequences
-        self.outbox = Outbox(kv)
-        self.submitted = 0  # sequences
-        self.sent = 0
-        self.acked = 0
-        self.last_write = time.monotonic()
-        self.writer: asyncio.Task[None] | None = None
-        self._steps = 0  # that the engine had done when the last load was sent
-        self._closing = False
-        self._wake = asyncio.Event()
-
-    def report(self, load: Load, work: Work | None) -> None:
-        """Send the engine's load with the next message, which knows of everything submitted so far.
-
-        `work` is of the engine's last step, and goes along unless it has been sent before.
-        """
-        self.outbox.load = load
-        self.outbox.work = work if load.steps != self._steps else None
-        self.outbox.submits_seen = self.submitted
-        self._wake.set()
-
-    def close_when_empty(self) -> None:
-        self._closing = True
-        self._wake.set()
-
-    def notify(self) -> None:
-        self._wake.set()
-
-    def acknowledge(self, seq: int) -> None:
-        if seq > self.acked:
-            self.acked = seq
-            self._wake.set()
-
-    async def next_message(self) -> bytes | None:
-        """The next step to write, once there is something to say and room in the window; None: nothing will come."""
-        while not self.outbox or self.sent - self.acked >= ACK_WINDOW:
-            if self._closing and not self.outbox:
-                return None
-            self._wake.clear()
-            await self._wake.wait()
-        step = self.outbox.take(time.time_ns() // 1000)
-        if step.load is not None:
-            self._steps = step.load.steps
-        self.sent = step.seq
-        self.last_write = time.monotonic()
-        return codec.encode_step(step)
-
-
 class _Owner:
     """Where an engine handle answers, which of its sequences are still open, and whether its prompt is computed."""
 
-    __slots__ = ("first_stream", "long", "open", "session", "started")
+    __slots__ = ("consumer", "first_stream", "long", "open", "outbox", "started")
 
-    def __init__(self, session: _Session, first_stream: int, submit: Submit) -> None:
-        self.session = session
+    def __init__(self, consumer: Consumer, first_stream: int, submit: Submit) -> None:
+        self.consumer = consumer
+        self.outbox = consumer.outbox
         self.first_stream = first_stream
         self.open = set(range(submit.sampling.n))
         self.started = False
@@ -133,19 +84,24 @@ class ReplicaServer:
     starts a fresh process, with a fresh epoch.
     """
 
-    def __init__(self, engine: Engine, *, epoch: int | None = None) -> None:
+    def __init__(self, engine: Engine, *, epoch: int | None = None, tls: ServerTls | None = None) -> None:
         self._engine = engine
+        self._tls = tls
         self._epoch = time.time_ns() if epoch is None else epoch
-        self._sessions: set[_Session] = set()
+        self._sessions: set[Session] = set()
         self._owners: dict[int, _Owner] = {}
         self._handles = 0
         self._load = Load(kv_blocks_total=engine.info.kv_blocks_total)
         self._work: Work | None = None
+        self._adapters: tuple[str, ...] | None = None
         self._steps = 0
         # What the engine was given since its last step: sequences, and what is to be computed of their prompts.
         self._unseen = self._unseen_tokens = self._unseen_pairs = 0
         self._ledger = KvLedger(engine.info.kv_block_tokens, engine.info.kv_blocks_total)
         self._kv_timer: asyncio.TimerHandle | None = None
+        #: KV cache events for subscribers of the stock service.
+        self.relay = KvRelay(engine.info.kv_blocks_total)
+        self._stock = StockService(self)
         self._workers: Counter[str] = Counter()
         self._draining = False
         self._idle = asyncio.Event()
@@ -154,13 +110,29 @@ class ReplicaServer:
         self._tasks: list[asyncio.Task[None]] = []
         self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
 
+    @property
+    def info(self) -> ReplicaInfo:
+        """What the engine says of itself."""
+        return self._engine.info
+
+    @property
+    def condition(self) -> str:
+        """What keeps the replica from taking requests, or `OK`."""
+        if self.failed.done():
+            return "The engine is lost"
+        return "Draining: no new requests are taken" if self._draining else HEALTHY
+
     async def start(self, address: str) -> str:
-        """Listen on `host:port` (port 0: any) or `unix:/path`; returns the address bound. Raises AddressInUse."""
+        """Listen on `host:port` (port 0: any) or `unix:/path`; returns the address bound.
+
+        Raises AddressInUse, or PemError where a file for TLS cannot be used.
+        """
         handler: Any = grpc.stream_stream_rpc_method_handler(self._session)
         server = grpc.aio.server(options=_OPTIONS)
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(codec.SERVICE, {"Session": handler}),))
+        session = grpc.method_handlers_generic_handler(codec.SERVICE, {"Session": handler})
+        server.add_generic_rpc_handlers((session, self._stock.handlers()))
         try:
-            port = server.add_insecure_port(address)
+            port = add_port(server, address, self._tls)
         except RuntimeError as error:
             raise AddressInUse(f"cannot listen on {address}") from error
         await server.start()
@@ -187,6 +159,7 @@ class ReplicaServer:
         writers = [session.writer for session in self._sessions if session.writer is not None]
         if writers:
             await asyncio.wait(writers, timeout=FLUSH_SECONDS)
+        await self._stock.flush(FLUSH_SECONDS)
         if self._grpc is not None:
             await self._grpc.stop(grace=None)
 
@@ -205,40 +178,45 @@ class ReplicaServer:
             self.failed.set_result(error)
 
     def _emit(self, step: EngineStep) -> None:
-        touched: set[_Session] = set()
+        touched: set[Consumer] = set()
         owners, long_started = self._owners, False
         for delta in step.deltas:
             owner = owners.get(delta.handle)
             if owner is not None:
-                session = owner.session
-                stream_id = owner.first_stream + delta.index
-                session.outbox.add_tokens(stream_id, delta.token_ids, delta.logprobs)
+                outbox = owner.outbox
+                outbox.add_tokens(owner.first_stream + delta.index, delta.token_ids, delta.logprobs)
                 # Told once a request: its other sequences find what the first has just computed.
                 if not owner.started and delta.cached_tokens is not None:
-                    session.outbox.add_start(owner.first_stream, delta.cached_tokens)
+                    outbox.add_start(owner.first_stream, delta.cached_tokens)
                     owner.started = True
                     long_started |= owner.long
-                touched.add(session)
+                touched.add(owner.consumer)
         for handle, cached_tokens in step.started:
             owner = owners.get(handle)
             if owner is not None and not owner.started:
-                owner.session.outbox.add_start(owner.first_stream, cached_tokens)
+                owner.outbox.add_start(owner.first_stream, cached_tokens)
                 owner.started = True
                 long_started |= owner.long
         for handle, index, finish in step.finishes:
-            session_or_none = self._finish(handle, index, finish)
-            if session_or_none is not None:
-                touched.add(session_or_none)
+            consumer = self._finish(handle, index, finish)
+            if consumer is not None:
+                touched.add(consumer)
         self._load, self._work = step.load, step.work
+        if step.adapters is not None:
+            self._adapters = step.adapters
+            for session in self._sessions:
+                session.outbox.adapters = step.adapters
+            touched |= self._sessions
         self._steps += 1
         self._unseen = self._unseen_tokens = self._unseen_pairs = 0
         if step.kv_events:
             self._ledger.take(step.kv_events)
+            self.relay.take(step.kv_events)
             if self._kv_timer is None:
                 self._kv_timer = asyncio.get_running_loop().call_later(KV_DELAY_SECONDS, self._tell_kv)
         load = self._current_load()
-        for session in self._sessions if long_started else touched:
-            session.report(load, self._work)
+        for listener in touched | self._sessions if long_started else touched:
+            listener.report(load, self._work)
 
     def _tell_kv(self) -> None:
         """Wake the sessions that have changes of the KV cache to send and nothing else has made them do it."""
@@ -247,20 +225,20 @@ class ReplicaServer:
             if session.kv:
                 session.notify()
 
-    def _finish(self, handle: int, index: int, finish: Finish) -> _Session | None:
+    def _finish(self, handle: int, index: int, finish: Finish) -> Consumer | None:
         owner = self._owners.get(handle)
         if owner is None or index not in owner.open:
             return None
         owner.open.discard(index)
-        owner.session.streams.discard(owner.first_stream + index)
-        owner.session.outbox.add_finish(owner.first_stream + index, finish)
+        owner.outbox.add_finish(owner.first_stream + index, finish)
+        owner.consumer.closed(owner.first_stream + index)
         if not owner.open:
             self._forget(handle, owner)
-        return owner.session
+        return owner.consumer
 
     def _forget(self, handle: int, owner: _Owner) -> None:
         del self._owners[handle]
-        owner.session.handles.pop(owner.first_stream, None)
+        owner.consumer.forgotten(owner.first_stream)
         if not self._owners:
             self._idle.set()
 
@@ -288,7 +266,7 @@ class ReplicaServer:
 
     async def _heartbeat(self) -> None:
         """Sessions without traffic of their own still learn the load soon, and can tell silence from death."""
-        said: dict[_Session, Load] = {}
+        said: dict[Session, Load] = {}
         while True:
             await asyncio.sleep(HEARTBEAT_SECONDS)
             now, load = time.monotonic(), self._current_load()
@@ -304,6 +282,7 @@ class ReplicaServer:
         if session is None:
             return
         self._sessions.add(session)
+        session.outbox.adapters = self._adapters
         self._workers[session.worker] += 1
         session.report(self._current_load(), self._work)
         session.writer = asyncio.create_task(self._write(session, context))
@@ -319,10 +298,9 @@ class ReplicaServer:
                 self._ledger.unsubscribe(session.kv)
             session.writer.cancel()
             for handle in list(session.handles.values()):
-                self._engine.cancel(handle)
-                self._forget(handle, self._owners[handle])
+                self.drop(handle)
 
-    async def _open_session(self, context: "grpc.aio.ServicerContext[Any, Any]") -> _Session | None:
+    async def _open_session(self, context: "grpc.aio.ServicerContext[Any, Any]") -> Session | None:
         try:
             async with asyncio.timeout(HELLO_SECONDS):
                 first = await context.read()
@@ -344,9 +322,9 @@ class ReplicaServer:
         await context.write(
             codec.encode_welcome(codec.Welcome(PROTOCOL_VERSION, self._epoch, self._engine.info, ACK_WINDOW))
         )
-        return _Session(hello.worker, self._ledger.subscribe() if hello.kv_updates else None)
+        return Session(hello.worker, self._ledger.subscribe() if hello.kv_updates else None, ACK_WINDOW)
 
-    async def _write(self, session: _Session, context: "grpc.aio.ServicerContext[Any, Any]") -> None:
+    async def _write(self, session: Session, context: "grpc.aio.ServicerContext[Any, Any]") -> None:
         # The peer's going away ends the read side, which cancels this task; a failed write needs no report of its own.
         try:
             while (message := await session.next_message()) is not None:
@@ -358,7 +336,7 @@ class ReplicaServer:
             with contextlib.suppress(Exception):
                 await context.abort(grpc.StatusCode.INTERNAL, "the engine's output cannot be sent")
 
-    def _receive(self, session: _Session, up: codec.Up) -> None:
+    def _receive(self, session: Session, up: codec.Up) -> None:
         if up.hello is not None:
             raise ProtocolError("a second hello")
         session.acknowledge(up.ack)
@@ -372,48 +350,69 @@ class ReplicaServer:
             if handle is not None:
                 self._engine.cancel(handle)
 
-    def _submit(self, session: _Session, stream_id: int, submit: Submit) -> None:
+    def _submit(self, session: Session, stream_id: int, submit: Submit) -> None:
         if not 1 <= submit.sampling.n <= MAX_SEQUENCES:
             raise ProtocolError(f"a submit has 1 to {MAX_SEQUENCES} sequences, not {submit.sampling.n}")
         streams = range(stream_id, stream_id + submit.sampling.n)
         if stream_id in session.handles or not session.streams.isdisjoint(streams):
             raise ProtocolError(f"stream {stream_id} is still open")
+        session.submitted += submit.sampling.n
+        session.streams.update(streams)
+        session.handles[stream_id] = self._handles + 1
+        self.run(session, stream_id, submit)
+
+    def run(self, consumer: Consumer, first_stream: int, submit: Submit) -> int:
+        """Have the engine run a request, whose sequences answer to `consumer` from `first_stream` on; its handle."""
         self._handles += 1
         handle = self._handles
-        owner = _Owner(session, stream_id, submit)
+        owner = _Owner(consumer, first_stream, submit)
         self._owners[handle] = owner
-        session.submitted += submit.sampling.n
-        session.handles[stream_id] = handle
-        session.streams.update(streams)
         self._idle.clear()
         if self._draining:
             failure = Finish(FinishReason.ERROR, failure=Failure("draining", "the replica is draining"))
             for index in range(submit.sampling.n):
                 self._finish(handle, index, failure)
-            session.notify()
-        else:
-            self._unseen += submit.sampling.n
-            if submit.handoff is None:  # else its KV comes from elsewhere
-                tokens = len(submit.prompt_ids)
-                self._unseen_tokens += tokens
-                self._unseen_pairs += tokens * (tokens + 1) // 2
-            self._engine.submit(handle, submit)
-            if owner.long:
-                self._broadcast_load()
+            consumer.report(self._current_load(), self._work)
+            return handle
+        self._unseen += submit.sampling.n
+        if submit.handoff is None:  # else its KV comes from elsewhere
+            tokens = len(submit.prompt_ids)
+            self._unseen_tokens += tokens
+            self._unseen_pairs += tokens * (tokens + 1) // 2
+        self._engine.submit(handle, submit)
+        if owner.long:
+            self._broadcast_load()
+        return handle
+
+    def drop(self, handle: int) -> None:
+        """Nobody waits for a request any more: the engine ends it. Unknown handles are ignored."""
+        owner = self._owners.get(handle)
+        if owner is not None:
+            self._engine.cancel(handle)
+            self._forget(handle, owner)
 
 
 async def serve_pool(
-    engines: list[tuple[str, Engine]], *, drain_seconds: float, stop: asyncio.Event, ready: Callable[[list[str]], None]
+    engines: list[tuple[str, Engine]],
+    *,
+    drain_seconds: float,
+    stop: asyncio.Event,
+    ready: Callable[[list[str]], None],
+    tls: ServerTls | None = None,
 ) -> int:
     """Serve (address, engine) pairs in this process until `stop` is set, then drain.
 
-    Returns the process's exit status: 0, or 1 when an engine was lost. Raises AddressInUse.
+    Engines are loaded before anything listens. Returns the process's exit status: 0, or 1 when an engine was lost.
+    Raises AddressInUse, PemError, or what an engine raises when it cannot be loaded.
     """
     servers: list[ReplicaServer] = []
+    launched = [engine for _, engine in engines if isinstance(engine, Launched)]
     try:
+        for each in launched:
+            await each.start()
         addresses = []
         for address, engine in engines:
-            server = ReplicaServer(engine)
+            server = ReplicaServer(engine, tls=tls)
             addresses.append(await server.start(address))
             servers.append(server)
         ready(addresses)
@@ -427,3 +426,5 @@ async def serve_pool(
         return status
     finally:
         await asyncio.gather(*(server.close() for server in servers))
+        for each in launched:
+            await each.stop()

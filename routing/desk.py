@@ -15,6 +15,7 @@ from routing.hedging import Hedging
 from routing.policy import (
     Decision,
     Ended,
+    Left,
     NoCandidate,
     ReplicaView,
     Report,
@@ -34,7 +35,7 @@ _UNKNOWN: Final = Prefix((), {})
 
 
 class Desk:
-    """Fleet, policy and what they need. The fleet's `on_work` is taken over.
+    """Fleet, policy and what they need. The fleet's `on_work` and `on_left` are taken over.
 
     `clock` counts seconds, and is the one of the requests' times.
     """
@@ -54,6 +55,7 @@ class Desk:
         self._policy = policy
         self._prefixes = fleet.prefixes if policy.uses_prefixes else None
         fleet.on_work = self._stepped
+        fleet.on_left = self._left
 
     def explained(self, policy: RoutingPolicy) -> "Desk":
         """The same for one request, whose decisions `policy` makes: one that notes what this one's says."""
@@ -73,7 +75,7 @@ class Desk:
 
         Raises ReplicaUnavailable when there is none, or `failure`, which says why.
         """
-        candidates = self.fleet.candidates(exclude)
+        candidates = self.fleet.candidates(exclude, route.needs, route.adapter)
         if whole:
             candidates = [view for view in candidates if view.role is Role.BOTH]
         if candidates:
@@ -121,6 +123,9 @@ class Desk:
 
     def _stepped(self, view: ReplicaView, work: Work) -> None:
         self._observe(Stepped(view, work))
+
+    def _left(self, replica_id: str) -> None:
+        self._observe(Left(replica_id))
 
     def _observe(self, report: Report) -> None:
         # What a policy makes of it must not end the session whose step it was.

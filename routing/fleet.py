@@ -8,7 +8,9 @@ from itertools import groupby
 from math import inf
 
 from protos.errors import ReplicaDraining, ReplicaUnavailable
+from protos.features import Feature
 from protos.types import Role, Submit, Work
+from routing.abilities import Abilities, known_adapters
 from routing.health.outcomes import Outcome, outcome_of
 from routing.health.pace import LEAST_PEERS, Pace, slow_ones
 from routing.health.panic import may_eject
@@ -18,6 +20,7 @@ from routing.health.status import ReplicaStatus, State
 from routing.links.connection import Listener, ReplicaConnection, Surroundings
 from routing.links.registry import connection_to
 from routing.links.spec import ReplicaSpec
+from routing.membership import Membership
 from routing.policy import ReplicaView
 from routing.prefix.directory import Accuracy, PrefixDirectory
 from routing.transport import Leg, Receiver
@@ -33,7 +36,8 @@ JUDGE_SECONDS = 1.0
 class Fleet:
     """All replicas of one model, by id. `on_load` is called whenever a replica reports its load, comes or goes.
 
-    `on_work` is called for each step of an engine that says what it did, with the replica's view after it.
+    `on_work` is called for each step of an engine that says what it did, with the replica's view after it, and
+    `on_left` with the id of a replica that is gone for good.
     """
 
     def __init__(
@@ -42,16 +46,25 @@ class Fleet:
         worker: str,
         prefixes: PrefixDirectory | None = None,
         *,
+        abilities: Abilities | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`worker` names this process to replicas, `prefixes` is told of their KV caches; `clock` counts seconds."""
+        """`worker` names this process to replicas, `prefixes` is told of their KV caches; `clock` counts seconds.
+
+        `abilities` says which replicas can do what.
+        """
         self.prefixes = prefixes
+        self._abilities = abilities or Abilities()
         self.on_load: Callable[[], None] = _ignore
         self.on_work: Callable[[ReplicaView, Work], None] = _ignore_work
+        self.on_left: Callable[[str], None] = _ignore_left
         self._clock = clock
         listener = Listener(self._refresh, self._loaded, self._worked, self._failing)
         self._around = Surroundings(worker, listener, clock, prefixes)
         self._connections = {spec.id: connection_to(spec, self._around) for spec in specs}
+        self._members = Membership(connection.spec for connection in self._connections.values())
+        self._closing: set[asyncio.Task[None]] = set()
+        self._prove_first = False
         self._ready: tuple[ReplicaConnection, ...] = ()
         self._ready_ids: frozenset[str] = frozenset()
         #: Of the ready ones, those that only a part of the decisions may choose.
@@ -65,13 +78,14 @@ class Fleet:
         self._watch: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
-        return len(self._connections)
+        return len(self._connections) - len(self._members.leaving)
 
     def start(self, *, prove_first: bool = False) -> None:
         """Begin to connect to every replica, and to look after them.
 
         With `prove_first` a replica gets no requests before it has answered a probe, if others of its role have.
         """
+        self._prove_first = prove_first
         for connection in self._connections.values():
             connection.start(prove_first=prove_first)
         self._watch = asyncio.create_task(self._look_after())
@@ -81,7 +95,27 @@ class Fleet:
         if self._watch is not None:
             self._watch.cancel()
             await asyncio.gather(self._watch, return_exceptions=True)
-        await asyncio.gather(*(connection.aclose() for connection in self._connections.values()))
+        await asyncio.gather(*(connection.aclose() for connection in self._connections.values()), *self._closing)
+
+    def set_replicas(self, specs: Iterable[ReplicaSpec]) -> None:
+        """From now on the fleet has these replicas; call it once it has started.
+
+        One that is not among them gets no more requests. What runs there may end within `membership.LEAVE_SECONDS`,
+        and ends with ReplicaDraining after that, so that it goes on elsewhere; then all that is known of it is
+        forgotten.
+        """
+        present = {id_: connection.spec for id_, connection in self._connections.items()}
+        before = set(self._members.leaving)
+        self._members.want(specs, present, self._clock())
+        for id_ in sorted(self._members.leaving.keys() - before):
+            log.info("replica %s at %s is no longer among the replicas", id_, present[id_].address)
+        self._let_in()
+        self._refresh()
+
+    def answers(self, replica_id: str) -> bool:
+        """Whether that replica can be reached."""
+        connection = self._connections.get(replica_id)
+        return connection is not None and connection.connected
 
     @property
     def ready(self) -> bool:
@@ -94,9 +128,14 @@ class Fleet:
         """How many replicas take requests."""
         return len(self._ready)
 
+    @property
+    def refused_replicas(self) -> int:
+        """How many answer as something else than what is configured."""
+        return sum(connection.health.state is State.REFUSED for connection in self._connections.values())
+
     async def wait_ready(self, minimum: int) -> None:
         """Return once that many replicas, or all if they are fewer, can take a request."""
-        while len(self._ready) < min(minimum, len(self._connections)):
+        while len(self._ready) < min(minimum, len(self)):
             await self._refreshed.wait()
 
     def problems(self) -> dict[str, str]:
@@ -114,17 +153,38 @@ class Fleet:
         accuracy = self.prefixes.accuracy() if self.prefixes is not None else {}
         return [self._status(connection, now, accuracy.get(id_)) for id_, connection in self._connections.items()]
 
-    def candidates(self, exclude: Sequence[str] = ()) -> list[ReplicaView]:
-        """The replicas that can take a request now, less the excluded ids.
+    def candidates(self, exclude: Sequence[str] = (), needs: int = 0, adapter: str = "") -> list[ReplicaView]:
+        """The replicas that can take a request with these needs and adapter now, less the excluded ids.
 
         One that comes back after it was away is among them for a growing part of the calls.
         """
+        ready: Sequence[ReplicaConnection] = self._ready
+        if needs:
+            ready = [c for c in ready if not needs & ~c.view.features]
+        if adapter:
+            ready = [c for c in ready if self._abilities.can(c, needs, adapter)]
         if exclude:
-            return [c.view for c in self._ready if c.spec.id not in exclude]
+            return [c.view for c in ready if c.spec.id not in exclude]
         if self._returning:
             now, returning = self._clock(), self._returning
-            return [c.view for c in self._ready if c not in returning or c.health.takes_part(now)]
-        return [c.view for c in self._ready]
+            taking = [c.view for c in ready if c not in returning or c.health.takes_part(now)]
+            if taking:
+                return taking
+            # All that can do what is needed have just come back.
+        return [c.view for c in ready]
+
+    def lacks(self, needs: int, adapter: str = "") -> list[Feature]:
+        """What no replica, ready or not, can do of this; as Abilities.lacks."""
+        return self._abilities.lacks(self._connections.values(), needs, adapter)
+
+    def why_not(self, needs: int, adapter: str = "") -> dict[str, str]:
+        """Why each ready replica that cannot take such a request cannot, by its id."""
+        return self._abilities.why_not(self._ready, needs, adapter)
+
+    @property
+    def known_adapters(self) -> frozenset[str]:
+        """The LoRA adapters that any replica serves by name."""
+        return known_adapters(self._connections.values())
 
     def takes(self, replica_id: str) -> bool:
         """Whether that replica can take a request now."""
@@ -144,18 +204,31 @@ class Fleet:
             raise ReplicaUnavailable("The replica has left the fleet.")
         return connection.open(submit, kv_tokens, compute_tokens, receiver)
 
+    def version(self, replica_id: str) -> str:
+        """The version of the model that it serves: what the replica says, or else the configuration; may be empty."""
+        connection = self._connections.get(replica_id)
+        return _version(connection) if connection is not None else ""
+
     def fingerprint(self, replica_id: str) -> str:
-        """The engine's own name for its build and model, for `system_fingerprint`."""
-        info = self._connections[replica_id].info
-        return info.fingerprint if info else ""
+        """What made an answer, for `system_fingerprint`: the engine's own name, and `@` and the model's version."""
+        connection = self._connections.get(replica_id)
+        if connection is None:
+            return ""
+        name, version = connection.info.fingerprint if connection.info else "", _version(connection)
+        return f"{name}@{version}" if name and version else name or version
 
     def succeeded(self, replica_id: str) -> None:
         """An attempt at that replica has ended well."""
-        self._connections[replica_id].health.breaker.succeeded(self._clock())
+        connection = self._connections.get(replica_id)
+        if connection is not None:
+            connection.health.breaker.succeeded(self._clock())
 
     def failed(self, replica_id: str, error: BaseException, lasted: float = inf) -> None:
         """An attempt at that replica has ended with an error, whosever fault it is; it `lasted` so many seconds."""
-        health, now = self._connections[replica_id].health, self._clock()
+        connection = self._connections.get(replica_id)
+        if connection is None:
+            return
+        health, now = connection.health, self._clock()
         outcome = outcome_of(error, stepping=health.is_stepping(now) or lasted < STEPPING_SECONDS)
         if outcome is Outcome.SUCCESS:
             health.breaker.succeeded(now)
@@ -181,9 +254,50 @@ class Fleet:
             connection.tick(probes=id_ not in self._drains)
             if now >= self._drains.get(id_, inf):
                 connection.fail_streams(ReplicaDraining("The replica is being drained."))
+        self._see_off(now)
         if now - self._judged_at >= JUDGE_SECONDS:
             self._judged_at = now
             self._judge_paces(now)
+
+    def _let_in(self) -> None:
+        """Begin to connect to those that are wanted and not there."""
+        for spec in self._members.missing(self._connections):
+            log.info("replica %s at %s is among the replicas", spec.id, spec.address)
+            connection = self._connections[spec.id] = connection_to(spec, self._around)
+            self._paces[spec.id] = Pace()
+            connection.start(prove_first=self._prove_first)
+
+    def _see_off(self, now: float) -> None:
+        """Part with those that leave, once nothing runs there any more, or has had its time."""
+        for id_, until in list(self._members.leaving.items()):
+            connection = self._connections[id_]
+            if now >= until:
+                connection.fail_streams(ReplicaDraining("The replica has left the fleet."))
+            if not connection.in_flight:
+                self._part_with(connection)
+
+    def _part_with(self, connection: ReplicaConnection) -> None:
+        id_ = connection.spec.id
+        self._members.ends(id_)
+        del self._connections[id_], self._paces[id_]
+        self._slow_since.pop(id_, None)
+        self._refresh()
+        task = asyncio.create_task(self._close(connection))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    async def _close(self, connection: ReplicaConnection) -> None:
+        try:
+            await connection.aclose()
+        finally:
+            # Only now: what it said last has been heard.
+            id_ = connection.spec.id
+            if self.prefixes is not None:
+                self.prefixes.left(id_)
+            self.on_left(id_)
+            self._members.ended(id_)
+            if self._watch is not None and not self._watch.done():
+                self._let_in()
 
     async def _look_after(self) -> None:
         while True:
@@ -210,10 +324,10 @@ class Fleet:
 
     def _failing(self, replica_id: str, reason: str) -> None:
         """Leave a replica alone for a while, unless too many of its role are left alone already."""
-        connection = self._connections[replica_id]
-        health, role = connection.health, connection.spec.role
-        if health.breaker.is_open:
+        connection = self._connections.get(replica_id)
+        if connection is None or connection.health.breaker.is_open:
             return
+        health, role = connection.health, connection.spec.role
         peers = [c for c in self._connections.values() if c.connected and c.spec.role is role]
         if may_eject(len(peers), sum(peer.health.state is State.EJECTED for peer in peers)):
             health.eject(self._clock(), reason)
@@ -243,7 +357,8 @@ class Fleet:
         self.on_load()
 
     def _drains_now(self, connection: ReplicaConnection) -> bool:
-        return connection.view.load.draining or connection.spec.id in self._drains
+        id_ = connection.spec.id
+        return connection.view.load.draining or id_ in self._drains or id_ in self._members.leaving
 
     def _state(self, connection: ReplicaConnection) -> tuple[State, str]:
         """With what operators and the replica itself say of draining, which goes before what would give it requests."""
@@ -252,6 +367,8 @@ class Fleet:
             if health.serves and connection.spec.id not in self._ready_ids:
                 return State.PROBING, "it must answer a probe first, as others have"
             return health.state, health.reason
+        if connection.spec.id in self._members.leaving:
+            return State.DRAINING, "it is no longer among the replicas of its pool"
         if connection.spec.id not in self._drains:
             return State.DRAINING, "the replica drains by itself"
         load = connection.view.load
@@ -275,11 +392,15 @@ class Fleet:
             share=share if spec.id in self._ready_ids else 0.0,
             breaker_seconds=health.breaker.remaining(now),
             accuracy=_as_part(accuracy) if accuracy is not None else None,
+            address=spec.address,
+            version=_version(connection),
         )
 
     def _worked(self, replica_id: str, work: Work) -> None:
-        self._paces[replica_id].note(work, self._clock())
-        self.on_work(self._connections[replica_id].view, work)
+        connection = self._connections.get(replica_id)
+        if connection is not None:
+            self._paces[replica_id].note(work, self._clock())
+            self.on_work(connection.view, work)
 
     def _loaded(self) -> None:
         self.on_load()
@@ -289,6 +410,10 @@ def _kind(connection: ReplicaConnection) -> tuple[str, int, int, int]:
     """What makes replicas of one model alike."""
     spec = connection.spec
     return (spec.role.value, spec.shape.tp, spec.shape.ep, spec.shape.pp)
+
+
+def _version(connection: ReplicaConnection) -> str:
+    return (connection.info.version if connection.info else "") or connection.spec.version
 
 
 def _as_part(accuracy: Accuracy) -> float | None:
@@ -303,3 +428,7 @@ def _ignore() -> None:
 
 def _ignore_work(view: ReplicaView, work: Work) -> None:
     """Nobody listens yet."""
+
+
+def _ignore_left(replica_id: str) -> None:
+    """Nobody remembers anything of it."""

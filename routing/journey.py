@@ -159,13 +159,9 @@ class Journey:
         self.relay = relay
         self.inbox.put((trip.sequence, (), None, None))
 
-    async def read(self) -> bytes:
-        """The next part of a relayed answer, empty after its last one. Raises PenstockError."""
-        assert self.relay is not None, "the answer is one of tokens"
-        part = await self.relay.read()
-        if not part:
-            self.inbox.check()
-        return part
+    def check(self) -> None:
+        """Raises what has ended it, if that was an error: a relay that is read to its end may have been cut there."""
+        self.inbox.check()
 
     def finished(self, trip: Trip, index: int, finish: Finish) -> None:
         """A sequence is over."""

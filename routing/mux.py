@@ -16,6 +16,7 @@ from protos.errors import InternalError, PenstockError, ReplicaUnavailable
 from protos.protocol_error import ProtocolError
 from protos.types import PROTOCOL_VERSION, Submit
 from routing.health.patience import Patience, exhausted
+from routing.links.tls import TlsFiles, open_channel
 from routing.mailbox import Mailbox
 from routing.transport import Receiver
 from routing.unreported import Unreported
@@ -78,13 +79,20 @@ class Session:
 
     @classmethod
     async def connect(
-        cls, target: str, worker: str, on_step: Callable[[codec.Step], None], *, kv_updates: bool = False
+        cls,
+        address: str,
+        worker: str,
+        on_step: Callable[[codec.Step], None],
+        *,
+        tls: TlsFiles | None = None,
+        kv_updates: bool = False,
     ) -> "Session":
         """Open a channel and a session on it, whose steps carry KV updates if that is asked for.
 
-        Raises SessionRefused, grpc.RpcError or TimeoutError.
+        `address` and `tls` are as `open_channel` takes them. Raises SessionRefused, grpc.RpcError, PemError or
+        TimeoutError.
         """
-        channel = grpc.aio.insecure_channel(target, options=_OPTIONS)
+        channel = open_channel(address, tls, _OPTIONS)
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 call: _Call = channel.stream_stream(codec.SESSION_METHOD)()

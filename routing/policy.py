@@ -107,8 +107,14 @@ class Ended(msgspec.Struct, frozen=True):
     timing: Timing
 
 
+class Left(msgspec.Struct, frozen=True):
+    """A replica is gone for good: what is known of it can be forgotten. One of the same id may come later."""
+
+    replica_id: str
+
+
 #: What a policy may learn from, in the order in which it happens.
-Report = Routed | Stepped | Ended
+Report = Routed | Stepped | Ended | Left
 
 
 class Score(msgspec.Struct, frozen=True):

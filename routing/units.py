@@ -75,4 +75,6 @@ def as_one(prefill: ReplicaView, decode: ReplicaView) -> ReplicaView:
         kv_block_tokens=decode.kv_block_tokens,
         max_num_tokens=prefill.max_num_tokens,
         reserves_output=decode.reserves_output,
+        features=prefill.features & decode.features,
+        adapters=prefill.adapters & decode.adapters,
     )

@@ -14,9 +14,10 @@ import pytest
 import gateway.app
 import gateway.gateway
 from gateway.auth.keys import KeyRequest, KeyStore
-from gateway.config import Config
+from gateway.config import Config, Model
 from gateway.store.store import Store
 from gateway.tenants.records import DEFAULT_TENANT, Limits
+from gateway.tokens.loader import load_tokenizer
 from replicas.engine import Engine
 from tests.harness import MODEL, serving, tekken, until
 
@@ -143,6 +144,7 @@ def config_of(
     price: Any = None,
     store: Any = None,
     routing: Any = None,
+    model_fields: Any = None,
     **listen: Any,
 ) -> Config:
     """A configuration with one pool of replicas that run already, and perhaps a tenant."""
@@ -153,6 +155,7 @@ def config_of(
         model["price"] = price
     if routing is not None:
         model["routing"] = routing
+    model |= model_fields or {}
     tenants = [] if tenant is None else [tenant]
     sections = {"listen": listen, "store": {"url": store_url, **(store or {})}, "models": [model], "tenants": tenants}
     return msgspec.convert(sections, Config)
@@ -164,6 +167,7 @@ async def gateway_of(
     *engines: Engine,
     addresses: Sequence[str] = (),
     models: Sequence[str] = ("*",),
+    more_models: Sequence[dict[str, Any]] = (),
     tenant: dict[str, Any] | None = None,
     key_limits: dict[str, Any] | None = None,
     explain: bool = False,
@@ -171,7 +175,9 @@ async def gateway_of(
 ) -> AsyncIterator[Client]:
     """A worker in front of replicas of these engines, and a client with a key for `models`, of `tenant` if it is given.
 
-    `sections` are `price`, `store` and `routing` of the configuration, and what else its `listen` has.
+    `more_models` follow the one of the engines, as the configuration has them; without engines and addresses they are
+    all there are. `sections` are `price`, `store`, `routing` and further `model_fields` of the configuration, and what
+    else its `listen` has.
     """
     async with contextlib.AsyncExitStack() as stack:
         found = [(await stack.enter_async_context(serving(engine)))[1] for engine in engines]
@@ -185,7 +191,11 @@ async def gateway_of(
         )
         _, key = await KeyStore(store).create(request)
         await store.aclose()
-        config = config_of(store_url, [*found, *addresses], tenant=tenant, **sections)
+        own = [*found, *addresses]
+        config = config_of(store_url, own or ["unix:/nowhere"], tenant=tenant, **sections)
+        if more_models:
+            others = msgspec.convert(more_models, tuple[Model, ...])
+            config = msgspec.structs.replace(config, models=(*(config.models if own else ()), *others))
         yield await stack.enter_async_context(_running(config, key))
 
 
@@ -199,7 +209,9 @@ async def _running(config: Config, key: str) -> AsyncIterator[Client]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gateway.app.Gateway", make)
-        patch.setattr("gateway.gateway.load_tokenizer", lambda source: tekken())
+        patch.setattr(
+            "gateway.gateway.load_tokenizer", lambda source: load_tokenizer(None) if source is None else tekken()
+        )
         app: Any = gateway.app.build(config)
         incoming: asyncio.Queue[Any] = asyncio.Queue()
         sent: list[Any] = []

@@ -188,7 +188,14 @@ def _body(body: bytes, operation: Operation) -> Any:
         raise InvalidRequest(f"The request body is not valid JSON: {error}") from None
     except RecursionError:
         raise InvalidRequest("The request body is nested too deeply.") from None
-    return record_of(value, operation.body)
+    try:
+        return record_of(value, operation.body)
+    except InvalidRequest as error:
+        if not operation.secret:
+            raise
+        # The message would quote the value that does not fit, and an unknown field's name may be anything.
+        known = error.param if error.param in operation.body.__struct_fields__ else None
+        raise InvalidRequest("The request body is not of the form that this request takes.", param=known) from None
 
 
 def _query(text: bytes, operation: Operation) -> Any:

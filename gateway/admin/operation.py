@@ -8,6 +8,7 @@ import msgspec
 
 from gateway.fleets.registry import ReplicaRegistry
 from gateway.limits.reading import ReadingStore
+from gateway.providers.vault import ProviderVault
 from gateway.tenants.records import Record
 from gateway.tenants.registry import Registry
 from protos.errors import PenstockError
@@ -30,6 +31,7 @@ class Service:
     registry: Registry
     store: ReadingStore
     replicas: ReplicaRegistry
+    providers: ProviderVault
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,7 @@ class Operation:
     """`body` and `answer` are msgspec types, `body` None where there is none; an answer that is `str` is `METRICS`.
 
     `public`: without the admin key. `conditional`: `if-match` may be given. `tagged`: the answer has an `etag`.
+    `secret`: no error shows what the body has.
     """
 
     method: str
@@ -65,3 +68,4 @@ class Operation:
     public: bool = False
     conditional: bool = False
     tagged: bool = False
+    secret: bool = False

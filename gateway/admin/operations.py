@@ -2,7 +2,7 @@
 
 from typing import Any, Final, Literal
 
-from gateway.admin import audit, keys, limits, metrics, replicas, tenants, usage
+from gateway.admin import audit, keys, limits, metrics, providers, replicas, tenants, usage
 from gateway.admin.operation import Call, NoQuery, Operation
 from gateway.tenants.records import Record
 
@@ -32,6 +32,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *limits.OPERATIONS,
     *usage.OPERATIONS,
     *replicas.OPERATIONS,
+    *providers.OPERATIONS,
     *audit.OPERATIONS,
     *metrics.OPERATIONS,
     Operation("GET", "/admin/openapi.json", "getOpenapi", "This document", get_openapi, dict[str, Any]),

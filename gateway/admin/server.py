@@ -14,6 +14,7 @@ from gateway.admin.app import AdminApp
 from gateway.admin.operation import Service
 from gateway.config import Config
 from gateway.fleets.registry import ReplicaRegistry
+from gateway.providers.vault import ProviderVault
 from gateway.store.store import Store, store_url
 from gateway.tenants.registry import Registry
 
@@ -32,7 +33,9 @@ async def serve_admin(config: Config, key: str) -> None:
         ValueError: The store's address cannot be read.
     """
     store = Store(store_url(config))
-    app = AdminApp(Service(Registry(store, config), store, ReplicaRegistry(store, config)), key)
+    app = AdminApp(
+        Service(Registry(store, config), store, ReplicaRegistry(store, config), ProviderVault(store, config)), key
+    )
     # Granian's other server would start a process for each worker; one that runs in this loop is enough here.
     server = Server(
         app,

@@ -117,7 +117,8 @@ def _model_summary(model: Model) -> Iterator[str]:
     yield from (f"  {line}" for line in table(rows))
     replicas = sum(pool.replica_count for pool in model.pools)
     gpus = sum(pool.replica_count * pool.shape.value.gpus for pool in model.pools)
-    yield f"  {len(model.pools)} pools, {replicas} replicas, {gpus} GPUs"
+    found = ", and those that are discovered" if any(pool.is_discovered for pool in model.pools) else ""
+    yield f"  {len(model.pools)} pools, {replicas} replicas, {gpus} GPUs{found}"
 
 
 def _pool_row(pool: Pool) -> tuple[str, ...]:
@@ -128,5 +129,6 @@ def _pool_row(pool: Pool) -> tuple[str, ...]:
         if degree > 1 or name == "tp"
     )
     gpus = f"{pool.replica_count * shape.gpus}{' simulated' if pool.engine == 'simulated' else ''}"
-    where = "started here" if pool.local_replicas else ", ".join(pool.addresses)
-    return (pool.name, degrees, pool.role.value, pool.engine, str(pool.replica_count), gpus, where)
+    where = "started here" if pool.local_replicas else ", ".join(pool.addresses) or "they register"
+    count = f"{pool.replica_count}{' or more' if pool.is_discovered else ''}"
+    return (pool.name, degrees, pool.role.value, pool.engine, count, gpus, where)

@@ -5,16 +5,20 @@ import asyncio
 import logging
 import signal
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import uvloop
 
-from gateway.tokens.loader import load_tokenizer
+from gateway.commands.replica_engines import engines_of
+from gateway.commands.replica_registration import Registrar, add_registration_options, check_registration
+from gateway.commands.replica_trtllm import add_trtllm_options
 from observability.logs import configure_logging
-from protos.types import Role, Shape
+from protos.pem import PemError
+from protos.types import Role
 
 if TYPE_CHECKING:
-    from replicas.engine import Engine
+    from replicas.tls import ServerTls
 
 log = logging.getLogger(__name__)
 
@@ -22,24 +26,50 @@ log = logging.getLogger(__name__)
 def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add `replica`."""
     parser = subparsers.add_parser("replica", help="start a replica server")
-    parser.add_argument("--engine", choices=["simulated"], required=True, help="what produces the tokens")
+    parser.add_argument(
+        "--engine", choices=["simulated", "tensorrt_llm"], required=True, help="what produces the tokens"
+    )
     parser.add_argument("--model", required=True, help="the model's name, as the gateway's configuration has it")
     parser.add_argument(
-        "--tokenizer", default="mistral-tekken", help="bundled name, folder or tekken file (default: mistral-tekken)"
+        "--tokenizer",
+        help="bundled name, folder or tekken file (default: mistral-tekken, or the checkpoint's of a real engine)",
     )
     parser.add_argument(
         "--listen",
         action="append",
-        required=True,
         metavar="ADDRESS",
         help="HOST:PORT or unix:/PATH; given several times, this process hosts that many replicas",
+    )
+    parser.add_argument(
+        "--port",
+        dest="listen",
+        type=_any_host,
+        action="append",
+        metavar="PORT",
+        help="short for --listen 0.0.0.0:PORT",
     )
     parser.add_argument("--tp", type=_positive, default=1, help="tensor parallel degree")
     parser.add_argument("--ep", type=_positive, default=1, help="expert parallel degree")
     parser.add_argument("--pp", type=_positive, default=1, help="pipeline parallel degree")
     parser.add_argument("--role", choices=[role.value for role in Role], default=Role.BOTH.value)
+    parser.add_argument(
+        "--model-version", default="", metavar="VERSION", help="of the model; gateways compare it with theirs"
+    )
     parser.add_argument("--max-sequence-tokens", type=_positive, help="prompt and answer together")
     parser.add_argument("--drain-seconds", type=float, default=30.0, help="grace for open requests after SIGTERM")
+    parser.add_argument(
+        "--scheduler",
+        choices=["guaranteed_no_evict", "max_utilization", "static_batch"],
+        default="guaranteed_no_evict",
+        help="which requests the engine admits; static_batch is tensorrt_llm's",
+    )
+    add_registration_options(parser)
+    tls = parser.add_argument_group("TLS on HOST:PORT addresses; the files are read anew when they change")
+    tls.add_argument("--tls-certificate", type=Path, metavar="FILE", help="PEM certificate to show; needs --tls-key")
+    tls.add_argument("--tls-key", type=Path, metavar="FILE", help="PEM private key of the certificate")
+    tls.add_argument(
+        "--tls-client-ca", type=Path, metavar="FILE", help="PEM authorities; gateways must show a certificate of theirs"
+    )
     simulated = parser.add_argument_group("simulated engine")
     simulated.add_argument(
         "--profile", help="published model to imitate (default: the one of the model's name, or mixtral-8x7b)"
@@ -48,8 +78,9 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     simulated.add_argument("--instant", action="store_true", help="steps take no time")
     simulated.add_argument("--pace-ms", type=float, help="every step takes this long")
     simulated.add_argument("--output-tokens", type=_positive, help="natural length of every answer")
+    add_trtllm_options(parser)
     simulated.add_argument(
-        "--scheduler", choices=["guaranteed_no_evict", "max_utilization"], default="guaranteed_no_evict"
+        "--max-adapters", type=_positive, default=0, help="LoRA adapters loaded at a time (default: none)"
     )
     parser.set_defaults(run=_run)
 
@@ -61,13 +92,21 @@ def _positive(text: str) -> int:
     return value
 
 
+def _any_host(text: str) -> str:
+    return f"0.0.0.0:{int(text)}"
+
+
 def _run(arguments: argparse.Namespace) -> int:
     configure_logging()
     # The one place where the gateway's package imports the replicas'.
     from replicas.server import AddressInUse, serve_pool
 
     try:
-        engines = _simulated_engines(arguments)
+        if not arguments.listen:
+            raise ValueError("give an address to serve on: --listen or --port")
+        check_registration(arguments)
+        tls = _tls(arguments)
+        engines = engines_of(arguments)
     except ValueError as error:
         print(f"penstock replica: {error}", file=sys.stderr)
         return 2
@@ -76,46 +115,36 @@ def _run(arguments: argparse.Namespace) -> int:
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        return await serve_pool(engines, drain_seconds=arguments.drain_seconds, stop=stop, ready=_announce)
+        registering: list[asyncio.Task[None]] = []
+
+        def ready(addresses: list[str]) -> None:
+            log.info("serving on %s", ", ".join(addresses))
+            if arguments.register is not None:
+                registrar = Registrar(arguments, [engine.info for _, engine in engines], addresses)
+                registering.append(asyncio.create_task(registrar.run(stop)))
+
+        try:
+            return await serve_pool(engines, drain_seconds=arguments.drain_seconds, stop=stop, ready=ready, tls=tls)
+        finally:
+            stop.set()
+            await asyncio.gather(*registering)
 
     try:
         return uvloop.run(serve())
-    except AddressInUse as error:
+    except (AddressInUse, PemError) as error:
         print(f"penstock replica: {error}", file=sys.stderr)
         return 1
 
 
-def _simulated_engines(arguments: argparse.Namespace) -> "list[tuple[str, Engine]]":
-    """One engine an address, all saying the same sentences. Raises ValueError (TokenizerError is one)."""
-    from replicas.engines.answers import Corpus, corpus_sentences
-    from replicas.engines.simulated import SimulatedEngine
-    from replicas.limits import CapacityPolicy
+def _tls(arguments: argparse.Namespace) -> "ServerTls | None":
+    """The files that the options name. Raises ValueError."""
+    from replicas.tls import ServerTls
 
-    tokenizer = load_tokenizer(arguments.tokenizer).tokenizer
-    corpus = Corpus(
-        sentences=tuple(tuple(tokenizer.encode(line + " ", special=False)) for line in corpus_sentences()),
-        eos=min(tokenizer.eos_ids, default=0),
-    )
-    return [
-        (
-            address,
-            SimulatedEngine(
-                model=arguments.model,
-                profile=arguments.profile,
-                corpus=corpus,
-                shape=Shape(tp=arguments.tp, ep=arguments.ep, pp=arguments.pp),
-                role=Role(arguments.role),
-                policy=CapacityPolicy[arguments.scheduler.upper()],
-                speed=arguments.speed,
-                instant=arguments.instant,
-                pace_seconds=None if arguments.pace_ms is None else arguments.pace_ms / 1000,
-                output_tokens=arguments.output_tokens,
-                max_sequence_tokens=arguments.max_sequence_tokens,
-            ),
-        )
-        for address in arguments.listen
-    ]
-
-
-def _announce(addresses: list[str]) -> None:
-    log.info("serving on %s", ", ".join(addresses))
+    certificate, key, client_ca = arguments.tls_certificate, arguments.tls_key, arguments.tls_client_ca
+    if certificate is None and key is None and client_ca is None:
+        return None
+    if certificate is None or key is None:
+        raise ValueError("TLS needs both --tls-certificate and --tls-key")
+    if all(address.startswith("unix:") for address in arguments.listen):
+        raise ValueError("TLS is for HOST:PORT addresses; a unix socket has none")
+    return ServerTls(certificate, key, client_ca)

@@ -15,8 +15,9 @@ from gateway.fleets.listing import NOT_HEARD, UNKNOWN, ReplicaView, ShapeView
 from gateway.fleets.registry import ReplicaRegistry
 from protos.types import Role
 
-#: From this width on there is room for the addresses.
+#: From these widths on there is room for the addresses, and for where they are known from and what is served there.
 _WIDE = 110
+_WIDEST = 150
 _LONGEST_ADDRESS = 48
 _NO_NUMBERS = (UNKNOWN, *(state.value for state in NOT_HEARD))
 _PARTNER = {Role.PREFILL: Role.DECODE, Role.DECODE: Role.PREFILL, Role.BOTH: Role.BOTH}
@@ -104,9 +105,11 @@ def _block(model: str, rows: Sequence[ReplicaView], width: int) -> Iterator[str]
     serving = _with_partners(row for row in rows if row.share > 0)
     count = len(serving)
     yield f"{model}: {len(rows)} replicas, {count} {'takes' if count == 1 else 'take'} requests"
-    wide = width >= _WIDE
-    header = ["REPLICA", "SHAPE", "ROLE", "STATE", "SHARE", "RUN", "WAIT", "KV", "OPEN", "PREDICT", *["ADDRESS"] * wide]
-    yield from table([header, *([*_cells(row), *[_shortened(row.address)] * wide] for row in rows)])
+    header = ["REPLICA", "SHAPE", "ROLE", "STATE", "SHARE", "RUN", "WAIT", "KV", "OPEN", "PREDICT"]
+    shown = (width >= _WIDE) + 2 * (width >= _WIDEST)
+    more = [(_shortened(row.address), row.source, row.version or "-")[:shown] for row in rows]
+    header += ("ADDRESS", "SOURCE", "VERSION")[:shown]
+    yield from table([header, *([*_cells(row), *cells] for row, cells in zip(rows, more, strict=True))])
     for row in rows:
         reason = _reason(row)
         if not reason and row not in serving:

@@ -1,10 +1,11 @@
-"""The replicas that the configuration names, and what operators call them."""
+"""The replicas of the configuration's pools, those that were found included, and what operators call them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
 
 import msgspec
 
-from gateway.config import Config
+from gateway.config import Config, Pool
 from gateway.local_replicas import replica_addresses
 from protos.errors import InvalidRequest, ReplicaNotFound
 from protos.types import Role, Shape
@@ -13,8 +14,14 @@ from protos.types import Role, Shape
 _MOST_NAMES = 20
 
 
+Source = Literal["static", "local", "dns", "registered"]
+
+
 class ConfiguredReplica(msgspec.Struct, frozen=True):
-    """One replica of one model; its `id` is POOL/NUMBER."""
+    """One replica of one model; its `id` is POOL/NUMBER, or POOL/HOST-PORT of one that was found.
+
+    `source` is where it is known from: `static` is the file, and `local` ones are started here.
+    """
 
     model: str
     pool: str
@@ -22,34 +29,66 @@ class ConfiguredReplica(msgspec.Struct, frozen=True):
     address: str
     shape: Shape
     role: Role
+    source: Source = "static"
 
 
-def configured_replicas(config: Config) -> Iterator[ConfiguredReplica]:
-    """All of them, in the file's order, those of local pools included."""
+class FoundReplica(msgspec.Struct, frozen=True):
+    """A replica that some worker reports."""
+
+    model: str
+    pool: str
+    id: str
+    address: str
+
+
+def configured_replicas(config: Config, found: Iterable[FoundReplica] = ()) -> Iterator[ConfiguredReplica]:
+    """All of them, in the file's order, those of local pools included, and in each pool what was found there."""
+    in_pools: dict[tuple[str, str], dict[str, str]] = {}
+    for replica in found:
+        in_pools.setdefault((replica.model, replica.pool), {}).setdefault(replica.id, replica.address)
     for model_index, model in enumerate(config.models):
         for pool_index, pool in enumerate(model.pools):
-            for number, address in enumerate(replica_addresses(config, model_index, pool_index)):
-                yield ConfiguredReplica(
-                    model.name, pool.name, f"{pool.name}/{number}", address, pool.shape.value, pool.role
-                )
+            listed: Source = "local" if pool.local_replicas else "static"
+            addresses = {
+                f"{pool.name}/{number}": address
+                for number, address in enumerate(replica_addresses(config, model_index, pool_index))
+            }
+            for id_, address in addresses.items():
+                yield _replica(model.name, pool, id_, address, listed)
+            if pool.is_discovered:
+                for id_, address in sorted(in_pools.get((model.name, pool.name), {}).items()):
+                    if id_ not in addresses:
+                        yield _replica(model.name, pool, id_, address, "registered" if pool.is_registered else "dns")
 
 
-def model_of(replicas: Sequence[ConfiguredReplica], model: str | None, target: str) -> str:
-    """The model whose replica or pool `target` is; `model` None: the only one that has it.
+def configured_pools(config: Config) -> list[tuple[str, str]]:
+    """Model and pool of each, also of those without any replica so far."""
+    return [(model.name, pool.name) for model in config.models for pool in model.pools]
+
+
+def _replica(model: str, pool: Pool, id_: str, address: str, source: Source) -> ConfiguredReplica:
+    return ConfiguredReplica(model, pool.name, id_, address, pool.shape.value, pool.role, source)
+
+
+def model_of(
+    replicas: Sequence[ConfiguredReplica], model: str | None, target: str, pools: Sequence[tuple[str, str]] = ()
+) -> str:
+    """The model whose replica or pool `target` is; `model` None: the only one that has it. `pools` may be empty ones.
 
     Raises:
         ReplicaNotFound: There is no such model, or none of its replicas or pools has the name.
         InvalidRequest: Several models have it; `param` is `model`.
     """
-    models = list(dict.fromkeys(replica.model for replica in replicas))
+    names = {(replica.model, name): None for replica in replicas for name in (replica.pool, replica.id)}
+    names |= dict.fromkeys(pools)
+    models = list(dict.fromkeys(owner for owner, _ in names))
     if model is not None and model not in models:
         raise ReplicaNotFound(f"There is no model '{model[:64]}'; there are {_listed(models)}.", param="model")
-    of_model = [replica for replica in replicas if model in (None, replica.model)]
-    owners = list(dict.fromkeys(replica.model for replica in of_model if target in (replica.id, replica.pool)))
+    owners = [owner for owner, name in names if name == target and model in (None, owner)]
     if not owners:
-        names = [name for replica in of_model for name in (replica.pool, replica.id)]
+        known = list(dict.fromkeys(name for owner, name in names if model in (None, owner)))
         raise ReplicaNotFound(
-            f"There is no replica or pool '{target[:64]}'; there are {_listed(list(dict.fromkeys(names)))}.",
+            f"There is no replica or pool '{target[:64]}'; there are {_listed(known)}.",
             param="target",
         )
     if len(owners) > 1:

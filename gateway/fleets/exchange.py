@@ -1,4 +1,4 @@
-"""A worker's part: says how its replicas are, and drains what operators want drained."""
+"""A worker's part: says how its replicas are, learns which ones register, and drains what operators want drained."""
 
 import asyncio
 import logging
@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from gateway.config import Config
+from gateway.discovery.registrations import Registration, registered
 from gateway.fleets.configured import configured_replicas
-from gateway.fleets.drains import drains_of, ends
-from gateway.fleets.reports import report
+from gateway.fleets.drains import Drain, drains_of, ends
+from gateway.fleets.reports import found_replicas, report
 from gateway.tenants.transactions import DRAINS, Storage
 from protos.errors import StoreUnavailable
 from routing.health.status import ReplicaStatus
@@ -32,8 +33,21 @@ class Drainable(Protocol):
         ...
 
 
+class Finder(Protocol):
+    """Who makes replicas out of registrations."""
+
+    @property
+    def wants_registrations(self) -> bool:
+        """Whether any are to be asked for."""
+        ...
+
+    def registered(self, replicas: list[Registration]) -> None:
+        """Take in what the store has of them."""
+        ...
+
+
 class FleetExchange:
-    """While the store is away, what it said last of drains holds."""
+    """While the store is away, what it said last of drains and of registered replicas holds."""
 
     def __init__(
         self,
@@ -42,10 +56,15 @@ class FleetExchange:
         worker: str,
         fleets: Mapping[str, Drainable],
         clock: Callable[[], float] = time.monotonic,
+        finder: Finder | None = None,
     ) -> None:
-        """`fleets` are this worker's, by model, and `clock` is theirs."""
+        """`fleets` are this worker's, by model, and `clock` is theirs; `finder` is told what registers."""
         self._storage = storage
-        self._replicas = list(configured_replicas(config))
+        self._config = config
+        self._finder = finder
+        self._drains: list[Drain] = []
+        #: What to add to the store's time to have that of `clock`.
+        self._offset = 0.0
         self._worker = worker
         self._fleets = fleets
         self._clock = clock
@@ -54,24 +73,41 @@ class FleetExchange:
     async def run(self) -> None:
         """Exchange for ever."""
         while True:
-            await self.exchange()
+            try:
+                await self.exchange()
+            except Exception:
+                # Whatever it was: drains that nobody heeds any more are worse than one round that was missed.
+                log.exception("exchanging with the store what is known of replicas")
             await asyncio.sleep(SYNC_SECONDS)
 
     async def exchange(self) -> None:
         """One round."""
         try:
-            now = await report(
-                self._storage, self._worker, {model: fleet.statuses() for model, fleet in self._fleets.items()}
-            )
+            now = await report(self._storage, self._worker, self._statuses())
             drains = drains_of(await self._storage.hgetall(DRAINS))
+            wanted = self._finder is not None and self._finder.wants_registrations
+            replicas = await registered(self._storage) if wanted else []
         except StoreUnavailable as error:
             if not self._away:
-                log.warning("drained replicas stay as they are: %s", error.__cause__ or error)
+                log.warning("drained and registered replicas stay as they are: %s", error.__cause__ or error)
             self._away = True
             return
         self._away = False
+        self._drains, self._offset = drains, self._clock() - now
+        if self._finder is not None and wanted:
+            self._finder.registered(replicas)
+        self.heed()
+
+    def heed(self) -> None:
+        """Drain what is to be drained of the replicas that there are now; to be called whenever others come."""
         until: dict[str, dict[str, float]] = {model: {} for model in self._fleets}
-        for (model, replica_id), end in ends(drains, self._replicas).items():
-            until[model][replica_id] = self._clock() + end - now
+        # Of a large fleet this takes a while, and mostly nothing is drained.
+        found = found_replicas([self._statuses()]) if self._drains else ()
+        replicas = list(configured_replicas(self._config, found)) if self._drains else []
+        for (model, replica_id), end in ends(self._drains, replicas).items():
+            until[model][replica_id] = end + self._offset
         for model, fleet in self._fleets.items():
             fleet.drain(until[model])
+
+    def _statuses(self) -> dict[str, list[ReplicaStatus]]:
+        return {model: fleet.statuses() for model, fleet in self._fleets.items()}

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from gateway.fleets.configured import ConfiguredReplica
+from gateway.fleets.configured import ConfiguredReplica, Source
 from gateway.fleets.drains import Drain
 from gateway.fleets.reports import Report
 from gateway.tenants.records import Record
@@ -36,6 +36,13 @@ class ReplicaView(Record, frozen=True, kw_only=True):
     pool: str
     id: str
     address: str
+    source: Annotated[
+        Source,
+        Meta(
+            description="`static`: the file lists it; `local`: it is started here; `dns`, `registered`: it was found."
+        ),
+    ]
+    version: Annotated[str, Meta(description="Of the model that it serves; empty where nobody says.")]
     shape: ShapeView
     role: Role
     state: Annotated[
@@ -85,6 +92,8 @@ def _row(replica: ConfiguredReplica, said: Sequence[ReplicaStatus], drains: Sequ
         pool=replica.pool,
         id=replica.id,
         address=replica.address,
+        source=replica.source,
+        version=heard.version if heard else max((status.version for status in said), default=""),
         shape=ShapeView(tp=shape.tp, ep=shape.ep, pp=shape.pp),
         role=replica.role,
         state=state,

@@ -5,10 +5,10 @@ import math
 import msgspec
 
 from gateway.config import Config
-from gateway.fleets.configured import configured_replicas, model_of
+from gateway.fleets.configured import ConfiguredReplica, configured_pools, configured_replicas, model_of
 from gateway.fleets.drains import LONGEST_GRACE_SECONDS, Drain, drains_of, place_of
 from gateway.fleets.listing import ReplicaView, listing
-from gateway.fleets.reports import reports
+from gateway.fleets.reports import Report, found_replicas, reports
 from gateway.tenants.transactions import DRAINS, Entry, Step, Storage, commit, read, until_committed
 from protos.errors import Conflict, InvalidRequest, ReplicaNotFound
 
@@ -21,7 +21,8 @@ class ReplicaRegistry:
 
     def __init__(self, storage: Storage, config: Config) -> None:
         self._storage = storage
-        self._replicas = list(configured_replicas(config))
+        self._config = config
+        self._pools = configured_pools(config)
 
     async def replicas(self, model: str | None = None) -> list[ReplicaView]:
         """All replicas, or those of one model, in the configuration's order.
@@ -29,11 +30,10 @@ class ReplicaRegistry:
         Raises:
             ReplicaNotFound: There is no such model.
         """
-        of_model = [replica for replica in self._replicas if model in (None, replica.model)]
-        if not of_model:
-            model_of(self._replicas, model, "")
-        drains = drains_of(await self._storage.hgetall(DRAINS))
-        return listing(of_model, await reports(self._storage), drains)
+        if model is not None and model not in self._config.model_names:
+            model_of(list(configured_replicas(self._config)), model, "", self._pools)
+        drains, said = drains_of(await self._storage.hgetall(DRAINS)), await reports(self._storage)
+        return listing([replica for replica in self._known(said) if model in (None, replica.model)], said, drains)
 
     async def drain(self, model: str | None, target: str, grace_seconds: float, actor: str) -> Drain:
         """Give no more requests to a replica or a pool; once more begins the grace anew.
@@ -42,7 +42,7 @@ class ReplicaRegistry:
             ReplicaNotFound: There is none of the name.
             InvalidRequest: Several models have one, or the grace is not from 0 s to a day.
         """
-        model = model_of(self._replicas, model, target)
+        model = model_of(self._known(await reports(self._storage)), model, target, self._pools)
         # NaN is in no range.
         if not 0 <= grace_seconds <= LONGEST_GRACE_SECONDS:
             shown = f"{grace_seconds:g}" if math.isfinite(grace_seconds) else str(grace_seconds)
@@ -70,10 +70,11 @@ class ReplicaRegistry:
             InvalidRequest: Several models have one.
             Conflict: The replica is drained with its whole pool.
         """
+        known = self._known(await reports(self._storage))
 
         async def attempt() -> list[Drain] | None:
             drains = drains_of(await self._storage.hgetall(DRAINS))
-            owner = self._owner(drains, model, target)
+            owner = self._owner(known, drains, model, target)
             ended = [
                 drain
                 for drain in drains
@@ -92,9 +93,12 @@ class ReplicaRegistry:
 
         return await until_committed(attempt)
 
-    def _owner(self, drains: list[Drain], model: str | None, target: str) -> str:
+    def _known(self, said: list[Report]) -> list[ConfiguredReplica]:
+        return list(configured_replicas(self._config, found_replicas(said)))
+
+    def _owner(self, known: list[ConfiguredReplica], drains: list[Drain], model: str | None, target: str) -> str:
         try:
-            return model_of(self._replicas, model, target)
+            return model_of(known, model, target, self._pools)
         except ReplicaNotFound:
             left = {drain.model for drain in drains if drain.target == target and model in (None, drain.model)}
             if len(left) == 1:

@@ -1,10 +1,11 @@
 """How each worker sees its replicas, kept in the store for a few seconds."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, cast
 
 import msgspec
 
+from gateway.fleets.configured import FoundReplica
 from gateway.store.script import Script
 from gateway.tenants.transactions import Storage
 from routing.health.status import ReplicaStatus
@@ -45,3 +46,11 @@ async def reports(storage: Storage) -> list[Report]:
         except msgspec.MsgspecError:
             continue
     return readable
+
+
+def found_replicas(reports: Sequence[Report]) -> Iterator[FoundReplica]:
+    """Every replica that any worker speaks of, as often as it does."""
+    for one in reports:
+        for model, said in one.items():
+            for status in said:
+                yield FoundReplica(model, status.pool, status.id, status.address)

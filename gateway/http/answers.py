@@ -33,7 +33,7 @@ async def collect(dialect: Dialect, generation: Generation, answer_id: str, crea
         choice["logprobs"] = dialect.logprobs(entries[index], model, 0) if wants_logprobs else None
         choice["finish_reason"] = sequence.finish_reason.value if sequence.finish_reason else None
         choices.append(choice)
-    answer: dict[str, Any] = {"id": answer_id, "object": dialect.object, "created": created, "model": model.name}
+    answer: dict[str, Any] = {"id": answer_id, "object": dialect.object, "created": created, "model": model.shown}
     answer["choices"] = choices
     answer["usage"] = usage_fields(generation.usage)
     if generation.fingerprint:

@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from gateway.http.decoding import BodyDecoder
 from gateway.http.dialect import Dialect
+from gateway.http.guides import GUIDES
 from gateway.http.params import UNSUPPORTED, SamplingFields
 from gateway.request import Chat, GenerateRequest
 from gateway.sequence import TokenEntry
@@ -56,7 +57,9 @@ _decoder = BodyDecoder(
     ChatBody,
     unsupported={
         **UNSUPPORTED,
+        **GUIDES,
         "audio": (),
+        "chat_template_kwargs": ({},),
         "function_call": (),
         "functions": (),
         "modalities": (["text"],),
@@ -66,7 +69,6 @@ _decoder = BodyDecoder(
         "prompt_cache_key": (),
         "prompt_cache_retention": (),
         "reasoning_effort": (),
-        "response_format": ({"type": "text"},),
         "tool_choice": ("none",),
         "tools": ([],),
         "verbosity": (),
@@ -75,7 +77,14 @@ _decoder = BodyDecoder(
 )
 
 
-def _request(body: SamplingFields, caller: Caller, model: ServedModel, request_id: str, size: int) -> GenerateRequest:
+def _request(
+    body: SamplingFields,
+    caller: Caller,
+    model: ServedModel,
+    request_id: str,
+    size: int,
+    foreign: UnsupportedParameter | None,
+) -> GenerateRequest:
     assert isinstance(body, ChatBody)
     if body.max_tokens is not None and body.max_completion_tokens is not None:
         raise InvalidRequest(
@@ -90,7 +99,7 @@ def _request(body: SamplingFields, caller: Caller, model: ServedModel, request_i
         id=request_id,
         caller=caller,
         model=model,
-        prompt=Chat([_message(message, i) for i, message in enumerate(body.messages)]),
+        prompt=Chat([] if foreign else [_message(message, i) for i, message in enumerate(body.messages)]),
         size=size,
         sampling=body.sampling(vocab_size=model.tokenizer.vocab_size, logprobs=logprobs),
         max_tokens=body.max_completion_tokens or body.max_tokens,
@@ -98,6 +107,7 @@ def _request(body: SamplingFields, caller: Caller, model: ServedModel, request_i
         stream=bool(body.stream),
         arrived=time.monotonic(),
         max_tokens_param="max_tokens" if body.max_completion_tokens is None else "max_completion_tokens",
+        foreign=foreign,
     )
 
 
@@ -156,6 +166,7 @@ CHAT = Dialect(
     object="chat.completion",
     chunk_object="chat.completion.chunk",
     decode=_decoder.decode,
+    decode_all=_decoder.decode_all,
     request=_request,
     message=lambda text: {"message": {"role": "assistant", "content": text, "refusal": None}},
     logprobs=_logprobs,

@@ -33,7 +33,7 @@ class ChunkEncoder:
         self._escaped = model.table.escaped
         self._sequences = generation.sequences
         self._offsets = [0] * len(generation.sequences)
-        head = {"id": answer_id, "object": dialect.chunk_object, "created": created, "model": model.name}
+        head = {"id": answer_id, "object": dialect.chunk_object, "created": created, "model": model.shown}
         if generation.fingerprint:
             head["system_fingerprint"] = generation.fingerprint
         self._head = b"data: " + orjson.dumps(head)[:-1]

@@ -7,6 +7,7 @@ from msgspec import Meta
 
 from gateway.http.decoding import BodyDecoder
 from gateway.http.dialect import Dialect
+from gateway.http.guides import GUIDES
 from gateway.http.params import UNSUPPORTED, SamplingFields
 from gateway.request import GenerateRequest
 from gateway.sequence import TokenEntry
@@ -27,22 +28,33 @@ class CompletionBody(SamplingFields, frozen=True, kw_only=True):
     logprobs: Annotated[int, Meta(ge=0, le=5)] | None = None
 
 
-_decoder = BodyDecoder(CompletionBody, unsupported={**UNSUPPORTED, "best_of": (1,), "echo": (False,), "suffix": ("",)})
+_decoder = BodyDecoder(
+    CompletionBody,
+    unsupported={**UNSUPPORTED, **GUIDES, "best_of": (1,), "echo": (False,), "suffix": ("",)},
+)
 
 
-def _request(body: SamplingFields, caller: Caller, model: ServedModel, request_id: str, size: int) -> GenerateRequest:
+def _request(
+    body: SamplingFields,
+    caller: Caller,
+    model: ServedModel,
+    request_id: str,
+    size: int,
+    foreign: UnsupportedParameter | None,
+) -> GenerateRequest:
     assert isinstance(body, CompletionBody)
     return GenerateRequest(
         id=request_id,
         caller=caller,
         model=model,
-        prompt=_single(body.prompt),
+        prompt="" if foreign else _single(body.prompt),
         size=size,
         sampling=body.sampling(vocab_size=model.tokenizer.vocab_size, logprobs=body.logprobs),
         max_tokens=body.max_tokens or DEFAULT_MAX_TOKENS,
         stops=body.stops,
         stream=bool(body.stream),
         arrived=time.monotonic(),
+        foreign=foreign,
     )
 
 
@@ -85,6 +97,7 @@ COMPLETIONS = Dialect(
     object="text_completion",
     chunk_object="text_completion",
     decode=_decoder.decode,
+    decode_all=_decoder.decode_all,
     request=_request,
     message=lambda text: {"text": text},
     logprobs=_logprobs,

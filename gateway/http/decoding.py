@@ -42,21 +42,33 @@ class BodyDecoder(Generic[T]):
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise _malformed(error) from None
 
-    def _decode_leniently(self, body: bytes) -> T:
-        """Drop the top-level fields that ask for nothing (null, or the default of what is unsupported) and retry."""
+    def decode_all(self, body: bytes) -> tuple[T, dict[str, Any]]:
+        """The same, and the unsupported parameters that ask for something, which are not refused here."""
         try:
             fields = orjson.loads(body)
         except orjson.JSONDecodeError as error:
             raise _malformed(error) from None
-        for name in [name for name in fields if name in self._unsupported]:
-            value = fields.pop(name)
-            if value is not None and value not in self._unsupported[name]:
-                raise UnsupportedParameter(f"Unsupported parameter: '{name}' is not supported here.", param=name)
+        extras = {name: fields.pop(name) for name in [name for name in fields if name in self._unsupported]}
+        extras = {
+            name: value for name, value in extras.items() if value is not None and value not in self._unsupported[name]
+        }
         try:
             # `str_keys`: in JSON the keys of `logit_bias` are strings.
-            return msgspec.convert(fields, self._kind, str_keys=True)
+            return msgspec.convert(fields, self._kind, str_keys=True), extras
         except msgspec.ValidationError as error:
             raise _invalid(error) from None
+
+    def _decode_leniently(self, body: bytes) -> T:
+        """Drop the top-level fields that ask for nothing (null, or the default of what is unsupported) and retry."""
+        found, extras = self.decode_all(body)
+        if extras:
+            raise unsupported(next(iter(extras)))
+        return found
+
+
+def unsupported(name: str) -> UnsupportedParameter:
+    """What the client is told of a parameter that nothing here honours."""
+    return UnsupportedParameter(f"Unsupported parameter: '{name}' is not supported here.", param=name)
 
 
 def _malformed(error: Exception) -> InvalidRequest:

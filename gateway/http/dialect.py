@@ -12,6 +12,7 @@ from gateway.request import GenerateRequest
 from gateway.sequence import TokenEntry
 from gateway.served_model import ServedModel
 from gateway.tenants.caller import Caller
+from protos.errors import UnsupportedParameter
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,8 @@ class Dialect:
 
     A choice is `{"index":..., <text>, "logprobs":..., "finish_reason":...}` in both APIs; `text_head` and `text_tail`
     enclose its JSON-escaped text in a stream's chunk. `logprobs` takes entries and the number of
-    characters before them.
+    characters before them. `decode_all` gives the parameters beside its fields that `decode` refuses; a request is
+    made with a refusal of what is foreign in its body, in whose place its prompt is left out.
     """
 
     endpoint: str
@@ -29,7 +31,8 @@ class Dialect:
     object: str
     chunk_object: str
     decode: Callable[[bytes], SamplingFields]
-    request: Callable[[SamplingFields, Caller, ServedModel, str, int], GenerateRequest]
+    decode_all: Callable[[bytes], tuple[SamplingFields, dict[str, Any]]]
+    request: Callable[[SamplingFields, Caller, ServedModel, str, int, UnsupportedParameter | None], GenerateRequest]
     message: Callable[[str], dict[str, Any]]
     logprobs: Callable[[list[TokenEntry], ServedModel, int], dict[str, Any]]
     opening: dict[str, Any] | None

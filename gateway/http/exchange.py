@@ -39,6 +39,7 @@ class Exchange:
         "_task",
         "_timer",
         "_watcher",
+        "answer_headers",
         "attempt",
         "authorization",
         "caller_headers",
@@ -69,6 +70,8 @@ class Exchange:
         self.started = False
         #: Headers that an answer has because of who asks, made when it goes out.
         self.caller_headers: Callable[[], _Headers] = list
+        #: Headers that it has because of who answers.
+        self.answer_headers: _Headers = []
         headers: dict[bytes, bytes] = dict(scope["headers"])
         self.authorization = headers.get(b"authorization")
         self.request_timeout = headers.get(b"x-request-timeout")
@@ -166,6 +169,7 @@ class Exchange:
                 (b"content-length", b"%d" % len(body)),
                 (b"x-request-id", self.request_id.encode()),
                 *self.caller_headers(),
+                *self.answer_headers,
                 *(headers or ()),
             ],
         }
@@ -189,6 +193,7 @@ class Exchange:
         self.started = True
         headers.append((b"x-request-id", self.request_id.encode()))
         headers += self.caller_headers()
+        headers += self.answer_headers
         await self._send({"type": "http.response.start", "status": 200, "headers": headers})
 
     def write(self, body: bytes) -> Awaitable[None]:

@@ -40,7 +40,7 @@ def explain_wanted(value: bytes, caller: Caller) -> Explain:
 
 def explained_policy(model: ServedModel) -> ExplainedPolicy:
     """The model's policy for one request whose decisions are to be told."""
-    return ExplainedPolicy(model.policy, model=model.name, name=model.policy_name)
+    return ExplainedPolicy(model.policy, model=model.shown, name=model.policy_name)
 
 
 def show_route(exchange: Exchange, explained: ExplainedPolicy) -> None:

@@ -4,6 +4,7 @@ import orjson
 
 from gateway.gateway import Gateway
 from gateway.http.exchange import Exchange
+from routing.fleet import Fleet
 
 
 async def healthz(gateway: Gateway, exchange: Exchange) -> None:
@@ -15,9 +16,13 @@ async def healthz(gateway: Gateway, exchange: Exchange) -> None:
 async def readyz(gateway: Gateway, exchange: Exchange) -> None:
     """200 when the store answers and every model has a replica, else 503 with counts and no addresses."""
     ready = await gateway.ready()
-    models = {
-        model.name: {"replicas": len(model.fleet), "ready": model.fleet.ready_replicas}
-        for model in gateway.models.values()
-    }
+    models = {model.name: _counts(model.fleet) for model in gateway.models.values()}
     body = orjson.dumps({"status": "ready" if ready else "not ready", "models": models})
     await exchange.respond(200 if ready else 503, body)
+
+
+def _counts(fleet: Fleet) -> dict[str, int]:
+    """`refused` are those that are not what is configured; left out where there are none."""
+    counts = {"replicas": len(fleet), "ready": fleet.ready_replicas}
+    refused = fleet.refused_replicas
+    return {**counts, "refused": refused} if refused else counts

@@ -22,7 +22,9 @@ from gateway.http.explain import (
 )
 from gateway.http.failover import first_to_answer
 from gateway.http.openai_errors import error_event
+from gateway.http.reading import read_body
 from gateway.http.relayed import relay_answer
+from gateway.http.served import served_headers
 from gateway.http.timeouts import read_timeout, request_timeout
 from gateway.request import GenerateRequest
 from gateway.served_model import ServedModel
@@ -38,10 +40,10 @@ async def infer(gateway: Gateway, exchange: Exchange, dialect: Dialect) -> None:
     wanted = None if exchange.explain is None else explain_wanted(exchange.explain, caller)
     timeout = request_timeout(exchange.request_timeout)
     body = await exchange.body(gateway.config.listen.max_body_bytes)
-    fields = dialect.decode(body)
-    model = gateway.model(caller, fields.model)
-    include_usage = fields.include_usage
-    request = dialect.request(fields, caller, model, exchange.request_id, len(body))
+    reading = read_body(dialect, body)
+    model = gateway.model(caller, reading.fields.model)
+    include_usage = reading.include_usage
+    request = reading.request(caller, model, exchange.request_id)
     exchange.deadline = deadline = wait_until = gateway.deadline(timeout)
     if timeout is not None:
         exchange.look_after(timeout)
@@ -59,9 +61,9 @@ async def infer(gateway: Gateway, exchange: Exchange, dialect: Dialect) -> None:
         def start(chosen: ServedModel) -> Coroutine[Any, Any, Generation]:
             own, noting, payload = request, explained, None
             if chosen is not model:
-                own, noting = dialect.request(fields, caller, chosen, exchange.request_id, len(body)), None
+                own, noting = reading.request(caller, chosen, exchange.request_id), None
             if chosen.relays:
-                payload = Payload(dialect.path, body, own.stream, include_usage, chosen.name)
+                payload = Payload(dialect.path, body, own.stream, include_usage, chosen.shown)
             return generate(
                 own, gateway.limiter, gateway.encoding, exchange.attempt, wait_until, deadline, noting, payload
             )
@@ -72,6 +74,7 @@ async def infer(gateway: Gateway, exchange: Exchange, dialect: Dialect) -> None:
             models = chain(model, gateway.models, caller, len(body), request.max_tokens, request.sampling.n)
             generation = await first_to_answer(exchange, model, models, start)
         try:
+            exchange.answer_headers = served_headers(generation)
             if generation.stream.relay is not None:
                 await relay_answer(exchange, generation, generation.stream.relay)
                 return

@@ -12,9 +12,10 @@ PREFIX = "/v1/models/"
 
 
 async def list_models(gateway: Gateway, exchange: Exchange) -> None:
-    """The models that the key may use."""
+    """The models that the key may use, and after them those with an adapter."""
     caller = await gateway.identify(exchange, "models")
-    data = [_describe(model) for model in gateway.models.values() if caller.allows_model(model.name)]
+    models = [*gateway.models.values(), *gateway.adapter_models.all()]
+    data = [_describe(model) for model in models if caller.allows_model(model.shown)]
     await exchange.respond(200, orjson.dumps({"object": "list", "data": data}))
 
 
@@ -26,10 +27,12 @@ async def get_model(gateway: Gateway, exchange: Exchange) -> None:
 
 
 def _describe(model: ServedModel) -> dict[str, Any]:
+    parent = {} if model.adapter is None else {"parent": model.name}
     return {
-        "id": model.name,
+        "id": model.shown,
         "object": "model",
         "created": model.created,
         "owned_by": "penstock",
         "max_model_len": model.context,
+        **parent,
     }

@@ -9,7 +9,8 @@ from routing.transport import Relay
 
 async def relay_answer(exchange: Exchange, generation: Generation, relay: Relay) -> None:
     """Answer with what the upstream says. Raises PenstockError while that can still be a status."""
-    part = await generation.stream.read()
+    part = await relay.read()
+    generation.stream.check()
     if relay.streamed:
         await exchange.start_stream()
     elif len(part) == relay.length:
@@ -21,18 +22,19 @@ async def relay_answer(exchange: Exchange, generation: Generation, relay: Relay)
     else:
         await exchange.start_body(relay.length)
     try:
-        await _pass_on(exchange, generation, part)
+        await _pass_on(exchange, generation, relay, part)
     except PenstockError as error:
         log_failure(exchange.request_id, error, f"replica {generation.replica_id}, in the middle of its answer")
         # A body that falls short of its length, or is half a JSON, nobody takes for a whole answer.
         await exchange.end(error_event(error) if relay.streamed else b"")
 
 
-async def _pass_on(exchange: Exchange, generation: Generation, part: bytes) -> None:
-    read, write = generation.stream.read, exchange.write
+async def _pass_on(exchange: Exchange, generation: Generation, relay: Relay, part: bytes) -> None:
+    read, write = relay.read, exchange.write
     while part:
         await write(part)
         part = await read()
+    generation.stream.check()
     generation.close()
     exchange.unwatch()
     await exchange.end()

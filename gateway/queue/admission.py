@@ -114,6 +114,8 @@ def with_promised(view: ReplicaView, promised: Need) -> ReplicaView:
         view.kv_block_tokens,
         view.max_num_tokens,
         view.reserves_output,
+        view.features,
+        view.adapters,
     )
 
 

@@ -9,15 +9,15 @@ back starts at the virtual time: it neither gained anything by being away nor ca
 
 import heapq
 import itertools
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterator
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
 #: Tenants without waiting work that are remembered; beyond, those that owe least are forgotten.
 MAX_IDLE = 1024
-#: Behind a tenant's oldest item, how many are offered when it is refused.
+#: Behind a tenant's oldest item of a kind, how many are offered when it is refused.
 OVERTAKERS = 8
 #: Removed entries that a tenant's line may hold before it is swept, beyond as many as are waiting.
 _SLACK = 16
@@ -31,33 +31,36 @@ def cost_of(input_tokens: int, output_tokens: int) -> int:
 class Entry(Generic[T]):
     """One waiting item; `waiting` is False once it was served or removed."""
 
-    __slots__ = ("_tenant", "cost", "item", "waiting", "weight")
+    __slots__ = ("_tenant", "cost", "item", "kind", "waiting", "weight")
 
-    def __init__(self, tenant: "_Tenant[T]", weight: float, cost: float, item: T) -> None:
+    def __init__(self, tenant: "_Tenant[T]", weight: float, cost: float, item: T, kind: Hashable) -> None:
         self._tenant = tenant
         self.weight = weight
         self.cost = cost
         self.item = item
+        self.kind = kind
         self.waiting = True
 
 
 class _Tenant(Generic[T]):
     """`start` is the tag of its next request while it waits, and the earliest one for its next while it does not."""
 
-    __slots__ = ("line", "name", "stamp", "start", "waiting")
+    __slots__ = ("kinds", "line", "name", "stamp", "start", "waiting")
 
     def __init__(self, name: str, start: float) -> None:
         self.name = name
         self.start = start
         self.line: deque[Entry[T]] = deque()
         self.waiting = 0
+        self.kinds: Counter[Hashable] = Counter()  # of those that wait
         self.stamp = 0  # of its only heap entry that counts
 
 
 class FairQueue(Generic[T]):
     """Fair by weight between tenants; every operation is O(log tenants).
 
-    First in, first out within a tenant, but that the first few may pass those before them which are refused.
+    First in, first out within a tenant, but that the first few of each kind may pass those before them which are
+    refused: what is refused for its kind must not hold up others for which there is room.
     """
 
     def __init__(self) -> None:
@@ -79,14 +82,15 @@ class FairQueue(Generic[T]):
         """How many wait, by tenant that has any."""
         return {name: tenant.waiting for name, tenant in self._tenants.items() if tenant.waiting}
 
-    def push(self, tenant: str, weight: float, cost: float, item: T) -> Entry[T]:
-        """Add an item at the end of its tenant's line."""
+    def push(self, tenant: str, weight: float, cost: float, item: T, kind: Hashable = None) -> Entry[T]:
+        """Add an item at the end of its tenant's line; those of one kind can be served in the same places."""
         known = self._tenants.get(tenant)
         if known is None:
             known = self._tenants[tenant] = _Tenant(tenant, self._virtual)
-        entry = Entry(known, weight, cost, item)
+        entry = Entry(known, weight, cost, item, kind)
         known.line.append(entry)
         known.waiting += 1
+        known.kinds[kind] += 1
         self.waiting += 1
         self.cost += cost
         if known.waiting == 1:
@@ -108,7 +112,7 @@ class FairQueue(Generic[T]):
             tenant.line = deque(other for other in tenant.line if other.waiting)
 
     def serve(self, take: Callable[[T], bool]) -> None:
-        """Offer items in order, the oldest few of each tenant, until nobody is left whose item `take` takes.
+        """Offer items in order, the oldest few of each tenant and kind, until nobody is left whose item `take` takes.
 
         A tenant whose items are refused is passed over for this time. It keeps its turn, but at most one request's
         worth of it: what it could not use for lack of room must not let it shut out others later.
@@ -170,6 +174,9 @@ class FairQueue(Generic[T]):
     def _drop(self, tenant: _Tenant[T], entry: Entry[T]) -> None:
         entry.waiting = False
         tenant.waiting -= 1
+        tenant.kinds[entry.kind] -= 1
+        if not tenant.kinds[entry.kind]:
+            del tenant.kinds[entry.kind]
         self.waiting -= 1
         self.cost -= entry.cost
 
@@ -204,7 +211,21 @@ def _head(tenant: _Tenant[T]) -> Entry[T]:
 
 
 def _oldest(tenant: _Tenant[T]) -> Iterator[Entry[T]]:
-    """The oldest items of a tenant that has one waiting, as long as nothing is taken."""
+    """The oldest items of each kind of a tenant that has one waiting, as long as nothing is taken."""
     _head(tenant)
     waiting = (entry for entry in tenant.line if entry.waiting)
-    return itertools.islice(waiting, 1 + OVERTAKERS)
+    if len(tenant.kinds) == 1:
+        return itertools.islice(waiting, 1 + OVERTAKERS)
+    return _oldest_of_each(waiting, len(tenant.kinds))
+
+
+def _oldest_of_each(waiting: Iterator[Entry[T]], kinds: int) -> Iterator[Entry[T]]:
+    offered: Counter[Hashable] = Counter()
+    for entry in waiting:
+        if offered[entry.kind] <= OVERTAKERS:
+            offered[entry.kind] += 1
+            yield entry
+            if offered[entry.kind] > OVERTAKERS:
+                kinds -= 1
+                if not kinds:
+                    return

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from math import exp
-from typing import Protocol
 
 import msgspec
 
@@ -24,6 +23,7 @@ from gateway.queue.admission import (
     usable,
     with_promised,
 )
+from gateway.queue.candidates import PLAIN, Candidates, Kind, kind_of
 from gateway.queue.division import Divider, Division
 from gateway.queue.fair_queue import FairQueue, cost_of
 from gateway.queue.objections import objections
@@ -48,16 +48,6 @@ LOOKS, REST_SECONDS = 8, 300e-6
 #: How old the time and the cached tokens that a request is decided by may be: while it waits, others fill the caches.
 STALE_SECONDS = 0.25
 _NOTHING: frozenset[str] = frozenset()
-
-
-class Candidates(Protocol):
-    """What the turnstile asks of a fleet."""
-
-    on_load: Callable[[], None]
-
-    def candidates(self) -> Sequence[ReplicaView]:
-        """The replicas that can take a request now."""
-        ...
 
 
 class Turnstile:
@@ -127,7 +117,7 @@ class Turnstile:
 
     def try_enter(self, request: TurnRequest) -> Turn | None:
         """A turn at once, if nothing waits and a replica has room; None: `enter` is the way."""
-        views = servable(self._fleet.candidates())
+        views = self._views(request.route)
         if self._queue.waiting and views:
             return None
         now = self._clock()
@@ -146,7 +136,8 @@ class Turnstile:
         now = self._clock()
         tenant = self._divider.seen(request.tenant, request.rank, request.weight, request.reserved, now)
         waiter = Waiter(request, tenant, now, self._leave)
-        waiter.entry = self._queue.push(request.tenant, request.weight, _cost(request), waiter)
+        kind = kind_of(request.route, self._fleet.candidates())
+        waiter.entry = self._queue.push(request.tenant, request.weight, _cost(request), waiter, kind)
         tenant.waiting += 1
         self._by_rank.setdefault(request.rank, {})[waiter] = None
         try:
@@ -162,21 +153,26 @@ class Turnstile:
 
     def consider(self, request: TurnRequest) -> Decision | None:
         """Where the request would go if it came now and it were its turn; None: nowhere. Changes nothing here."""
-        imagined, views, now = copy(self), servable(self._fleet.candidates()), self._clock()
+        imagined, views, now = copy(self), self._views(request.route), self._clock()
         divider = imagined._divider = self._divider.imagined(request.tenant)
         asking = Asking(request, divider.seen(request.tenant, request.rank, request.weight, request.reserved, now))
         return imagined._choose(asking, views, now, self._held) if views else None
 
     def objections(self, request: TurnRequest) -> dict[str, str]:
         """What speaks now against each replica that is there, by id; empty where nothing does. Changes nothing here."""
-        views, divider, now = self._fleet.candidates(), self._divider.imagined(request.tenant), self._clock()
+        divider, now = self._divider.imagined(request.tenant), self._clock()
+        views = self._fleet.candidates((), request.route.needs, request.route.adapter)
         tenant = divider.seen(request.tenant, request.rank, request.weight, request.reserved, now)
         demand = demand_of(request, request.route)
         return objections(views, self._promised, demand, tenant, divider, now, self._watermark, self._held)
 
+    def _views(self, route: RouteRequest) -> Sequence[ReplicaView]:
+        """Where the request could be served now."""
+        return servable(self._fleet.candidates((), route.needs, route.adapter))
+
     def _arrive(self, waiter: Waiter, now: float) -> None:
         """Let a newcomer through, past others that found no room, if it finds some; else it waits if it may."""
-        views = servable(self._fleet.candidates())
+        views = self._views(waiter.route)
         if waiter.tenant.waiting == 1 and views:
             decision = self._choose(waiter, views, now, self._held)
             if decision is not None:
@@ -199,18 +195,25 @@ class Turnstile:
         if not self._queue.waiting:
             return
         now = self._clock()
-        views = servable(self._fleet.candidates())
-        if not views:
+        everyone = servable(self._fleet.candidates())
+        if not everyone:
             self._turn_away()
-        if now < self._rest_until or not views:
+        if now < self._rest_until or not everyone:
             return
         looks = turns = 0
+        by_kind: dict[Kind, Sequence[ReplicaView]] = {PLAIN: everyone}
 
         def take(waiter: Waiter) -> bool:
             nonlocal looks, turns
             if waiter.future.done():
                 return False  # its task has been cancelled, and will take it off the queue
-            first = looks == 0
+            kind, first = kind_of(waiter.route, everyone), looks == 0
+            views = by_kind.get(kind)
+            if views is None:
+                views = by_kind[kind] = self._views(waiter.route)
+            if not views:
+                waiter.future.set_exception(_nobody())
+                return False
             kept = _NOTHING if waiter is self._blocked else self._held
             try:
                 decision = self._choose(waiter, views, now, kept)
@@ -237,7 +240,7 @@ class Turnstile:
 
     def _turn_away(self) -> None:
         for waiter in [waiter for peers in self._by_rank.values() for waiter in peers]:
-            waiter.fail(ReplicaUnavailable("No replica of this model can take the request now."))
+            waiter.fail(_nobody())
 
     def expire(self) -> None:
         """End the waiting of those whose time is up; called by a timer."""
@@ -265,13 +268,16 @@ class Turnstile:
         if now - asking.route.now > STALE_SECONDS:
             self._refresh(asking, now)
         promised, divider, demand, tenant = self._promised, self._divider, asking.demand, asking.tenant
+        # It is the whole fleet that is divided, whatever part of it can serve this request.
+        plain = not asking.route.needs and not asking.route.adapter
+        whole = views if plain else servable(self._fleet.candidates())
         if promised:
             views = [with_promised(view, promised[view.id]) if view.id in promised else view for view in views]
         divider.asks(tenant, demand.least_prompt_tokens, now)
-        division = divider.division(tenant, views, now)
+        division = divider.division(tenant, whole, now)
         lanes, avoid, shared = None, division.avoid, len(division.active) > 1
         if shared:
-            if not divider.has_room(tenant, division, views):
+            if not divider.has_room(tenant, division, views if plain else whole):
                 return None
             lanes = division.lanes.get(tenant.name)
         if lanes is None and not kept:
@@ -424,6 +430,10 @@ class Turnstile:
         if self._alarm is not None:
             self._alarm.cancel()
         self._alarm = asyncio.get_running_loop().call_later(max(0.0, seconds), self.expire)
+
+
+def _nobody() -> ReplicaUnavailable:
+    return ReplicaUnavailable("No replica of this model can take the request now.")
 
 
 def _cost(request: TurnRequest) -> int:

@@ -27,6 +27,8 @@ NAMES: Final = f"{_PREFIX}names"
 TENANTS: Final = f"{_PREFIX}tenants"
 #: A hash: model and replica or pool -> what operators drain. It is here for the audit trail's sake.
 DRAINS: Final = f"{_PREFIX}drains"
+#: A hash: name of a provider's key -> its record, encrypted. It is here for the audit trail's sake too.
+PROVIDERS: Final = f"{_PREFIX}providers"
 #: With a digest behind it: the record of one key.
 RECORD: Final = f"{_PREFIX}key:"
 

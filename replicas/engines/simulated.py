@@ -10,7 +10,11 @@ import struct
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from zlib import crc32
 
+import msgspec
+
+from protos.features import Feature
 from protos.types import (
     Failure,
     Finish,
@@ -27,6 +31,7 @@ from protos.types import (
 )
 from replicas.engine import Delta, EngineStep
 from replicas.engines.answers import Corpus, Walk, logprobs_of, prompt_key
+from replicas.engines.waiting_adapters import WaitingAdapters
 from replicas.limits import CapacityPolicy, Limits
 from replicas.model import ReplicaModel, Sequence
 from replicas.profiles import PROFILES
@@ -90,16 +95,23 @@ class SimulatedEngine:
         max_num_tokens: int = 8192,
         max_sequence_tokens: int | None = None,
         kv_blocks_total: int | None = None,
+        adapters: tuple[str, ...] = (),
+        max_adapters: int = 0,
+        adapter_load_seconds: float = 0.25,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rng: random.Random | None = None,
+        version: str = "",
+        tokenizer_hash: str = "",
     ) -> None:
         """Make an idle engine, which imitates the published model `profile`; unset, the one that `model` names.
 
         `speed` runs the modelled time faster than life; `pace_seconds` replaces it by a fixed step; `instant` steps as
         fast as the CPU allows. `output_tokens` fixes the natural length of every answer. The sizes default to what
-        the model's profile gives on H100s. `clock` counts seconds and `sleep` waits for some; `rng` gives the seeds
-        of requests that bring none.
+        the model's profile gives on H100s. With `max_adapters` it has LoRA: so many are loaded at a time, each in
+        `adapter_load_seconds` of modelled time, and `adapters` are found by their names alone. `clock` counts seconds
+        and `sleep` waits for some; `rng` gives the seeds of requests that bring none. It says that it serves `version`,
+        with the tokenizer of `tokenizer_hash`.
         """
         imitated = profile or (model if model in PROFILES else DEFAULT_PROFILE)
         if imitated not in PROFILES:
@@ -123,6 +135,9 @@ class SimulatedEngine:
         self._events: list[KvEvent] = self._model.cache.drain_events()
         self._started: list[tuple[int, int]] = []
         self._wake = asyncio.Event()
+        self._adapters: WaitingAdapters[_Answer] = WaitingAdapters(
+            adapters, max_adapters, 0.0 if instant else adapter_load_seconds / speed, self._model.submit
+        )
         self.info = ReplicaInfo(
             model=model,
             engine="simulated",
@@ -136,6 +151,10 @@ class SimulatedEngine:
             kv_blocks_total=blocks,
             max_num_tokens=max_num_tokens,
             reserves_output=policy is CapacityPolicy.GUARANTEED_NO_EVICT,
+            features=Feature.TOKENS | Feature.LORA if max_adapters else Feature.TOKENS,
+            adapters=adapters if max_adapters else (),
+            version=version,
+            tokenizer_hash=tokenizer_hash,
         )
 
     def submit(self, handle: int, request: Submit) -> None:
@@ -148,7 +167,10 @@ class SimulatedEngine:
         else:
             group = self._answers(handle, request)
             self._requests[handle] = group
-            self._model.submit(group, self._clock())
+            if request.adapter is None:
+                self._model.submit(group, self._clock())
+            else:
+                self._adapters.add(handle, request.adapter, group)
         self._wake.set()
 
     def cancel(self, handle: int) -> None:
@@ -156,7 +178,9 @@ class SimulatedEngine:
         group = self._requests.pop(handle, None)
         if group is None:
             return
-        self._model.cancel(group, self._clock())
+        if not self._adapters.drop(handle):
+            self._model.cancel(group, self._clock())
+        self._adapters.ended(handle)
         for answer in group:
             if not answer.finished:
                 answer.finished = True
@@ -170,17 +194,32 @@ class SimulatedEngine:
         while True:
             now = clock()
             start = now if self._instant else max(due, now - _CATCH_UP_SECONDS)
+            loaded_at = self._adapters.advance(now)
             seconds = model.begin(start)
             if seconds is None:
-                if self._finishes or self._events:
-                    emit(self._step([]))
+                step = self._step([])
+                if step.finishes or step.kv_events or step.adapters is not None:
+                    emit(step)
                 self._wake.clear()
-                await self._wake.wait()
+                await self._idle(None if loaded_at is None else loaded_at - now)
                 due = clock()
                 continue
             due = start + seconds
             await self._sleep(0.0 if self._instant else max(0.0, due - now))
             emit(self._step(model.end(clock() if self._instant else due)))
+
+    async def _idle(self, seconds: float | None) -> None:
+        """Wait until something comes, and no longer than until an adapter is loaded."""
+        if seconds is None:
+            await self._wake.wait()
+            return
+        waits = [asyncio.ensure_future(self._wake.wait()), asyncio.ensure_future(self._sleep(seconds))]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
 
     def _step(self, ended: list[_Answer]) -> EngineStep:
         deltas = self._deltas()
@@ -195,9 +234,14 @@ class SimulatedEngine:
             answer.finished = True
             if all(other.finished for other in self._requests[answer.handle]):
                 del self._requests[answer.handle]
+                self._adapters.ended(answer.handle)
         events, self._events = self._events + self._model.cache.drain_events(), []
         started, self._started = self._started, []
-        return EngineStep(deltas, finishes, self._model.load, events, started, work if work and work.us else None)
+        load, held = self._model.load, self._adapters.waiting
+        if held:
+            load = msgspec.structs.replace(load, waiting=load.waiting + held)
+        adapters = self._adapters.news(self._clock()) if self._adapters.enabled else None
+        return EngineStep(deltas, finishes, load, events, started, work if work and work.us else None, adapters)
 
     def _deltas(self) -> list[Delta]:
         """One delta for each decoding sequence that has a full interval to say: the hot loop, once per token."""
@@ -250,6 +294,8 @@ class SimulatedEngine:
             (not 0 <= (sampling.logprobs or 0) <= MAX_LOGPROBS, "top_logprobs", f"must be at most {MAX_LOGPROBS}"),
             (not 0 <= request.sequence < 2**31, "sequence", "is not between 0 and 2**31"),
             (not 0 <= request.generated < max(1, len(request.prompt_ids)), "generated", "leaves no prompt"),
+            (request.adapter is not None and not self._adapters.can(request.adapter), "model", "has no such adapter"),
+            (request.guide is not None, "response_format", "is not honoured"),
             (request.handoff is not None and _seed_of(request.handoff) is None, "handoff", "is not of this engine"),
         )
         for wrong, param, why in problems:
@@ -264,7 +310,8 @@ class SimulatedEngine:
         if seed is None:
             seed = 0 if sampling.temperature == 0 else self._random.getrandbits(63)
         prompt = request.prompt_ids[: len(request.prompt_ids) - generated]
-        key = prompt_key(prompt, seed)
+        # With an adapter it is another model that answers.
+        key = prompt_key(prompt, seed ^ (crc32(request.adapter.name.encode()) if request.adapter else 0))
         walks = [Walk.of(self._corpus, key, request.sequence + k) for k in range(sampling.n)]
         handoff = None
         if request.prefill_only:

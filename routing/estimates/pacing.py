@@ -37,6 +37,10 @@ class Pacing:
         """A replica has done steps, of which this was the last."""
         self._means.stepped(view, work)
 
+    def left(self, replica_id: str) -> None:
+        """A replica is gone for good."""
+        self._means.left(replica_id)
+
     def ready(self, view: ReplicaView, replicas: ReplicaClass, request: RouteRequest, strain: float = 1.0) -> bool:
         """Whether the request may have its prompt computed there now, or be handed over to a replica that decodes.
 
@@ -52,6 +56,8 @@ class Pacing:
             return True
         if not has_room(view, request):
             return False
+        if not view.max_num_tokens:
+            return True  # what its engine computes in a step nobody knows, nor how long that takes
         if view.role is Role.PREFILL:
             return backlog <= view.max_num_tokens
         tpot = max(self._tpot * strain, LEAST_ROOM * replicas.decode(1))

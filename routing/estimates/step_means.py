@@ -28,3 +28,7 @@ class StepMeans:
         """The mean; 0 of a replica that has done none."""
         known = self._means.get(replica_id)
         return 0.0 if known is None else known[0]
+
+    def left(self, replica_id: str) -> None:
+        """It is gone for good."""
+        self._means.pop(replica_id, None)

@@ -28,15 +28,16 @@ class Probe(Protocol):
 
 
 class TokenProbe:
-    """A probe that asks for a token."""
+    """A probe that asks for a token; one that asks for text may be answered without any."""
 
-    def __init__(self, stream: TokenStream) -> None:
+    def __init__(self, stream: TokenStream, *, text: bool = False) -> None:
         self._stream = stream
+        self._text = text
         self._patience = Patience(LONGEST_SECONDS)
 
     async def problem(self) -> str:
         """Wait for the answer; why there is none, or nothing where there is."""
-        answered = False
+        answered = self._text
         try:
             while True:
                 for _, token_ids, _, finish in await self._stream.receive():

@@ -27,7 +27,7 @@ class ReplicaStatus(msgspec.Struct, frozen=True):
 
     `in_flight` are the sequences that this worker has there. `share` is the part of the decisions that may choose it,
     0 to 1; `breaker_seconds` is how long it is left alone still. `accuracy`, 0 to 1, says how well its cached tokens
-    were predicted, None while nothing is known.
+    were predicted, None while nothing is known. `version` is the served model's, empty where nobody says.
     """
 
     id: str
@@ -42,3 +42,5 @@ class ReplicaStatus(msgspec.Struct, frozen=True):
     share: float
     breaker_seconds: float
     accuracy: float | None = None
+    address: str = ""
+    version: str = ""

@@ -9,6 +9,7 @@ import msgspec
 
 from protos.codec import Step, Welcome
 from protos.errors import PenstockError, ReplicaUnavailable
+from protos.pem import PemError
 from protos.protocol_error import ProtocolError
 from protos.types import KvUpdate, Load, Submit
 from routing.health.plausibility import nonsense_in, nonsense_in_update
@@ -16,6 +17,7 @@ from routing.health.probe import PROBE, Probe, TokenProbe
 from routing.links.connection import ReplicaConnection, Surroundings
 from routing.links.mismatch import mismatch
 from routing.links.spec import ReplicaSpec
+from routing.links.tls import in_words
 from routing.mux import Session, SessionRefused, describe
 from routing.policy import ReplicaView
 from routing.transport import Leg, Receiver
@@ -143,9 +145,12 @@ class SessionConnection(ReplicaConnection):
 
     async def _connect(self, *, kv_updates: bool) -> Session | None:
         try:
-            session = await Session.connect(self.spec.target, self._worker, self._on_step, kv_updates=kv_updates)
-        except (grpc.RpcError, SessionRefused, ProtocolError, TimeoutError) as error:
-            self._report(describe(error), refused=isinstance(error, SessionRefused))
+            session = await Session.connect(
+                self.spec.address, self._worker, self._on_step, tls=self.spec.tls, kv_updates=kv_updates
+            )
+        except (grpc.RpcError, SessionRefused, ProtocolError, PemError, TimeoutError) as error:
+            problem = in_words(describe(error), self.spec.address, self.spec.tls)
+            self._report(problem, refused=isinstance(error, SessionRefused))
             return None
         except Exception:
             # Whatever it was: a replica that is never tried again is worse than one more failed attempt.

@@ -25,7 +25,18 @@ import msgspec
 from protos.types import Role
 from routing.estimates.pacing import Pacing, has_room
 from routing.estimates.replica_class import ReplicaClass, ReplicaClasses
-from routing.policy import BetterWait, Decision, NoCandidate, ReplicaView, Report, Routed, RouteRequest, Score, Stepped
+from routing.policy import (
+    BetterWait,
+    Decision,
+    Left,
+    NoCandidate,
+    ReplicaView,
+    Report,
+    Routed,
+    RouteRequest,
+    Score,
+    Stepped,
+)
 from routing.policy_settings import PolicySettings
 
 #: Over how many seconds the rate of arrivals is averaged.
@@ -142,6 +153,8 @@ class Auto:
             now = max(report.request.now, self._rate_at)
             self._rate = self._rate_now(now) + 1.0 / RATE_SECONDS
             self._rate_at = now
+        elif isinstance(report, Left):
+            self._pacing.left(report.replica_id)
 
     def explain(self, request: RouteRequest, candidates: Sequence[ReplicaView]) -> list[Score]:
         """Every unit with its parts; those that would not keep the pace come last, unless none does."""

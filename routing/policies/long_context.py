@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 from routing.policies.census import Census
 from routing.policies.measures import PRESSURE, backlog, kv_capacity, kv_free, kv_need, pressure
 from routing.policies.ranking import Ranking, RankingPolicy
-from routing.policy import Decision, ReplicaView, Report, Routed, RouteRequest, Stepped
+from routing.policy import Decision, Left, ReplicaView, Report, Routed, RouteRequest, Stepped
 from routing.units import Unit, units
 
 #: Caches of replicas of one shape differ a little; from this share of the largest on they count as alike.
@@ -59,6 +59,9 @@ class LongContext(RankingPolicy):
         """Follow which replicas have long requests, and what these need."""
         if isinstance(report, Stepped):
             self._census.refresh(report.view)
+        elif isinstance(report, Left):
+            self._long.pop(report.replica_id, None)
+            self._where = {name: where for name, where in self._where.items() if where != report.replica_id}
         elif self._is_long(report.request):
             # A request that moves is routed again before it ends.
             self._leave(report.request.request_id)

@@ -13,7 +13,7 @@ from routing.estimates.replica_class import ReplicaClasses
 from routing.estimates.step_means import StepMeans
 from routing.heatmap import Heatmap
 from routing.policies.measures import backlog, kv_free, kv_need, sequences
-from routing.policy import Report, RouteRequest, Stepped
+from routing.policy import Left, Report, RouteRequest, Stepped
 from routing.units import Unit
 
 #: Conditional disaggregation, with Dynamo's figures: a prompt of which fewer tokens than this are to be computed, and
@@ -61,6 +61,8 @@ class Phases:
         if isinstance(report, Stepped):
             self._classes.of(report.view).learn(report.work)
             self._means.stepped(report.view, report.work)
+        elif isinstance(report, Left):
+            self._means.left(report.replica_id)
 
     def estimate(self, unit: Unit, request: RouteRequest) -> Estimate:
         """What a unit would take for a request."""

@@ -37,6 +37,16 @@ class PromptTree:
         while len(holders) > self._most:
             holders.popitem(last=False)
 
+    def forget(self, replica_id: str) -> None:
+        """A replica is gone for good. Looks at every block, which takes 0.1 s where there are as many as may be."""
+        for prefix, known in list(self._holders.items()):
+            if replica_id in known:
+                left = tuple(holder for holder in known if holder != replica_id)
+                if left:
+                    self._holders[prefix] = left
+                else:
+                    del self._holders[prefix]
+
     def match(self, chain: Sequence[int]) -> tuple[int, tuple[str, ...]]:
         """The number of leading blocks that some replica was sent, and which ones were sent all of them."""
         holders = self._holders

@@ -15,7 +15,7 @@ from typing import ClassVar, Final
 from routing.policies.measures import sequences
 from routing.policies.prompt_tree import PromptTree
 from routing.policies.ranking import Ranking, RankingPolicy
-from routing.policy import Report, Routed, RouteRequest
+from routing.policy import Left, Report, Routed, RouteRequest
 from routing.units import Unit
 
 #: SMG's defaults: cache_threshold, balance_rel_threshold, balance_abs_threshold.
@@ -38,6 +38,8 @@ class SmgCacheAware(RankingPolicy):
         """A prompt is in the tree from when it is on its way."""
         if isinstance(report, Routed):
             self._tree.insert(report.request.chain, report.decision.entry.id)
+        elif isinstance(report, Left):
+            self._tree.forget(report.replica_id)
 
     def rank(self, found: Sequence[Unit], request: RouteRequest) -> Ranking:
         """The holder of the match by load, then all others by load."""

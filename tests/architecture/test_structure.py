@@ -52,6 +52,7 @@ LIGHT = {
     "gateway.cli": ("grpc", "jinja2", "matplotlib", "redis", "starlette", "tokenizers", "granian", "msgspec"),
     "gateway.config": ("grpc", "jinja2", "redis", "starlette", "tokenizers", "tiktoken", "granian"),
     "gateway.commands.keys": ("grpc", "jinja2", "starlette", "tokenizers", "tiktoken", "granian", "matplotlib"),
+    "gateway.commands.providers": ("grpc", "jinja2", "starlette", "tokenizers", "tiktoken", "granian", "matplotlib"),
     "gateway.commands.replicas": ("grpc", "jinja2", "starlette", "tokenizers", "tiktoken", "granian", "matplotlib"),
     "gateway.commands.bench": ("grpc", "matplotlib", "loadtest.plots"),
     "gateway.commands.route": ("grpc", "redis", "jinja2", "starlette", "tokenizers", "granian", "matplotlib", "httpx"),

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from protos.types import Failure, Finish, FinishReason, KvCreated, Load, Submit
-from replicas.engine import Engine, EngineStep
+from replicas.engine import Engine, EngineStep, Launched
 from tests.harness import bounded, engine_of, submit_of, until
+from tests.trt_engines import trt_engine
 
 Make = Callable[[], Engine]
 
@@ -35,9 +36,11 @@ MODES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(params=sorted(MODES))
+@pytest.fixture(params=[*sorted(MODES), "tensorrt_llm"])
 def make(request: pytest.FixtureRequest) -> Make:
     def build() -> Engine:
+        if request.param == "tensorrt_llm":
+            return trt_engine()
         clock = FakeClock()
         options = {"clock": clock, "sleep": clock.sleep, "max_sequence_tokens": 1000} | MODES[request.param]
         return engine_of(**options)
@@ -77,12 +80,16 @@ class Heard:
 @contextlib.asynccontextmanager
 async def running(engine: Engine) -> AsyncIterator[Heard]:
     heard = Heard()
+    if isinstance(engine, Launched):
+        await engine.start()
     task = asyncio.create_task(engine.run(heard))
     try:
         yield heard
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+        if isinstance(engine, Launched):
+            await engine.stop()
 
 
 def check_nothing_is_left(heard: Heard) -> None:

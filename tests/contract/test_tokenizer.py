@@ -16,8 +16,10 @@ from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tok
 from tokenizers import Tokenizer as NativeTokenizer
 
 from gateway.tokens.bpe import BytePairTokenizer
+from gateway.tokens.detokenizer import Detokenizer, TokenTable
 from gateway.tokens.huggingface import HuggingFaceTokenizer
 from gateway.tokens.loader import load_tokenizer
+from gateway.tokens.text_codec import TokenizerText
 from gateway.tokens.tokenizer import Tokenizer
 from gateway.tokens.tokenizer_json import TokenizerJson
 
@@ -225,3 +227,20 @@ def test_threads_share_a_tokenizer(tokenizer: Tokenizer) -> None:
 def test_a_million_blanks(make: Make, kind: str, blank: str) -> None:
     text = "a" + blank * 1_000_000 + "b"
     assert decoded(make(kind), make(kind).encode(text, special=False)) == text
+
+
+@settings(max_examples=150, deadline=None)
+@given(pieces=st.lists(any_text(), max_size=5))
+def test_an_answer_in_pieces_of_text_is_written_as_it_came(tokenizer: Tokenizer, pieces: list[str]) -> None:
+    codec, detokenizer = TokenizerText(tokenizer), Detokenizer(TokenTable(tokenizer))
+    ids: list[int] = []
+    for piece in pieces:
+        ids += codec.encode(piece, first=not ids) if piece else []
+    written = detokenizer.feed(ids) + detokenizer.flush()
+    if isinstance(tokenizer, BytePairTokenizer) and tokenizer._compose:
+        assert written == "".join(unicodedata.normalize("NFC", piece) for piece in pieces)
+    elif not tokenizer.strips_leading_space:
+        assert written == "".join(pieces)
+    elif "<think>" not in "".join(pieces):
+        # ▁ and a blank are one to such a vocabulary.
+        assert written == "".join(pieces).replace("▁", " ")

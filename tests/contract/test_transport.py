@@ -14,8 +14,13 @@ from replicas.engine import Engine
 from routing.links.connection import Listener, Surroundings
 from routing.links.session import SessionConnection
 from routing.transport import Event, Transport
+from tests.fake_triton import FakeTriton, metrics_text, serving_metrics
 from tests.fakes import DiesAfter, SilentEngine
 from tests.harness import answers_of, bounded, drained, engine_of, gated_engine, serving, spec_of, submit_of, until
+from tests.stock_server import OwnNames, StockServer, trtllm_at
+from tests.triton_links import linked
+
+TRITON = "a model behind Triton"
 
 #: A transport that is connected to the engine, and a function that takes the replica away.
 Connect = Callable[[Engine], contextlib.AbstractAsyncContextManager[tuple[Transport, Callable[[], Awaitable[None]]]]]
@@ -37,16 +42,60 @@ async def _mux(
             await connection.aclose()
 
 
-@pytest.fixture(params=["mux over tcp", "mux over a unix socket", "mux over several channels"])
+@contextlib.asynccontextmanager
+async def _stock(engine: Engine) -> AsyncIterator[tuple[Transport, Callable[[], Awaitable[None]]]]:
+    async with StockServer(engine).listening() as (address, server), trtllm_at(address) as connection:
+        yield connection, lambda: server.stop(None)
+
+
+@contextlib.asynccontextmanager
+async def _our_stock(engine: Engine) -> AsyncIterator[tuple[Transport, Callable[[], Awaitable[None]]]]:
+    async with serving(OwnNames(engine)) as (server, address), trtllm_at(address) as connection:
+        yield connection, server.close
+
+
+@contextlib.asynccontextmanager
+async def _triton(engine: Engine) -> AsyncIterator[tuple[Transport, Callable[[], Awaitable[None]]]]:
+    fake = FakeTriton(engine)
+    # How many tokens a cached block has only the metrics say.
+    async with (
+        serving_metrics([metrics_text(scheduled=0, tokens_per=32)]) as url,
+        linked(fake, metrics_url=url) as link,
+    ):
+        yield link, fake.close
+
+
+@pytest.fixture(
+    params=[
+        "mux over tcp",
+        "mux over a unix socket",
+        "mux over several channels",
+        "a stock TensorRT-LLM server",
+        "our replica as a stock TensorRT-LLM server",
+        TRITON,
+    ]
+)
 def connect(request: pytest.FixtureRequest, state_dir: Path) -> Connect:
+    if request.param == "a stock TensorRT-LLM server":
+        return _stock
+    if request.param == "our replica as a stock TensorRT-LLM server":
+        return _our_stock
+    if request.param == TRITON:
+        return _triton
     if request.param == "mux over a unix socket":
         return lambda engine: _mux(engine, f"unix:{state_dir}/r.sock", 1)
     channels = 4 if request.param == "mux over several channels" else 1
     return lambda engine: _mux(engine, "127.0.0.1:0", channels)
 
 
-def test_a_stream_carries_all_tokens_in_order_and_one_finish_a_sequence(connect: Connect) -> None:
-    requests = [submit_of(40 + i, prompt=[i], n=1 + i % 3, delta_interval=i % 4) for i in range(12)]
+@pytest.fixture
+def most(request: pytest.FixtureRequest) -> int:
+    """The most answers to one prompt that the transport's engine gives."""
+    return 1 if request.node.callspec.params["connect"] == TRITON else 8
+
+
+def test_a_stream_carries_all_tokens_in_order_and_one_finish_a_sequence(connect: Connect, most: int) -> None:
+    requests = [submit_of(40 + i, prompt=[i], n=min(most, 1 + i % 3), delta_interval=i % 4) for i in range(12)]
 
     async def main() -> None:
         expected = iter(await answers_of(*requests))
@@ -65,7 +114,12 @@ def test_a_stream_carries_all_tokens_in_order_and_one_finish_a_sequence(connect:
 
 
 @pytest.mark.parametrize("fields", [{"n": 8}, {"n": 3, "logprobs": 20}])
-def test_whole_answers_that_come_at_once_are_not_a_slow_reader(connect: Connect, fields: dict[str, Any]) -> None:
+def test_whole_answers_that_come_at_once_are_not_a_slow_reader(
+    connect: Connect, most: int, fields: dict[str, Any]
+) -> None:
+    if most < fields["n"]:
+        pytest.skip("it gives one answer at a time, step by step")
+
     # Nobody can read between the answers of one step.
     async def main() -> None:
         async with connect(engine_of()) as (transport, _):
@@ -77,7 +131,10 @@ def test_whole_answers_that_come_at_once_are_not_a_slow_reader(connect: Connect,
     bounded(main)
 
 
-def test_logprobs_stay_with_their_tokens(connect: Connect) -> None:
+def test_logprobs_stay_with_their_tokens(connect: Connect, most: int) -> None:
+    if most == 1:
+        pytest.skip("it has no logprobs")
+
     async def main() -> None:
         async with connect(engine_of()) as (transport, _):
             stream = transport.open(submit_of(30, logprobs=2))
@@ -126,11 +183,14 @@ def test_receive_gives_everything_that_waits(connect: Connect) -> None:
 
 
 @pytest.mark.parametrize("closings", [1, 3])
-def test_close_stops_the_engine(connect: Connect, closings: int) -> None:
+def test_close_stops_the_engine(connect: Connect, most: int, closings: int) -> None:
     async def main() -> None:
         engine = SilentEngine()
         async with connect(engine) as (transport, _):
-            kept, closed = transport.open(submit_of(name="kept")), transport.open(submit_of(name="closed", n=2))
+            kept, closed = (
+                transport.open(submit_of(name="kept")),
+                transport.open(submit_of(name="closed", n=min(most, 2))),
+            )
             await until(lambda: len(engine.submitted) == 2)
             for _ in range(closings):
                 closed.close()
@@ -202,12 +262,14 @@ def test_a_lost_replica_fails_every_stream_and_refuses_new_ones(connect: Connect
     bounded(main)
 
 
-def test_a_lost_engine_ends_every_stream(connect: Connect) -> None:
+def test_a_lost_engine_ends_every_stream(connect: Connect, most: int) -> None:
+    n = min(most, 2)
+
     async def main() -> None:
         async with connect(DiesAfter(2)) as (transport, _):
-            streams = [transport.open(submit_of(name=f"r{i}", n=2)) for i in range(4)]
+            streams = [transport.open(submit_of(name=f"r{i}", n=n)) for i in range(4)]
             for stream in streams:
-                _, finishes = await drained(stream, 2)
+                _, finishes = await drained(stream, n)
                 for finish in finishes:
                     assert finish.failure is not None
                     assert finish.failure.code in ("engine_error", "draining")

@@ -115,10 +115,13 @@ def test_a_pool_elsewhere(tmp_path: Path) -> None:
         (pool(shape="{tp: true}"), "models[0].pools[0].shape.tp: expected int, got true"),
         (pool(shape="{tp: 4, ep: 3}"), "models[0].pools[0].shape.ep: must divide tp (4), got 3"),
         (pool(shape="{tpp: 4}"), "models[0].pools[0].shape.tpp: unknown field; did you mean tp?"),
-        (model(zzz="1"), "models[0].zzz: unknown field; known here: name, tokenizer, context, routing, fallbacks, price, pools"),
+        (
+            model(zzz="1"),
+            "models[0].zzz: unknown field; known here: name, tokenizer, context, routing, fallbacks, price, pools",
+        ),
         (
             f"models: [{MODEL}]\nquotas: []",
-            "quotas: unknown field; known here: listen, state, store, auth, models, tiers, ",
+            "quotas: unknown field; known here: listen, state, store, auth, discovery, models, tiers, ",
         ),
         (f"models: [{MODEL}]\n1: x", "keys must be strings"),
         (f"models: [{MODEL}]\nlisten: {{workers: 0}}", "listen.workers: expected int >= 1, got 0"),

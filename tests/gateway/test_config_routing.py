@@ -137,7 +137,7 @@ def test_pairs_of_two_engines_are_refused(tmp_path: Path) -> None:
         (
             "models[0].pools[2].engine",
             'prefill and decode pools hand KV to each other and need one engine: pools[0] has "simulated", this one '
-            '"trtllm"',
+            '"tensorrt_llm"',
         )
     ]
 

@@ -15,6 +15,7 @@ from protos.errors import (
     ReplicaFailed,
     ReplicaUnavailable,
 )
+from protos.features import Feature
 from protos.types import FinishReason, Sampling, Submit
 from routing.desk import Desk
 from routing.dispatch import Attempt
@@ -317,7 +318,10 @@ def test_what_goes_on_is_what_is_left() -> None:
         sequence=2,
     )
     route = RouteRequest("r", 2, 10, 3, 6.0, {"p/0": 1}, (5,), 0.5, 1.0, 9.0, 1)
-    assert rest_of(route, 3, {"p/1": 2}, 4.0) == RouteRequest("r", 5, 7, 1, 3.0, {"p/1": 2}, (5,), 0.5, 4.0, 9.0, 1)
+    rest_needs = Feature.RESUMES.value
+    assert rest_of(route, 3, {"p/1": 2}, 4.0) == RouteRequest(
+        "r", 5, 7, 1, 3.0, {"p/1": 2}, (5,), 0.5, 4.0, 9.0, 1, needs=rest_needs
+    )
 
 
 def test_an_answer_that_only_lacked_its_end_is_not_asked_for_again() -> None:

@@ -20,6 +20,7 @@ from gateway.limits.courier import Courier
 from gateway.limits.plan import plan_for
 from gateway.limits.price import Price
 from gateway.limits.store_limiter import StoreLimiter
+from gateway.providers.vault import ProviderVault
 from gateway.store.store import Store
 from gateway.tenants.caller import Caller
 from gateway.tenants.records import DEFAULT_TIERS
@@ -48,7 +49,9 @@ class Bench:
         self.store = store
         self.registry = Registry(store, config)
         self.app = AdminApp(
-            Service(self.registry, store, ReplicaRegistry(store, config)), ADMIN_KEY, operations=operations
+            Service(self.registry, store, ReplicaRegistry(store, config), ProviderVault(store, config)),
+            ADMIN_KEY,
+            operations=operations,
         )
 
     def call(self, method: str, path: str, query: str | dict[str, Any] = "", headers: Any = None, **more: str) -> Call:

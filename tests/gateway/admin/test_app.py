@@ -183,14 +183,17 @@ REQUESTS: dict[str, tuple[str, Any]] = {
     "/admin/keys/{id}/revoke": ("key_a", b""),
     "/admin/replicas/drain": ("", {"target": "p", "model": "m"}),
     "/admin/replicas/resume": ("", {"target": "p", "model": "m"}),
+    "/admin/providers/{name}": ("openai", {"key": "sk-0123456789"}),
 }
 
 
-def test_the_store_is_gone() -> None:
+def test_the_store_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every operation that needs it says so within the bound."""
+    monkeypatch.setenv("PENSTOCK_TEST_ENCRYPTION_KEY", bytes(32).hex())
+    config = config_of(store={"encryption_key": {"env": "PENSTOCK_TEST_ENCRYPTION_KEY"}})
 
     async def main() -> None:
-        async with bench_of("unix:///nonexistent/store.sock", timeout=0.5) as bench:
+        async with bench_of("unix:///nonexistent/store.sock", config, timeout=0.5) as bench:
             for operation in OPERATIONS:
                 variable, body = REQUESTS.get(operation.path, ("", None))
                 path = operation.path.replace("{name}", variable).replace("{id}", variable)

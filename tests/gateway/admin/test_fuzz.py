@@ -74,6 +74,7 @@ CHANGES = [
     ("POST", "/admin/keys"),
     ("PATCH", "/admin/keys/{id}"),
     ("POST", "/admin/keys/{id}/rotate"),
+    ("PUT", "/admin/providers/acme"),
 ]
 LISTS = sorted(
     path

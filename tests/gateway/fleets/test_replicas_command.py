@@ -112,6 +112,8 @@ def test_json_has_the_whole_of_it(replicas: Shell) -> None:
         "pool": "only",
         "id": "only/0",
         "address": "grpc://10.0.0.9:50051",
+        "source": "static",
+        "version": "",
         "shape": {"tp": 1, "ep": 1, "pp": 1},
         "role": "both",
         "state": "ready",

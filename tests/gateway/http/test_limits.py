@@ -1,19 +1,19 @@
 """Limits over HTTP, from a client's request to the store and back; what users of other gateways complain of is here."""
 
 import asyncio
-from datetime import timedelta
 from typing import Any
 
 import orjson
 import pytest
 
 from gateway.auth.keys import PREFIX
-from gateway.limits.reading import TenantState, UsageRow, tenant_state, usage
+from gateway.limits.reading import TenantState, tenant_state
 from gateway.store.embedded import EmbeddedStore
 from gateway.tenants.records import Tenant
 from protos.types import Failure
 from tests.asgi import CHAT, COMPLETIONS, HELLO, Answer, Client, gateway_of
 from tests.fakes import DiesAfter, RefusesWith, SilentEngine
+from tests.gateway.http.accounts import used
 from tests.gateway.limits.worker import frozen
 from tests.harness import MODEL, bounded, engine_of, gated_engine, readable_corpus, until
 from tests.stores import is_idle
@@ -30,13 +30,6 @@ def tenant_of(**fields: Any) -> dict[str, Any]:
 async def state_of(client: Client, tenant: str = "acme") -> TenantState:
     await until(lambda: is_idle(client.gateway._courier))
     return await tenant_state(client.gateway._store, tenant, ["tenant"], [("tenant", "month")])
-
-
-async def used(client: Client, tenant: str = "acme") -> UsageRow:
-    client.gateway.limiter.book_now()
-    await until(lambda: is_idle(client.gateway._courier))
-    rows = await usage(client.gateway._store, [tenant], ["tenant"], timedelta(days=1))
-    return rows[0] if rows else UsageRow()
 
 
 async def in_flight(client: Client) -> int:

@@ -1,7 +1,7 @@
 """A turnstile before replicas of four slots, by hand: what tests of it share."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -31,8 +31,8 @@ class FakeFleet:
             for name in names
         }
 
-    def candidates(self) -> list[ReplicaView]:
-        return list(self.views.values())
+    def candidates(self, exclude: Sequence[str] = (), needs: int = 0, adapter: str = "") -> list[ReplicaView]:
+        return [view for view in self.views.values() if view.id not in exclude and not needs & ~view.features]
 
     def report(self, name: str, **load: int) -> None:
         view = self.views[name]

@@ -4,7 +4,7 @@ import asyncio
 import heapq
 import itertools
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -14,8 +14,9 @@ from gateway.queue.turn import Turn, TurnRequest
 from gateway.queue.turnstile import Turnstile
 from protos.errors import Overloaded
 from protos.types import Load, Role, Shape
+from replicas import model as replica_model
 from replicas.limits import Limits
-from replicas.model import ReplicaModel, Sequence
+from replicas.model import ReplicaModel
 from replicas.profiles import PROFILES
 from replicas.server import HEARTBEAT_SECONDS, LONG_PROMPT_TOKENS
 from replicas.timing import RooflineTimer, kv_blocks
@@ -74,7 +75,7 @@ def _set(future: "asyncio.Future[None]") -> None:
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Running(Sequence):
+class Running(replica_model.Sequence):
     """A request in an engine, as the worker that sent it follows it."""
 
     worker: "Worker | None" = None
@@ -176,7 +177,8 @@ class Worker:
         for replica in replicas:
             replica.workers.append(self)
 
-    def candidates(self) -> list[ReplicaView]:
+    def candidates(self, exclude: Sequence[str] = (), needs: int = 0, adapter: str = "") -> list[ReplicaView]:
+        del exclude, needs, adapter  # all are alike
         return [self._view(replica) for replica in self._replicas.values()]
 
     def _view(self, replica: Replica) -> ReplicaView:

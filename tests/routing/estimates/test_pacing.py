@@ -1,5 +1,6 @@
 """When a replica gets a further prompt. Times are of an engine that takes 10 ms a step and 10 us a prompt token."""
 
+import msgspec
 import pytest
 
 from protos.types import Load, Role, Shape, Work
@@ -46,6 +47,14 @@ def test_a_step_that_stays_near_the_target_is_fine_and_a_longer_one_is_not(repli
 
 def test_an_idle_replica_takes_anything(replicas: ReplicaClass) -> None:
     assert at(0.2).ready(view(running=0), replicas, ask(500_000))
+
+
+def test_an_engine_that_says_nothing_of_its_steps_is_not_paced(replicas: ReplicaClass) -> None:
+    # An upstream over HTTP: its own scheduler must keep the pace, and only its queue, where it tells, holds requests.
+    silent = msgspec.structs.replace(view(running=500), max_num_tokens=0)
+    assert at(0.2).ready(silent, replicas, ask(5000))
+    queued = msgspec.structs.replace(view(waiting=ENGINE_QUEUE + 1), max_num_tokens=0)
+    assert not at(0.2).ready(queued, replicas, ask(5000))
 
 
 def test_a_long_prompt_comes_when_the_pace_was_kept(replicas: ReplicaClass) -> None:

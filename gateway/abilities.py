@@ -1,0 +1,30 @@
+"""What the replicas of the configuration's pools can be expected to do, before they say so themselves."""
+
+from typing import Final
+
+from gateway.config_engines import EngineName
+from gateway.config_models import Model, Pool
+from protos.features import Feature
+from routing.abilities import Abilities
+from routing.adapters import AdapterRule, AdapterRules
+from routing.links.upstream_settings import API_FEATURES
+
+#: What a replica of an engine may be able to do. Where it cannot say so itself, this is what it gets requests for.
+EXPECTED: Final[dict[EngineName, Feature]] = {
+    "simulated": Feature.TOKENS | Feature.LORA,
+    "tensorrt_llm": Feature.TOKENS | Feature.LORA | Feature.GUIDED,
+    "trtllm_grpc": Feature.TOKENS | Feature.GUIDED,
+    "triton": (Feature.TOKEN_IDS | Feature.RESUMES | Feature.SAMPLING | Feature.GUIDED) & ~Feature.MIN_P,
+    "openai": API_FEATURES,
+}
+
+
+def expected_of(pool: Pool) -> Feature:
+    """The same of one pool, with what its settings say of that."""
+    return EXPECTED[pool.engine] if pool.upstream is None else pool.upstream.features
+
+
+def abilities(model: Model) -> Abilities:
+    """Which replicas of a model can do what, and run which of its adapters."""
+    rules = AdapterRules({one.name: AdapterRule(one.path, frozenset(one.pools)) for one in model.adapters})
+    return Abilities(rules, {pool.name: expected_of(pool) for pool in model.pools})

@@ -1,0 +1,75 @@
+"""How the addresses of replicas are written, and what replicas are called by them."""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+_HOST: Final = r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)"
+_NAME: Final = r"(?P<name>[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,252}))"
+_GRPC: Final = re.compile(rf"grpcs?://{_HOST}:(?P<port>[0-9]{{1,5}})|unix:/[^\s\x00]+")
+_DNS: Final = re.compile(
+    rf"(?P<scheme>grpcs?|https?)\+(?:dns://{_NAME}:(?P<port>[0-9]{{1,5}})|srv://(?P<service>_[A-Za-z0-9._-]{{1,253}}))"
+    r"(?P<path>/[!-~]*)?"
+)
+_ODD: Final = re.compile(r"[^A-Za-z0-9._]")
+_LONGEST_NAME: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class DnsName:
+    """A name whose addresses are replicas. `port` 0: its SRV records say hosts and ports."""
+
+    text: str
+    scheme: str
+    name: str
+    port: int
+    path: str
+
+    def address(self, host: str, port: int) -> str:
+        """That of a replica at this host, as the configuration would name it."""
+        return f"{self.scheme}://{f'[{host}]' if ':' in host else host}:{port}{self.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One replica that was found; `host` is the name that its certificate must be for, where it has one."""
+
+    address: str
+    host: str = ""
+
+
+def is_grpc_address(address: str) -> bool:
+    """Whether it is that of one gRPC server: grpc://HOST:PORT, grpcs://HOST:PORT or unix:/PATH."""
+    match = _GRPC.fullmatch(address)
+    return match is not None and (match["port"] is None or _is_port(match["port"]))
+
+
+def is_discovered(address: str) -> bool:
+    """Whether it is meant as a name that is asked for in DNS, well written or not."""
+    return address.partition("://")[0].endswith(("+dns", "+srv"))
+
+
+def dns_name(address: str) -> DnsName | None:
+    """The name behind an address such as grpc+dns://NAME:PORT or https+srv://_http._tcp.NAME/v1; None: it is none."""
+    match = _DNS.fullmatch(address)
+    if match is None or (match["port"] is not None and not _is_port(match["port"])):
+        return None
+    path = match["path"] or ""
+    if path and not match["scheme"].startswith("http"):
+        return None
+    return DnsName(address, match["scheme"], match["name"] or match["service"], int(match["port"] or 0), path)
+
+
+def replica_name(address: str) -> str:
+    """What a replica at that address is called in its pool: HOST-PORT, or a socket's path."""
+    if address.startswith("unix:"):
+        where = address.removeprefix("unix:").strip("/")
+    else:
+        parts = urlsplit(address)
+        where = f"{parts.hostname or ''}-{parts.port}" if parts.port else parts.hostname or ""
+    return _ODD.sub("-", where)[-_LONGEST_NAME:]
+
+
+def _is_port(text: str) -> bool:
+    return 1 <= int(text) <= 65535

@@ -1,0 +1,67 @@
+"""From a body to requests: with what the gateway decodes itself, and with what only an upstream of the API can do."""
+
+import msgspec
+
+from gateway.http.decoding import unsupported
+from gateway.http.dialect import Dialect
+from gateway.http.guides import take_guide
+from gateway.http.params import SamplingFields
+from gateway.request import GenerateRequest
+from gateway.served_model import ServedModel
+from gateway.tenants.caller import Caller
+from protos.errors import UnsupportedParameter
+from protos.types import Guide
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """A body of `size` bytes. `foreign` refuses the first parameter that the gateway cannot honour by itself."""
+
+    dialect: Dialect
+    fields: SamplingFields
+    size: int
+    include_usage: bool
+    guide: Guide | None = None
+    guide_param: str = ""
+    foreign: UnsupportedParameter | None = None
+
+    def request(self, caller: Caller, model: ServedModel, request_id: str) -> GenerateRequest:
+        """The request to a model. Raises InvalidRequest."""
+        make, fields, size, foreign = self.dialect.request, self.fields, self.size, self.foreign
+        if foreign is None:
+            try:
+                request = make(fields, caller, model, request_id, size, None)
+            except UnsupportedParameter as refusal:
+                foreign = _bare(refusal)
+        if foreign is not None:
+            request = make(fields, caller, model, request_id, size, foreign)
+        if self.guide is not None:
+            request = msgspec.structs.replace(request, guide=self.guide, guide_param=self.guide_param)
+        return request
+
+
+def read_body(dialect: Dialect, body: bytes) -> Reading:
+    """Raises InvalidRequest, with `param` where one is at fault."""
+    try:
+        fields = dialect.decode(body)
+        return Reading(dialect, fields, len(body), fields.include_usage)
+    except UnsupportedParameter:
+        # The usual request pays nothing for what follows.
+        return _read_all(dialect, body)
+
+
+def _read_all(dialect: Dialect, body: bytes) -> Reading:
+    fields, extras = dialect.decode_all(body)
+    guide, guide_param = take_guide(extras) or (None, "")
+    foreign = unsupported(next(iter(extras))) if extras else None
+    try:
+        usage = fields.include_usage
+    except UnsupportedParameter as refusal:
+        foreign = foreign or _bare(refusal)
+        options = fields.stream_options
+        usage = options is not None and bool(options.include_usage)
+    return Reading(dialect, fields, len(body), usage, guide, guide_param, foreign)
+
+
+def _bare(refusal: UnsupportedParameter) -> UnsupportedParameter:
+    """Without the frames that it was raised in: it may live as long as its request."""
+    return refusal.with_traceback(None)

@@ -1,0 +1,23 @@
+"""From the configuration of an upstream to the settings of its link."""
+
+from gateway.config_upstream import UpstreamSettings as Configured
+from gateway.providers.keys import KeyOf
+from routing.http.timeouts import Timeouts
+from routing.links.upstream_settings import UpstreamSettings
+
+
+def upstream_settings(configured: Configured | None, key_of: KeyOf) -> UpstreamSettings:
+    """What the link of engine `openai` takes as `ReplicaSpec.settings`."""
+    upstream = configured or Configured()
+    return UpstreamSettings(
+        model=upstream.model or "",
+        key=key_of(upstream.api_key),
+        headers=upstream.headers,
+        timeouts=Timeouts(upstream.connect_seconds, upstream.first_byte_seconds, upstream.between_bytes_seconds),
+        max_in_flight=upstream.max_in_flight or 0,
+        health=upstream.health,
+        health_seconds=upstream.health_seconds,
+        metrics=upstream.metrics,
+        metrics_kind=upstream.metrics_of,
+        forces_usage=upstream.counts_usage,
+    )

@@ -1,0 +1,72 @@
+"""A value made from files that are replaced while it is in use, such as certificates and keys."""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Generic, TypeVar
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+#: Seconds between looks at the files, at least.
+LOOK_SECONDS = 1.0
+
+_Stamp = tuple[int, int, int] | None
+
+
+class Renewed(Generic[T]):
+    """Made at once, and made anew when a file has changed; what cannot be made leaves the last one in use.
+
+    It may be asked from several threads.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        make: Callable[[], T],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        look_seconds: float = LOOK_SECONDS,
+    ) -> None:
+        """`make` reads the files; what it raises here is raised, later it is logged, once for each change."""
+        self._paths = tuple(paths)
+        self._make = make
+        self._clock = clock
+        self._look_seconds = look_seconds
+        self._lock = threading.Lock()
+        self._looked = clock()
+        # Before they are read: a change while that happens is seen at the next look.
+        self._stamps = [_stamp(path) for path in self._paths]
+        self._value = make()
+
+    def get(self) -> T:
+        """The value of the files as they are, or as they were when they last could be used."""
+        if self._paths and self._clock() - self._looked >= self._look_seconds:
+            with self._lock:
+                self._look()
+        return self._value
+
+    def _look(self) -> None:
+        self._looked = self._clock()
+        stamps = [_stamp(path) for path in self._paths]
+        if stamps == self._stamps:
+            return
+        self._stamps = stamps
+        try:
+            self._value = self._make()
+        except Exception as error:
+            # Whatever is wrong with the new files, the old value still works. Its errors name the file.
+            log.error("changed files are not used, what was read before stays: %s", error)  # noqa: TRY400
+
+
+def _stamp(path: Path) -> _Stamp:
+    """What tells a file from the one that was there before: followed through links, as Kubernetes swaps them."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

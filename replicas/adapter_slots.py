@@ -1,0 +1,40 @@
+"""Pure: the LoRA adapters that a simulated engine has loaded, of which the least recently used goes first."""
+
+
+class AdapterSlots:
+    """At most `slots` adapters are loaded at a time, each in `load_seconds`; one that is in use stays."""
+
+    def __init__(self, slots: int, load_seconds: float) -> None:
+        self._slots = slots
+        self._seconds = load_seconds
+        #: When each is loaded, by its name, the least recently used first.
+        self._ready: dict[str, float] = {}
+        self._uses: dict[str, int] = {}
+
+    def take(self, name: str, now: float) -> float | None:
+        """Use an adapter until `release`: when it is loaded, by the same clock; None: no slot is free for it."""
+        ready = self._ready.pop(name, None)
+        if ready is None:
+            if len(self._ready) >= self._slots and not self._evict():
+                return None
+            ready = now + self._seconds
+        self._ready[name] = ready
+        self._uses[name] = self._uses.get(name, 0) + 1
+        return ready
+
+    def release(self, name: str) -> None:
+        """One use less."""
+        self._uses[name] -= 1
+        if not self._uses[name]:
+            del self._uses[name]
+
+    def loaded(self, now: float) -> tuple[str, ...]:
+        """Those that are loaded by now, in alphabetical order."""
+        return tuple(sorted(name for name, ready in self._ready.items() if ready <= now))
+
+    def _evict(self) -> bool:
+        for name in self._ready:
+            if name not in self._uses:
+                del self._ready[name]
+                return True
+        return False

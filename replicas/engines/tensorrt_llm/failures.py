@@ -1,0 +1,25 @@
+"""Why a request was not run, in the words of protos/errors.py."""
+
+import re
+
+from protos.types import Failure, Submit
+
+#: What the library says of prompts that it has no room for ("... should not exceed max_num_tokens", "prompt length ...
+#: exceeds ...", "default_max_tokens ... greater than 0").
+_TOO_LONG = re.compile(
+    r"max_num_tokens|max_seq_len|max_input_len|prompt length|context window|default_max_tokens", re.I
+)
+_GUIDE = re.compile(r"guided|grammar|schema|regex|xgrammar|llguidance|structural", re.I)
+
+
+def failure_of(error: Exception, request: Submit) -> Failure:
+    """Of an exception that concerns this request alone; its text goes to the log and not to the client."""
+    text = f"{type(error).__name__}: {error}"
+    if _TOO_LONG.search(str(error)):
+        return Failure("context_length_exceeded", text)
+    if request.guide is not None and _GUIDE.search(str(error)):
+        return Failure("unsupported_parameter", text, "response_format")
+    if isinstance(error, ValueError):
+        param = "model" if request.adapter is not None and "lora" in str(error).lower() else None
+        return Failure("unsupported_parameter", text, param)
+    return Failure("engine_error", text)

@@ -1,0 +1,75 @@
+"""The names that are used of the tensorrt_llm package, which is imported when an engine starts and not before.
+
+What the package registry has under that name is a stub that fetches the real wheel from NVIDIA's own index.
+"""
+
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+_INSTALL = "pip install 'penstock[tensorrt-llm]' --extra-index-url https://pypi.nvidia.com"
+
+
+class LibraryMissing(ValueError):
+    """TensorRT-LLM is not installed, or not the real one, or does not load here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """Classes of tensorrt_llm, as untyped as they come."""
+
+    version: str
+    llm: Any
+    sampling_params: Any
+    guided_decoding_params: Any
+    disaggregated_params: Any
+    kv_cache_config: Any
+    kv_cache_retention_config: Any
+    scheduler_config: Any
+    capacity_scheduler_policy: Any
+    context_chunking_policy: Any
+    cache_transceiver_config: Any
+    lora_config: Any
+    lora_request: Any
+    request_error: type[Exception]
+
+
+def load_library() -> Library:
+    """Import it. Raises LibraryMissing with what to do about it."""
+    try:
+        package = importlib.import_module("tensorrt_llm")
+    except ImportError as error:
+        if error.name == "tensorrt_llm":
+            raise LibraryMissing(f"TensorRT-LLM is not installed; it comes with the extra: {_INSTALL}") from error
+        raise LibraryMissing(f"TensorRT-LLM does not load on this machine: {error}") from error
+    except OSError as error:  # a library of CUDA's that is missing
+        raise LibraryMissing(f"TensorRT-LLM does not load on this machine: {error}") from error
+    if not hasattr(package, "LLM"):
+        raise LibraryMissing(f"this tensorrt_llm is the registry's stub and not the real one: {_INSTALL}")
+    api = importlib.import_module("tensorrt_llm.llmapi")
+    return Library(
+        version=str(package.__version__),
+        llm=package.LLM,
+        sampling_params=package.SamplingParams,
+        guided_decoding_params=api.GuidedDecodingParams,
+        disaggregated_params=api.DisaggregatedParams,
+        kv_cache_config=api.KvCacheConfig,
+        kv_cache_retention_config=api.KvCacheRetentionConfig,
+        scheduler_config=api.SchedulerConfig,
+        capacity_scheduler_policy=api.CapacitySchedulerPolicy,
+        context_chunking_policy=api.ContextChunkingPolicy,
+        cache_transceiver_config=api.CacheTransceiverConfig,
+        lora_config=_first("LoraConfig", "tensorrt_llm.lora_helper", "tensorrt_llm.lora_manager"),
+        lora_request=importlib.import_module("tensorrt_llm.executor.request").LoRARequest,
+        request_error=importlib.import_module("tensorrt_llm.executor.utils").RequestError,
+    )
+
+
+def _first(name: str, *modules: str) -> Any:
+    """A class that has moved: from the first module that has it. Raises LibraryMissing."""
+    for module in modules:
+        try:
+            return getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError):
+            continue
+    raise LibraryMissing(f"this version of TensorRT-LLM has no {name} where it is looked for ({', '.join(modules)})")

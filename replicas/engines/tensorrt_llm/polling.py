@@ -1,0 +1,54 @@
+"""Reading the library's queues of statistics and KV events, for as long as the engine runs.
+
+Such a queue is an iterator that ends once nothing has come for a while, and then stays ended until somebody submits;
+before the first request it is empty or refuses. A time limit of 0 raises what nobody catches.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterable, Callable, Mapping
+from typing import Any
+
+#: Seconds without an item until an iterator ends itself.
+PATIENCE = 1.0
+
+#: Seconds for a task to end before it is asked again.
+_AGAIN = 0.1
+
+Open = Callable[[float], AsyncIterable[Any]]
+Take = Callable[[Mapping[str, Any]], None]
+
+
+async def follow(queue: Open, take: Take, *, busy: Callable[[], bool], submitted: asyncio.Event) -> None:
+    """Give every item to `take`, for ever; `submitted` is set with every request, and cleared here."""
+    while True:
+        submitted.clear()
+        results = await drain(queue, take)
+        undone = getattr(results, "mark_undone", None)
+        if busy() and undone is not None:
+            undone()  # a long prompt, and not the end of it
+        else:
+            await submitted.wait()
+
+
+async def drain(queue: Open, take: Take, patience: float = PATIENCE) -> AsyncIterable[Any] | None:
+    """Give what is there to `take`, until nothing comes; returns the iterator, None where there is none yet."""
+    try:
+        results = queue(patience)
+    except AssertionError:
+        return None
+    async for item in results:
+        take(json.loads(item) if isinstance(item, str | bytes) else item)
+    return results
+
+
+async def end(tasks: "set[asyncio.Future[None]]") -> None:
+    """Cancel them until they have ended.
+
+    Once is not enough: the library waits with `asyncio.wait_for`, which forgets a cancellation that comes together
+    with an item (until Python 3.12).
+    """
+    while tasks:
+        for task in tasks:
+            task.cancel()
+        _, tasks = await asyncio.wait(tasks, timeout=_AGAIN)

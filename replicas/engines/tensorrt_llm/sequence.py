@@ -1,0 +1,173 @@
+"""One sequence that runs: what of the library's cumulative output is new, and how it ended."""
+
+from datetime import timedelta
+from typing import Any
+
+from protos.types import Failure, Finish, FinishReason, Handoff, Submit, Timing, TokenLogprobs
+from replicas.engine import Delta
+from replicas.engines.tensorrt_llm.accounts import Holding
+
+#: In place of a log probability that is missing or minus infinity; OpenAI's API says so too.
+NO_LOGPROB = -9999.0
+
+
+class Sequence:
+    """The library changes one object all the time: `result` is looked at when it says that something is new.
+
+    Tokens that end the answer are no part of it. The library takes them off with the last update, perhaps after they
+    were there in an earlier one: the last token is held back while it is one of those.
+    """
+
+    __slots__ = (
+        "_held_back",
+        "_interval",
+        "_sent",
+        "aborting",
+        "handle",
+        "holding",
+        "index",
+        "open",
+        "result",
+        "submit",
+    )
+
+    def __init__(self, handle: int, index: int, submit: Submit, most: int, held_back: frozenset[int]) -> None:
+        """`held_back`: tokens that may turn out to be the end. `most`: tokens that it may have."""
+        self.handle, self.index, self.submit = handle, index, submit
+        self.holding = Holding(len(submit.prompt_ids), most, transferred=submit.handoff is not None)
+        self.result: Any = None
+        self.open = True
+        #: Cancelled, and to be aborted as soon as it is safe.
+        self.aborting = False
+        self._held_back = held_back
+        self._interval = submit.delta_interval
+        # A decode replica's output begins with what the prefill replica has said.
+        self._sent = 0 if submit.handoff is None else 1
+
+    @property
+    def arrived(self) -> bool:
+        """Whether the KV cache is here: before, an abort would strand its transfer."""
+        return self.submit.handoff is None or self.holding.started
+
+    def produced(self) -> int:
+        """Tokens that there are, the first of a handoff included."""
+        return len(self.result.outputs[0].token_ids)
+
+    def delta(self) -> Delta | None:
+        """What is new and enough to be said; everything once the sequence has ended."""
+        output, finished = self.result.outputs[0], self.result.finished
+        tokens = output.token_ids
+        end = len(tokens)
+        if end and tokens[end - 1] in self._held_back and (not finished or output.finish_reason == "stop"):
+            end -= 1
+        logprobs, shift = output.logprobs or [], 0
+        wants = self.submit.sampling.logprobs is not None
+        if wants:
+            # Of the token that the prefill replica gave, the decode replica may have none.
+            shift = int(self.submit.handoff is not None and len(logprobs) == len(tokens) - 1)
+            if not finished:
+                end = min(end, len(logprobs) + shift)
+        start = self._sent
+        count = end - start
+        if count <= 0 or (not finished and (self._interval == 0 or count < self._interval)):
+            return None
+        self._sent = end
+        entries = None
+        if wants:
+            most = self.submit.sampling.logprobs or 0
+            entries = [_logprobs(logprobs, i - shift, tokens[i], most) for i in range(start, end)]
+        first = start == int(self.submit.handoff is not None)
+        return Delta(self.handle, self.index, list(tokens[start:end]), entries, self.cached if first else None)
+
+    @property
+    def cached(self) -> int:
+        """Tokens of the prompt that were found in the KV cache."""
+        return int(getattr(self.result, "cached_tokens", 0) or 0)
+
+    @property
+    def gathers(self) -> bool:
+        """Whether its first tokens are there and nothing has been said yet."""
+        return self._sent == int(self.submit.handoff is not None)
+
+    def finish(self) -> Finish:
+        """How it ended, by itself; without a handoff, which goes with all sequences of a request."""
+        output = self.result.outputs[0]
+        reason, failure = _reason(output, self.holding.most, prefill=self.submit.prefill_only)
+        return Finish(
+            reason,
+            prompt_tokens=self.holding.prompt,
+            cached_tokens=self.cached,
+            completion_tokens=self._sent,
+            timing=timing_of(output),
+            failure=failure,
+        )
+
+    def cancelled(self) -> Finish:
+        """The end of one that somebody has cancelled."""
+        produced = self.holding.produced
+        return Finish(
+            FinishReason.CANCELLED,
+            prompt_tokens=self.holding.prompt,
+            cached_tokens=self.cached if produced else 0,
+            completion_tokens=produced,
+        )
+
+    def failed(self, failure: Failure) -> Finish:
+        """The end of one that could not go on."""
+        return Finish(FinishReason.ERROR, prompt_tokens=self.holding.prompt, failure=failure)
+
+    def hands_over(self, finish: Finish) -> bool:
+        """Whether a prefill that ended so goes on elsewhere."""
+        return self.submit.prefill_only and finish.reason is FinishReason.LENGTH
+
+
+def with_handoff(finish: Finish, handoff: Handoff) -> Finish:
+    """The same end, with what a decode replica needs."""
+    return Finish(
+        finish.reason,
+        finish.prompt_tokens,
+        finish.cached_tokens,
+        finish.completion_tokens,
+        finish.timing,
+        None,
+        handoff,
+    )
+
+
+def _reason(output: Any, most: int, *, prefill: bool) -> tuple[FinishReason, Failure | None]:
+    reason = output.finish_reason
+    if reason == "stop":
+        return FinishReason.STOP, None
+    if reason == "length" or (prefill and reason == "not_finished"):
+        return FinishReason.LENGTH, None
+    if reason is None:
+        return (FinishReason.LENGTH if len(output.token_ids) >= most else FinishReason.STOP), None
+    return FinishReason.ERROR, Failure("engine_error", f"the engine ended the request by itself: {reason}")
+
+
+def timing_of(output: Any) -> Timing:
+    """By the library's own clock; what it does not say is 0. Times that have not come yet are 0 in it."""
+    metrics = getattr(getattr(output, "request_perf_metrics", None), "timing_metrics", None)
+    if metrics is None:
+        return Timing()
+    names = ("arrival_time", "first_scheduled_time", "first_token_time", "last_token_time")
+    arrival, scheduled, first, last = (getattr(metrics, name, timedelta()) for name in names)
+    return Timing(_micros(arrival, scheduled), _micros(scheduled, first), _micros(first, last))
+
+
+def _micros(start: timedelta, end: timedelta) -> int:
+    if not start or not end:
+        return 0
+    return max(0, round((end - start) / timedelta(microseconds=1)))
+
+
+def _logprobs(entries: Any, at: int, token: int, most: int) -> TokenLogprobs:
+    """Of the token at a position. An entry is a number, or the alternatives and the token itself by id."""
+    if not 0 <= at < len(entries):
+        return TokenLogprobs(NO_LOGPROB)
+    entry = entries[at]
+    if not isinstance(entry, dict):
+        return TokenLogprobs(max(NO_LOGPROB, float(entry)))
+    values = {each: max(NO_LOGPROB, float(value.logprob)) for each, value in entry.items()}
+    best = sorted(values.items(), key=lambda item: -item[1])[:most]
+    return TokenLogprobs(values.get(token, NO_LOGPROB), tuple(best))

@@ -1,0 +1,100 @@
+"""The bytes of a relayed answer, between the wire and their one reader."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from protos.errors import PenstockError
+
+#: With so many bytes unread, nothing more is read from the upstream.
+MOST_UNREAD: Final = 128 * 1024
+
+
+class ByteRelay:
+    """The `Relay` of an answer. `hold` and `go_on` stop and start the wire."""
+
+    __slots__ = (
+        "_error",
+        "_go_on",
+        "_held",
+        "_hold",
+        "_loop",
+        "_over",
+        "_parts",
+        "_size",
+        "_waiter",
+        "length",
+        "seen",
+        "streamed",
+    )
+
+    def __init__(self, *, streamed: bool, hold: Callable[[], None], go_on: Callable[[], None]) -> None:
+        self.streamed = streamed
+        self.length: int | None = None
+        self.seen = 0
+        self._hold = hold
+        self._go_on = go_on
+        self._held = False
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._over = False
+        self._error: PenstockError | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._loop = asyncio.get_running_loop()
+
+    async def read(self) -> bytes:
+        """The next part; empty after the last one, and once the leg has been closed. Raises PenstockError."""
+        while True:
+            parts = self._parts
+            if parts:
+                data = parts[0] if len(parts) == 1 else b"".join(parts)
+                parts.clear()
+                self._size = 0
+                if self._held:
+                    self._held = False
+                    self._go_on()
+                return data
+            if self._error is not None:
+                raise self._error
+            if self._over:
+                return b""
+            self._waiter = self._loop.create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+
+    def put(self, data: bytes) -> None:
+        """Add a part, which is not empty, and wake the reader."""
+        self._parts.append(data)
+        self._size += len(data)
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+        elif self._size > MOST_UNREAD and not self._held:
+            self._held = True
+            self._hold()
+
+    def end(self) -> None:
+        """That was all; what the wire still has is of no interest, so that it need not wait for the reader."""
+        self._over = True
+        if self._held:
+            self._held = False
+            self._go_on()
+        self._wake()
+
+    def fail(self, error: PenstockError) -> None:
+        """Nothing more comes; what came before can still be read. The first ending counts."""
+        if not self._over:
+            self._error, self._over = error, True
+            self._wake()
+
+    def drop(self) -> None:
+        """Nobody reads any more."""
+        self._parts.clear()
+        self._over = True
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)

@@ -1,0 +1,82 @@
+"""A client's request as an upstream is to see it: its own name of the model, our key, usage asked for."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from protos.types import Payload
+from routing.http.origin import Origin, head, is_header_value
+
+_MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_OPTIONS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
+_ENCODER: Final = msgspec.json.Encoder()
+_TRUE: Final = msgspec.Raw(b"true")
+_USAGE: Final = msgspec.Raw(b'{"include_usage":true}')
+_ACCEPT: Final = {True: "text/event-stream", False: "application/json"}
+
+
+class Requests:
+    """Writes the requests to one upstream. `forces_usage`: its streams are to tell what they used."""
+
+    def __init__(self, origin: Origin, model: str, headers: Mapping[str, str], *, forces_usage: bool) -> None:
+        self._origin = origin
+        self._model = msgspec.Raw(_ENCODER.encode(model))
+        self._headers = dict(headers)
+        self._forces_usage = forces_usage
+        self._key: str | None = None
+        self._heads: dict[tuple[str, bool], bytes] = {}
+
+    def request(self, payload: Payload, key: str | None, adapter: str = "") -> bytes:
+        """Head and body, for the model or for an adapter, which is a model there.
+
+        Raises ValueError for what cannot be sent, such as a key with a line's end in it.
+        """
+        if key != self._key:
+            self._key = key
+            self._heads.clear()
+        start = self._heads.get((payload.path, payload.stream))
+        if start is None:
+            start = self._heads[payload.path, payload.stream] = self._head(payload)
+        body = self.body(payload, adapter)
+        return b"%bcontent-length: %d\r\n\r\n%b" % (start, len(body), body)
+
+    def body(self, payload: Payload, adapter: str = "") -> bytes:
+        """The body alone: members that are not changed keep their bytes. Raises ValueError."""
+        try:
+            return self._rewritten(payload, adapter)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise ValueError(f"its body is not the API's: {error}") from None
+
+    def _rewritten(self, payload: Payload, adapter: str) -> bytes:
+        members = _MEMBERS.decode(payload.body)
+        members["model"] = msgspec.Raw(_ENCODER.encode(adapter)) if adapter else self._model
+        if not payload.stream or not self._forces_usage:
+            members.pop("stream_options", None)
+        else:
+            asked = members.get("stream_options")
+            options = _OPTIONS.decode(asked) if asked is not None else None
+            if options:
+                options["include_usage"] = _TRUE
+                members["stream_options"] = msgspec.Raw(_ENCODER.encode(options))
+            else:
+                members["stream_options"] = _USAGE
+        return _ENCODER.encode(members)
+
+    def key_header(self, key: str | None) -> dict[str, str]:
+        """What shows the key. Raises ValueError, without the key in its text."""
+        if not key:
+            return {}
+        if not is_header_value(key):
+            raise ValueError("the provider's key has characters that cannot stand in a header")
+        return {"authorization": f"Bearer {key}"}
+
+    def _head(self, payload: Payload) -> bytes:
+        own = {
+            "accept": _ACCEPT[payload.stream],
+            "accept-encoding": "identity",
+            "user-agent": "penstock",
+            "content-type": "application/json",
+        }
+        headers = own | self._headers | self.key_header(self._key)
+        return head("POST", self._origin.path + payload.path, self._origin, headers)

@@ -1,0 +1,52 @@
+"""What the chunks of a stream have in common: all but a few characters of text, as a rule."""
+
+import re
+from typing import Final
+
+#: Where a chunk has its text, in a chat, its reasoning and in a completion. A quote within a JSON string is escaped.
+_TEXT: Final = re.compile(rb'"(?:(?:reasoning_)?content|reasoning|text)":"([^"\\\n]*)"')
+#: A stream whose chunks differ in more than their text is not learned again and again.
+_MOST_LESSONS: Final = 8
+
+
+class Shape:
+    """Knows an event that differs from one seen before in its text alone, and how that one went on.
+
+    The text must have no quote and no line's end, so that it cannot be anything else.
+    """
+
+    __slots__ = ("_after", "_before", "_lessons", "_shown_after", "_shown_before")
+
+    def __init__(self) -> None:
+        self._before = self._after = b""
+        self._shown_before: bytes | None = None
+        self._shown_after = b""
+        self._lessons = 0
+
+    def shown(self, data: bytes) -> bytes | None:
+        """How the event goes on; None: it is none of that shape."""
+        before, after = self._before, self._after
+        if (
+            not before
+            or not data.startswith(before)
+            or not data.endswith(after)
+            or data.find(b'"', len(before)) != len(data) - len(after)
+            or data.find(b"\n") != len(data) - 2
+        ):
+            return None
+        if self._shown_before is None:
+            return data
+        return b"".join((self._shown_before, data[len(before) : len(data) - len(after)], self._shown_after))
+
+    def learn(self, data: bytes, shown: bytes) -> None:
+        """One whole event with data, which nothing is remembered of, and how it went on."""
+        if self._lessons >= _MOST_LESSONS or data.find(b"\n") != len(data) - 2:
+            return
+        self._lessons += 1
+        theirs, ours = _TEXT.search(data), _TEXT.search(shown)
+        if theirs is None or ours is None or theirs[1] != ours[1]:
+            return
+        self._before, self._after = data[: theirs.start(1)], data[theirs.end(1) :]
+        self._shown_before = None
+        if shown != data:
+            self._shown_before, self._shown_after = shown[: ours.start(1)], shown[ours.end(1) :]

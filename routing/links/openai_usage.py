@@ -1,0 +1,110 @@
+"""What an upstream's answer says of itself: how many tokens, and why each sequence ended."""
+
+import json
+import re
+from typing import Final, TypeVar
+
+import msgspec
+
+from protos.types import Finish, FinishReason
+
+T = TypeVar("T")
+
+
+class _Details(msgspec.Struct, frozen=True):
+    cached_tokens: int | None = None
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """The API's `usage`. Engines leave out what they do not count."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    prompt_tokens_details: _Details | None = None
+
+    @property
+    def cached_tokens(self) -> int:
+        """How much of the prompt was cached."""
+        details = self.prompt_tokens_details
+        return max(0, (details.cached_tokens or 0) if details is not None else 0)
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """One sequence of an answer, or of a chunk."""
+
+    index: int = 0
+    finish_reason: str | None = None
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What is looked at of an answer, or of a stream's chunk; the rest is passed over."""
+
+    model: str | None = None
+    usage: Usage | None = None
+    choices: list[Choice] | None = None
+    error: msgspec.Raw | None = None
+
+    @property
+    def is_error(self) -> bool:
+        """Whether it is an error that came with a good status."""
+        return self.error is not None and bytes(self.error).strip() != b"null"
+
+
+_ANSWER: Final = msgspec.json.Decoder(Answer)
+_MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_USAGE: Final = re.compile(rb'"usage"\s*:\s*(?=\{)')
+_JSON: Final = json.JSONDecoder()
+
+
+def answer_in(text: bytes) -> Answer:
+    """An answer or chunk; a member in a form of its own counts as left out. Raises ValueError for what is no object."""
+    try:
+        return _ANSWER.decode(text)
+    except msgspec.ValidationError:
+        pass
+    except (msgspec.DecodeError, RecursionError):
+        raise ValueError("no JSON") from None
+    try:
+        members = _MEMBERS.decode(text)
+    except msgspec.ValidationError:
+        raise ValueError("no object") from None
+    return Answer(
+        usage=_as(Usage, members.get("usage")),
+        choices=_as(list[Choice], members.get("choices")) or ([] if "choices" in members else None),
+        error=members.get("error"),
+    )
+
+
+def _as(kind: type[T], raw: msgspec.Raw | None) -> T | None:
+    try:
+        return None if raw is None else msgspec.json.decode(raw, type=kind)
+    except msgspec.ValidationError:
+        return None
+
+
+def usage_in_tail(tail: bytes) -> Usage | None:
+    """The last `usage` object in the end of a JSON text whose begin is not at hand."""
+    starts = [match.end() for match in _USAGE.finditer(tail)]
+    if not starts:
+        return None
+    try:
+        value, _ = _JSON.raw_decode(tail[starts[-1] :].decode("utf-8", "replace"))
+        return msgspec.convert(value, Usage)
+    except (ValueError, RecursionError, msgspec.ValidationError):
+        return None
+
+
+def finishes(usage: Usage | None, seen: int, cut: set[int], sequences: int) -> list[Finish]:
+    """The end of each sequence; the counts are of the whole answer, and the first one's. `cut` by their limit.
+
+    `seen` tokens, about, have come, where the upstream does not say how many.
+    """
+    prompt = completion = cached = 0
+    if usage is not None:
+        prompt, cached = max(0, usage.prompt_tokens or 0), usage.cached_tokens
+        completion = max(0, usage.completion_tokens or 0)
+    if usage is None or usage.completion_tokens is None:
+        completion = seen
+    reasons = [FinishReason.LENGTH if index in cut else FinishReason.STOP for index in range(sequences)]
+    first = Finish(reasons[0], prompt, cached, completion)
+    return [first, *(Finish(reason, prompt, cached, 0) for reason in reasons[1:])]

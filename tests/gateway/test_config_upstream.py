@@ -1,0 +1,82 @@
+"""Upstreams in the configuration: their rules, and what their links are made with."""
+
+from pathlib import Path
+
+import pytest
+
+from gateway.config import ConfigError, load_config
+from gateway.config_upstream import FeatureName, UpstreamSettings
+from gateway.providers.keys import keyless
+from gateway.replica_specs import replica_specs
+from protos.features import Feature
+from routing.http.timeouts import Timeouts
+from routing.links.upstream_settings import API_FEATURES
+from routing.links.upstream_settings import UpstreamSettings as LinkSettings
+
+
+def written(folder: Path, upstream: str, engine: str = "openai") -> Path:
+    address = "http://h/v1" if engine == "openai" else "grpc://h:1"
+    path = folder / "penstock.yaml"
+    path.write_text(
+        "models: [{name: m, tokenizer: ./t, context: 4096, pools: [{name: p, engine: "
+        f"{engine}, replicas: ['{address}'], upstream: {upstream}}}]}}]"
+    )
+    return path
+
+
+def test_every_name_of_a_feature_is_one() -> None:
+    names = set(FeatureName.__args__)  # type: ignore[attr-defined]
+    assert {Feature[name.upper()] for name in names} == set(API_FEATURES)
+    assert UpstreamSettings().features == API_FEATURES
+    assert not UpstreamSettings(lacks=("guided",)).features & Feature.GUIDED
+    assert UpstreamSettings(lora=True).features & Feature.LORA
+    assert not API_FEATURES & (Feature.RESUMES | Feature.LORA)
+
+
+@pytest.mark.parametrize(
+    ("upstream", "problem"),
+    [
+        ("{headers: {authorization: x}}", "upstream.headers.authorization: is written by the gateway itself"),
+        ("{headers: {Host: x}}", "upstream.headers.Host: is written by the gateway itself"),
+        ('{headers: {x-a: "b\\r\\nc: d"}}', "upstream.headers.x-a: has characters"),
+        ("{headers: {'a b': x}}", "is no name of a header"),
+        ("{health: 'a b'}", "upstream.health: expected a path"),
+        ("{metrics: 'http://h/metrics'}", "upstream.metrics: expected a path"),
+        ("{lacks: [lora]}", "upstream.lacks[0]"),
+        ("{connect_seconds: 0}", "upstream.connect_seconds"),
+        ("{max_in_flight: 0}", "upstream.max_in_flight"),
+    ],
+)
+def test_what_is_wrong_with_an_upstream(tmp_path: Path, upstream: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_config(written(tmp_path, upstream))
+    assert problem in str(caught.value)
+
+
+def test_only_openai_pools_have_one(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="only openai replicas"):
+        load_config(written(tmp_path, "{model: x}", "trtllm_grpc"))
+
+
+def test_a_link_is_made_with_it(tmp_path: Path) -> None:
+    config = load_config(
+        written(
+            tmp_path,
+            "{model: theirs, headers: {x-org: a}, max_in_flight: 8, connect_seconds: 1, first_byte_seconds: 2, "
+            "between_bytes_seconds: 3, health: /health, health_seconds: 4, metrics_of: vllm, counts_usage: false, "
+            "lacks: [logprobs]}",
+        )
+    )
+    (spec,) = replica_specs(config, 0, keyless)
+    assert spec.settings == LinkSettings(
+        model="theirs",
+        key=keyless(None),
+        headers={"x-org": "a"},
+        timeouts=Timeouts(1.0, 2.0, 3.0),
+        max_in_flight=8,
+        health="/health",
+        health_seconds=4.0,
+        metrics_kind="vllm",
+        forces_usage=False,
+    )
+    assert spec.features == API_FEATURES & ~Feature.LOGPROBS

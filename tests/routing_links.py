@@ -1,0 +1,128 @@
+"""A link to a fake upstream, and requests on it."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+from protos.errors import PenstockError
+from protos.types import Finish, Payload, Role, Sampling, Shape, Submit
+from routing.links.connection import Listener, Surroundings
+from routing.links.openai import OpenAIConnection
+from routing.links.spec import ReplicaSpec
+from routing.links.tls import TlsFiles
+from routing.links.upstream_settings import API_FEATURES, UpstreamSettings
+from routing.transport import Event, Leg, Relay
+from tests.harness import until
+from tests.upstreams import Upstream
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Client:
+    """The `Receiver` of one request, and its reader."""
+
+    sequence = 0
+
+    def __init__(self, sequences: int = 1) -> None:
+        self.sequences = sequences
+        self.relay: Relay | None = None
+        self.cached: int | None = None
+        self.finishes: list[Finish] = []
+        self.error: PenstockError | None = None
+        self.leg: Leg | None = None
+
+    @property
+    def sink(self) -> "Client":
+        return self
+
+    def put(self, event: Event) -> None:
+        raise AssertionError(event)
+
+    def started(self, cached_tokens: int) -> None:
+        assert self.cached is None and self.error is None
+        self.cached = cached_tokens
+
+    def relayed(self, relay: Relay) -> None:
+        assert self.relay is None and self.error is None
+        self.relay = relay
+
+    def finished(self, index: int, finish: Finish) -> None:
+        assert index == len(self.finishes) and self.error is None
+        self.finishes.append(finish)
+        if self.leg is not None and len(self.finishes) == self.sequences:
+            self.leg.close()
+
+    def lost(self, error: PenstockError) -> None:
+        assert self.error is None
+        self.error = error
+        assert self.leg is not None
+        self.leg.close()
+
+    async def begun(self) -> "Client":
+        await until(lambda: self.relay or self.error)
+        return self
+
+    async def read(self) -> bytes:
+        """All that there is to read. Raises PenstockError."""
+        assert self.relay is not None, repr(self.error and self.error.detail)
+        parts = []
+        while part := await self.relay.read():
+            parts.append(part)
+        return b"".join(parts)
+
+    async def answer(self) -> bytes:
+        return await (await self.begun()).read()
+
+
+class Link:
+    """One replica of engine `openai`; `failing` is why it should be ejected."""
+
+    def __init__(self, fake: Upstream, *, tls: TlsFiles | None = None, **settings: Any) -> None:
+        self.clock = Clock()
+        self.failing: list[str] = []
+        fixed: dict[str, Any] = {"model": "theirs", "metrics_kind": "none", "health_seconds": 0.0}
+        spec = ReplicaSpec(
+            "p/0", fake.url, "p", "ours", "openai", Shape(), Role.BOTH, 1, 1,
+            features=API_FEATURES, tls=tls, settings=UpstreamSettings(**(fixed | settings)),
+        )  # fmt: skip
+        listener = Listener(failing=lambda _, why: self.failing.append(why))
+        self.connection = OpenAIConnection(spec, Surroundings("w", listener, self.clock))
+
+    def ask(self, *, stream: bool = True, usage: bool = False, n: int = 1, **body: Any) -> Client:
+        known = {"model": "ours", "messages": [], "stream": stream}
+        payload = Payload("/chat/completions", json.dumps(known | body).encode(), stream, usage, "ours")
+        client = Client(n)
+        submit = Submit("req_1", [1, 2, 3], 100, Sampling(n=n), payload=payload)
+        client.leg = self.connection.open(submit, receiver=client)
+        return client
+
+    def is_connected(self) -> bool:
+        return self.connection.connected
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.connection.in_flight and not self.connection._flights
+
+
+@contextlib.asynccontextmanager
+async def linked(fake: Upstream, **options: Any) -> AsyncIterator[Link]:
+    """A link that has found its upstream; nothing is left of it after the test."""
+    link = Link(fake, **options)
+    link.connection.start()
+    try:
+        await until(lambda: link.connection.connected)
+        yield link
+        assert link.is_empty
+    finally:
+        await link.connection.aclose()
+    assert link.connection._pool.connections == 0
+    await until(lambda: fake.open == 0, lambda: "a connection was left open")
+    await asyncio.sleep(0)

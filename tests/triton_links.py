@@ -1,0 +1,43 @@
+"""Links to the server of tests/fake_triton.py."""
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+from gateway.tokens.text_codec import TokenizerText
+from protos.types import Role, Shape
+from routing.links.connection import Surroundings
+from routing.links.registry import connection_to
+from routing.links.spec import ReplicaSpec
+from routing.links.triton import TritonConnection
+from routing.links.triton_settings import Kind, TritonSettings
+from tests.fake_triton import FakeTriton
+from tests.harness import tekken, until
+
+
+def settings_of(kind: Kind = Kind.ENGINE, **options: Any) -> TritonSettings:
+    codec = TokenizerText(tekken().tokenizer) if kind.takes_text else None
+    end_id = None if kind.takes_text else 2
+    fixed: dict[str, Any] = {"model": "tensorrt_llm", "kind": kind, "codec": codec, "end_id": end_id}
+    return TritonSettings(**(fixed | options))
+
+
+def link_to(address: str, settings: TritonSettings) -> TritonConnection:
+    spec = ReplicaSpec(
+        "pool/0", f"grpc://{address}", "pool", "m", "triton", Shape(tp=2), Role.BOTH, 1, 64, settings=settings
+    )
+    link = connection_to(spec, Surroundings("test"))
+    assert isinstance(link, TritonConnection)
+    return link
+
+
+@contextlib.asynccontextmanager
+async def linked(fake: FakeTriton, **options: Any) -> AsyncIterator[TritonConnection]:
+    async with fake.serving() as address:
+        link = link_to(address, settings_of(fake.kind, **options))
+        link.start()
+        try:
+            await until(lambda: link.connected, lambda: link.health.reason)
+            yield link
+        finally:
+            await link.aclose()
