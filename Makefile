@@ -1,13 +1,15 @@
 # The two commands of the README are `make up` and `make test`; the rest serves maintainers.
 PYTHON ?= python3
 VENV := .venv
+# Where `make test-real` puts engines that this project did not write; they take 6 GB.
+REAL := .venv-real
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 FAILED := pip could not install what is above; every requirement has wheels for Linux and macOS (x86_64, arm64), no compiler is needed. It was installing
 LOCK = uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-header --quiet --extra bench --extra triton --group build
 
-.PHONY: up test lock proto docs clean
+.PHONY: up test test-real lock proto docs clean
 
 up: $(VENV)/.installed
 	@exec $(BIN)/penstock serve --config penstock.yaml --quickstart
@@ -18,6 +20,14 @@ test: $(VENV)/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest
+
+test-real: $(VENV)/.installed-dev $(REAL)/.installed
+	PENSTOCK_REAL_ENGINES=$(abspath $(REAL)) $(BIN)/pytest tests/real
+
+$(REAL)/.installed: requirements-real.txt | $(VENV)/bin/python
+	@$(BIN)/python -m venv $(REAL)
+	@$(REAL)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-real.txt
+	@touch $@
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || \
@@ -37,6 +47,8 @@ $(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
 lock:  # needs uv on the path
 	$(LOCK) --output-file requirements.txt
 	$(LOCK) --group dev --constraints requirements.txt --output-file requirements-dev.txt
+	uv pip compile --group real --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-header --quiet --output-file requirements-real.txt
 
 proto: $(VENV)/.installed-dev
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. protos/replica.proto
@@ -46,4 +58,4 @@ docs: $(VENV)/.installed-dev
 	$(BIN)/penstock bench engine-model --markdown > docs/engine-model.md
 
 clean:
-	rm -rf $(VENV) .penstock
+	rm -rf $(VENV) $(REAL) .penstock

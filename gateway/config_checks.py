@@ -42,12 +42,15 @@ def problems(config: "Config") -> Iterator[tuple[str, str]]:
         if model.tokenizer is None and any(pool.engine != "openai" for pool in model.pools):
             yield f"{where}.tokenizer", "required: only openai replicas can be asked without token ids"
         pool_names: dict[str, str] = {}
+        upstreams: dict[str, str] = {}
         for p, pool in enumerate(model.pools):
             inside = f"{where}.pools[{p}]"
             yield from _repeated(pool_names, pool.name, f"{inside}.name")
             yield from pool_problems(pool, inside)
+            # One server with the API may have many models; any other replica has one.
+            taken = upstreams if pool.engine == "openai" else addresses
             for a, address in enumerate(pool.addresses):
-                yield from _repeated(addresses, address, f"{inside}.replicas[{a}]")
+                yield from _repeated(taken, address, f"{inside}.replicas[{a}]")
         yield from routing_problems(model, where)
         yield from _fallback_problems(config, model, where)
         yield from _adapter_problems(config, model, where)

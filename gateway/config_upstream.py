@@ -34,23 +34,9 @@ FeatureName = Literal[
 _Seconds = Annotated[float, Meta(ge=0.25, le=86_400)]
 _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
 #: Those that the gateway writes itself, or that mean something for the connection.
-_OWN_HEADERS: Final = frozenset(
-    [
-        "accept",
-        "accept-encoding",
-        "authorization",
-        "connection",
-        "content-length",
-        "content-type",
-        "expect",
-        "host",
-        "keep-alive",
-        "proxy-authorization",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    ]
+_OWN_HEADERS: Final = (
+    *("accept", "accept-encoding", "authorization", "connection", "content-length", "content-type", "expect", "host"),
+    *("keep-alive", "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade"),
 )
 _PATH: Final = re.compile(r"[!-~]{1,512}")
 

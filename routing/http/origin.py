@@ -12,17 +12,18 @@ _PRINTABLE: Final = re.compile(r"[!-~]*")
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """`path` is what the API's paths follow, without a slash at its end."""
+    """`path` is what the API's paths follow, without a slash at its end. `called`: its name, where `host` is not."""
 
     host: str
     port: int
     tls: bool
     path: str
+    called: str = ""
 
     @property
     def name(self) -> bytes:
         """The `host` header."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
+        host = self.called or (f"[{self.host}]" if ":" in self.host else self.host)
         return (host if self.port == _PORTS["https" if self.tls else "http"] else f"{host}:{self.port}").encode()
 
 

@@ -9,10 +9,12 @@ from protos.renewed import Renewed
 from routing.http2.call import Call, Handler
 from routing.http2.connection import Connection
 from routing.http2.status import Status
-from routing.links.tls import TlsFiles, renewed_ssl_context
+from routing.links.tls import TlsFiles, in_words, renewed_ssl_context
 
 _TLS: Final = "grpcs://"
 _UNIX: Final = "unix:"
+#: OpenSSL's codes for a certificate of another host name or IP address.
+_MISMATCHES: Final = (62, 64)
 
 
 class CallFailed(Exception):
@@ -58,7 +60,9 @@ class Channel:
         connection.lost.add_done_callback(lambda _: self._open.discard(connection))
         try:
             await connection.ready
-        except BaseException:
+        except ConnectionError as error:
+            raise ConnectionError(in_words(f"{error}: Socket closed", self._address, self._tls)) from None
+        except asyncio.CancelledError:
             connection.close()
             raise
         self._current, self._context = connection, context
@@ -89,19 +93,22 @@ class Channel:
                 server_hostname=(self._tls.server_name or host) if context is not None else None,
             )
         except ssl.SSLCertVerificationError as error:
-            wanted = self._tls.server_name or host
-            why = error.verify_message.rstrip(".")
-            raise ConnectionError(f"its certificate is not accepted for {wanted}: {why}") from None
+            raise ConnectionError(self._distrust(error, host)) from None
         except ssl.SSLError as error:
-            if error.reason == "WRONG_VERSION_NUMBER":
-                raise ConnectionError("it does not speak TLS there; its address would be grpc://") from None
-            raise ConnectionError(f"no TLS with it: {error.reason or error}") from None
+            raise ConnectionError(in_words(error.reason or str(error), self._address, self._tls)) from None
         except OSError as error:
             raise ConnectionError(str(error)) from None
         return connection
 
+    def _distrust(self, error: ssl.SSLCertVerificationError, host: str) -> str:
+        """What is wrong with the server's certificate, in the words of `in_words`."""
+        if error.verify_code in _MISMATCHES:
+            return f"its certificate is not for {self._tls.server_name or host}"
+        by = self._tls.ca or "the authorities of this system"
+        return f"its certificate is not accepted by {by}: {error.verify_message}"
+
     def start(self, path: str, message: bytes, handler: Handler) -> Call:
-        """Begin a call. Raises ConnectionError when there is no connection for it."""
+        """Begin a call. Raises ConnectionError when there is no connection for it, Full when there soon may be."""
         if self._current is None:
             raise ConnectionError("there is no connection")
         return self._current.start(path, message, handler)

@@ -51,6 +51,10 @@ _PREFACE: Final = (
 )
 
 
+class Full(ConnectionError):
+    """The peer takes no more calls at a time."""
+
+
 class Connection(asyncio.Protocol):
     """`ready` is done once the peer has shown that it speaks HTTP/2, or failed with ProtocolError or ConnectionError.
 
@@ -100,11 +104,14 @@ class Connection(asyncio.Protocol):
         self._over(f"the connection was closed{f': {error}' if error else ''}")
 
     def start(self, path: str, message: bytes, handler: Handler) -> Call:
-        """Begin a call. Raises ConnectionError if it cannot be; nothing is told to the handler before this returns."""
+        """Begin a call. Raises ConnectionError if it cannot be, Full if it can soon.
+
+        Nothing is told to the handler before this returns.
+        """
         if self.closing or self._transport is None:
             raise ConnectionError("the connection is closed")
         if len(self._calls) >= self._most:
-            raise ConnectionError(f"the peer takes {self._most} calls at a time")
+            raise Full(f"the peer takes {self._most} calls at a time")
         block = self._blocks.get(path)
         if block is None:
             block = self._blocks[path] = hpack.encode((*self._fields[:1], (b":path", path.encode()), *self._fields[1:]))
@@ -347,8 +354,8 @@ class Connection(asyncio.Protocol):
         self._starved.pop(call.number, None)
 
     def _close_if_done(self) -> None:
-        if self.closing and not self._calls and self._transport is not None:
-            self._transport.close()
+        if self.closing and not self._calls:
+            self.close()
 
     def _over(self, why: str, error: Exception | None = None) -> None:
         self.closing = True
@@ -364,7 +371,8 @@ class Connection(asyncio.Protocol):
             self._tell(call, Status.UNAVAILABLE, why)
         transport, self._transport = self._transport, None
         if transport is not None:
-            transport.close()
+            # Not `close`, with which a peer could make TLS wait for its own farewell.
+            transport.abort()
         if not self.lost.done():
             self.lost.set_result(None)
 

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from observability.logs import RateLimit
@@ -44,11 +45,15 @@ class OpenAIConnection(CountedConnection):
         #: As Upstream has it.
         self.model = settings.model or spec.model
         origin = origin_of(spec.address)
+        server_name = spec.tls.server_name if spec.tls is not None else ""
+        if origin.tls and server_name:
+            # One that was found by its name has an address instead.
+            origin = replace(origin, called=server_name)
         tls = renewed_ssl_context(spec.tls) if origin.tls else None
         self._pool = ConnectionPool(
             origin,
             contexts=tls.get if tls is not None else None,
-            server_name=spec.tls.server_name if spec.tls is not None else "",
+            server_name=server_name,
             timeouts=settings.timeouts,
             most=(settings.max_in_flight or MOST_CONNECTIONS) + _MORE_CONNECTIONS,
         )

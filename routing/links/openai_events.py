@@ -13,6 +13,7 @@ from routing.links.openai_usage import Usage, answer_in
 MAX_EVENT_BYTES: Final = 8 * 1024 * 1024
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ENCODER: Final = msgspec.json.Encoder()
+_DONE: Final = b"data: [DONE]\n\n"
 #: A quote within a JSON string is escaped, so that these are never part of one.
 _NO_USAGE: Final = re.compile(rb',\s*"usage"\s*:\s*null|"usage"\s*:\s*null\s*,')
 
@@ -33,10 +34,25 @@ class EventStream:
     limit. `done`: the end mark has come, and what follows it is of no interest; `surplus`: something did at once.
     """
 
-    __slots__ = ("_model", "_rest", "_return", "_shape", "_usage_wanted", "cut", "done", "seen", "surplus", "usage")
+    __slots__ = (
+        "_ended",
+        "_model",
+        "_rest",
+        "_return",
+        "_sequences",
+        "_shape",
+        "_usage_wanted",
+        "cut",
+        "done",
+        "seen",
+        "surplus",
+        "usage",
+    )
 
-    def __init__(self, answer_model: str, *, usage: bool) -> None:
+    def __init__(self, answer_model: str, *, usage: bool, sequences: int = 1) -> None:
         """`usage`: the client wants the chunk with the counts."""
+        self._sequences = sequences
+        self._ended: set[int] = set()
         self._model = ModelName(answer_model)
         self._shape = Shape()
         self._usage_wanted = usage
@@ -76,7 +92,7 @@ class EventStream:
             (usage and usage != data.count(b'"usage":null'))
             or b"[DONE]" in data
             or b'"error"' in data
-            or b'"length"' in data
+            or _has_ends(data)
             or data.startswith(b"\n")
             or b"\n\n\n" in data
         ):
@@ -88,11 +104,19 @@ class EventStream:
         return data
 
     def close(self) -> bytes:
-        """The stream has ended: the end mark, if it came without its own end."""
-        if not self.done and bytes(self._rest).strip() in (b"data: [DONE]", b"data:[DONE]"):
+        """The stream has ended: the end mark, if it came without its own end, or is not missed.
+
+        Some servers (Transformers') send none. Where every sequence has told why it ended, nothing more was to come.
+        """
+        rest = bytes(self._rest).strip()
+        if not self.done and (rest in (b"data: [DONE]", b"data:[DONE]") or (not rest and self._complete)):
             self.done = True
-            return b"data: [DONE]\n\n"
+            return _DONE
         return b""
+
+    @property
+    def _complete(self) -> bool:
+        return len(self._ended) == self._sequences
 
     def _with_plain_ends(self, data: bytes) -> bytes:
         if self._return:
@@ -133,7 +157,7 @@ class EventStream:
         """One event, without its end; empty for one that the client is not to see."""
         if not (event.startswith(b"data:") or b"\ndata:" in event):
             return event
-        if not (b'"usage"' in event or b"[DONE]" in event or b'"error"' in event or b'"length"' in event):
+        if not (b'"usage"' in event or b"[DONE]" in event or b'"error"' in event or _has_ends(event)):
             self.seen += 1
             return event
         text = _data_of(event)
@@ -149,6 +173,8 @@ class EventStream:
                 f"an error in the stream: {bytes(chunk.error or b'')[:300].decode(errors='replace')}", told=True
             )
         for choice in chunk.choices or ():
+            if choice.finish_reason is not None:
+                self._ended.add(choice.index)
             if choice.finish_reason == "length":
                 self.cut.add(choice.index)
         if chunk.usage is not None:
@@ -159,6 +185,11 @@ class EventStream:
         if chunk.usage is None:
             return _NO_USAGE.sub(b"", event)
         return _without_usage(text) if chunk.choices else b""
+
+
+def _has_ends(data: bytes) -> bool:
+    """Whether a sequence may say why it ends."""
+    return data.count(b'"finish_reason"') != data.count(b'"finish_reason":null')
 
 
 def _data_of(event: bytes) -> bytes:

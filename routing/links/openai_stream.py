@@ -21,7 +21,7 @@ class StreamCall(UpstreamCall):
 
     def __init__(self, upstream: Upstream, request: bytes, payload: Payload, submit: Submit, mailbox: Mailbox) -> None:
         super().__init__(upstream, request, payload, submit, mailbox)
-        self._events = EventStream(payload.answer_model, usage=payload.usage)
+        self._events = EventStream(payload.answer_model, usage=payload.usage, sequences=submit.sampling.n)
         self._feed = self._events.feed
         #: Comments before the first event.
         self._first = b""
@@ -47,10 +47,10 @@ class StreamCall(UpstreamCall):
             self._finish()
 
     def whole(self) -> None:
-        """The body has ended, which is too early unless its last line was the end mark."""
+        """The body has ended, which is too early unless the answer was whole."""
         end = self._events.close()
         if not self._events.done or self.relay is None:
-            self.fail("its stream stopped without [DONE]")
+            self.fail("its stream stopped before its end")
             return
         self.relay.put(end)
         self._finish()

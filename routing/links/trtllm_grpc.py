@@ -19,6 +19,7 @@ from protos.protocol_error import ProtocolError
 from protos.types import Failure, Finish, FinishReason, ReplicaInfo, Role, Shape, Submit
 from routing.http2.call import Call
 from routing.http2.channel import CallFailed, Channel
+from routing.http2.connection import Full
 from routing.http2.status import Status
 from routing.links.connection import Surroundings
 from routing.links.counted import CountedConnection, Sighting, Unreachable
@@ -111,6 +112,8 @@ class TrtllmConnection(CountedConnection):
         assert self._channel is not None, "it has been looked at"
         try:
             request.call = self._channel.start(codec.GENERATE, message, request)
+        except Full as error:
+            return _soon(request.ended, Status.RESOURCE_EXHAUSTED, str(error))
         except ConnectionError as error:
             return _soon(request.ended, Status.UNAVAILABLE, str(error))
         return request.cancel

@@ -100,6 +100,15 @@ def test_a_pool_elsewhere(tmp_path: Path) -> None:
     assert only.addresses[2] == "unix:/run/r.sock"
 
 
+def test_one_upstream_may_serve_many_models(tmp_path: Path) -> None:
+    pools = "[{name: p, engine: openai, replicas: ['https://api.example/v1']}]"
+    text = f"models: [{{name: a, context: 99, pools: {pools}}}, {{name: b, context: 99, pools: {pools}}}]"
+    assert [model.name for model in load_config(written(tmp_path, text)).models] == ["a", "b"]
+    twice = pools.replace("v1']", "v1', 'https://api.example/v1']")
+    said = 'models[0].pools[0].replicas[1]: "https://api.example/v1" is already taken by models[0].pools[0].replicas[0]'
+    assert refusal(tmp_path, f"models: [{{name: a, context: 99, pools: {twice}}}]") == said
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -121,6 +121,22 @@ def test_end_marks(end: bytes) -> None:
     assert not stream.surplus
 
 
+@pytest.mark.parametrize("ended", [0, 1, 2])
+def test_a_stream_without_an_end_mark_is_whole_once_every_sequence_has_ended(ended: int) -> None:
+    stream = EventStream("m", usage=False, sequences=2)
+    stream.feed(token("x", model="m"))
+    for index in range(ended):
+        stream.feed(event(model="m", choices=[{"index": index, "delta": {}, "finish_reason": "stop"}], usage=USAGE))
+    assert stream.close() == (DONE if ended == 2 else b"")
+    assert stream.done == (ended == 2)
+
+
+def test_half_an_event_after_its_end_is_no_whole_stream() -> None:
+    stream = EventStream("m", usage=False)
+    stream.feed(event(choices=[{"index": 0, "delta": {}, "finish_reason": "stop"}]) + b'data: {"cho')
+    assert stream.close() == b""
+
+
 def test_what_follows_the_end_mark_is_noticed() -> None:
     assert fed(DONE + token("x"), [])[1].surplus
     assert fed(DONE + b"x", [])[1].surplus

@@ -92,8 +92,8 @@ def test_no_answer_of_either_kind(behaves: Any, said: str, stream: bool, caplog:
     ("behaves", "said"),
     [
         (plain(ANSWER), "application/json"),
-        (streamed(), "stopped without [DONE]"),
-        (streamed(b": ping\n\n"), "stopped without [DONE]"),
+        (streamed(), "stopped before its end"),
+        (streamed(b": ping\n\n"), "stopped before its end"),
         (streamed(DONE), "no events"),
         (streamed(b'data: {"error":{"message":"boom"}}\n\n', DONE), "boom"),
         (streamed(b'data: {"usage":\n\n'), "not the API's JSON"),
@@ -130,7 +130,7 @@ def test_no_whole_answer(behaves: Any, said: str) -> None:
 @pytest.mark.parametrize(
     ("end", "said"),
     [
-        (closing(LAST), "without [DONE]"),
+        (closing(LAST), "before its end"),
         (closing(b""), "closed within"),
         (closing(b"zz\r\n"), "not HTTP"),
         (closing(chunk(b'data: {"error":{"message":"boom"}}\n\n')), "boom"),
@@ -334,6 +334,7 @@ def test_a_certificate_of_another_name(tmp_path: Path) -> None:
             async with linked(fake, tls=TlsFiles(authority.ca, server_name="api.example")) as good:
                 fake.behaves = streamed(EVENT % b"a", END)
                 assert await good.ask().answer()
+                assert fake.heard[0].headers["host"].startswith("api.example:")
 
     bounded(main)
 
