@@ -7,12 +7,12 @@ import pytest
 
 from gateway.config import ConfigError, load_config
 
-ADDRESSES = {"trtllm_grpc": "grpc://h:1", "triton": "grpc://h:1", "openai": "http://h/v1", "tensorrt_llm": "grpc://h:1"}
+ADDRESSES = {"openai": "http://{}/v1"}
 
 
 def file_of(folder: Path, engine: str) -> Path:
-    pools = [
-        {"name": role, "engine": engine, "role": role, "replicas": [ADDRESSES[engine]]}
+    pools: list[dict[str, object]] = [
+        {"name": role, "engine": engine, "role": role, "replicas": [ADDRESSES.get(engine, "grpc://{}:1").format(role)]}
         for role in ("prefill", "decode")
     ]
     if engine == "triton":
@@ -27,9 +27,7 @@ def file_of(folder: Path, engine: str) -> Path:
 def test_an_engine_that_drops_hand_offs_is_refused_as_one_phase(tmp_path: Path, engine: str) -> None:
     with pytest.raises(ConfigError) as caught:
         load_config(file_of(tmp_path, engine))
-    for number in (0, 1):
-        problem = f"pools[{number}].role: must be both: {engine} cannot hand a prefill over to another replica"
-        assert problem in str(caught.value)
+    assert f"pools[0].role: must be both: {engine} cannot hand a prefill over to another replica" in str(caught.value)
 
 
 def test_replica_servers_of_ours_can(tmp_path: Path) -> None:

@@ -1,10 +1,9 @@
-"""An engine that this project did not write: the Transformers library's own server, on a checkpoint made on the spot."""
+"""An engine that this project did not write: the Transformers library's own server, with a checkpoint made here."""
 
 import contextlib
 import os
 import signal
 import subprocess
-import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -55,9 +54,9 @@ class RealEngine:
     def _answers(self) -> bool:
         assert self._process is not None
         assert self._process.poll() is None, self.log.read_text(encoding="utf-8", errors="replace")[-2000:]
-        with contextlib.suppress(urllib.error.URLError, OSError):
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health", timeout=2) as answer:
-                return bool(answer.status == 200)
+        address = f"http://127.0.0.1:{self.port}/health"
+        with contextlib.suppress(OSError), urllib.request.urlopen(address, timeout=2) as answer:
+            return bool(answer.status == 200)
         return False
 
     def kill(self) -> None:
