@@ -7,7 +7,7 @@ import importlib
 from dataclasses import dataclass
 from typing import Any
 
-_INSTALL = "pip install 'penstock[tensorrt-llm]' --extra-index-url https://pypi.nvidia.com"
+_INSTALL = "pip install 'penstock[tensorrt-llm]'"
 
 
 class LibraryMissing(ValueError):
