@@ -7,7 +7,7 @@ from gateway.config_models import Model, Pool
 from protos.features import Feature
 from routing.abilities import Abilities
 from routing.adapters import AdapterRule, AdapterRules
-from routing.links.upstream_settings import API_FEATURES
+from routing.links.openai.settings import API_FEATURES
 
 #: What a replica of an engine may be able to do. Where it cannot say so itself, this is what it gets requests for.
 EXPECTED: Final[dict[EngineName, Feature]] = {

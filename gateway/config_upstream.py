@@ -12,7 +12,7 @@ from gateway.config_secrets import ApiKeySource
 from gateway.tenants.records import Record
 from protos.features import Feature
 from routing.http.origin import is_header_value
-from routing.links.upstream_settings import API_FEATURES
+from routing.links.openai.settings import API_FEATURES
 
 #: What an upstream may be said to lack; the names are those of protos/features.py.
 FeatureName = Literal[

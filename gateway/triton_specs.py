@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 from gateway.config_triton import HOST, TritonModel
 from gateway.tokens.text_codec import TokenizerText
 from gateway.tokens.tokenizer import Tokenizer
-from routing.links.triton_settings import Kind, TritonSettings
+from routing.links.triton.settings import Kind, TritonSettings
 
 
 def triton_settings(triton: TritonModel, address: str, tokenizer: Tokenizer | None) -> TritonSettings:

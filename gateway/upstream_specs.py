@@ -3,7 +3,7 @@
 from gateway.config_upstream import UpstreamSettings as Configured
 from gateway.providers.keys import KeyOf
 from routing.http.timeouts import Timeouts
-from routing.links.upstream_settings import UpstreamSettings
+from routing.links.openai.settings import UpstreamSettings
 
 
 def upstream_settings(configured: Configured | None, key_of: KeyOf) -> UpstreamSettings:

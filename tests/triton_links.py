@@ -9,8 +9,8 @@ from protos.types import Role, Shape
 from routing.links.connection import Surroundings
 from routing.links.registry import connection_to
 from routing.links.spec import ReplicaSpec
-from routing.links.triton import TritonConnection
-from routing.links.triton_settings import Kind, TritonSettings
+from routing.links.triton.connection import TritonConnection
+from routing.links.triton.settings import Kind, TritonSettings
 from tests.fake_triton import FakeTriton
 from tests.harness import tekken, until
 

@@ -12,7 +12,7 @@ from gateway.providers.vault import sealed_key
 from gateway.tenants.transactions import PROVIDERS
 from protos.errors import StoreUnavailable
 from protos.renewed import Renewed
-from routing.links.upstream_settings import no_key
+from routing.links.openai.settings import no_key
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ LINKS: Final[dict[str, tuple[str, str]]] = {
     "simulated": ("session", "SessionConnection"),
     "tensorrt_llm": ("session", "SessionConnection"),
     "trtllm_grpc": ("trtllm_grpc", "TrtllmConnection"),
-    "triton": ("triton", "TritonConnection"),
-    "openai": ("openai", "OpenAIConnection"),
+    "triton": ("triton.connection", "TritonConnection"),
+    "openai": ("openai.connection", "OpenAIConnection"),
 }
 
 

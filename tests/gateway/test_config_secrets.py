@@ -9,8 +9,8 @@ from gateway.config import Config, ConfigError, load_config, resolve
 from gateway.providers.keys import ProviderKeys
 from gateway.replica_specs import replica_specs
 from gateway.tokens.loader import BUNDLED
+from routing.links.openai.settings import UpstreamSettings, no_key
 from routing.links.tls import TlsFiles
-from routing.links.upstream_settings import UpstreamSettings, no_key
 from tests.certificates import Authority
 
 KEY = bytes(range(32)).hex()

@@ -12,7 +12,7 @@ from gateway.config import Config, ConfigError, load_config
 from gateway.providers.keys import keyless
 from gateway.replica_specs import replica_specs
 from gateway.tokens.text_codec import TokenizerText
-from routing.links.triton_settings import Kind, TritonSettings
+from routing.links.triton.settings import Kind, TritonSettings
 from tests.harness import tekken
 
 TRITON = {"model": "tensorrt_llm", "kind": "tensorrt_llm"}

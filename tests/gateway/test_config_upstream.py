@@ -10,8 +10,8 @@ from gateway.providers.keys import keyless
 from gateway.replica_specs import replica_specs
 from protos.features import Feature
 from routing.http.timeouts import Timeouts
-from routing.links.upstream_settings import API_FEATURES
-from routing.links.upstream_settings import UpstreamSettings as LinkSettings
+from routing.links.openai.settings import API_FEATURES
+from routing.links.openai.settings import UpstreamSettings as LinkSettings
 
 
 def written(folder: Path, upstream: str, engine: str = "openai") -> Path:

@@ -1,6 +1,6 @@
 """A text answer of Triton's, piece by piece, as token ids."""
 
-from routing.links.triton_settings import TextCodec
+from routing.links.triton.settings import TextCodec
 
 _REPLACEMENT = "�"
 

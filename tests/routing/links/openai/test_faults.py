@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-import routing.links.openai
+import routing.links.openai.connection
 from protos.errors import (
     BodyTooLarge,
     ContextLengthExceeded,
@@ -33,7 +33,7 @@ HTML = b"<html><body>It works!</body></html>"
 @pytest.fixture(autouse=True)
 def every_line(monkeypatch: pytest.MonkeyPatch) -> None:
     # Tests fail more requests a second than are spoken of.
-    monkeypatch.setattr(routing.links.openai.log, "filters", [])
+    monkeypatch.setattr(routing.links.openai.connection.log, "filters", [])
 
 
 def refused_with(behaves: Any, *, stream: bool = True, **settings: Any) -> tuple[PenstockError, list[str]]:

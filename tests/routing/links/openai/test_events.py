@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from routing.links.openai_events import MAX_EVENT_BYTES, BadStream, EventStream
-from routing.links.openai_model_name import ModelName
+from routing.links.openai.events import MAX_EVENT_BYTES, BadStream, EventStream
+from routing.links.openai.model_name import ModelName
 
 USAGE = {"prompt_tokens": 7, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 5}}
 DONE = b"data: [DONE]\n\n"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from routing.links.triton_pieces import Pieces
+from routing.links.triton.pieces import Pieces
 
 
 class Characters:

@@ -8,7 +8,7 @@ from protos.errors import ReplicaUnavailable
 from protos.protocol_error import ProtocolError
 from protos.triton_codec import Reply
 from protos.types import Failure, Finish, FinishReason, Submit
-from routing.links.triton_pieces import Pieces
+from routing.links.triton.pieces import Pieces
 
 #: What TensorRT-LLM says of a prompt that is too long for its engine.
 _TOO_LONG: Final = re.compile(r"exceeds? (?:the )?(?:maximum input length|max_input_len|max_seq_len|max_num_tokens)")

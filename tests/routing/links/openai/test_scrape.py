@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protos.types import Load
+from routing.links.openai.scrape import KINDS, Scrape, scraped
 from routing.links.prometheus import samples
-from routing.links.scrape import KINDS, Scrape, scraped
 
 VLLM = """
 vllm:num_requests_running{engine="0"} 3

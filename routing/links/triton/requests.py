@@ -6,7 +6,7 @@ from typing import Any, Final
 from protos.features import Feature
 from protos.triton_codec import ModelConfig, ModelMetadata, Tensor
 from protos.types import Failure, Guide, GuideKind, Submit
-from routing.links.triton_settings import Kind, TritonSettings
+from routing.links.triton.settings import Kind, TritonSettings
 
 #: What each kind takes and gives at least; what its server lacks of them, it is not.
 _INPUTS: Final = {

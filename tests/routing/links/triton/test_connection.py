@@ -9,7 +9,7 @@ import routing.links.counted
 from protos.features import Feature
 from protos.types import Finish, FinishReason, Sampling, Submit
 from replicas.engine import Delta
-from routing.links.triton_settings import Kind
+from routing.links.triton.settings import Kind
 from tests.fake_triton import FakeTriton, metrics_text, serving_metrics
 from tests.fakes import SilentEngine
 from tests.harness import answers_of, bounded, drained, engine_of, readable_corpus, submit_of, tekken, until

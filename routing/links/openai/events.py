@@ -5,9 +5,9 @@ from typing import Final
 
 import msgspec
 
-from routing.links.openai_model_name import ModelName
-from routing.links.openai_shape import Shape
-from routing.links.openai_usage import Usage, answer_in
+from routing.links.openai.model_name import ModelName
+from routing.links.openai.shape import Shape
+from routing.links.openai.usage import Usage, answer_in
 
 #: More of one event than this is an error.
 MAX_EVENT_BYTES: Final = 8 * 1024 * 1024

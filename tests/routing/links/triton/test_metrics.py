@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from protos.types import Load
 from routing.links.prometheus import samples
-from routing.links.triton_metrics import BLOCKS, REQUESTS, EngineState, engine_state
+from routing.links.triton.metrics import BLOCKS, REQUESTS, EngineState, engine_state
 from tests.fake_triton import metrics_text
 
 FIGURES = {"waiting": 2, "scheduled": 3, "active": 5, "max": 8, "used": 4, "tokens_per": 64}

@@ -8,9 +8,9 @@ from routing.http.exchange import HttpFailure
 from routing.http.get import get
 from routing.http.pool import ConnectionPool
 from routing.links.counted import LOOK_TIMEOUT_SECONDS, Unreachable
+from routing.links.openai.scrape import Scrape, scraped
+from routing.links.openai.settings import UpstreamSettings
 from routing.links.prometheus import samples
-from routing.links.scrape import Scrape, scraped
-from routing.links.upstream_settings import UpstreamSettings
 
 log = logging.getLogger(__name__)
 

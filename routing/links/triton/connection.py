@@ -22,11 +22,11 @@ from routing.links.connection import Surroundings
 from routing.links.counted import CountedConnection, Sighting, Unreachable
 from routing.links.spec import ReplicaSpec
 from routing.links.tls import RenewedChannel, in_words
-from routing.links.triton_answer import Answer, error_of
-from routing.links.triton_metrics import EngineState, TritonMetrics
-from routing.links.triton_pieces import Pieces
-from routing.links.triton_requests import TritonModel
-from routing.links.triton_settings import TritonSettings
+from routing.links.triton.answer import Answer, error_of
+from routing.links.triton.metrics import EngineState, TritonMetrics
+from routing.links.triton.pieces import Pieces
+from routing.links.triton.requests import TritonModel
+from routing.links.triton.settings import TritonSettings
 from routing.mailbox import Mailbox
 from routing.mux import describe
 

@@ -13,15 +13,15 @@ from routing.http.origin import origin_of
 from routing.http.pool import MOST_CONNECTIONS, ConnectionPool
 from routing.links.connection import Surroundings
 from routing.links.counted import CountedConnection, Sighting, Unreachable
-from routing.links.openai_call import UpstreamCall
-from routing.links.openai_look import Looks
-from routing.links.openai_refusals import Refusal
-from routing.links.openai_request import Requests
-from routing.links.openai_stream import StreamCall
-from routing.links.openai_whole import WholeCall
+from routing.links.openai.call import UpstreamCall
+from routing.links.openai.look import Looks
+from routing.links.openai.refusals import Refusal
+from routing.links.openai.request import Requests
+from routing.links.openai.settings import UpstreamSettings
+from routing.links.openai.stream import StreamCall
+from routing.links.openai.whole import WholeCall
 from routing.links.spec import ReplicaSpec
 from routing.links.tls import renewed_ssl_context
-from routing.links.upstream_settings import UpstreamSettings
 from routing.mailbox import Mailbox
 from routing.transport import Leg, Receiver
 

@@ -3,9 +3,9 @@
 from typing import Final
 
 from protos.types import Payload, Submit
-from routing.links.openai_call import Upstream, UpstreamCall
-from routing.links.openai_events import MAX_EVENT_BYTES, BadStream, EventStream
-from routing.links.openai_relay import ByteRelay
+from routing.links.openai.call import Upstream, UpstreamCall
+from routing.links.openai.events import MAX_EVENT_BYTES, BadStream, EventStream
+from routing.links.openai.relay import ByteRelay
 from routing.mailbox import Mailbox
 
 #: Ticks of the pool in which the answer's end should follow its end mark.

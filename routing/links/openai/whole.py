@@ -3,10 +3,10 @@
 from typing import Final
 
 from protos.types import Payload, Submit
-from routing.links.openai_call import Upstream, UpstreamCall
-from routing.links.openai_model_name import ModelName
-from routing.links.openai_relay import ByteRelay
-from routing.links.openai_usage import answer_in, usage_in_tail
+from routing.links.openai.call import Upstream, UpstreamCall
+from routing.links.openai.model_name import ModelName
+from routing.links.openai.relay import ByteRelay
+from routing.links.openai.usage import answer_in, usage_in_tail
 from routing.mailbox import Mailbox
 
 #: An answer up to here is looked at as a whole before any of it goes on; a longer one goes on in parts.

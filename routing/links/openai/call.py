@@ -6,9 +6,9 @@ from typing import Final, Protocol
 from protos.errors import PenstockError, ReplicaFailed, ReplicaUnavailable
 from protos.types import Payload, Submit
 from routing.http.exchange import Exchange, Fault, Headers, HttpFailure
-from routing.links.openai_refusals import Refusal, refusal
-from routing.links.openai_relay import ByteRelay
-from routing.links.openai_usage import Usage, finishes
+from routing.links.openai.refusals import Refusal, refusal
+from routing.links.openai.relay import ByteRelay
+from routing.links.openai.usage import Usage, finishes
 from routing.mailbox import Mailbox
 
 #: More of an error's body is not looked at.
@@ -16,7 +16,7 @@ MAX_ERROR_BYTES: Final = 64 * 1024
 
 
 class Upstream(Protocol):
-    """Where calls are made (routing/links/openai.py)."""
+    """Where calls are made (routing/links/openai/connection.py)."""
 
     @property
     def model(self) -> str:

@@ -1,0 +1,1 @@
+"""Upstreams that speak OpenAI's HTTP API: their answers are relayed as bytes."""
