@@ -113,9 +113,10 @@ class Desk:
         """It is over, whatever way; told once for each that began. `error` is what ended it, if anything did."""
         ttft = None if trip.started_at is None else trip.started_at - trip.routed_at
         output = trip.tokens - trip.tokens_before
-        self._observe(Ended(trip.route, trip.decision, trip.cached_tokens, output, ttft, trip.timing))
+        seconds = self.clock() - trip.routed_at
+        self._observe(Ended(trip.route, trip.decision, trip.cached_tokens, output, ttft, trip.timing, seconds))
         if error is not None:
-            self.fleet.failed(trip.replica_id, error, self.clock() - trip.routed_at)
+            self.fleet.failed(trip.replica_id, error, seconds)
         elif not trip.left:
             self.fleet.succeeded(trip.replica_id)
             if trip.replica_id != trip.decision.entry.id:

@@ -97,7 +97,9 @@ class Stepped(msgspec.Struct, frozen=True):
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """A request is over: how it went. `ttft` is in seconds from `Routed` on, None when no token came."""
+    """A request is over: how it went. `ttft` and `seconds`, all that it took, count from `Routed` on; a `ttft` of None
+    says that no token came.
+    """
 
     request: RouteRequest
     decision: Decision
@@ -105,6 +107,7 @@ class Ended(msgspec.Struct, frozen=True):
     output_tokens: int
     ttft: float | None
     timing: Timing
+    seconds: float = 0.0
 
 
 class Left(msgspec.Struct, frozen=True):

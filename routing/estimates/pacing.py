@@ -10,6 +10,7 @@ from typing import Final
 
 from protos.types import Role, Work
 from routing.estimates.replica_class import ReplicaClass
+from routing.estimates.silent_steps import is_silent
 from routing.estimates.step_means import StepMeans
 from routing.policy import ReplicaView, RouteRequest
 
@@ -56,7 +57,7 @@ class Pacing:
             return True
         if not has_room(view, request):
             return False
-        if not view.max_num_tokens:
+        if is_silent(view):
             return True  # what its engine computes in a step nobody knows, nor how long that takes
         if view.role is Role.PREFILL:
             return backlog <= view.max_num_tokens

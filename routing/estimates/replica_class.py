@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from protos.types import Role, Shape, Work
+from routing.estimates.silent_steps import is_silent
 from routing.estimates.step_model import StepModel
 from routing.policy import ReplicaView
 
@@ -63,7 +64,10 @@ class ReplicaClass:
 
 
 class ReplicaClasses:
-    """The classes of one model's replicas, found by pool. A new one starts from the one with the nearest size."""
+    """The classes of one model's replicas, found by pool. A new one starts from the one with the nearest size.
+
+    Pools of engines that say nothing of their steps are each a class of its own: what their shapes are, nobody knows.
+    """
 
     def __init__(self) -> None:
         self._by_pool: dict[str, ReplicaClass] = {}
@@ -73,14 +77,17 @@ class ReplicaClasses:
         """The class of a replica."""
         found = self._by_pool.get(view.pool)
         if found is None:
-            found = self._by_pool[view.pool] = self._class_of(view.shape, view.role)
+            found = self._new(view.shape) if is_silent(view) else self._class_of(view.shape, view.role)
+            self._by_pool[view.pool] = found
         return found
 
     def _class_of(self, shape: Shape, role: Role) -> ReplicaClass:
         found = self._by_class.get((shape, role))
         if found is None:
-            known = [(other, made) for other, made in self._by_class.items() if made.model.steps]
-            nearest = min(known, key=lambda pair: abs(pair[0][0].gpus - shape.gpus), default=None)
-            like = nearest[1].model if nearest else None
-            found = self._by_class[shape, role] = ReplicaClass(StepModel(shape.gpus, like))
+            found = self._by_class[shape, role] = self._new(shape)
         return found
+
+    def _new(self, shape: Shape) -> ReplicaClass:
+        known = [(other, made) for other, made in self._by_class.items() if made.model.steps]
+        nearest = min(known, key=lambda pair: abs(pair[0][0].gpus - shape.gpus), default=None)
+        return ReplicaClass(StepModel(shape.gpus, nearest[1].model if nearest else None))

@@ -25,9 +25,11 @@ import msgspec
 from protos.types import Role
 from routing.estimates.pacing import Pacing, has_room
 from routing.estimates.replica_class import ReplicaClass, ReplicaClasses
+from routing.estimates.silent_steps import is_silent, steps_of
 from routing.policy import (
     BetterWait,
     Decision,
+    Ended,
     Left,
     NoCandidate,
     ReplicaView,
@@ -153,6 +155,10 @@ class Auto:
             now = max(report.request.now, self._rate_at)
             self._rate = self._rate_now(now) + 1.0 / RATE_SECONDS
             self._rate_at = now
+        elif isinstance(report, Ended):
+            if is_silent(report.decision.replica):
+                for work in steps_of(report):
+                    self._classes.of(report.decision.replica).learn(work)
         elif isinstance(report, Left):
             self._pacing.left(report.replica_id)
 

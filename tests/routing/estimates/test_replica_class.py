@@ -1,10 +1,12 @@
+import msgspec
+
 from protos.types import Load, Role, Shape, Work
 from routing.estimates.replica_class import ReplicaClasses
 from routing.policy import ReplicaView
 
 
 def view(pool: str, tp: int, role: Role = Role.BOTH) -> ReplicaView:
-    return ReplicaView(f"{pool}/0", pool, Shape(tp=tp), role, Load())
+    return ReplicaView(f"{pool}/0", pool, Shape(tp=tp), role, Load(), max_num_tokens=8192)
 
 
 def test_pools_of_one_shape_and_role_learn_together() -> None:
@@ -12,6 +14,14 @@ def test_pools_of_one_shape_and_role_learn_together() -> None:
     assert classes.of(view("a", 4)) is classes.of(view("b", 4))
     assert classes.of(view("a", 4)) is not classes.of(view("p", 4, Role.PREFILL))
     assert classes.of(view("a", 4)) is not classes.of(view("c", 2))
+
+
+def test_pools_of_silent_engines_learn_each_for_itself() -> None:
+    classes = ReplicaClasses()
+    silent = [msgspec.structs.replace(view(name, 4), max_num_tokens=0) for name in ("a", "b")]
+    assert classes.of(silent[0]) is classes.of(silent[0])
+    assert classes.of(silent[0]) is not classes.of(silent[1])
+    assert classes.of(view("c", 4)) not in (classes.of(silent[0]), classes.of(silent[1]))
 
 
 def test_what_is_learned_shows_in_the_tables_soon() -> None:
