@@ -14,6 +14,8 @@ LOCK = uv pip compile pyproject.toml --universal --python-version 3.11 --generat
 up: $(VENV)/.installed
 	@exec $(BIN)/penstock serve --config penstock.yaml --quickstart
 
+# The tests start dozens of processes; where Python is told to keep no bytecode, each would compile everything anew.
+test: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

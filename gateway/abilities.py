@@ -13,7 +13,7 @@ from routing.links.openai.settings import API_FEATURES
 EXPECTED: Final[dict[EngineName, Feature]] = {
     "simulated": Feature.TOKENS | Feature.LORA,
     "tensorrt_llm": Feature.TOKENS | Feature.LORA | Feature.GUIDED,
-    "trtllm_grpc": Feature.TOKENS | Feature.GUIDED,
+    "trtllm_grpc": (Feature.TOKENS | Feature.GUIDED) & ~Feature.LOGIT_BIAS,
     "triton": (Feature.TOKEN_IDS | Feature.RESUMES | Feature.SAMPLING | Feature.GUIDED) & ~Feature.MIN_P,
     "openai": API_FEATURES,
 }
@@ -26,5 +26,6 @@ def expected_of(pool: Pool) -> Feature:
 
 def abilities(model: Model) -> Abilities:
     """Which replicas of a model can do what, and run which of its adapters."""
-    rules = AdapterRules({one.name: AdapterRule(one.path, frozenset(one.pools)) for one in model.adapters})
-    return Abilities(rules, {pool.name: expected_of(pool) for pool in model.pools})
+    trusted = frozenset(pool.name for pool in model.pools if pool.upstream is not None and pool.upstream.lora)
+    rules = {one.name: AdapterRule(one.path, frozenset(one.pools), trusted) for one in model.adapters}
+    return Abilities(AdapterRules(rules), {pool.name: expected_of(pool) for pool in model.pools})

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import gc
 import logging
-import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 
@@ -12,6 +11,7 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.config import Config
+from gateway.end_streams import END_STREAMS
 from gateway.gateway import Gateway
 from gateway.http.chat import CHAT
 from gateway.http.completions import COMPLETIONS
@@ -23,9 +23,6 @@ from gateway.http.openai_errors import error_body, error_event
 from protos.errors import InternalError, MethodNotAllowed, PenstockError, RouteNotFound
 
 log = logging.getLogger(__name__)
-
-#: What a worker gets shortly before the grace after SIGTERM is over.
-END_STREAMS = signal.SIGUSR1
 
 Handler = Callable[[Gateway, Exchange], Awaitable[None]]
 

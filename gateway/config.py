@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from gateway.admin.settings import Admin
 from gateway.config_api_keys import unusable_secrets, with_absolute_secrets
-from gateway.config_checks import CREDENTIALS, problems
+from gateway.config_checks import problems
 from gateway.config_discovery import Discovery
 from gateway.config_engines import PoolShape, PoolTls, SimulatedEngine
 from gateway.config_errors import ConfigError, convert, echo
@@ -21,6 +21,7 @@ from gateway.config_routing import Routing
 from gateway.config_secrets import SecretSource, with_absolute_file
 from gateway.config_tls import certificate_problems, with_absolute_certificates
 from gateway.queue.settings import Admission
+from gateway.store.addresses import CREDENTIALS
 from gateway.tenants.records import DEFAULT_TIERS, Record, Tenant, Tier
 from routing.heatmap import HeatmapError
 

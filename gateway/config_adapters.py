@@ -22,7 +22,7 @@ class LoraAdapter(Record, frozen=True, kw_only=True):
         Meta(
             max_length=4096,
             description="Where replicas find the adapter, on their machines. Empty: only those run it that know it by "
-            "name.",
+            "name; servers of engine `openai` with `upstream.lora` do.",
         ),
     ] = ""
     pools: Annotated[

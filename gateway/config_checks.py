@@ -1,26 +1,20 @@
 """The configuration's rules that span fields or that a type cannot say; those of tenants and tiers are theirs."""
 
-import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from gateway.config_adapters import SEPARATOR
 from gateway.config_api_keys import secret_problems
 from gateway.config_discovery import discovery_problems
-from gateway.config_engine_checks import pool_problems
+from gateway.config_engine_checks import pool_problems, runs_adapters
 from gateway.config_errors import echo
 from gateway.config_routing_checks import routing_problems
-from gateway.store.addresses import cluster_address, is_cluster
+from gateway.store.addresses import address_problem
 from gateway.tenants.checks import tenants_problems, tier_problems
 
 if TYPE_CHECKING:
     from gateway.config import Alerts, Config, Model, Store
-
-#: User name and password in an address.
-CREDENTIALS: Final = re.compile(r"(?<=://)[^/@]*@")
-
-_STORE_SCHEMES: Final = ("redis://", "rediss://", "unix://")
 
 
 def problems(config: "Config") -> Iterator[tuple[str, str]]:
@@ -67,12 +61,31 @@ def _adapter_problems(config: "Config", model: "Model", where: str) -> Iterator[
         for p, pool in enumerate(adapter.pools):
             if pool not in pools:
                 yield f"{inside}.pools[{p}]", f"the model has no pool {echo(pool)}"
+    yield from _unserved_adapters(model, where)
+
+
+def _unserved_adapters(model: "Model", where: str) -> Iterator[tuple[str, str]]:
+    able = {pool.name for pool in model.pools if runs_adapters(pool)}
+    for a, adapter in enumerate(model.adapters):
+        inside = f"{where}.adapters[{a}]"
+        for p, pool in enumerate(adapter.pools):
+            if pool not in able:
+                yield f"{inside}.pools[{p}]", f"the pool {echo(pool)} cannot run it"
+        if not able:
+            yield (
+                inside,
+                "no pool of the model can run it: openai needs upstream.lora, simulated replicas that are started here "
+                "simulated.max_adapters; triton and trtllm_grpc cannot",
+            )
 
 
 def _fallback_problems(config: "Config", model: "Model", where: str) -> Iterator[tuple[str, str]]:
-    seen: dict[str, str] = {model.name: f"{where}.name"}
+    seen: dict[str, str] = {}
     for f, name in enumerate(model.fallbacks.models if model.fallbacks is not None else ()):
         inside = f"{where}.fallbacks.models[{f}]"
+        if name == model.name:
+            yield inside, "a model cannot fall back to itself"
+            continue
         if name not in config.model_names:
             yield inside, f"there is no model {echo(name)}"
         yield from _repeated(seen, name, inside)
@@ -85,27 +98,8 @@ def _repeated(seen: dict[str, str], value: str, where: str) -> Iterator[tuple[st
 
 
 def _store_problems(store: "Store") -> Iterator[tuple[str, str]]:
-    if store.embedded:
-        return
-    # The value is echoed nowhere: it may hold a password.
-    if is_cluster(store.url):
-        try:
-            cluster_address(store.url)
-        except ValueError:
-            yield "store.url", "expected redis+cluster://HOST:PORT,HOST:PORT, and neither a database nor options"
-    elif not store.url.startswith(_STORE_SCHEMES):
-        yield (
-            "store.url",
-            "expected embedded, or an address that starts with redis://, rediss://, redis+cluster://, "
-            "rediss+cluster:// or unix://",
-        )
-    elif store.url.startswith("unix://") and not CREDENTIALS.sub("", store.url).startswith("unix:///"):
-        yield "store.url", "a unix:// address needs an absolute path, as in unix:///run/valkey.sock"
-    else:
-        try:
-            _ = urlsplit(store.url).port
-        except ValueError:
-            yield "store.url", "the address cannot be read; a port is a number from 0 to 65535"
+    if not store.embedded and (problem := address_problem(store.url)):
+        yield "store.url", problem.replace("expected an address", "expected embedded, or an address")
 
 
 def _alerts_problems(alerts: "Alerts") -> Iterator[tuple[str, str]]:

@@ -4,15 +4,19 @@ from collections.abc import Iterator
 from typing import Final
 from urllib.parse import urlsplit
 
+import msgspec
+
 from gateway.config_errors import echo
 from gateway.config_models import Pool
 from gateway.config_triton import triton_problems
 from gateway.config_upstream import upstream_problems
 from gateway.discovery.addresses import dns_name, is_discovered, is_grpc_address
 from protos.types import Role
+from routing.http.origin import origin_of
 
 #: Engines whose replicas speak the session protocol, and so can be prefill or decode replicas.
 SESSIONS: Final = ("simulated", "tensorrt_llm")
+_DEFAULTS: Final = {field.name: field.default for field in msgspec.structs.fields(Pool)}
 
 
 def pool_problems(pool: Pool, where: str) -> Iterator[tuple[str, str]]:
@@ -33,8 +37,16 @@ def pool_problems(pool: Pool, where: str) -> Iterator[tuple[str, str]]:
         )
     yield from upstream_problems(pool.upstream, pool.engine, where)
     yield from triton_problems(pool.engine, pool.triton, pool.addresses, where)
+    yield from _channel_problems(pool, where)
     yield from _simulated_problems(pool, where)
     yield from _tls_problems(pool, where)
+
+
+def runs_adapters(pool: Pool) -> bool:
+    """Whether its replicas may be able to run LoRA adapters."""
+    if pool.local_replicas:
+        return pool.simulated is not None and pool.simulated.max_adapters > 0
+    return pool.engine in SESSIONS or (pool.upstream is not None and pool.upstream.lora)
 
 
 def _address_problems(pool: Pool, address: str, where: str) -> Iterator[tuple[str, str]]:
@@ -45,6 +57,8 @@ def _address_problems(pool: Pool, address: str, where: str) -> Iterator[tuple[st
         if not _is_base_url(address):
             # The value may hold a password.
             yield where, "expected http://HOST or https://HOST, with a path if there is one, and nothing after it"
+        elif address.rstrip("/").endswith("/completions"):
+            yield where, "expected the base URL that the API's paths follow: leave out what comes after /v1"
         return
     if not is_grpc_address(address):
         yield where, f"expected grpc://HOST:PORT, grpcs://HOST:PORT or unix:/PATH, got {echo(address)}"
@@ -62,11 +76,19 @@ def _dns_problems(pool: Pool, address: str, where: str) -> Iterator[tuple[str, s
 
 def _is_base_url(address: str) -> bool:
     try:
-        parts = urlsplit(address)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        # As the name will be looked up.
+        origin_of(address).host.encode("idna")
+        return urlsplit(address).port != 0 and address.isprintable()
     except ValueError:
         return False
-    return usable and "@" not in parts.netloc and not parts.query and not parts.fragment and address.isprintable()
+
+
+def _channel_problems(pool: Pool, where: str) -> Iterator[tuple[str, str]]:
+    if pool.engine in SESSIONS:
+        return
+    for name in ("channels", "streams_per_channel"):
+        if getattr(pool, name) != _DEFAULTS[name]:
+            yield f"{where}.{name}", f"only for {' and '.join(SESSIONS)}: of {pool.engine}, each request is a call"
 
 
 def _simulated_problems(pool: Pool, where: str) -> Iterator[tuple[str, str]]:

@@ -7,6 +7,8 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from observability.printable import printable
+
 T = TypeVar("T")
 
 _LONGEST_ECHO: Final = 60
@@ -16,10 +18,12 @@ _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<field>.*)`$")
 _CHOICE = re.compile(r"^Invalid enum value ")
 _GOT = re.compile(r", got `.*`$")
 _STEP = re.compile(r"\.(?P<name>[^.\[\]]+)|\[(?P<index>\d+)\]|\[(?P<any>\.\.\.)\]")
+#: User name and password in an address.
+_CREDENTIALS = re.compile(r"(?<=://)[^\s\"]*@")
 #: Where msgspec's path goes through a mapping it does not say by which key.
 _ANY: Final = "..."
 #: Fields that say where a secret is. Whoever wrote it there itself shall not see it in a log.
-_SECRETS: Final = ("api_key", "encryption_key")
+_SECRETS: Final = ("api_key", "encryption_key", "headers")
 # msgspec speaks JSON; the reader of a YAML file speaks of lists and mappings.
 _WORDS: Final = {"`": "", "array": "list", "object": "mapping", " | null": ""}
 
@@ -31,7 +35,7 @@ class ConfigError(ValueError):
         self.source = source
         self.path = path
         self.problem = problem
-        super().__init__(_one_line(": ".join(part for part in (source, path, problem) if part)))
+        super().__init__(printable(": ".join(part for part in (source, path, problem) if part)))
 
 
 def convert(value: object, to: type[T], source: str) -> T:
@@ -47,14 +51,9 @@ def convert(value: object, to: type[T], source: str) -> T:
         raise ConfigError(source, path, problem) from error
 
 
-def _one_line(text: str) -> str:
-    """The text with characters escaped that would begin a new line in a terminal, or do worse there."""
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
-
-
 def echo(value: object) -> str:
-    """A value as an error shows it: JSON where it has a form there, cut to a line's length."""
-    text = _one_line(json.dumps(value, ensure_ascii=False, default=str))
+    """A value as an error shows it: JSON where it has a form there, without passwords, cut to a line's length."""
+    text = _CREDENTIALS.sub("***@", printable(json.dumps(value, ensure_ascii=False, default=str)))
     return text if len(text) <= _LONGEST_ECHO else text[: _LONGEST_ECHO - 3] + "..."
 
 
@@ -126,18 +125,20 @@ def _suggestion(field: str, steps: list[str | int], to: type) -> str:
 
 def _fields_at(steps: list[str | int], to: type) -> list[str]:
     """The names of the fields that the structure at a path has; empty where the path leads to none."""
-    node = _node_at(steps, to)
+    node = _structural(_node_at(steps, to))
     return [field.encode_name for field in node.fields] if isinstance(node, msgspec.inspect.StructType) else []
 
 
 def _choices_at(steps: list[str | int], to: type) -> list[str]:
-    """The values that are allowed at a path; empty where it is not a choice."""
-    node = _node_at(steps, to)
-    for part in node.types if isinstance(node, msgspec.inspect.UnionType) else (node,):
+    """The values that are allowed at a path, and a list where that is; empty where it is not a choice."""
+    node = _bare(_node_at(steps, to))
+    parts = list(map(_bare, node.types if isinstance(node, msgspec.inspect.UnionType) else (node,)))
+    lists = ["a list"] if any(isinstance(part, msgspec.inspect.VarTupleType) for part in parts) else []
+    for part in parts:
         if isinstance(part, msgspec.inspect.LiteralType):
-            return [str(choice) for choice in part.values]
+            return [*map(str, part.values), *lists]
         if isinstance(part, msgspec.inspect.EnumType):
-            return [str(choice.value) for choice in part.cls]
+            return [*(str(choice.value) for choice in part.cls), *lists]
     return []
 
 
@@ -151,13 +152,17 @@ def _node_at(steps: list[str | int], to: type) -> msgspec.inspect.Type:
             node = node.item_type
         elif isinstance(node, msgspec.inspect.DictType):
             node = node.value_type
-    return _structural(node)
+    return node
+
+
+def _bare(node: msgspec.inspect.Type) -> msgspec.inspect.Type:
+    """Look through annotations."""
+    return _bare(node.type) if isinstance(node, msgspec.inspect.Metadata) else node
 
 
 def _structural(node: msgspec.inspect.Type) -> msgspec.inspect.Type:
     """Look through annotations and unions for the one part that has an inside."""
-    if isinstance(node, msgspec.inspect.Metadata):
-        return _structural(node.type)
+    node = _bare(node)
     if isinstance(node, msgspec.inspect.UnionType):
         inner = [_structural(part) for part in node.types]
         kinds = msgspec.inspect

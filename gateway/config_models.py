@@ -78,11 +78,15 @@ class Pool(Record, frozen=True, kw_only=True):
     )
     channels: Annotated[
         int,
-        Meta(ge=1, le=16, description="Most gRPC channels that one worker opens to one replica."),
+        Meta(
+            ge=1,
+            le=16,
+            description="Most gRPC channels that one worker opens to one `simulated` or `tensorrt_llm` replica.",
+        ),
     ] = 4
     streams_per_channel: Annotated[
         int,
-        Meta(ge=1, le=65_536, description="Sequences on one channel before a worker opens the next one."),
+        Meta(ge=1, le=65_536, description="Sequences on one such channel before a worker opens the next one."),
     ] = 512
 
     @property

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Meta
 
+from gateway.discovery.addresses import is_discovered
 from gateway.tenants.records import Record
 
 #: What stands for the replica's own host in a URL of the configuration.
@@ -87,7 +88,7 @@ def triton_problems(
         yield f"{where}.triton.metrics", f"expected a URL as http://{HOST}:8002/metrics"
     elif HOST in triton.metrics and any(address.startswith("unix:") for address in addresses):
         yield f"{where}.triton.metrics", f"a replica at unix:/PATH has no host: write it where {HOST} is"
-    elif HOST not in triton.metrics and len(addresses) > 1:
+    elif HOST not in triton.metrics and (len(addresses) > 1 or any(map(is_discovered, addresses))):
         yield f"{where}.triton.metrics", f"would be one URL for all replicas: it needs {HOST}"
 
 

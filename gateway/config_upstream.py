@@ -118,13 +118,19 @@ def upstream_problems(upstream: UpstreamSettings | None, engine: str, where: str
         return
     if engine != "openai":
         yield f"{where}.upstream", f"only openai replicas have it, not {engine}"
+    seen: set[str] = set()
     for name, value in upstream.headers.items():
+        if name.lower() in seen:
+            yield f"{where}.upstream.headers.{name}", "is given twice, for case makes no difference"
+        seen.add(name.lower())
         if not _HEADER.fullmatch(name):
             yield f"{where}.upstream.headers", f"{echo(name)} is no name of a header"
         elif name.lower() in _OWN_HEADERS:
             yield f"{where}.upstream.headers.{name}", "is written by the gateway itself"
         elif not is_header_value(value):
             yield f"{where}.upstream.headers.{name}", "has characters that cannot stand in a header"
+    if upstream.metrics_of == "none" and upstream.metrics != UpstreamSettings().metrics:
+        yield f"{where}.upstream.metrics", "is not read where metrics_of is none"
     for field in ("health", "metrics"):
         if not _PATH.fullmatch(getattr(upstream, field)) or getattr(upstream, field).startswith("http"):
             yield f"{where}.upstream.{field}", "expected a path, as /health or models"

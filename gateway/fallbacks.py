@@ -17,14 +17,10 @@ from protos.errors import (
     UnsupportedParameter,
 )
 
+#: A model that cannot take the request at all, now or later.
+CANNOT_TAKE: Final[tuple[type[PenstockError], ...]] = (ContextLengthExceeded, UnsupportedParameter)
 #: What another model may do better at.
-FALLS_OVER: Final[tuple[type[PenstockError], ...]] = (
-    ReplicaUnavailable,
-    ReplicaFailed,
-    Overloaded,
-    ContextLengthExceeded,
-    UnsupportedParameter,
-)
+FALLS_OVER: Final[tuple[type[PenstockError], ...]] = (ReplicaUnavailable, ReplicaFailed, Overloaded, *CANNOT_TAKE)
 
 
 def chain(

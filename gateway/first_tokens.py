@@ -13,5 +13,5 @@ class FirstTokenTimes:
         self.seconds = 0.0
 
     def note(self, seconds: float) -> None:
-        """One more answer has begun, so long after it was asked for."""
+        """One more answer has begun, or was given up, so long after it was asked for."""
         self.seconds = seconds if not self.seconds else self.seconds + _NEWEST * (seconds - self.seconds)

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import msgspec
+
 from gateway.encoding_turns import EncodingTurns
 from gateway.explain import explained_desk
 from gateway.limits.limiter import Ask, Lease, Limiter, Usage
@@ -10,7 +12,7 @@ from gateway.prompt import EncodedPrompt, encode_prompt, estimated_prompt
 from gateway.queue.turn import Turn, TurnRequest
 from gateway.request import GenerateRequest
 from gateway.sequence import SequenceText, TokenEntry
-from gateway.token_bounds import output_bound
+from gateway.token_bounds import bound_to_tell, output_bound
 from protos.errors import ClientGone, DeadlineExceeded, Overloaded, SlowClient
 from protos.types import FinishReason, Payload, Submit, Timing
 from routing.decode_length import Origin
@@ -53,6 +55,8 @@ async def generate(
         wanted = turn_request(request, route, lease.output, wait_until, explained)
         desk = model.desk if explained is None else explained_desk(model, wanted, explained)
         turn = model.turnstile.try_enter(wanted) or await model.turnstile.enter(wanted, attempt)
+        if payload is not None and request.max_tokens is None:
+            payload = msgspec.structs.replace(payload, max_tokens=bound_to_tell(request, max_tokens))
         submit = Submit(
             request_id=request.id,
             prompt_ids=prompt.ids,

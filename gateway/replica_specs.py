@@ -35,7 +35,7 @@ def replica_spec(
     host: str = "",
     tokenizer: Tokenizer | None = None,
 ) -> ReplicaSpec:
-    """One replica of a pool, which is called POOL/NAME. A found one's certificate must be for `host`.
+    """One replica of a pool, which is called POOL/NAME. `host` is the name that it was found by, if it was.
 
     `tokenizer` is for engines that take text.
     """
@@ -57,6 +57,7 @@ def replica_spec(
         features=expected_of(pool),
         tls=_tls(pool, host if address.startswith(("grpcs:", "https:")) else ""),
         settings=_settings(pool, address, key_of, tokenizer),
+        host=host,
     )
 
 

@@ -24,7 +24,6 @@ from granian.server import Server
 from granian.server.mp import MPServer
 
 from gateway.admin.admin_key import AdminKeyError, admin_key
-from gateway.app import END_STREAMS
 from gateway.child_process import (
     FIRST_RESTART_SECONDS,
     HEALTHY_SECONDS,
@@ -33,6 +32,7 @@ from gateway.child_process import (
     ChildProcess,
 )
 from gateway.config import Config, usable_cores
+from gateway.end_streams import END_STREAMS
 from gateway.local_replicas import replica_addresses, replica_command
 from gateway.ports import StartError, check_port
 from gateway.store.embedded import EmbeddedStore, EmbeddedStoreError

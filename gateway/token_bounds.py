@@ -40,6 +40,21 @@ def output_bound(request: GenerateRequest, prompt_tokens: int) -> int:
     return _logprobs_bound(request, asked)
 
 
+def bound_to_tell(request: GenerateRequest, max_tokens: int) -> int | None:
+    """Of the bound of a request that names none, what an upstream must be told: what limits of tenant and key make of
+    it. None: there are none.
+    """
+    name, caller = request.model.name, request.caller
+    most, default = caller.max_output_tokens(name), caller.default_output_tokens(name)
+    limits = [] if most is None else [most // request.sampling.n]
+    if default is not None:
+        limits.append(default)
+    if not limits:
+        return None
+    # What the context leaves is no more than a guess where the prompt's length is one.
+    return min(limits) if request.opaque else min(*limits, max_tokens)
+
+
 def _prompt_param(request: GenerateRequest) -> str:
     return "messages" if isinstance(request.prompt, Chat) else "prompt"
 

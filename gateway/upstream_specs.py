@@ -12,7 +12,8 @@ def upstream_settings(configured: Configured | None, key_of: KeyOf) -> UpstreamS
     return UpstreamSettings(
         model=upstream.model or "",
         key=key_of(upstream.api_key),
-        headers=upstream.headers,
+        # As the gateway writes its own, which they replace.
+        headers={name.lower(): value for name, value in upstream.headers.items()},
         timeouts=Timeouts(upstream.connect_seconds, upstream.first_byte_seconds, upstream.between_bytes_seconds),
         max_in_flight=upstream.max_in_flight or 0,
         health=upstream.health,

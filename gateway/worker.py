@@ -7,7 +7,6 @@ import sys
 
 from starlette.types import ASGIApp
 
-from gateway.app import build
 from gateway.config import Config
 from observability.logs import configure_logging
 
@@ -27,4 +26,7 @@ def load_worker(config: Config) -> ASGIApp:
     # A collector that runs every 700 allocations costs a fifth of a busy worker's time; what requests leave behind
     # is freed by reference counts, cycles are rare.
     gc.set_threshold(50_000, 20, 50)
+    # Here, since the supervisor imports this module and has no use for what serves requests.
+    from gateway.app import build
+
     return build(config)

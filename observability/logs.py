@@ -6,6 +6,8 @@ import sys
 import time
 from collections.abc import Callable
 
+from observability.printable import printable
+
 _FORMAT = "%(asctime)s %(levelname)s %(process)d %(name)s: %(message)s"
 
 
@@ -17,7 +19,17 @@ def configure_logging(level: int = logging.INFO) -> None:
     first used.
     """
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
-    logging.basicConfig(level=level, format=_FORMAT, stream=sys.stderr, force=True)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_OneLine(_FORMAT))
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+
+
+class _OneLine(logging.Formatter):
+    """Whatever others say ends up in one line; only tracebacks have more."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (the library's name)
+        """The line without a traceback."""
+        return printable(super().formatMessage(record))
 
 
 class RateLimit(logging.Filter):

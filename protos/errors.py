@@ -5,7 +5,7 @@ the OpenAI API reference (error codes) so that its clients raise the class their
 """
 
 import enum
-from typing import ClassVar
+from typing import ClassVar, Final
 
 
 class Source(enum.Enum):
@@ -312,11 +312,14 @@ _PUBLIC: dict[type[PenstockError], str] = {
     ReplicaDraining: "The replica is draining.",
     ReplicaFailed: "The model's engine failed on this request.",
 }
+#: Of an engine that does not say which parameter it is.
+_UNNAMED: Final = "This model's engine cannot honour something that the request asks for."
 
 
 def from_failure(code: str, message: str, param: str | None) -> PenstockError:
     """The error of a replica's `Failure`. The engine's own words go to the log and not to the client."""
     kind = FAILURES.get(code, ReplicaFailed)
-    error = kind(_PUBLIC[kind].format(param=param or "unknown"), param=param)
+    public = _PUBLIC[kind] if param or kind is not UnsupportedParameter else _UNNAMED
+    error = kind(public.format(param=param), param=param)
     error.detail = f"{code}: {message}"
     return error

@@ -1,5 +1,6 @@
 """PEM files of a TLS hop, as both of its ends read them: whole, checked, and with errors that name the file."""
 
+import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,11 @@ class PemError(Exception):
 def authorities(path: Path) -> bytes:
     """The certificates of a file of authorities. Raises PemError."""
     data = read(path)
-    _certificates(path, data)
+    try:
+        # OpenSSL takes what bundles of public authorities have, such as serial numbers that are none any more.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=data.decode("ascii", "ignore"))
+    except (ssl.SSLError, ValueError):
+        raise PemError(f"{path} has no certificate in PEM form") from None
     return data
 
 
@@ -35,7 +40,11 @@ def identity(certificate: Path, key: Path) -> tuple[bytes, bytes]:
         # The library has many ways to say it, and what it says is no use to an operator.
         raise PemError(f"{key} has no private key in PEM form") from None
     form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    if public.public_bytes(*form) != first.public_key().public_bytes(*form):
+    try:
+        certified = first.public_key().public_bytes(*form)
+    except Exception:
+        raise PemError(f"{certificate} is for a key of an unknown kind") from None
+    if public.public_bytes(*form) != certified:
         raise PemError(f"{key} is not the key of the certificate in {certificate}")
     return chain, secret
 
@@ -57,5 +66,6 @@ def _certificates(path: Path, data: bytes) -> "list[Certificate]":
 
     try:
         return load_pem_x509_certificates(data)
-    except ValueError:
+    except Exception:
+        # As above: it has errors of its own for some of what it does not know.
         raise PemError(f"{path} has no certificate in PEM form") from None

@@ -157,12 +157,13 @@ class AnswerReader:
     A stop word found late takes back tokens that a chunk has brought: those stay.
     """
 
-    __slots__ = ("_left", "_limit", "_logprobs", "_sent")
+    __slots__ = ("_left", "_limit", "_logprobs", "_sent", "_several")
 
     def __init__(self, submit: Submit) -> None:
         self._sent = [0] * submit.sampling.n  # tokens that have come, by sequence
         self._left = set(range(submit.sampling.n))
         self._limit = submit.max_tokens
+        self._several = submit.sampling.n > 1
         self._logprobs = submit.sampling.logprobs
 
     @property
@@ -210,12 +211,16 @@ class AnswerReader:
         if part.token_ids:
             self._take(part, message.logprobs[known:])
         self._left.discard(index)
-        part.finish = _finish(message, self._sent[index])
+        tokens = self._sent[index]
+        # Of several sequences the engine knows only why the last one ended, and the server calls all others a stop.
+        guessed = not message.finish_reason or (self._several and message.finish_reason == "stop")
+        part.finish = _finish(message, tokens, cut=guessed and tokens >= self._limit)
         return part
 
 
-def _finish(message: pb.GenerateComplete, tokens: int) -> Finish:
-    said = message.finish_reason
+def _finish(message: pb.GenerateComplete, tokens: int, *, cut: bool) -> Finish:
+    """`cut`: it has as many tokens as it may have, and no other reason to end is known."""
+    said = "length" if cut else message.finish_reason
     # An engine that ends without a reason was not interrupted: earlier servers called that a stop.
     reason = _REASONS.get(said, FinishReason.ERROR) if said else FinishReason.STOP
     failure = None

@@ -161,7 +161,7 @@ class Payload(msgspec.Struct, frozen=True):
     """A request in its API's own bytes, for an upstream that speaks the same API; it does not travel on sessions.
 
     `path` is the API's, as `/chat/completions`. `usage`: the client wants a stream's usage chunk. `answer_model` is the
-    name that the answer is to show.
+    name that the answer is to show. `max_tokens` bounds each answer where the body names no bound; None: nothing does.
     """
 
     path: str
@@ -169,6 +169,7 @@ class Payload(msgspec.Struct, frozen=True):
     stream: bool
     usage: bool
     answer_model: str
+    max_tokens: int | None = None
 
 
 class Submit(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ import asyncio
 import time
 from array import array
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from protos.stock_kv_codec import LiveBlock, encode_batch, encode_snapshot
 from protos.types import KvCreated, KvEvent, KvStored
@@ -92,26 +92,26 @@ class KvRelay:
             return None
         return [self._history[i] for i in range(len(self._history) - missed, len(self._history))]
 
-    def snapshot(self) -> list[bytes]:
-        """All that can be reused, as messages whose numbers end with the last batch's; none before the first batch."""
+    def snapshot(self) -> Iterable[bytes]:
+        """All that can be reused, as messages whose numbers end with the last batch's; none before the first batch.
+
+        Each is made when it is taken, as all of a large cache would hold up the engine's tokens for a while.
+        """
         if not self.sequence:
-            return []
+            return ()
         blocks, now = list(self._ordered()), time.time()
         # The messages take numbers of batches that have been, so there cannot be more of them than of those.
         count = min(self.sequence, max(1, -(-len(blocks) // SNAPSHOT_BLOCKS)))
         size = max(1, -(-len(blocks) // count))
-        return [
-            encode_snapshot(
-                self.sequence - count + 1 + index,
-                now,
-                blocks[index * size : (index + 1) * size],
-                index=index,
-                count=count,
-                total=len(blocks),
-                unknown=self._unknown or 0,
+        first, unknown = self.sequence - count + 1, self._unknown or 0
+
+        def message(index: int) -> bytes:
+            part = blocks[index * size : (index + 1) * size]
+            return encode_snapshot(
+                first + index, now, part, index=index, count=count, total=len(blocks), unknown=unknown
             )
-            for index in range(count)
-        ]
+
+        return map(message, range(count))
 
     def _ordered(self) -> Iterator[LiveBlock]:
         """Every live block after the one before it, if that is live."""
@@ -138,11 +138,11 @@ class KvSubscription:
         """There may be something to read."""
         self._wake.set()
 
-    async def read(self) -> list[bytes]:
+    async def read(self) -> Iterable[bytes]:
         """The messages that come next; waits for at least one."""
         relay = self._relay
         while True:
-            messages = relay.since(self._next) if self._next else None
+            messages: Iterable[bytes] | None = relay.since(self._next) if self._next else None
             if messages is None:
                 messages = relay.snapshot()
             self._next = relay.sequence + 1

@@ -23,8 +23,9 @@ from replicas.engine import Engine, EngineStep, Launched
 from replicas.kv_events import KvLedger
 from replicas.kv_relay import KvRelay
 from replicas.session import Session
+from replicas.startup import started
 from replicas.stock_service import StockService
-from replicas.tls import ServerTls, add_port
+from replicas.tls import ServerTls, add_port, server_credentials
 
 log = logging.getLogger(__name__)
 
@@ -402,14 +403,17 @@ async def serve_pool(
 ) -> int:
     """Serve (address, engine) pairs in this process until `stop` is set, then drain.
 
-    Engines are loaded before anything listens. Returns the process's exit status: 0, or 1 when an engine was lost.
-    Raises AddressInUse, PemError, or what an engine raises when it cannot be loaded.
+    Engines are loaded before anything listens, unless `stop` is set meanwhile. Returns the process's exit status: 0, or
+    1 when an engine was lost. Raises AddressInUse, PemError, or what an engine raises when it cannot be loaded.
     """
     servers: list[ReplicaServer] = []
     launched = [engine for _, engine in engines if isinstance(engine, Launched)]
+    if tls is not None:
+        # A real engine takes minutes to load; files that cannot be used are to be known before.
+        server_credentials(tls)
     try:
-        for each in launched:
-            await each.start()
+        if not await started(launched, stop):
+            return 0
         addresses = []
         for address, engine in engines:
             server = ReplicaServer(engine, tls=tls)

@@ -28,11 +28,13 @@ ELSEWHERE = "the adapter is kept elsewhere"
 class AdapterRule(msgspec.Struct, frozen=True):
     """What the configuration says of an adapter: where replicas find it, and which pools run it; empty `pools`: all.
 
-    Without a `path` only replicas that know it by name can run it.
+    Without a `path` only replicas that know it by name can run it: those that say so, and those of the pools `trusted`,
+    which cannot say anything.
     """
 
     path: str = ""
     pools: frozenset[str] = frozenset()
+    trusted: frozenset[str] = frozenset()
 
 
 _ANY = AdapterRule()
@@ -49,7 +51,9 @@ class AdapterRules:
         rule = self._rules.get(adapter, _ANY)
         if rule.pools and view.pool not in rule.pools:
             return False
-        return bool(rule.path) or info is None or adapter in info.adapters or adapter in view.adapters
+        if rule.path or view.pool in rule.trusted or info is None:
+            return True
+        return adapter in info.adapters or adapter in view.adapters
 
 
 def preferred(views: Sequence[ReplicaView], adapter: str) -> Sequence[ReplicaView]:

@@ -116,7 +116,7 @@ class Desk:
         seconds = self.clock() - trip.routed_at
         self._observe(Ended(trip.route, trip.decision, trip.cached_tokens, output, ttft, trip.timing, seconds))
         if error is not None:
-            self.fleet.failed(trip.replica_id, error, seconds)
+            self.fleet.failed(trip.replica_id, error, seconds, begun=ttft is not None)
         elif not trip.left:
             self.fleet.succeeded(trip.replica_id)
             if trip.replica_id != trip.decision.entry.id:

@@ -36,11 +36,12 @@ class Failable(Protocol):
 class Attempt:
     """One request's way through the fleet. `fail` may be called at any moment from outside the task that runs it."""
 
-    __slots__ = ("_awaited", "_error")
+    __slots__ = ("_awaited", "_error", "_interruption")
 
     def __init__(self) -> None:
         self._awaited: Failable | None = None
         self._error: PenstockError | None = None
+        self._interruption: PenstockError | None = None
 
     @property
     def failed(self) -> bool:
@@ -54,21 +55,27 @@ class Attempt:
             self._awaited.fail(error)
 
     def interrupt(self, error: PenstockError) -> None:
-        """End what the request waits for at the moment with an error; the request itself may go on with another."""
-        awaited, self._awaited = self._awaited, None
-        if awaited is not None:
-            awaited.fail(error)
+        """End what the request does at the moment with an error; after `renew` it may go on with something else."""
+        self._interruption = error
+        if self._awaited is not None:
+            self._awaited.fail(error)
+
+    def renew(self) -> None:
+        """What the request did has come to nothing, and it goes on with something else."""
+        self._awaited = self._interruption = None
 
     def check(self) -> None:
         """Raises the error that the request has been ended with, if it has."""
-        if self._error is not None:
-            raise self._error
+        error = self._error or self._interruption
+        if error is not None:
+            raise error
 
     def follow(self, awaited: Failable) -> None:
         """What `fail` reaches from now on."""
         self._awaited = awaited
-        if self._error is not None:
-            awaited.fail(self._error)
+        error = self._error or self._interruption
+        if error is not None:
+            awaited.fail(error)
 
 
 async def dispatch(

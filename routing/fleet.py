@@ -223,13 +223,18 @@ class Fleet:
         if connection is not None:
             connection.health.breaker.succeeded(self._clock())
 
-    def failed(self, replica_id: str, error: BaseException, lasted: float = inf) -> None:
-        """An attempt at that replica has ended with an error, whosever fault it is; it `lasted` so many seconds."""
+    def failed(self, replica_id: str, error: BaseException, lasted: float = inf, *, begun: bool = False) -> None:
+        """An attempt at that replica has ended with an error, whosever fault it is; it `lasted` so many seconds.
+
+        `begun`: something of its answer had come.
+        """
         connection = self._connections.get(replica_id)
         if connection is None:
             return
         health, now = connection.health, self._clock()
-        outcome = outcome_of(error, stepping=health.is_stepping(now) or lasted < STEPPING_SECONDS)
+        # An engine that reports no steps shows by its answers that it makes some.
+        stepping = health.is_stepping(now) or (begun and not connection.reports_steps)
+        outcome = outcome_of(error, stepping=stepping or lasted < STEPPING_SECONDS)
         if outcome is Outcome.SUCCESS:
             health.breaker.succeeded(now)
         elif outcome is Outcome.FAULT and health.breaker.failed(now):
@@ -393,7 +398,8 @@ class Fleet:
             breaker_seconds=health.breaker.remaining(now),
             accuracy=_as_part(accuracy) if accuracy is not None else None,
             address=spec.address,
-            version=_version(connection),
+            # Of one that is refused that is what it should be.
+            version=_version(connection) if state is not State.REFUSED else "",
         )
 
     def _worked(self, replica_id: str, work: Work) -> None:

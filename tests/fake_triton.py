@@ -42,6 +42,7 @@ class FakeTriton(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore
         self.max_batch_size = 64
         self.decoupled = True
         self.accumulate = False
+        self.stop_word: int | None = None
         self.parameters: dict[str, str] = {}
         self.server_ready = self.model_ready = True
         #: Ends each stream after so many responses, without a word of it.
@@ -165,7 +166,7 @@ class FakeTriton(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore
         handle, submit = self._handle, submit_of(self.kind, asked.id, asked.values)
         steps: asyncio.Queue[_Step] = asyncio.Queue()
         self._answers[handle] = steps
-        writer = Writer(self.kind, self.accumulate)
+        writer = Writer(self.kind, self.accumulate, self.stop_word)
         ended = False
         try:
             if self._dead:

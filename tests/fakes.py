@@ -61,9 +61,11 @@ class SilentEngine:
         load: Load | None = None,
         events: list[KvEvent] | None = None,
         work: Work | None = None,
+        adapters: tuple[str, ...] | None = None,
     ) -> None:
         assert self._emit is not None
-        self._emit(EngineStep(list(deltas), finishes or [], load or Load(), events or [], work=work))
+        step = EngineStep(list(deltas), finishes or [], load or Load(), events or [], work=work, adapters=adapters)
+        self._emit(step)
 
     async def run(self, emit: Callable[[EngineStep], None]) -> None:
         self._emit = emit

@@ -1,4 +1,4 @@
-"""A small DNS server on loopback, over UDP, for tests of what asks one."""
+"""A small DNS server on loopback, over UDP and TCP, for tests of what asks one."""
 
 import asyncio
 import contextlib
@@ -22,6 +22,10 @@ class NameServer(asyncio.DatagramProtocol):
         self.ttl = 1
         #: Kinds that it answers with SERVFAIL.
         self.broken: set[str] = set()
+        #: Over UDP it only says that the answer is too long for that.
+        self.truncates = False
+        #: Name -> the one that it stands for, which is answered with it.
+        self.aliases: dict[str, str] = {}
         self.asked: list[tuple[str, str]] = []
         self.port = 0
         self._transport: Any = None
@@ -31,7 +35,17 @@ class NameServer(asyncio.DatagramProtocol):
         self.port = transport.get_extra_info("sockname")[1]
 
     def datagram_received(self, data: bytes, addr: Any) -> None:
-        self._transport.sendto(self._answer(dns.message.from_wire(data)).to_wire(), addr)
+        answer = self._answer(dns.message.from_wire(data))
+        if self.truncates:
+            answer.answer.clear()
+            answer.flags |= dns.flags.TC
+        self._transport.sendto(answer.to_wire(), addr)
+
+    async def serve_tcp(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        length = int.from_bytes(await reader.readexactly(2))
+        answer = self._answer(dns.message.from_wire(await reader.readexactly(length))).to_wire()
+        writer.write(len(answer).to_bytes(2) + answer)
+        writer.close()
 
     def _answer(self, query: dns.message.Message) -> dns.message.Message:
         (question,) = query.question
@@ -39,11 +53,15 @@ class NameServer(asyncio.DatagramProtocol):
         self.asked.append((name, kind))
         answer = dns.message.make_response(query)
         answer.flags |= dns.flags.RA
+        owner = question.name
+        while (target := self.aliases.get(name)) is not None:
+            answer.answer.append(dns.rrset.from_text(owner, self.ttl, "IN", "CNAME", f"{target}."))
+            name, owner = target, dns.name.from_text(target)
         values = self.records.get((name, kind), [])
         if kind in self.broken:
             answer.set_rcode(dns.rcode.SERVFAIL)
         elif values:
-            answer.answer.append(dns.rrset.from_text_list(question.name, self.ttl, "IN", kind, values))
+            answer.answer.append(dns.rrset.from_text_list(owner, self.ttl, "IN", kind, values))
         elif not any(known == name for known, _ in self.records):
             answer.set_rcode(dns.rcode.NXDOMAIN)
         return answer
@@ -52,7 +70,10 @@ class NameServer(asyncio.DatagramProtocol):
 @contextlib.asynccontextmanager
 async def name_server() -> AsyncIterator[NameServer]:
     transport, server = await asyncio.get_running_loop().create_datagram_endpoint(NameServer, ("127.0.0.1", 0))
+    tcp = await asyncio.start_server(server.serve_tcp, "127.0.0.1", server.port)
     try:
         yield server
     finally:
+        tcp.close()
+        await tcp.wait_closed()
         transport.close()

@@ -85,12 +85,12 @@ class Client:
 class Link:
     """One replica of engine `openai`; `failing` is why it should be ejected."""
 
-    def __init__(self, fake: Upstream, *, tls: TlsFiles | None = None, **settings: Any) -> None:
+    def __init__(self, fake: Upstream, *, id_: str = "p/0", tls: TlsFiles | None = None, **settings: Any) -> None:
         self.clock = Clock()
         self.failing: list[str] = []
         fixed: dict[str, Any] = {"model": "theirs", "metrics_kind": "none", "health_seconds": 0.0}
         spec = ReplicaSpec(
-            "p/0", fake.url, "p", "ours", "openai", Shape(), Role.BOTH, 1, 1,
+            id_, fake.url, "p", "ours", "openai", Shape(), Role.BOTH, 1, 1,
             features=API_FEATURES, tls=tls, settings=UpstreamSettings(**(fixed | settings)),
         )  # fmt: skip
         listener = Listener(failing=lambda _, why: self.failing.append(why))

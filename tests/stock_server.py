@@ -58,8 +58,14 @@ class StockServer(stubs.TrtllmServiceServicer):  # type: ignore[misc]
         self._by_id: dict[str, Result] = {}
 
     @contextlib.asynccontextmanager
-    async def listening(self, address: str = "127.0.0.1:0") -> AsyncIterator[tuple[str, grpc.aio.Server]]:
-        options = [("grpc.max_send_message_length", MAX_BYTES), ("grpc.max_receive_message_length", MAX_BYTES)]
+    async def listening(
+        self, address: str = "127.0.0.1:0", most_calls: int = 1000
+    ) -> AsyncIterator[tuple[str, grpc.aio.Server]]:
+        options = [
+            ("grpc.max_concurrent_streams", most_calls),
+            ("grpc.max_send_message_length", MAX_BYTES),
+            ("grpc.max_receive_message_length", MAX_BYTES),
+        ]
         server = grpc.aio.server(options=[*options, ("grpc.so_reuseport", 0)])
         stubs.add_TrtllmServiceServicer_to_server(self, server)
         port = server.add_insecure_port(address)

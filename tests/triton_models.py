@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from protos.types import Finish, Sampling, Submit
+from protos.types import Finish, FinishReason, Sampling, Submit
 from replicas.engine import Delta
 from routing.links.triton.settings import Kind
 from tests.harness import tekken
@@ -80,6 +80,8 @@ class Writer:
 
     kind: Kind
     accumulate: bool
+    #: With which an answer of ids ends that ends by itself.
+    stop_word: int | None = None
     ids: list[int] = field(default_factory=list)
     reused: int = 0
 
@@ -89,6 +91,8 @@ class Writer:
             self.reused = delta.cached_tokens // _BLOCK
         self.ids += new
         if self.kind is Kind.ENGINE:
+            if self.stop_word is not None and finish is not None and finish.reason is FinishReason.STOP:
+                new = [*new, self.stop_word]
             return {
                 "output_ids": ("INT32", (1, 1, len(new)), list(new)),
                 "sequence_length": ("INT32", (1, 1), [len(new)]),

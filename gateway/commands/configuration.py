@@ -104,7 +104,7 @@ def _tenants_summary(config: Config) -> Iterator[str]:
 
 
 def _model_summary(model: Model) -> Iterator[str]:
-    bundled = " (bundled)" if model.tokenizer_path is None else ""
+    bundled = " (bundled)" if model.tokenizer is not None and model.tokenizer_path is None else ""
     yield f"model {model.name}"
     yield f"  context    {model.context} tokens"
     yield f"  tokenizer  {model.tokenizer or 'its upstreams have it'}{bundled}"
@@ -113,12 +113,20 @@ def _model_summary(model: Model) -> Iterator[str]:
         cached = model.price.input if model.price.cached_input is None else model.price.cached_input
         prices = f"{model.price.input:g} input, {cached:g} cached input, {model.price.output:g} output"
         yield f"  price      {prices} (US dollars per million tokens)"
+    if model.fallbacks is not None:
+        yield f"  fallbacks  {', '.join(model.fallbacks.models)} (order: {model.fallbacks.order})"
+    if model.adapters:
+        yield f"  adapters   {', '.join(adapter.name for adapter in model.adapters)}"
     rows = [("POOL", "SHAPE", "ROLE", "ENGINE", "REPLICAS", "GPUS", "WHERE"), *map(_pool_row, model.pools)]
     yield from (f"  {line}" for line in table(rows))
-    replicas = sum(pool.replica_count for pool in model.pools)
-    gpus = sum(pool.replica_count * pool.shape.value.gpus for pool in model.pools)
+    pools, replicas = len(model.pools), sum(pool.replica_count for pool in model.pools)
+    gpus = sum(pool.replica_count * pool.shape.value.gpus for pool in model.pools if pool.engine != "openai")
     found = ", and those that are discovered" if any(pool.is_discovered for pool in model.pools) else ""
-    yield f"  {len(model.pools)} pools, {replicas} replicas, {gpus} GPUs{found}"
+    yield f"  {_counted(pools, 'pool')}, {_counted(replicas, 'replica')}, {_counted(gpus, 'GPU')}{found}"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _pool_row(pool: Pool) -> tuple[str, ...]:
@@ -129,6 +137,8 @@ def _pool_row(pool: Pool) -> tuple[str, ...]:
         if degree > 1 or name == "tp"
     )
     gpus = f"{pool.replica_count * shape.gpus}{' simulated' if pool.engine == 'simulated' else ''}"
+    if pool.engine == "openai":
+        gpus = "-"  # its owner's
     where = "started here" if pool.local_replicas else ", ".join(pool.addresses) or "they register"
     count = f"{pool.replica_count}{' or more' if pool.is_discovered else ''}"
     return (pool.name, degrees, pool.role.value, pool.engine, count, gpus, where)

@@ -98,5 +98,8 @@ async def _reencrypt(vault: ProviderVault, arguments: argparse.Namespace) -> int
 def _read_key(name: str) -> str:
     """The key, from a prompt without echo or from standard input; never an argument, which every user could see."""
     if sys.stdin.isatty():
-        return getpass.getpass(f"Key for {name} (not shown): ")
+        try:
+            return getpass.getpass(f"Key for {name} (not shown): ")
+        except EOFError:
+            return ""
     return sys.stdin.read(_LONGEST_INPUT)

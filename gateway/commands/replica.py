@@ -12,6 +12,7 @@ import uvloop
 
 from gateway.commands.replica_engines import engines_of
 from gateway.commands.replica_registration import Registrar, add_registration_options, check_registration
+from gateway.commands.replica_simulated import add_simulated_options, positive
 from gateway.commands.replica_trtllm import add_trtllm_options
 from observability.logs import configure_logging
 from protos.pem import PemError
@@ -22,10 +23,17 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_LAST_PORT = 65535
+
 
 def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add `replica`."""
-    parser = subparsers.add_parser("replica", help="start a replica server")
+    parser = subparsers.add_parser(
+        "replica",
+        help="start a replica server",
+        # All options are more than a screen, and would hide the error that they are printed with.
+        usage="penstock replica --engine {simulated,tensorrt_llm} --model MODEL --listen ADDRESS [OPTION ...]",
+    )
     parser.add_argument(
         "--engine", choices=["simulated", "tensorrt_llm"], required=True, help="what produces the tokens"
     )
@@ -36,6 +44,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.add_argument(
         "--listen",
+        type=_address,
         action="append",
         metavar="ADDRESS",
         help="HOST:PORT or unix:/PATH; given several times, this process hosts that many replicas",
@@ -48,14 +57,14 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="PORT",
         help="short for --listen 0.0.0.0:PORT",
     )
-    parser.add_argument("--tp", type=_positive, default=1, help="tensor parallel degree")
-    parser.add_argument("--ep", type=_positive, default=1, help="expert parallel degree")
-    parser.add_argument("--pp", type=_positive, default=1, help="pipeline parallel degree")
+    parser.add_argument("--tp", type=positive, default=1, help="tensor parallel degree")
+    parser.add_argument("--ep", type=positive, default=1, help="expert parallel degree")
+    parser.add_argument("--pp", type=positive, default=1, help="pipeline parallel degree")
     parser.add_argument("--role", choices=[role.value for role in Role], default=Role.BOTH.value)
     parser.add_argument(
         "--model-version", default="", metavar="VERSION", help="of the model; gateways compare it with theirs"
     )
-    parser.add_argument("--max-sequence-tokens", type=_positive, help="prompt and answer together")
+    parser.add_argument("--max-sequence-tokens", type=positive, help="prompt and answer together")
     parser.add_argument("--drain-seconds", type=float, default=30.0, help="grace for open requests after SIGTERM")
     parser.add_argument(
         "--scheduler",
@@ -70,30 +79,28 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     tls.add_argument(
         "--tls-client-ca", type=Path, metavar="FILE", help="PEM authorities; gateways must show a certificate of theirs"
     )
-    simulated = parser.add_argument_group("simulated engine")
-    simulated.add_argument(
-        "--profile", help="published model to imitate (default: the one of the model's name, or mixtral-8x7b)"
+    parser.add_argument(
+        "--adapter",
+        action="append",
+        default=[],
+        metavar="NAME=PATH",
+        help="a LoRA adapter that is known by its name; a simulated engine needs no path, but --max-adapters",
     )
-    simulated.add_argument("--speed", type=float, default=1.0, help="times faster than the modelled hardware")
-    simulated.add_argument("--instant", action="store_true", help="steps take no time")
-    simulated.add_argument("--pace-ms", type=float, help="every step takes this long")
-    simulated.add_argument("--output-tokens", type=_positive, help="natural length of every answer")
+    add_simulated_options(parser)
     add_trtllm_options(parser)
-    simulated.add_argument(
-        "--max-adapters", type=_positive, default=0, help="LoRA adapters loaded at a time (default: none)"
-    )
     parser.set_defaults(run=_run)
 
 
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return value
+def _address(text: str) -> str:
+    host, _, port = text.rpartition(":")
+    # gRPC would take a port that is too large for another one.
+    if not text.startswith("unix:") and not (host and port.isascii() and port.isdigit() and int(port) <= _LAST_PORT):
+        raise argparse.ArgumentTypeError("expected HOST:PORT or unix:/PATH, with a port from 0 (any) to 65535")
+    return text
 
 
 def _any_host(text: str) -> str:
-    return f"0.0.0.0:{int(text)}"
+    return _address(f"0.0.0.0:{text}")
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -2,10 +2,12 @@
 
 import argparse
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from gateway.commands.replica_trtllm import adapter_paths, kv_arguments, retention_arguments
+from gateway.commands.replica_simulated import add_simulated_options
+from gateway.commands.replica_trtllm import adapter_paths, add_trtllm_options, kv_arguments, retention_arguments
 from gateway.tokens.identity import tokenizer_hash
 from gateway.tokens.loader import load_tokenizer
 from gateway.tokens.tokenizer import TokenizerError
@@ -14,15 +16,31 @@ from protos.types import Role, Shape
 if TYPE_CHECKING:
     from replicas.engine import Engine
 
+_OPTIONS: Final[Mapping[str, Callable[[argparse.ArgumentParser], None]]] = {
+    "simulated": add_simulated_options,
+    "tensorrt_llm": add_trtllm_options,
+}
 #: What a simulated engine's tokens mean, unless told otherwise.
 SIMULATED_TOKENIZER = "mistral-tekken"
 
 
 def engines_of(arguments: argparse.Namespace) -> "list[tuple[str, Engine]]":
     """Engines and the addresses they are for, not started. Raises ValueError with what is wrong with the options."""
+    _refuse_foreign(arguments)
     if arguments.engine == "tensorrt_llm":
         return [(arguments.listen[0], _tensorrt_llm(arguments))]
     return _simulated(arguments)
+
+
+def _refuse_foreign(arguments: argparse.Namespace) -> None:
+    """Options of another engine would be without effect. Raises ValueError."""
+    for engine, add in _OPTIONS.items():
+        alone = argparse.ArgumentParser()
+        add(alone)
+        for name, unset in vars(alone.parse_args([])).items():
+            if engine != arguments.engine and getattr(arguments, name) != unset:
+                shown = "cp" if name == "context_parallel" else name.replace("_", "-")
+                raise ValueError(f"--{shown} is for --engine {engine}")
 
 
 def _shape(arguments: argparse.Namespace) -> Shape:
@@ -38,6 +56,8 @@ def _simulated(arguments: argparse.Namespace) -> "list[tuple[str, Engine]]":
     policy = arguments.scheduler.upper()
     if policy not in CapacityPolicy.__members__:
         raise ValueError(f"the simulated engine has no scheduler {arguments.scheduler}")
+    if arguments.adapter and not arguments.max_adapters:
+        raise ValueError("--adapter of the simulated engine needs --max-adapters")
     loaded = load_tokenizer(arguments.tokenizer or SIMULATED_TOKENIZER)
     tokenizer, identity = loaded.tokenizer, tokenizer_hash(loaded)
     corpus = Corpus(
@@ -149,7 +169,9 @@ def _vocabulary(arguments: argparse.Namespace, checkpoint: str) -> tuple[tuple[i
         loaded = load_tokenizer(source)
     except TokenizerError as error:
         if not chosen:
-            raise ValueError(f"{error}; without a tokenizer that can be read, --end-id must be given") from error
+            raise ValueError(
+                f"no tokenizer: {error}; give --checkpoint or --tokenizer a folder that has one, or --end-id"
+            ) from error
         return chosen, None, ""
     return chosen or tuple(sorted(loaded.tokenizer.eos_ids)), loaded.tokenizer.vocab_size, tokenizer_hash(loaded)
 

@@ -12,6 +12,7 @@ from typing import Final
 
 from gateway.discovery.addresses import is_grpc_address
 from gateway.discovery.registrations import HEARTBEAT_SECONDS, Registration, deregister, register
+from gateway.store.addresses import address_problem
 from protos.errors import StoreUnavailable
 from protos.types import ReplicaInfo
 
@@ -141,6 +142,8 @@ def _store_url(named: str) -> str:
         raise RegistrationError(
             "--register: expected a store's address such as redis://HOST:PORT, env:NAME or file:PATH"
         )
+    if problem := address_problem(url):
+        raise RegistrationError(f"--register: {problem}")
     return url
 
 

@@ -59,9 +59,6 @@ def _add_lora(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("tensorrt_llm engine: LoRA")
     group.add_argument("--lora", action="store_true", help="take adapters; --adapter implies it")
     group.add_argument(
-        "--adapter", action="append", default=[], metavar="NAME[=PATH]", help="an adapter that is known by its name"
-    )
-    group.add_argument(
         "--lora-module",
         action="append",
         metavar="NAME",

@@ -13,6 +13,7 @@ from gateway.commands.output import print_json, table
 from gateway.fleets.drains import GRACE_SECONDS, Drain
 from gateway.fleets.listing import NOT_HEARD, UNKNOWN, ReplicaView, ShapeView
 from gateway.fleets.registry import ReplicaRegistry
+from observability.printable import printable
 from protos.types import Role
 
 #: From these widths on there is room for the addresses, and for where they are known from and what is served there.
@@ -66,7 +67,7 @@ async def _list(registry: ReplicaRegistry, arguments: argparse.Namespace) -> int
         print_json(rows)
         return 0
     width = shutil.get_terminal_size().columns
-    blocks = ["\n".join(_block(model, list(of_model), width)) for model, of_model in _by_model(rows)]
+    blocks = ["\n".join(map(printable, _block(model, list(of_model), width))) for model, of_model in _by_model(rows)]
     print("\n\n".join(blocks))
     return 0
 

@@ -2,18 +2,24 @@
 
 import re
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Final
 from urllib.parse import urlsplit
 
-_HOST: Final = r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)"
+_HOST: Final = r"(?:\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})"
 _NAME: Final = r"(?P<name>[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,252}))"
-_GRPC: Final = re.compile(rf"grpcs?://{_HOST}:(?P<port>[0-9]{{1,5}})|unix:/[^\s\x00]+")
+_GRPC: Final = re.compile(rf"grpcs?://{_HOST}:(?P<port>[0-9]{{1,5}})|unix:/[^\s\x00-\x1f\x7f]{{1,4095}}")
 _DNS: Final = re.compile(
     rf"(?P<scheme>grpcs?|https?)\+(?:dns://{_NAME}:(?P<port>[0-9]{{1,5}})|srv://(?P<service>_[A-Za-z0-9._-]{{1,253}}))"
     r"(?P<path>/[!-~]*)?"
 )
+#: What ends the path of a URL.
+_NO_PATH: Final = frozenset("?#")
 _ODD: Final = re.compile(r"[^A-Za-z0-9._]")
 _LONGEST_NAME: Final = 64
+#: Of a longer one, so much of its begin and of its end.
+_KEPT: Final = 27
+_LONGEST_LABEL: Final = 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +61,14 @@ def dns_name(address: str) -> DnsName | None:
     match = _DNS.fullmatch(address)
     if match is None or (match["port"] is not None and not _is_port(match["port"])):
         return None
-    path = match["path"] or ""
-    if path and not match["scheme"].startswith("http"):
+    path, name = match["path"] or "", match["name"] or match["service"]
+    if path and (not match["scheme"].startswith("http") or not _NO_PATH.isdisjoint(path)):
         return None
-    return DnsName(address, match["scheme"], match["name"] or match["service"], int(match["port"] or 0), path)
+    labels = name.removesuffix(".").split(".")
+    # An IP address, which no name ends like, has no records.
+    if not all(1 <= len(label) <= _LONGEST_LABEL for label in labels) or labels[-1].isdigit():
+        return None
+    return DnsName(address, match["scheme"], name, int(match["port"] or 0), path)
 
 
 def replica_name(address: str) -> str:
@@ -68,7 +78,11 @@ def replica_name(address: str) -> str:
     else:
         parts = urlsplit(address)
         where = f"{parts.hostname or ''}-{parts.port}" if parts.port else parts.hostname or ""
-    return _ODD.sub("-", where)[-_LONGEST_NAME:]
+    name = _ODD.sub("-", where)
+    if len(name) <= _LONGEST_NAME:
+        return name
+    # Hosts differ at the begin, sockets at the end: what is left out tells them apart too.
+    return f"{name[:_KEPT]}-{blake2b(where.encode(), digest_size=4).hexdigest()}-{name[-_KEPT:]}"
 
 
 def _is_port(text: str) -> bool:

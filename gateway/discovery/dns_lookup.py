@@ -2,38 +2,17 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import dns.asyncresolver
 import dns.exception
 import dns.nameserver
 import dns.resolver
 
+from gateway.discovery.dns_answer import Answer, Kind, LookupFailure, Target
+
 #: A question, its repetitions and all servers asked.
 LOOKUP_SECONDS: Final = 5.0
-
-Kind = Literal["A", "AAAA", "SRV"]
-
-
-class LookupFailure(Exception):
-    """No answer; the message is one line."""
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """What a record names: an address of a host, or of SRV a host's name and its port."""
-
-    host: str
-    port: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """In a steady order, each target once. None where the name or its records do not exist. `ttl` in seconds."""
-
-    targets: Sequence[Target]
-    ttl: float
 
 
 class DnsLookup:
@@ -53,7 +32,7 @@ class DnsLookup:
         except dns.resolver.NXDOMAIN:
             return Answer((), 0.0)
         except (dns.exception.DNSException, OSError, ValueError) as error:
-            raise LookupFailure(" ".join(str(error).split()) or type(error).__name__) from error
+            raise LookupFailure(_in_words(error)) from error
         return Answer(_targets(list(answer), kind), float(answer.chaining_result.minimum_ttl))
 
     def _resolver(self) -> dns.asyncresolver.Resolver:
@@ -63,6 +42,18 @@ class DnsLookup:
         address, port = self._server
         resolver.nameservers = [dns.nameserver.Do53Nameserver(address, port)]
         return resolver
+
+
+def _in_words(error: Exception) -> str:
+    """One line; each server that failed once, though it was asked several times."""
+    failed = error.kwargs.get("errors") if isinstance(error, dns.exception.DNSException) else None
+    if not failed:
+        return " ".join(str(error).split()) or type(error).__name__
+    said: set[str] = set()
+    for server, _, _, why, _ in failed:
+        name = str(server).removeprefix("Do53:").partition("@")[0]
+        said.add(f"the server {name} {'is silent' if isinstance(why, dns.exception.Timeout) else f'says {why}'}")
+    return "; ".join(sorted(said))
 
 
 def _targets(records: Sequence[Any], kind: Kind) -> Sequence[Target]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from gateway.discovery.addresses import DnsName, Found
-from gateway.discovery.dns_lookup import Answer, Kind, LookupFailure, Target
+from gateway.discovery.dns_answer import Answer, Kind, LookupFailure, Target
 from gateway.discovery.last_good import LastGood
 
 log = logging.getLogger(__name__)

@@ -25,6 +25,9 @@ class RegisteredPools:
         self._members: dict[tuple[str, str], tuple[Found, ...]] = {
             (model.name, pool.name): () for model in config.models for pool in model.pools if pool.is_registered
         }
+        self._secure = {
+            (model.name, pool.name) for model in config.models for pool in model.pools if pool.tls is not None
+        }
         self._complained: set[str] = set()
 
     def __bool__(self) -> bool:
@@ -66,6 +69,9 @@ class RegisteredPools:
             return "the configuration has no such pool of registered replicas"
         if not is_grpc_address(replica.address):
             return "its address cannot be read"
+        # Else whoever can write to the store could have the pool's requests unencrypted.
+        if (replica.model, replica.pool) in self._secure and not replica.address.startswith("grpcs://"):
+            return "the pool has tls, and its address is not grpcs://"
         return ""
 
     def _complain(self, replica: Registration, problem: str) -> None:

@@ -5,6 +5,7 @@ from typing import Final, cast
 import msgspec
 
 from gateway.store.script import Script
+from gateway.store.unreadable import UNREADABLE
 from gateway.tenants.transactions import Storage
 from protos.types import Role, Shape
 
@@ -68,7 +69,7 @@ async def registered(storage: Storage) -> list[Registration]:
     for raw in found:
         try:
             readable.append(_DECODER.decode(raw))
-        except msgspec.MsgspecError:
+        except UNREADABLE:
             continue
     return sorted(readable, key=lambda replica: replica.key)
 

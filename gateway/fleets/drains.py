@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from gateway.fleets.configured import ConfiguredReplica
+from gateway.store.unreadable import UNREADABLE
 from gateway.tenants.records import Record
 from gateway.tenants.transactions import DRAINS, Place
 from protos.errors import StoreUnavailable
@@ -44,7 +45,7 @@ def drains_of(stored: Mapping[bytes, bytes]) -> list[Drain]:
     """
     try:
         found = [msgspec.json.decode(raw, type=Drain) for raw in stored.values()]
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise StoreUnavailable("The gateway's store holds a drain that cannot be read.") from error
     return sorted(found, key=lambda drain: (drain.model, drain.target))
 

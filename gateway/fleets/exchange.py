@@ -91,6 +91,9 @@ class FleetExchange:
             if not self._away:
                 log.warning("drained and registered replicas stay as they are: %s", error.__cause__ or error)
             self._away = True
+            if self._drains:
+                # A replica that left and came back meanwhile is still drained.
+                self.heed()
             return
         self._away = False
         self._drains, self._offset = drains, self._clock() - now

@@ -7,6 +7,7 @@ import msgspec
 
 from gateway.fleets.configured import FoundReplica
 from gateway.store.script import Script
+from gateway.store.unreadable import UNREADABLE
 from gateway.tenants.transactions import Storage
 from routing.health.status import ReplicaStatus
 
@@ -43,7 +44,7 @@ async def reports(storage: Storage) -> list[Report]:
     for raw in found:
         try:
             readable.append(_DECODER.decode(raw))
-        except msgspec.MsgspecError:
+        except UNREADABLE:
             continue
     return readable
 

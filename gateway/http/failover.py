@@ -4,14 +4,15 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
-from gateway.fallbacks import FALLS_OVER, patience
+from gateway.fallbacks import CANNOT_TAKE, FALLS_OVER, patience
 from gateway.generate import Generation
 from gateway.http.exchange import Exchange
 from gateway.served_model import ServedModel
 from observability.logs import RateLimit
-from protos.errors import ReplicaUnavailable
+from protos.errors import PenstockError, ReplicaUnavailable
 
 log = logging.getLogger(__name__)
 log.addFilter(RateLimit(per_second=20))
@@ -28,20 +29,30 @@ async def first_to_answer(
 ) -> Generation:
     """What `start` gives for the first of the models that does not fail; `asked` need not be among them.
 
-    Raises the error of the last one.
+    Raises the error of the last one; but where that one cannot take the request at all and an earlier one could, now or
+    later, that one's: the client is not at fault then.
     """
-    for model in models[:-1]:
+    failed: PenstockError | None = None
+    for model, following in pairwise(models):
         try:
             return await _answer(exchange, asked, model, start, patience(asked.fallbacks))
         except FALLS_OVER as error:
+            exchange.attempt.renew()
+            failed = failed if isinstance(error, CANNOT_TAKE) else error
             log.warning(
-                "request %s: model %s falls back: %s %s",
+                "request %s: model %s falls back to %s: %s %s",
                 exchange.request_id,
                 model.name,
+                following.name,
                 error.code,
                 error.detail or error.message,
             )
-    return await _answer(exchange, asked, models[-1], start, None)
+    try:
+        return await _answer(exchange, asked, models[-1], start, None)
+    except CANNOT_TAKE:
+        if failed is None:
+            raise
+        raise failed from failed.__cause__
 
 
 async def _answer(
@@ -52,13 +63,16 @@ async def _answer(
     seconds: float | None,
 ) -> Generation:
     """One model's, which is interrupted when it has not begun to answer by then."""
-    alarm = None
+    alarm, late = None, ReplicaUnavailable("The model did not begin to answer in time.")
     if seconds is not None:
-        late = ReplicaUnavailable("The model did not begin to answer in time.")
         alarm = asyncio.get_running_loop().call_later(seconds, exchange.attempt.interrupt, late)
     began = time.monotonic()
     try:
         generation = await start(model)
+    except ReplicaUnavailable as error:
+        if error is late:  # it would have taken longer still
+            model.first_tokens.note(time.monotonic() - began)
+        raise
     finally:
         if alarm is not None:
             alarm.cancel()

@@ -71,7 +71,11 @@ class ProviderKeys:
     async def run(self) -> None:
         """Follow the store for ever."""
         while True:
-            await self.load()
+            try:
+                await self.load()
+            except Exception:
+                # Whatever it was: keys that are never renewed any more are worse than one look that was missed.
+                log.exception("looking for changed keys of providers")
             await asyncio.sleep(SYNC_SECONDS)
 
     async def load(self) -> None:

@@ -12,6 +12,7 @@ from msgspec import Meta
 from gateway.config import Config
 from gateway.providers.encryption import CannotDecrypt, Cipher, read_cipher
 from gateway.providers.secret import SecretError, provider_key
+from gateway.store.unreadable import UNREADABLE
 from gateway.tenants.inputs import record_of
 from gateway.tenants.records import NAME, Record
 from gateway.tenants.transactions import PROVIDERS, Entry, Place, Step, Storage, commit, read, until_committed
@@ -60,9 +61,15 @@ class ProviderVault:
         self._source = config.store.encryption_key
 
     async def keys(self) -> list[ProviderKey]:
-        """All of them by name, without the keys themselves."""
-        stored = await self._storage.hgetall(PROVIDERS)
-        return [sealed_key(raw).known for _, raw in sorted(stored.items())]
+        """All of them by name, without the keys themselves; the log names those whose records cannot be read."""
+        found = []
+        for name, raw in sorted((await self._storage.hgetall(PROVIDERS)).items()):
+            try:
+                found.append(sealed_key(raw).known)
+            except StoreUnavailable:
+                shown = name.decode(errors="replace")
+                log.warning("the store's record of the provider key %s cannot be read; set it anew or delete it", shown)
+        return found
 
     async def set_key(self, name: str, text: str, actor: str) -> ProviderKey:
         """Store a key, in the place of the one of this name if there is one; workers use it within 2 seconds.
@@ -121,13 +128,15 @@ class ProviderVault:
             _, (before,) = await read(self._storage, [_place(name)])
             if not before:
                 return False
-            old = sealed_key(before)
             try:
+                old = sealed_key(before)
                 if cipher.is_current(name, old.sealed):
                     return False
                 secret = cipher.decrypt(name, old.sealed)
-            except CannotDecrypt as error:
-                raise Conflict(f"The provider key '{name}' cannot be decrypted: {error}.", param="name") from None
+            except (CannotDecrypt, StoreUnavailable) as error:
+                raise Conflict(
+                    f"The provider key '{name}' cannot be decrypted: {str(error).rstrip('.')}.", param="name"
+                ) from None
             new = msgspec.structs.replace(
                 old, sealed=cipher.encrypt(name, secret), fingerprint=cipher.fingerprint(secret)
             )
@@ -154,7 +163,7 @@ def sealed_key(raw: bytes) -> SealedKey:
     """A record of the store's hash. Raises StoreUnavailable where it cannot be read."""
     try:
         return msgspec.json.decode(raw, type=SealedKey)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise StoreUnavailable("The gateway's store holds a provider's key that cannot be read.") from error
 
 

@@ -1,5 +1,6 @@
-"""The addresses of a cluster: one URL with any of its nodes."""
+"""The addresses of stores; of a cluster, one URL with any of its nodes."""
 
+import re
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -7,6 +8,9 @@ from urllib.parse import unquote, urlsplit
 #: With and without TLS.
 CLUSTER_SCHEMES: Final = ("redis+cluster", "rediss+cluster")
 DEFAULT_PORT: Final = 6379
+#: User name and password in an address.
+CREDENTIALS: Final = re.compile(r"(?<=://)[^/@]*@")
+_SCHEMES: Final = ("redis://", "rediss://", "unix://")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +26,27 @@ class ClusterAddress:
 def is_cluster(url: str) -> bool:
     """Whether an address is a cluster's."""
     return url.partition("://")[0] in CLUSTER_SCHEMES
+
+
+def address_problem(url: str) -> str:
+    """What is wrong with an address, or nothing; never shows it, for it may hold a password."""
+    if is_cluster(url):
+        try:
+            cluster_address(url)
+        except ValueError:
+            return "expected redis+cluster://HOST:PORT,HOST:PORT, and neither a database nor options"
+    elif not url.startswith(_SCHEMES):
+        return (
+            "expected an address that starts with redis://, rediss://, redis+cluster://, rediss+cluster:// or unix://"
+        )
+    elif url.startswith("unix://") and not CREDENTIALS.sub("", url).startswith("unix:///"):
+        return "a unix:// address needs an absolute path, as in unix:///run/valkey.sock"
+    else:
+        try:
+            _ = urlsplit(url).port
+        except ValueError:
+            return "the address cannot be read; a port is a number from 0 to 65535"
+    return ""
 
 
 def cluster_address(url: str) -> ClusterAddress:

@@ -77,6 +77,11 @@ class HttpConnection(asyncio.Protocol):
         self._limit = patience.idle
         self._listed = True
 
+    @property
+    def closed(self) -> bool:
+        """Whether it can take no request any more."""
+        return self._transport is None or not self._listed
+
     def take(self, exchange: Exchange) -> None:
         """Send a request; the connection has none now."""
         assert self._exchange is None and self._transport is not None, "one at a time, on an open connection"
@@ -225,7 +230,7 @@ class HttpConnection(asyncio.Protocol):
     def _end(self) -> None:
         exchange, self._exchange = self._exchange, None
         self.resume()
-        if self._clean and self._listed and self._transport is not None and not self._transport.is_closing():
+        if self._clean and self._is_at_rest():
             self._quiet, self._limit = 0, self._patience.idle
             # Before the exchange ends: what it lets go of may send the next request at once.
             self._home.free(self)
@@ -234,6 +239,13 @@ class HttpConnection(asyncio.Protocol):
         if exchange is not None:
             exchange.carrier = None
             exchange.ended()
+
+    def _is_at_rest(self) -> bool:
+        """Whether it is open, and all of the request is sent: who answers before that may take the rest for another."""
+        transport = self._transport
+        if transport is None or not self._listed:
+            return False
+        return not transport.is_closing() and not transport.get_write_buffer_size()
 
     def _not_http(self, error: Exception) -> None:
         if self._complete:  # what is wrong comes after the answer

@@ -143,6 +143,8 @@ class ConnectionPool:
                 raise OSError(f"there are {self._most} already")
             async with asyncio.timeout(self._timeouts.connect):
                 connection = await self._connection()
+            if connection.closed:  # uvloop may tell of the end before of the begin
+                raise OSError("it was closed at once")
         except TimeoutError:
             failure = f"no connection within {self._timeouts.connect:g} s"
         except (OSError, PemError, ValueError) as error:
@@ -181,6 +183,8 @@ def in_words(error: Exception, server_name: str) -> str:
     """Why no connection could be made."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not accepted for {server_name}: {error.verify_message or error.reason}"
+    if isinstance(error, PemError):
+        return str(error)
     if isinstance(error, socket.gaierror):
         return f"its name cannot be looked up: {error.strerror}"
     return f"no connection: {error}"

@@ -20,6 +20,8 @@ QUIET_TICKS: Final = 4
 WINDOW: Final = 2**31 - 1
 #: Bytes of header fields in one block.
 MAX_BLOCK: Final = 65_536
+#: Bytes that may wait for a peer to read them, when it wants to be answered; above what requests can come to.
+MAX_UNREAD: Final = 64 << 20
 
 _DATA, _HEADERS, _RESET, _SETTINGS, _PUSH, _PING, _GOAWAY, _WINDOW, _CONTINUATION = 0, 1, 3, 4, 5, 6, 7, 8, 9
 _END_STREAM, _ACK, _END_HEADERS, _PADDED, _PRIORITY = 0x1, 0x1, 0x4, 0x8, 0x20
@@ -29,7 +31,10 @@ _HEADER: Final = Struct(">BHBBI")
 _HEADER_BYTES: Final = _HEADER.size
 _U32: Final = Struct(">I")
 _SETTING: Final = Struct(">HI")
+_PING_BYTES: Final = 8
 _MAX_FRAME: Final = 16_384
+#: Of settings, what RFC 9113 allows (6.5.2).
+_BOUNDS: Final = {_INITIAL_WINDOW: range(WINDOW + 1), _FRAME_SIZE: range(_MAX_FRAME, 1 << 24)}
 _LAST_NUMBER: Final = 2**31 - 1
 _MAX_KNOWN: Final = 128
 
@@ -196,8 +201,10 @@ class Connection(asyncio.Protocol):
         elif kind == _SETTINGS:
             self._configure(flags, payload)
         elif kind == _PING:
+            if len(payload) != _PING_BYTES:
+                raise ProtocolError("a ping of the wrong size")
             if not flags & _ACK:
-                self._write(_frame(_PING, _ACK, 0, payload))
+                self._reply(_frame(_PING, _ACK, 0, payload))
         elif kind == _GOAWAY:
             self._go_away(payload)
         elif kind == _WINDOW:
@@ -246,7 +253,7 @@ class Connection(asyncio.Protocol):
 
     def _headers(self, call: Call, fields: hpack.Fields, *, ends: bool) -> None:
         if not call.answered:
-            if fields[:1] and fields[0][0] == b":status" and fields[0][1].startswith(b"1"):
+            if not ends and fields[:1] and fields[0][0] == b":status" and fields[0][1].startswith(b"1"):
                 return  # an interim answer
             wrong = of_http(fields)
             if wrong is not None:
@@ -265,15 +272,17 @@ class Connection(asyncio.Protocol):
         if len(payload) % _SETTING.size:
             raise ProtocolError("settings that are cut off")
         for name, value in _SETTING.iter_unpack(payload):
+            if name in _BOUNDS and value not in _BOUNDS[name]:
+                raise ProtocolError(f"setting {name} is {value}")
             if name == _INITIAL_WINDOW:
                 for call in self._calls.values():
                     call.window += value - self._call_window
                 self._call_window = value
             elif name == _FRAME_SIZE:
-                self._frame_size = max(_MAX_FRAME, value)
+                self._frame_size = value
             elif name == _MAX_CALLS:
                 self._most = value
-        self._write(_frame(_SETTINGS, _ACK, 0))
+        self._reply(_frame(_SETTINGS, _ACK, 0))
         if not self.ready.done():
             self.ready.set_result(None)
         self._send_starved()
@@ -382,7 +391,13 @@ class Connection(asyncio.Protocol):
         if self._quiet > QUIET_TICKS + 1:
             self._over("no answer to a ping")
         elif self._quiet > QUIET_TICKS:
-            self._write(_frame(_PING, 0, 0, bytes(8)))
+            self._write(_frame(_PING, 0, 0, bytes(_PING_BYTES)))
+
+    def _reply(self, data: bytes) -> None:
+        """What the peer wants to be answered. Raises ProtocolError if it goes on asking and reads none of it."""
+        if self._transport is not None and self._transport.get_write_buffer_size() > MAX_UNREAD:
+            raise ProtocolError("questions whose answers are not read")
+        self._write(data)
 
     def _write(self, data: bytes) -> None:
         if data and self._transport is not None:

@@ -53,7 +53,7 @@ def of_trailers(fields: Fields) -> tuple[Status, str]:
     """What a call's last header fields say."""
     found = dict(fields)
     said, details = found.get(b"grpc-status"), found.get(b"grpc-message", b"")[:MAX_DETAILS]
-    if said is None or not said.isdigit() or int(said) > Status.UNAUTHENTICATED:
+    if said is None or len(said) > 2 or not said.isdigit() or int(said) > Status.UNAUTHENTICATED:
         return Status.UNKNOWN, "the call ended without a status"
     return Status(int(said)), unquote(details.decode("ascii", "replace"))
 

@@ -67,6 +67,8 @@ class ReplicaConnection(ABC):
         #: What the replica says of itself, once it has.
         self.info: ReplicaInfo | None = None
         self.health = ReplicaHealth(self._health_changed)
+        #: What the log has said of it last.
+        self._said = ""
         self.view = ReplicaView(spec.id, spec.pool, spec.shape, spec.role, Load(), features=spec.features.value)
         self._listener = around.listener
         self._clock = around.clock
@@ -168,8 +170,8 @@ class ReplicaConnection(ABC):
 
     def _health_changed(self) -> None:
         health, spec = self.health, self.spec
-        if not self._closing:
-            level = _LEVELS.get(health.state, logging.WARNING)
-            because = f": {health.reason}" if health.reason else ""
-            log.log(level, "replica %s at %s is %s%s", spec.id, spec.address, health.state.value, because)
+        now = f"{health.state.value}{f': {health.reason}' if health.reason else ''}"
+        if not self._closing and now != self._said:
+            self._said = now
+            log.log(_LEVELS.get(health.state, logging.WARNING), "replica %s at %s is %s", spec.id, spec.address, now)
         self._listener.changed()

@@ -14,10 +14,12 @@ def mismatch(spec: ReplicaSpec, info: ReplicaInfo) -> str:
         for name, value in expected.items()
         if getattr(info, name) != value
     ]
-    for name in ("version", "tokenizer_hash"):
-        said, wanted = getattr(info, name), getattr(spec, name)
-        if wanted and said and said != wanted:
-            wrong.append(f"{name} is {said}, configured {wanted}")
+    if spec.version and info.version and info.version != spec.version:
+        wrong.append(f"version is {info.version}, configured {spec.version}")
+    if spec.tokenizer_hash and info.tokenizer_hash and info.tokenizer_hash != spec.tokenizer_hash:
+        wrong.append(
+            f"its tokenizer is another than the model's: hash {info.tokenizer_hash}, here {spec.tokenizer_hash}"
+        )
     if info.max_sequence_tokens and info.max_sequence_tokens < spec.context:
         wrong.append(f"max_sequence_tokens is {info.max_sequence_tokens}, the configured context {spec.context}")
     return "; ".join(wrong)

@@ -13,6 +13,7 @@ class ReplicaSpec:
 
     `features` are what an engine that cannot say so itself is trusted with; a session's welcome goes before them.
     `settings` are of the engine's kind, as its link documents them. Empty `version` and `tokenizer_hash` match any.
+    `host` is the name that one was found by whose address has none.
     """
 
     id: str
@@ -30,6 +31,7 @@ class ReplicaSpec:
     features: Feature = Feature.TOKENS
     tls: TlsFiles | None = None
     settings: object = None
+    host: str = ""
 
     @property
     def target(self) -> str:

@@ -88,7 +88,11 @@ def ssl_context(tls: TlsFiles | None) -> ssl.SSLContext:
     """
     tls = tls or TlsFiles()
     roots = _roots(tls)
-    context = ssl.create_default_context(cadata=None if roots is None else roots.decode("ascii", "replace"))
+    try:
+        # Python takes ASCII alone; what is not is a comment, as in the bundles of most systems.
+        context = ssl.create_default_context(cadata=None if roots is None else roots.decode("ascii", "ignore"))
+    except (ssl.SSLError, ValueError) as error:
+        raise pem.PemError(f"{tls.ca or 'the authorities of this system'} cannot be used: {error}") from None
     if tls.certificate is not None and tls.key is not None:
         pem.identity(tls.certificate, tls.key)
         try:
@@ -102,6 +106,20 @@ def ssl_context(tls: TlsFiles | None) -> ssl.SSLContext:
 def renewed_ssl_context(tls: TlsFiles | None) -> Renewed[ssl.SSLContext]:
     """`ssl_context` for connections that are opened over time: ask it for each. Raises PemError."""
     return Renewed((tls or TlsFiles()).paths, lambda: ssl_context(tls))
+
+
+class SslContexts:
+    """The same where nothing may fail before the first connection: files that cannot be used are its problem."""
+
+    def __init__(self, tls: TlsFiles | None) -> None:
+        self._tls = tls
+        self._renewed: Renewed[ssl.SSLContext] | None = None
+
+    def get(self) -> ssl.SSLContext:
+        """For the next connection. Raises PemError, until the files could be used once."""
+        if self._renewed is None:
+            self._renewed = renewed_ssl_context(self._tls)
+        return self._renewed.get()
 
 
 class RenewedChannel:

@@ -94,6 +94,10 @@ class TrtllmConnection(CountedConnection):
             raise Unreachable(f"no TensorRT-LLM server: {error}" if refused else str(error), refused=refused) from None
         except ProtocolError as error:
             raise Unreachable(f"another protocol is spoken there: {error}", refused=True) from None
+        except Full as error:
+            if self.info is None or not self.in_flight:
+                raise Unreachable(str(error)) from None
+            return Sighting(self.info)  # our own requests are all that it takes, so it is there
         except (ConnectionError, PemError) as error:
             raise Unreachable(str(error)) from None
         return Sighting(_info(self.spec, model, server))
@@ -154,13 +158,25 @@ def _soon(tell: Callable[..., None], *what: object) -> Callable[[], None]:
 class _Request:
     """One Generate call's `Handler`, from its sending to its end."""
 
-    __slots__ = ("_link", "_mailbox", "_over", "_reader", "_request_id", "_started", "_submit", "_timer", "call")
+    __slots__ = (
+        "_link",
+        "_mailbox",
+        "_over",
+        "_progress",
+        "_reader",
+        "_request_id",
+        "_started",
+        "_submit",
+        "_timer",
+        "call",
+    )
 
     def __init__(self, link: TrtllmConnection, submit: Submit, mailbox: Mailbox, request_id: str) -> None:
         self.call: Call | None = None
         self._link = link
         self._mailbox = mailbox
         self._over = False
+        self._progress = link.health.progress
         self._reader = codec.AnswerReader(submit)
         self._request_id = request_id
         self._started = False
@@ -179,6 +195,7 @@ class _Request:
         if self._over:
             return
         mailbox = self._mailbox
+        self._progress.renew()
         try:
             part = self._reader.read(message)
             if part.token_ids:

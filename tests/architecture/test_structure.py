@@ -57,6 +57,8 @@ LIGHT = {
     "gateway.commands.bench": ("grpc", "matplotlib", "loadtest.plots"),
     "gateway.commands.route": ("grpc", "redis", "jinja2", "starlette", "tokenizers", "granian", "matplotlib", "httpx"),
     "gateway.app": ("replicas", "loadtest", "matplotlib", "rich", "httpx", "openai", "mistral_common", "granian"),
+    "gateway.gateway": ("dns",),
+    "gateway.supervisor": ("grpc", "jinja2", "starlette.routing", "tokenizers", "tiktoken", "dns", "gateway.app"),
     "replicas.model": ("grpc", "google.protobuf", "gateway"),
     "replicas.server": ("gateway", "starlette", "jinja2", "redis", "replicas.engines.simulated"),
     "routing.policies": ("grpc", "google.protobuf"),

@@ -16,10 +16,11 @@ VERSION = "1.2.0"
 
 
 def modules() -> dict[str, ModuleType]:
-    """The fake's modules by the real one's names, which `sys.modules` can take."""
+    """The fake's modules, and what it takes of torch, by the real one's names, which `sys.modules` can take."""
     package, api = ModuleType("tensorrt_llm"), ModuleType("tensorrt_llm.llmapi")
     executor, request = ModuleType("tensorrt_llm.executor"), ModuleType("tensorrt_llm.executor.request")
     utils, lora = ModuleType("tensorrt_llm.executor.utils"), ModuleType("tensorrt_llm.lora_helper")
+    torch = ModuleType("torch")
     for target, names in (
         (package, (llm.LLM, parameters.SamplingParams)),
         (
@@ -38,11 +39,12 @@ def modules() -> dict[str, ModuleType]:
         (request, (parameters.LoRARequest,)),
         (utils, (results.RequestError,)),
         (lora, (configuration.LoraConfig,)),
+        (torch, (parameters.FloatTensor,)),
     ):
         for each in names:
             setattr(target, each.__name__, each)
     package.__dict__["__version__"] = VERSION
-    return {module.__name__: module for module in (package, api, executor, request, utils, lora)}
+    return {module.__name__: module for module in (package, api, executor, request, utils, lora, torch)}
 
 
 def install(patch: pytest.MonkeyPatch | None = None) -> None:

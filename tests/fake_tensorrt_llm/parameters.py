@@ -18,6 +18,16 @@ class GuidedDecodingParams:
             raise ValueError("Only one guide can be used for a request")
 
 
+class FloatTensor:
+    """In place of torch's: the bindings take no list."""
+
+    def __init__(self, values: list[float]) -> None:
+        self.values = values
+
+    def tolist(self) -> list[float]:
+        return self.values
+
+
 @dataclass(slots=True, kw_only=True)
 class SamplingParams:
     end_id: int | None = None
@@ -56,6 +66,8 @@ class SamplingParams:
             raise ValueError(f"require 0 <= top_p <= 1, got top_p={self.top_p}")
         if self.top_k is not None and self.top_k < 0:
             raise ValueError(f"require top_k >= 0, got top_k={self.top_k}")
+        if not isinstance(self.embedding_bias, FloatTensor | None):
+            raise TypeError("incompatible function arguments: embedding_bias")
         if self.best_of < self.n:
             raise ValueError(f"best_of ({self.best_of}) cannot be less than n ({self.n})")
         if self.best_of > 1 and self.greedy:

@@ -140,11 +140,17 @@ def test_one_upstream_may_serve_many_models(tmp_path: Path) -> None:
             "listen.header_timeout_seconds: expected int <= 60, got 61",
         ),
         (f"models: [{MODEL}]\nlisten: 8080", "listen: expected mapping, got 8080"),
+        (model(fallbacks="{models: [m]}"), "models[0].fallbacks.models[0]: a model cannot fall back to itself"),
         (f"models: [{MODEL}, {MODEL}]", 'models[1].name: "m" is already taken by models[0].name'),
         (model(pools=f"[{POOL}, {POOL}]"), 'models[0].pools[1].name: "p" is already taken by models[0].pools[0].name'),
         (
             pool(replicas="['unix:/a', 'unix:/a']"),
             'models[0].pools[0].replicas[1]: "unix:/a" is already taken by models[0].pools[0].replicas[0]',
+        ),
+        (
+            pool(engine="openai", replicas="['https://h/v1/chat/completions']"),
+            "models[0].pools[0].replicas[0]: expected the base URL that the API's paths follow: "
+            "leave out what comes after /v1",
         ),
         (pool(replicas="[]"), "models[0].pools[0].replicas: expected list of length >= 1, got []"),
         (pool(replicas="0"), "models[0].pools[0].replicas: expected int >= 1, got 0"),

@@ -9,8 +9,11 @@ from gateway.config import ConfigError, load_config
 from gateway.config_engines import EngineName
 from gateway.local_replicas import replica_command
 from protos.features import Feature
+from routing.links.trtllm_grpc import IGNORED
 
 POOL = {"name": "p", "engine": "simulated", "replicas": 1}
+ABLE = POOL | {"simulated": {"max_adapters": 1}}
+STOCK = {"name": "s", "engine": "trtllm_grpc", "replicas": ["grpc://h:1"]}
 
 
 def loaded(tmp_path: Path, *models: dict[str, Any]) -> Any:
@@ -28,6 +31,9 @@ def loaded(tmp_path: Path, *models: dict[str, Any]) -> Any:
         ([{"adapters": [{"name": ""}]}], "models[0].adapters[0].name"),
         ([{"adapters": [{"name": "a", "pools": ["q"]}]}], "models[0].adapters[0].pools[0]"),
         ([{"adapters": [{"name": "a"}]}, {"name": "m:a"}], "models[0].adapters[0].name"),
+        ([{"adapters": [{"name": "a"}]}], "models[0].adapters[0]"),
+        ([{"adapters": [{"name": "a"}], "pools": [STOCK]}], "models[0].adapters[0]"),
+        ([{"adapters": [{"name": "a", "pools": ["s"]}], "pools": [ABLE, STOCK]}], "models[0].adapters[0].pools[0]"),
         ([{"pools": [POOL | {"simulated": {"adapters": ["a"]}}]}], "models[0].pools[0].simulated.max_adapters"),
         ([{"pools": [POOL | {"simulated": {"adapters": ["/a"]}}]}], "models[0].pools[0].simulated.adapters[0]"),
     ],
@@ -49,3 +55,4 @@ def test_local_replicas_are_told_their_adapters(tmp_path: Path) -> None:
 def test_something_is_expected_of_every_engine() -> None:
     assert set(EXPECTED) == set(EngineName.__args__)  # type: ignore[attr-defined]
     assert [name for name, features in EXPECTED.items() if features & Feature.WHOLE_API] == ["openai"]
+    assert not EXPECTED["trtllm_grpc"] & IGNORED

@@ -41,6 +41,24 @@ def test_check_shows_addresses_and_hides_passwords(tmp_path: Path, capsys: pytes
     assert "  far   tp2 pp2  both  simulated  2         8 simulated  grpc://h:1, unix:/r\n" in said
 
 
+def test_check_shows_chains_adapters_and_upstreams(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(
+        "models:\n"
+        "- {name: a, context: 9, adapters: [{name: x}, {name: y}], fallbacks: {models: [b], order: cost}, "
+        "pools: [{name: up, engine: openai, replicas: ['https://h/v1'], upstream: {lora: true}}]}\n"
+        "- {name: b, tokenizer: mistral-tekken, context: 9, pools: [{name: p, engine: simulated, replicas: 1}]}\n"
+    )
+    assert main(["check", "--config", str(path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "  tokenizer  its upstreams have it" in lines
+    assert "  fallbacks  b (order: cost)" in lines
+    assert "  adapters   x, y" in lines
+    assert "  up    tp1    both  openai  1         -     https://h/v1" in lines
+    assert "  1 pool, 1 replica, 0 GPUs" in lines
+    assert "  1 pool, 1 replica, 1 GPU" in lines
+
+
 def test_check_shows_tiers_tenants_and_prices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "c.yaml"
     path.write_text(

@@ -35,7 +35,8 @@ def test_ways_to_name_replicas(tmp_path: Path, engine: str, replicas: Any, liste
 @pytest.mark.parametrize(
     ("pool", "said"),
     [
-        ({"replicas": "found"}, "replicas"),
+        ({"replicas": "found"}, 'replicas: expected registered or a list, got "found"'),
+        ({"engine": "openai", "replicas": ["https+dns://u:word/@h:443/v1"]}, 'got "https+dns://***@h:443/v1"'),
         ({"engine": "trtllm_grpc"}, "only simulated and tensorrt_llm replicas register themselves"),
         ({"replicas": ["dns://w:1"]}, "expected grpc://HOST:PORT"),
         ({"replicas": ["grpc+dns://w"]}, "expected grpc+dns://NAME:PORT, grpc+srv://_SERVICE._tcp.NAME, grpcs+dns://"),

@@ -71,6 +71,11 @@ def test_kinds_of_text_have_the_tokenizer(tmp_path: Path, kind: str) -> None:
         ({**TRITON, "kind": "llm_api", "pad_id": 1}, {}, "triton.pad_id: llm_api takes none"),
         ({**TRITON, "max_in_flight": 0}, {}, "triton.max_in_flight: "),
         ({**TRITON, "metrics": "http://h:8002/metrics"}, {}, "triton.metrics: would be one URL for all replicas"),
+        (
+            {**TRITON, "metrics": "http://h:8002/metrics"},
+            {"replicas": ["grpc+dns://h:8001"]},
+            "triton.metrics: would be one URL for all replicas",
+        ),
         ({**TRITON, "metrics": "{host}:8002"}, {}, "triton.metrics: expected a URL"),
         ({**TRITON, "metrics": "http://u:p@{host}:8002"}, {}, "triton.metrics: expected a URL"),
         ({**TRITON, "metrics": "http://{host}:99999"}, {}, "triton.metrics: expected a URL"),

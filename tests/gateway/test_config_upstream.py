@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gateway.config import ConfigError, load_config
@@ -40,6 +41,8 @@ def test_every_name_of_a_feature_is_one() -> None:
         ("{headers: {Host: x}}", "upstream.headers.Host: is written by the gateway itself"),
         ('{headers: {x-a: "b\\r\\nc: d"}}', "upstream.headers.x-a: has characters"),
         ("{headers: {'a b': x}}", "is no name of a header"),
+        ("{headers: {X-A: x, x-a: y}}", "upstream.headers.x-a: is given twice"),
+        ("{metrics_of: none, metrics: /m}", "upstream.metrics: is not read where metrics_of is none"),
         ("{health: 'a b'}", "upstream.health: expected a path"),
         ("{metrics: 'http://h/metrics'}", "upstream.metrics: expected a path"),
         ("{lacks: [lora]}", "upstream.lacks[0]"),
@@ -80,3 +83,36 @@ def test_a_link_is_made_with_it(tmp_path: Path) -> None:
         forces_usage=False,
     )
     assert spec.features == API_FEATURES & ~Feature.LOGPROBS
+
+
+@pytest.mark.parametrize("name", ["User-Agent", "user-agent"])
+def test_headers_of_ours_are_replaced_and_not_sent_twice(tmp_path: Path, name: str) -> None:
+    (spec,) = replica_specs(load_config(written(tmp_path, f"{{headers: {{{name}: mine}}}}")), 0, keyless)
+    assert isinstance(spec.settings, LinkSettings)
+    assert spec.settings.headers == {"user-agent": "mine"}
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("http://h/vé", "http://h h/v1", "http://a..b/v1", f"http://{'a' * 64}/v1", "http://h:0/v1", "http://h:x/v1"),
+        *("http://h/v1?a=b", "http://h/v1#b", "http://h/a b", "http://h/v1\n", "http://:80/v1", "ftp://h/v1"),
+        "http://user:secret@h/v1",
+    ],
+)
+def test_base_urls_that_no_link_could_be_made_with(tmp_path: Path, address: str) -> None:
+    path = tmp_path / "penstock.yaml"
+    pool = {"name": "p", "engine": "openai", "replicas": [address]}
+    path.write_bytes(msgspec.json.encode({"models": [{"name": "m", "context": 9, "pools": [pool]}]}))
+    with pytest.raises(ConfigError, match=r"replicas\[0\]: expected http://HOST or https://HOST") as caught:
+        load_config(path)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("field", ["channels", "streams_per_channel"])
+def test_only_sessions_have_channels(tmp_path: Path, field: str) -> None:
+    path = tmp_path / "penstock.yaml"
+    pool = {"name": "p", "engine": "openai", "replicas": ["http://h/v1"], field: 2}
+    path.write_bytes(msgspec.json.encode({"models": [{"name": "m", "context": 9, "pools": [pool]}]}))
+    with pytest.raises(ConfigError, match=rf"pools\[0\]\.{field}: only for simulated and tensorrt_llm"):
+        load_config(path)

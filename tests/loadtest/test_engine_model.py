@@ -3,6 +3,7 @@ import pytest
 from loadtest.engine_model import (
     FIGURE_8,
     FIGURE_9,
+    Fleet,
     latency,
     markdown,
     mean_absolute_error,
@@ -22,8 +23,14 @@ def test_mixtral_saturates_where_the_published_figures_say() -> None:
     assert max(abs(c.error) for c in comparisons) < 0.35
 
 
-def test_scalellms_orderings_hold() -> None:
-    claims = orderings(sweep(FIGURE_8), sweep(FIGURE_9))
+@pytest.fixture(scope="module")
+def figures() -> dict[tuple[Fleet, ...], dict[int, dict[str, float]]]:
+    """What `sweep` finds for each figure."""
+    return {figure: sweep(figure) for figure in (FIGURE_8, FIGURE_9)}
+
+
+def test_scalellms_orderings_hold(figures: dict[tuple[Fleet, ...], dict[int, dict[str, float]]]) -> None:
+    claims = orderings(figures[FIGURE_8], figures[FIGURE_9])
     assert len(claims) == 7
     assert [claim for claim, holds in claims.items() if not holds] == []
 
@@ -39,9 +46,11 @@ def test_time_between_tokens_follows_concurrency_as_measured() -> None:
         assert latency(point).itl * 1e3 == pytest.approx(point.itl_ms, rel=0.15)
 
 
-def test_the_page_is_what_the_command_prints(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_is_what_the_command_prints(
+    figures: dict[tuple[Fleet, ...], dict[int, dict[str, float]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("loadtest.engine_model.SATURATED", {})
-    monkeypatch.setattr("loadtest.engine_model.CONCURRENCIES", (1, 2, 256))
+    monkeypatch.setattr("loadtest.engine_model.sweep", figures.__getitem__)
     page = markdown()
     for heading in ("# The engine model", "Figure 8", "Figure 9", "## Coefficients", "## Limits", "`kv_efficiency`"):
         assert heading in page

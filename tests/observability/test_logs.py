@@ -42,3 +42,22 @@ def test_grpc_says_nothing_of_its_connections_unless_the_user_asks_it(asked: str
         [sys.executable, "-c", GOODBYE], env=environment, capture_output=True, text=True, timeout=60, check=True
     )
     assert ("Got goaway" in done.stderr) == heard
+
+
+FORGED = r"""
+import logging
+from observability.logs import configure_logging
+configure_logging()
+logging.getLogger("test").warning("replica %s: %s", "p/0", "no\n2026-01-01 INFO all is well \x1b[2J größe")
+try:
+    raise ValueError("x")
+except ValueError:
+    logging.getLogger("test").exception("failed")
+"""
+
+
+def test_what_others_say_stays_in_its_line() -> None:
+    process = subprocess.run([sys.executable, "-c", FORGED], capture_output=True, text=True, check=True)
+    line, failed, *traceback = process.stderr.splitlines()
+    assert line.endswith("test: replica p/0: no\\n2026-01-01 INFO all is well \\x1b[2J größe")
+    assert failed.endswith("test: failed") and traceback[-1] == "ValueError: x"

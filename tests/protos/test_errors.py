@@ -81,6 +81,12 @@ def test_an_engines_own_words_do_not_reach_the_client(code: str, message: str) -
         assert type(error) is ReplicaFailed
 
 
+def test_a_parameter_that_the_engine_does_not_name() -> None:
+    assert from_failure("unsupported_parameter", "", "top_k").message.startswith("Unsupported value: 'top_k' cannot")
+    error = from_failure("unsupported_parameter", "", None)
+    assert error.message == "This model's engine cannot honour something that the request asks for."
+
+
 def test_draining_is_no_fault_of_the_request() -> None:
     error = from_failure("draining", INTERNAL, None)
     assert isinstance(error, ReplicaUnavailable)

@@ -76,3 +76,17 @@ def test_no_error_shows_a_key(authority: Authority) -> None:
         pem.identity(files.certificate, files.key)
     assert raised.value.__cause__ is None
     assert text[40:60] not in str(raised.value)
+
+
+def test_bundles_of_public_authorities_have_comments_in_any_language(authority: Authority) -> None:
+    commented = "# Főtanúsítvány\n".encode() + authority.ca.read_bytes()
+    authority.ca.write_bytes(commented)
+    assert pem.authorities(authority.ca) == commented
+
+
+def test_half_a_bundle_is_none(authority: Authority) -> None:
+    whole = authority.ca.read_bytes()
+    for data in (b"", b"# nothing\n", whole + whole[: len(whole) // 2], whole[:-30]):
+        authority.ca.write_bytes(data)
+        with pytest.raises(PemError, match="has no certificate in PEM form"):
+            pem.authorities(authority.ca)

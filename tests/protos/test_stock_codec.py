@@ -145,6 +145,25 @@ def test_reasons(said: str, reason: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("n", "said", "tokens", "reason"),
+    [
+        (2, "stop", 4, FinishReason.LENGTH),
+        (2, "stop", 3, FinishReason.STOP),
+        (1, "stop", 4, FinishReason.STOP),
+        (1, "", 4, FinishReason.LENGTH),
+        (1, "", 3, FinishReason.STOP),
+    ],
+)
+def test_an_end_for_no_known_reason_is_the_length_if_that_is_reached(
+    n: int, said: str, tokens: int, reason: FinishReason
+) -> None:
+    # The server's own word for a sequence whose end its engine does not explain is "stop": all but the last of several.
+    finish = stock_codec.AnswerReader(submit_of(4, n=n)).read(complete(0, [1] * tokens, reason=said)).finish
+    assert finish is not None
+    assert finish.reason is reason
+
+
+@pytest.mark.parametrize(
     ("data", "problem"),
     [
         (b"<html>", "not a GenerateResponse"),

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from smg_grpc_proto.generated import common_pb2
 
 from protos.types import KvCreated, KvEvent, KvRemoved, KvStored
+from replicas import kv_relay
 from replicas.kv_relay import KvRelay, KvSubscription
 from tests.harness import bounded
 
@@ -79,6 +80,29 @@ def test_a_late_subscriber_gets_a_snapshot_and_then_what_follows() -> None:
         relay.take([stored(4, 9)])
         await late.read()
         assert (late.sequence, late.held) == (3, {2: 1, 3: 2, 9: None})
+
+    run(main)
+
+
+def test_a_snapshot_says_what_was_however_late_its_messages_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kv_relay, "SNAPSHOT_BLOCKS", 2)
+
+    async def main() -> None:
+        relay = KvRelay(100)
+        relay.subscribe(0)
+        for number in range(9):
+            relay.take([stored(number, number)])
+        late = relay.subscribe(0)
+        messages = iter(await late.read())
+        first = common_pb2.KvEventBatch.FromString(next(messages))
+        relay.take([removed(9, *range(9))])
+        rest = [common_pb2.KvEventBatch.FromString(data) for data in messages]
+        numbers = [batch.sequence_number for batch in (first, *rest)]
+        assert numbers == [5, 6, 7, 8, 9]
+        told = [block.block_hash for batch in (first, *rest) for event in batch.events for block in event.stored.blocks]
+        assert told == list(range(9))
+        (then,) = await late.read()
+        assert common_pb2.KvEventBatch.FromString(then).sequence_number == 10
 
     run(main)
 

@@ -46,6 +46,34 @@ def test_prompts_count_until_the_engine_reports_them_itself() -> None:
     bounded(main)
 
 
+def test_adapters_are_told_when_they_change_and_to_whoever_comes_later() -> None:
+    async def adapters_told(worker: Worker) -> tuple[str, ...]:
+        while True:
+            step = await worker.step()
+            if step.adapters is not None:
+                return step.adapters
+
+    async def main() -> None:
+        engine = SilentEngine()
+        async with serving(engine) as (_, address), worker_at(address) as one, worker_at(address) as two:
+            await one.hello()
+            engine.say(adapters=("a",))
+            assert await adapters_told(one) == ("a",)
+            await two.hello()
+            assert await adapters_told(two) == ("a",)
+            engine.say(adapters=("a", "b"))
+            engine.say(adapters=())  # before anybody could read the one before
+            for worker in (one, two):
+                while await adapters_told(worker):
+                    pass
+            before = len(one.steps)
+            engine.say()
+            await load_where(one, steps=4)
+            assert all(step.adapters is None for step in one.steps[before:])
+
+    bounded(main)
+
+
 def test_the_work_of_a_step_is_told_once_to_every_worker() -> None:
     async def main() -> None:
         engine = SilentEngine()

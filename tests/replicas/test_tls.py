@@ -10,7 +10,7 @@ import pytest
 from cryptography import x509
 
 from protos.pem import PemError
-from replicas.server import ReplicaServer
+from replicas.server import ReplicaServer, serve_pool
 from replicas.tls import ServerTls
 from routing.fleet import Fleet
 from routing.links.tls import TlsFiles
@@ -206,6 +206,33 @@ def test_a_server_does_not_start_without_its_files(authority: Authority) -> None
         files.key.unlink()
         with pytest.raises(PemError, match=r"server\.key cannot be read"):
             await ReplicaServer(engine_of(), tls=server_files(files)).start("127.0.0.1:0")
+
+    bounded(main)
+
+
+def test_files_are_looked_at_before_an_engine_is_loaded(authority: Authority) -> None:
+    class Slow:
+        info = engine_of().info
+        loaded = False
+
+        async def start(self) -> None:
+            self.loaded = True
+
+        async def stop(self) -> None:
+            """Nothing was taken."""
+
+    async def main() -> None:
+        files, other, engine = authority.signed(), authority.signed("other"), Slow()
+        tls, stop = ServerTls(files.certificate, other.key), asyncio.Event()
+        with pytest.raises(PemError, match="is not the key of"):
+            await serve_pool(
+                [("127.0.0.1:0", engine)],  # type: ignore[list-item]
+                drain_seconds=0.0,
+                stop=stop,
+                ready=lambda _: None,
+                tls=tls,
+            )
+        assert not engine.loaded
 
     bounded(main)
 

@@ -207,7 +207,7 @@ def test_a_fleet_hears_how_attempts_ended(monkeypatch: pytest.MonkeyPatch) -> No
     heard: list[tuple[str, str]] = []
     monkeypatch.setattr(Fleet, "succeeded", lambda self, replica_id: heard.append((replica_id, "well")))
     monkeypatch.setattr(
-        Fleet, "failed", lambda self, replica_id, error, lasted: heard.append((replica_id, type(error).__name__))
+        Fleet, "failed", lambda self, replica_id, error, *_, **__: heard.append((replica_id, type(error).__name__))
     )
 
     async def main() -> None:

@@ -215,7 +215,7 @@ def test_versions_are_in_fingerprints() -> None:
     ("spec", "said"),
     [
         (spec_of("", version="v2"), "version is v1, configured v2"),
-        (spec_of("", tokenizer_hash="beef"), "tokenizer_hash is cafe, configured beef"),
+        (spec_of("", tokenizer_hash="beef"), "its tokenizer is another than the model's: hash cafe, here beef"),
     ],
 )
 def test_another_version_or_tokenizer_is_refused_by_name(
@@ -226,6 +226,7 @@ def test_another_version_or_tokenizer_is_refused_by_name(
         async with serving(engine) as (_, address), world_of(replace(spec, address=address)) as world:
             await until(lambda: said in world.fleet.problems()["pool/0"])
             assert world.fleet.statuses()[0].state is State.REFUSED
+            assert world.fleet.statuses()[0].version == ""
             assert world.ready == []
 
     bounded(main)

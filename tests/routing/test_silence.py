@@ -82,13 +82,13 @@ def test_a_workers_own_stall_is_nobodys_silence(replica: tuple[int, str]) -> Non
         fleet.start()
         try:
             await fleet.wait_ready(1)
-            stream = fleet.open("pool/0", submit_of(400))
+            stream = fleet.open("pool/0", submit_of(300))  # of six seconds, which outlast the stalls
             reading = asyncio.create_task(drained(stream))
             for seconds in (2.5, 0.6, 0.6, 0.6, 0.6, 0.6):
                 await asyncio.sleep(0.01)
                 time.sleep(seconds)  # noqa: ASYNC251 (a stall is what is tested)
             tokens, _ = await reading
-            assert len(tokens[0]) == 400
+            assert len(tokens[0]) == 300
             assert fleet.statuses()[0].state is State.READY
         finally:
             await fleet.aclose()

@@ -11,6 +11,8 @@ log = logging.getLogger(__name__)
 
 #: First blocks of prompts whose salt is remembered.
 _MOST_ROOTS = 16384
+#: Salts that are remembered of one such block, as of a system prompt that many tenants share.
+_MOST_SALTS = 256
 #: With attention data parallelism each rank has a cache, and names for its blocks, of its own.
 _RANK_STEP = 0x9E3779B97F4A7C15
 _BITS = 2**64
@@ -28,7 +30,7 @@ class CacheEvents:
         self._next_id = 0
         self._expected: dict[int, int] = {}  # rank -> the library's next id
         self._window: int | None = None
-        self._salts: OrderedDict[tuple[int, ...], list[str]] = OrderedDict()
+        self._salts: OrderedDict[tuple[int, ...], dict[str, None]] = OrderedDict()
         self._roots: dict[int, tuple[tuple[int, ...], str]] = {}  # block that begins a prompt -> (tokens, salt)
         self._held: set[tuple[tuple[int, ...], str]] = set()
 
@@ -37,10 +39,11 @@ class CacheEvents:
         if len(prompt) < self._block:
             return
         root = tuple(prompt[: self._block])
-        salts = self._salts.setdefault(root, [])
+        salts = self._salts.setdefault(root, {})
         self._salts.move_to_end(root)
-        if salt not in salts:
-            salts.append(salt)
+        salts[salt] = None
+        if len(salts) > _MOST_SALTS:
+            del salts[next(iter(salts))]
         if len(self._salts) > _MOST_ROOTS:
             self._salts.popitem(last=False)
 
@@ -54,8 +57,8 @@ class CacheEvents:
             self._next_id += 1
             self._roots.clear()
             self._held.clear()
-        self._expected[rank] = number + 1
         data = self._data(event["data"], event.get("window_size"), rank)
+        self._expected[rank] = number + 1  # not of one that could not be read, which is as good as lost
         if data is None:
             return None
         self._next_id += 1
@@ -93,8 +96,8 @@ class CacheEvents:
         salt = ""
         if blocks:
             name, tokens = blocks[0]
-            salts = self._salts.get(tokens, [""])
-            salt = next((each for each in salts if (tokens, each) not in self._held), salts[-1])
+            salts = self._salts.get(tokens) or {"": None}
+            salt = next((each for each in salts if (tokens, each) not in self._held), next(reversed(salts)))
             self._roots[name] = (tokens, salt)
             self._held.add((tokens, salt))
         return KvStored(None, blocks, salt)

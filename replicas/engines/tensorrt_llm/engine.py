@@ -134,20 +134,20 @@ class TensorRtLlmEngine:
         statistics, cache_events = self._submitted
         readers: list[Awaitable[None]] = [
             self._watch(),
-            self._read(polling.follow(llm.get_stats_async, self._statistics, busy=self._is_busy, submitted=statistics)),
+            self._read(llm.get_stats_async, self._statistics, statistics),
         ]
         if self._options.kv.events:
-            queue = llm.get_kv_cache_events_async
-            readers.append(
-                self._read(polling.follow(queue, self._cache_event, busy=self._is_busy, submitted=cache_events))
-            )
+            readers.append(self._read(llm.get_kv_cache_events_async, self._cache_event, cache_events))
         return readers
 
-    async def _read(self, reader: Awaitable[None]) -> None:
-        try:
-            await reader
-        except Exception:
-            log.exception("what the engine reports cannot be read; going on with our own counts")
+    async def _read(self, queue: polling.Open, take: polling.Take, submitted: asyncio.Event) -> None:
+        """For ever: a queue that nobody reads grows, and KV events that are missed must at least be missed."""
+        while True:
+            try:
+                await polling.follow(queue, take, busy=self._is_busy, submitted=submitted)
+            except Exception:
+                log.exception("what the engine reports cannot be read; going on with our own counts meanwhile")
+            await self._sleep(polling.PATIENCE)
 
     async def _watch(self) -> None:
         options = self._options
@@ -219,6 +219,8 @@ class TensorRtLlmEngine:
         try:
             async for _ in sequence.result:
                 self._updated(sequence)
+            if sequence.open:
+                self._end(sequence, sequence.failed(Failure("engine_error", "the engine's answer has no end")))
         except Exception as error:
             if self._concerns_all(error):
                 self._lose(error)
@@ -300,7 +302,9 @@ class TensorRtLlmEngine:
         """
         if self._is_shut_down():
             return True
-        return isinstance(error, RuntimeError) and not isinstance(error, self._library.request_error)
+        # What Python itself raises, as for a guide that is nested too deeply, are subclasses too.
+        mine = (self._library.request_error, RecursionError, NotImplementedError)
+        return isinstance(error, RuntimeError) and not isinstance(error, mine)
 
     def _lose(self, error: Exception) -> None:
         self._lost = self._lost or error

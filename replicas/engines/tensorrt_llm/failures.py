@@ -19,7 +19,7 @@ def failure_of(error: Exception, request: Submit) -> Failure:
         return Failure("context_length_exceeded", text)
     if request.guide is not None and _GUIDE.search(str(error)):
         return Failure("unsupported_parameter", text, "response_format")
-    if isinstance(error, ValueError):
+    if isinstance(error, ValueError | NotImplementedError):
         param = "model" if request.adapter is not None and "lora" in str(error).lower() else None
         return Failure("unsupported_parameter", text, param)
     return Failure("engine_error", text)

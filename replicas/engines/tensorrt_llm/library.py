@@ -4,6 +4,7 @@ What the package registry has under that name is a stub that fetches the real wh
 """
 
 import importlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +33,8 @@ class Library:
     lora_config: Any
     lora_request: Any
     request_error: type[Exception]
+    #: A list of numbers as a tensor of the library's own (torch), of 32-bit floats.
+    tensor: Callable[[list[float]], Any]
 
 
 def load_library() -> Library:
@@ -62,6 +65,7 @@ def load_library() -> Library:
         lora_config=_first("LoraConfig", "tensorrt_llm.lora_helper", "tensorrt_llm.lora_manager"),
         lora_request=importlib.import_module("tensorrt_llm.executor.request").LoRARequest,
         request_error=importlib.import_module("tensorrt_llm.executor.utils").RequestError,
+        tensor=importlib.import_module("torch").FloatTensor,
     )
 
 

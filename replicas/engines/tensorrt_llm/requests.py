@@ -67,6 +67,7 @@ class Requests:
                 end_ids=options.end_ids,
                 rng=self._random,
                 vocab_size=options.vocab_size,
+                tensor=library.tensor,
             )
             if request.guide is not None:
                 # The library's parameters are changed by its call, so each sequence has its own.

@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from protos.types import Guide, GuideKind, Sampling
@@ -19,8 +19,11 @@ def sampling_arguments(
     end_ids: Sequence[int],
     rng: random.Random,
     vocab_size: int | None,
+    tensor: Callable[[list[float]], Any],
 ) -> dict[str, Any]:
     """Keywords of SamplingParams for one sequence, the request's `index`-th, of `max_tokens` at most.
+
+    `tensor` makes what the library takes in place of a list of numbers.
 
     Sequences are requests of their own to the library: it refuses several greedy ones, and of several it names only
     the end of the last.
@@ -33,8 +36,8 @@ def sampling_arguments(
         "ignore_eos": sampling.ignore_eos,
         "seed": _seed(sampling, index, rng),
         "top_k": None if sampling.top_k is None else max(0, sampling.top_k),
-        "top_p": sampling.top_p,
-        # The library is greedy unless told otherwise, and the API's default is 1.
+        # The library is greedy unless told otherwise, some versions without either, and the API's defaults are 1.
+        "top_p": 1.0 if sampling.top_p is None else sampling.top_p,
         "temperature": 1.0 if sampling.temperature is None else sampling.temperature,
         "min_p": sampling.min_p,
         "repetition_penalty": sampling.repetition_penalty,
@@ -45,12 +48,13 @@ def sampling_arguments(
         # 0 counts as not asked for.
         "logprobs": None if sampling.logprobs is None else max(1, sampling.logprobs),
     }
+    arguments = {name: value for name, value in arguments.items() if value is not None and value != []}
     if sampling.logit_bias and vocab_size is not None:
         bias = [0.0] * vocab_size
         for token, value in sampling.logit_bias.items():
             bias[token] = value
-        arguments["embedding_bias"] = bias
-    return {name: value for name, value in arguments.items() if value is not None and value != []}
+        arguments["embedding_bias"] = tensor(bias)
+    return arguments
 
 
 def stop_ids(sampling: Sampling, end_ids: Sequence[int]) -> list[int]:
@@ -61,11 +65,14 @@ def stop_ids(sampling: Sampling, end_ids: Sequence[int]) -> list[int]:
 
 
 def guide_arguments(guide: Guide) -> dict[str, Any]:
-    """Keywords of GuidedDecodingParams. Raises ValueError for a schema that is no JSON."""
+    """Keywords of GuidedDecodingParams. Raises ValueError for a schema that is no JSON, or nested too deeply."""
     if guide.kind is GuideKind.JSON_OBJECT:
         return {"json_object": True}
     if guide.kind is GuideKind.JSON_SCHEMA:
-        json.loads(guide.text)
+        try:
+            json.loads(guide.text)
+        except RecursionError:
+            raise ValueError("the schema is nested too deeply") from None
         return {"json": guide.text}
     names = {GuideKind.REGEX: "regex", GuideKind.GRAMMAR: "grammar", GuideKind.STRUCTURAL_TAG: "structural_tag"}
     return {names[guide.kind]: guide.text}

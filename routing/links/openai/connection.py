@@ -21,7 +21,7 @@ from routing.links.openai.settings import UpstreamSettings
 from routing.links.openai.stream import StreamCall
 from routing.links.openai.whole import WholeCall
 from routing.links.spec import ReplicaSpec
-from routing.links.tls import renewed_ssl_context
+from routing.links.tls import SslContexts
 from routing.mailbox import Mailbox
 from routing.transport import Leg, Receiver
 
@@ -46,13 +46,10 @@ class OpenAIConnection(CountedConnection):
         self.model = settings.model or spec.model
         origin = origin_of(spec.address)
         server_name = spec.tls.server_name if spec.tls is not None else ""
-        if origin.tls and server_name:
-            # One that was found by its name has an address instead.
-            origin = replace(origin, called=server_name)
-        tls = renewed_ssl_context(spec.tls) if origin.tls else None
+        origin = replace(origin, called=spec.host or (server_name if origin.tls else ""))
         self._pool = ConnectionPool(
             origin,
-            contexts=tls.get if tls is not None else None,
+            contexts=SslContexts(spec.tls).get if origin.tls else None,
             server_name=server_name,
             timeouts=settings.timeouts,
             most=(settings.max_in_flight or MOST_CONNECTIONS) + _MORE_CONNECTIONS,

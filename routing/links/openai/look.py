@@ -43,7 +43,8 @@ class Looks:
         if status in (401, 403):
             raise Unreachable(f"it refuses our key (status {status})", refused=True)
         if status not in (200, 204, 429):  # over its limit, but there
-            raise Unreachable(f"status {status} at {self._settings.health}")
+            asked = self._target(self._settings.health)
+            raise Unreachable(f"GET {asked} is answered with status {status}; upstream.health names what is asked for")
 
     async def load(self) -> Scrape | None:
         """What its metrics say; None: it has none, and those that nobody has named are not asked for again."""
@@ -69,10 +70,12 @@ class Looks:
         """It was away, and may be another engine now."""
         self._scrapes = self._settings.metrics_kind != "none"
 
+    def _target(self, path: str) -> str:
+        return path if path.startswith("/") else f"{self._pool.origin.path}/{path}"
+
     async def _get(self, path: str) -> tuple[int, bytes]:
-        target = path if path.startswith("/") else f"{self._pool.origin.path}/{path}"
         try:
-            return await get(self._pool, target, self._headers(), MAX_BYTES, LOOK_TIMEOUT_SECONDS / 2)
+            return await get(self._pool, self._target(path), self._headers(), MAX_BYTES, LOOK_TIMEOUT_SECONDS / 2)
         except HttpFailure as failure:
             raise Unreachable(failure.problem) from None
         except ValueError as error:

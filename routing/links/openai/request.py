@@ -51,6 +51,8 @@ class Requests:
     def _rewritten(self, payload: Payload, adapter: str) -> bytes:
         members = _MEMBERS.decode(payload.body)
         members["model"] = msgspec.Raw(_ENCODER.encode(adapter)) if adapter else self._model
+        if payload.max_tokens is not None:
+            members["max_tokens"] = msgspec.Raw(b"%d" % payload.max_tokens)
         if not payload.stream or not self._forces_usage:
             members.pop("stream_options", None)
         else:

@@ -2,31 +2,33 @@
 
 import json
 import re
-from typing import Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
 import msgspec
 
 from protos.types import Finish, FinishReason
 
 T = TypeVar("T")
+#: What cannot be a count of tokens is none: somebody pays by it.
+_Count = Annotated[int, msgspec.Meta(ge=0, le=0x7FFF_FFFF)]
 
 
 class _Details(msgspec.Struct, frozen=True):
-    cached_tokens: int | None = None
+    cached_tokens: _Count | None = None
 
 
 class Usage(msgspec.Struct, frozen=True):
     """The API's `usage`. Engines leave out what they do not count."""
 
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
+    prompt_tokens: _Count | None = None
+    completion_tokens: _Count | None = None
     prompt_tokens_details: _Details | None = None
 
     @property
     def cached_tokens(self) -> int:
         """How much of the prompt was cached."""
         details = self.prompt_tokens_details
-        return max(0, (details.cached_tokens or 0) if details is not None else 0)
+        return min(details.cached_tokens or 0, self.prompt_tokens or 0) if details is not None else 0
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -101,8 +103,7 @@ def finishes(usage: Usage | None, seen: int, cut: set[int], sequences: int) -> l
     """
     prompt = completion = cached = 0
     if usage is not None:
-        prompt, cached = max(0, usage.prompt_tokens or 0), usage.cached_tokens
-        completion = max(0, usage.completion_tokens or 0)
+        prompt, cached, completion = usage.prompt_tokens or 0, usage.cached_tokens, usage.completion_tokens or 0
     if usage is None or usage.completion_tokens is None:
         completion = seen
     reasons = [FinishReason.LENGTH if index in cut else FinishReason.STOP for index in range(sequences)]

@@ -199,7 +199,8 @@ class TritonConnection(CountedConnection):
             return
         request = codec.encode_infer(model.name, submit.request_id, model.inputs(submit), model.outputs)
         text = self._settings.codec if model.kind.takes_text else None
-        answer = Answer(submit, self._block_tokens, Pieces(text, cumulative=model.cumulative) if text else None)
+        pieces = Pieces(text, cumulative=model.cumulative) if text else None
+        answer = Answer(submit, self._block_tokens, pieces, model.ends(submit))
         with channels.borrowed() as channel:
             call: _Call = channel.stream_stream(codec.MODEL_STREAM_INFER)()
             try:

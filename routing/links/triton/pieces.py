@@ -11,7 +11,7 @@ class Pieces:
     A server that sends all of the answer so far ends it with U+FFFD where a character's bytes are not complete: those
     are held back until they are, or until the end. One that sends what is new decodes each step by itself, so what it
     cuts is lost: its U+FFFD are passed on, and nothing here can tell them from those that the model wrote. A text that
-    does not go on where the last one ended is taken for what follows it.
+    begins otherwise than what was sent goes on behind that.
     """
 
     __slots__ = ("_codec", "_cumulative", "_held", "_taken", "tokens")
@@ -28,9 +28,11 @@ class Pieces:
         if not self._cumulative:
             return self._encoded(text)
         if not text.startswith(self._taken):
-            # An empty last response, or a stop word cut off: what was sent stays said.
-            self._held = ""
-            return []
+            # An empty last response, a stop word cut off, or another reading of the same tokens: what was sent stays.
+            if len(text) <= len(self._taken):
+                self._held = ""
+                return []
+            self._taken = text[: len(self._taken)]
         new = text[len(self._taken) :]
         whole = new.rstrip(_REPLACEMENT)
         self._held = new[len(whole) :]

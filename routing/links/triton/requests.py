@@ -83,6 +83,14 @@ class TritonModel:
         required = self._text_prompt(submit) if text else self._token_prompt(submit)
         return [*required, *(tensor for tensor in self._optional(submit) if tensor.name in self._inputs)]
 
+    def ends(self, submit: Submit) -> frozenset[int]:
+        """Tokens that end an answer in ids, where some are told with it: stop words are, the end_id is not."""
+        if self.kind.takes_text:
+            return frozenset()
+        settings, sampling = self._settings, submit.sampling
+        own = () if sampling.ignore_eos else settings.other_end_ids
+        return frozenset((*own, *sampling.stop_token_ids))
+
     def _token_prompt(self, submit: Submit) -> Iterator[Tensor]:
         ids = submit.prompt_ids
         yield Tensor("input_ids", "INT32", (*self._batch, len(ids)), ids)

@@ -95,7 +95,8 @@ def test_the_checkpoint_says_how_long_its_context_is(options: Any, tmp_path: Pat
         ((), "--max-sequence-tokens"),
         (("--max-sequence-tokens", "10", "--listen", "127.0.0.1:1"), "give one address"),
         (("--max-sequence-tokens", "10", "--adapter", "a"), "NAME=PATH"),
-        (("--max-sequence-tokens", "10", "--tokenizer", "/nowhere"), "--end-id"),
+        (("--max-sequence-tokens", "10", "--tokenizer", "/nowhere"), "no tokenizer: /nowhere: no such folder"),
+        (("--max-sequence-tokens", "10", "--max-adapters", "2"), "--max-adapters is for --engine simulated"),
         (("--max-sequence-tokens", "10", "--kv-fraction", "7"), "fraction"),
         (("--max-sequence-tokens", "10", "--tp", "3", "--ep", "2"), "expert parallelism"),
     ],
@@ -106,6 +107,28 @@ def test_what_is_wrong_is_said(
     fake_tensorrt_llm.install(monkeypatch)
     assert main([*BASE, "--port", "50051", *line]) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (("--guided-backend", "xgrammar"), "--guided-backend is for --engine tensorrt_llm"),
+        (("--cp", "2"), "--cp is for --engine tensorrt_llm"),
+        (("--adapter", "a"), "--adapter of the simulated engine needs --max-adapters"),
+    ],
+)
+def test_what_a_simulated_engine_has_not(line: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replica", "--engine", "simulated", "--model", "m", "--port", "1", *line]) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("given", ["0", "1.5", "x", "-1"])
+def test_an_error_is_not_hidden_behind_all_options(given: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([*BASE, "--port", "1", "--tp", given])
+    usage, problem = capsys.readouterr().err.splitlines()
+    assert usage.startswith("usage: penstock replica --engine")
+    assert problem == "penstock replica: error: argument --tp: must be a whole number of at least 1"
 
 
 def test_a_machine_without_the_library_is_told_the_extra(

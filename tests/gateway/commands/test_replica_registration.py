@@ -46,6 +46,9 @@ HERE = ("--listen", "127.0.0.1:1", "--pool", "p")
         ((*HERE, "--register", "env:NO_SUCH_THING"), "the environment has no NO_SUCH_THING"),
         ((*HERE, "--register", "file:/no/such/file"), "cannot read /no/such/file"),
         ((*HERE, "--register", "secret"), "expected a store's address"),
+        ((*HERE, "--register", "http://u:secret@h"), "expected an address that starts with redis://"),
+        ((*HERE, "--register", "redis://u:secret@h:secret"), "a port is a number"),
+        ((*HERE, "--register", "redis+cluster://u:secret@h:0"), "expected redis+cluster://HOST:PORT"),
     ],
 )
 def test_options_that_do_not_go_together(given: tuple[str, ...], said: str) -> None:
@@ -59,6 +62,15 @@ def test_the_command_says_so_in_one_line(capsys: pytest.CaptureFixture[str]) -> 
     given = ["replica", "--engine", "simulated", "--model", "m", "--listen", "127.0.0.1:0", "--pool", "p"]
     assert command(given) == 2
     assert capsys.readouterr().err == "penstock replica: --pool and --advertise go with --register\n"
+
+
+@pytest.mark.parametrize("given", ["127.0.0.1:99999", "127.0.0.1", ":1", "h:port"])
+def test_an_address_that_nothing_can_listen_on(given: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for option, value in (("--listen", given), ("--port", given.partition(":")[2] or "x")):
+        if value != "1":
+            with pytest.raises(SystemExit):
+                command(["replica", "--engine", "simulated", "--model", "m", option, value])
+            assert "expected HOST:PORT or unix:/PATH, with a port from 0 (any) to 65535" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", ["plain", "env", "file"])

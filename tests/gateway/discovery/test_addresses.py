@@ -32,6 +32,12 @@ def test_names_for_dns(text: str, expected: tuple[str, str, int, str]) -> None:
         "unix+dns://w:1",
         "http+dns://w:1/with space",
         "grpc+dns://w:1\n",
+        "grpc+dns://a..b:1",
+        f"grpc+dns://{'a' * 64}:1",
+        "grpc+srv://_grpc..w",
+        "grpc+dns://10.0.0.1:1",
+        "https+dns://h.example:443/v1?x=y",
+        "https+dns://h.example:443/v1#y",
     ],
 )
 def test_what_is_no_such_name(text: str) -> None:
@@ -46,7 +52,13 @@ def test_addresses_of_one_replica(address: str) -> None:
     assert dns_name(address) is None
 
 
-@pytest.mark.parametrize("address", ["", "grpc://", "grpc://h", "grpc://h:0", "grpc://h:1/x", "http://h:1", "unix:r"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("", "grpc://", "grpc://h", "grpc://h:0", "grpc://h:1/x", "http://h:1", "unix:r", "unix:/a\x1b[2Jb"),
+        f"grpc://{'h' * 1000}:1",
+    ],
+)
 def test_what_is_no_address(address: str) -> None:
     assert not is_grpc_address(address)
 
@@ -66,7 +78,13 @@ def test_replicas_are_called_by_where_they_are(address: str, name: str) -> None:
     assert "/" not in name and " " not in name
 
 
-def test_a_long_name_keeps_the_end_that_tells_replicas_apart() -> None:
-    name = replica_name(f"grpc://{'x' * 200}.example:50051")
-    assert len(name) == 64
-    assert name.endswith(".example-50051")
+@pytest.mark.parametrize("form", ["grpc://{}.{}.svc.cluster.local:50051", "unix:/{1}/{0}.sock", "unix:/{}/{}.sock"])
+def test_long_names_tell_replicas_apart(form: str) -> None:
+    names = {replica_name(form.format(f"decode-{number}", "x" * 100)) for number in range(20)}
+    assert len(names) == 20
+    assert {len(name) for name in names} == {64}
+
+
+def test_a_long_name_keeps_its_begin_and_its_end() -> None:
+    name = replica_name(f"grpc://decode-7.{'x' * 100}.svc:50051")
+    assert name.startswith("decode-7.x") and name.endswith("x.svc-50051")

@@ -108,6 +108,7 @@ def test_certificates_of_what_dns_names_are_for_the_name() -> None:
                 {"name": "b", "replicas": ["grpcs+srv://_g._tcp.test"]},
                 {"name": "c", "replicas": ["grpcs+dns://w.test:8"], "tls": own},
                 {"name": "d", "engine": "openai", "replicas": ["https+dns://w.test:443/v1"]},
+                {"name": "e", "engine": "openai", "replicas": ["http+dns://w.test:80/v1"]},
             ]
             fleet = FakeFleet()
             discovery = Discovery(config_of(*pools, resolver=f"127.0.0.1:{server.port}"), {"m": fleet}, {"m": "abc"})
@@ -120,6 +121,9 @@ def test_certificates_of_what_dns_names_are_for_the_name() -> None:
             assert (str(tls.ca), tls.server_name) == ("/ca.pem", "own.test")
             upstream = fleet.specs["d/10.0.0.1-443"]
             assert (upstream.address, upstream.tokenizer_hash) == ("https://10.0.0.1:443/v1", "")
+            # Upstreams are asked by their name, with TLS or without.
+            assert (upstream.host, fleet.specs["e/10.0.0.1-80"].host) == ("w.test", "w.test")
+            assert fleet.specs["e/10.0.0.1-80"].tls is None
 
     bounded(main)
 

@@ -2,7 +2,8 @@ import dns.resolver
 import pytest
 
 from gateway.discovery import dns_lookup
-from gateway.discovery.dns_lookup import DnsLookup, LookupFailure, Target
+from gateway.discovery.dns_answer import LookupFailure, Target
+from gateway.discovery.dns_lookup import DnsLookup
 from tests.harness import bounded
 from tests.nameserver import name_server
 
@@ -41,6 +42,32 @@ def test_a_name_that_is_not_there_and_one_without_such_records_are_answers() -> 
     bounded(main)
 
 
+def test_an_answer_too_long_for_udp_is_asked_for_over_tcp() -> None:
+    async def main() -> None:
+        async with name_server() as server:
+            server.truncates, hosts = True, [f"10.0.{number // 200}.{number % 200}" for number in range(600)]
+            server.records = {("w.test", "A"): hosts}
+            found = await DnsLookup(("127.0.0.1", server.port)).look_up("w.test", "A")
+            assert {target.host for target in found.targets} == set(hosts)
+
+    bounded(main)
+
+
+def test_names_that_stand_for_others_are_followed() -> None:
+    async def main() -> None:
+        async with name_server() as server:
+            server.ttl = 0
+            server.aliases = {"a.test": "b.test", "b.test": "c.test", "x.test": "none.test"}
+            server.records = {("c.test", "A"): ["10.0.0.1", "10.0.0.1"]}
+            lookup = DnsLookup(("127.0.0.1", server.port))
+            found = await lookup.look_up("a.test", "A")
+            assert (list(found.targets), found.ttl) == ([Target("10.0.0.1")], 0.0)
+            assert list((await lookup.look_up("x.test", "A")).targets) == []
+            assert list((await lookup.look_up("a.test", "AAAA")).targets) == []
+
+    bounded(main)
+
+
 def test_a_server_that_fails_or_is_silent_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dns_lookup, "LOOKUP_SECONDS", 0.2)
 
@@ -48,10 +75,10 @@ def test_a_server_that_fails_or_is_silent_is_a_failure(monkeypatch: pytest.Monke
         async with name_server() as server:
             server.broken = {"A"}
             lookup = DnsLookup(("127.0.0.1", server.port))
-            with pytest.raises(LookupFailure, match="SERVFAIL"):
+            with pytest.raises(LookupFailure, match=r"^the server 127\.0\.0\.1 says SERVFAIL$"):
                 await lookup.look_up("w.test", "A")
             port = server.port
-        with pytest.raises(LookupFailure):
+        with pytest.raises(LookupFailure, match=r"^the server 127\.0\.0\.1 is silent$"):
             await DnsLookup(("127.0.0.1", port)).look_up("w.test", "A")
 
     bounded(main)

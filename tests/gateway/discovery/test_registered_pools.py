@@ -66,6 +66,16 @@ def test_one_whose_address_is_another_pools_now_does_not_stay() -> None:
     assert (addresses(known), addresses(known, "q")) == ([], [ONE.address])
 
 
+def test_a_pool_with_tls_takes_no_address_without(caplog: pytest.LogCaptureFixture) -> None:
+    known = pools({**MODEL, "pools": [{**POOL, "tls": {"ca": "ca.pem"}}]})
+    plain = [ONE, structs.replace(ONE, address="unix:/run/r.sock")]
+    secure = structs.replace(ONE, address="grpcs://10.0.0.9:1")
+    with caplog.at_level(logging.WARNING):
+        known.heard([*plain, secure], none)
+    assert addresses(known) == [secure.address]
+    assert caplog.text.count("the pool has tls, and its address is not grpcs://") == 2
+
+
 def test_what_nobody_has_configured_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     known = pools()
     strays = [

@@ -61,7 +61,9 @@ def test_what_another_version_has_written_is_left_out(store_url: str) -> None:
     async def main() -> None:
         store = Store(store_url)
         await register(store, ONE)
-        for value in (b"", b"x", b"0" * 20 + b":{", b"0" * 20 + b":{}", b"\xff" * 30):
+        # Nested lists and bytes that are no text are what msgspec has errors of its own for.
+        odd = [b"{", b"{}", b'{"model":"\xff"}', b'{"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}"]
+        for value in (b"", b"x", b"\xff" * 30, *(b"0" * 20 + b":" + raw for raw in odd)):
             await store.run(SPOIL, [registrations._KEYS[1]], [value, value])
         assert await registered(store) == [ONE]
         await store.aclose()

@@ -6,6 +6,7 @@ import pytest
 from gateway.fleets import exchange, reports
 from gateway.fleets.registry import ReplicaRegistry
 from gateway.fleets.reports import report
+from gateway.store.embedded import EmbeddedStore
 from gateway.store.script import Script
 from tests.gateway.fleets.world import FakeFleet, status, world_at
 from tests.harness import bounded, until
@@ -56,7 +57,10 @@ def test_what_another_version_has_written_is_left_out(store_url: str) -> None:
     async def main() -> None:
         async with world_at(store_url) as world:
             await report(world.store, "w", {"m": [status("wide/0")]})
-            await world.store.run(SPOIL, [reports._KEYS[1]], ["other", b"\x00"])
+            for number, raw in enumerate(
+                (b"\x00", b"\x81\xa1\xff\x90", b"\x81\xa1a\x91\x81\xa1x" + b"\x91" * 100_000 + b"\xc0")
+            ):
+                await world.store.run(SPOIL, [reports._KEYS[1]], [f"other{number}", raw])
             assert len(await reports.reports(world.store)) == 1
 
     bounded(main)
@@ -76,10 +80,28 @@ def test_without_the_store_what_is_drained_stays_drained(caplog: pytest.LogCaptu
     assert len(caplog.records) == 1
 
 
-def test_a_record_that_cannot_be_read_changes_nothing(store_url: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_drained_replica_that_comes_back_without_the_store_is_drained(own_store: EmbeddedStore) -> None:
+    async def main() -> None:
+        async with world_at(own_store.url) as world:
+            fleet = FakeFleet()
+            worker = world.worker("w", {"m": fleet})
+            await ReplicaRegistry(world.store, world.config).drain("m", "narrow/0", 5.0, "a")
+            await worker.exchange()
+            own_store.stop()
+            fleet.drained = {}
+            await worker.exchange()
+            assert fleet.drained.keys() == {"narrow/0"}
+
+    bounded(main)
+
+
+@pytest.mark.parametrize("raw", [b"{", b'{"model":"\xff"}'])
+def test_a_record_that_cannot_be_read_changes_nothing(
+    raw: bytes, store_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
     async def main() -> None:
         async with world_at(store_url) as world:
-            await world.store.run(SPOIL, ["penstock:{keys}:drains"], ["m wide", b"{"])
+            await world.store.run(SPOIL, ["penstock:{keys}:drains"], ["m wide", raw])
             fleet = FakeFleet()
             await world.worker("w", {"m": fleet}).exchange()
             assert fleet.times == 0

@@ -13,7 +13,7 @@ from tests.harness import bounded
 STUCK = status(
     "narrow/0",
     state=State.EJECTED,
-    reason="its requests fail, the last one with engine_error: CUDA error: device-side assert triggered",
+    reason="its requests fail, the last one with engine_error: CUDA error: device-side assert triggered\x1b[2J",
     share=0.0,
     breaker_seconds=12.4,
 )
@@ -70,6 +70,7 @@ def test_the_list_is_readable_at_any_width(replicas: Shell, width: int, monkeypa
     text = " ".join(said.split())
     assert "narrow/0: its requests fail, the last one with engine_error: CUDA error" in text
     assert "looked at again in 12 s" in text
+    assert "\\x1b[2J" in said and "\x1b" not in said
     assert "org/m2: 3 replicas, 1 takes requests" in lines
     assert ("10.0.0.1:50051" in said) == (width == 120)
 

@@ -220,6 +220,20 @@ def test_an_explained_request_and_a_dry_run_of_an_upstream(store_url: str) -> No
     bounded(main)
 
 
+def test_an_adapter_is_a_model_of_its_name_there(store_url: str) -> None:
+    async def main() -> None:
+        async with upstream() as found:
+            model = hosted(found, adapters=[{"name": "law"}, {"name": "art", "pools": ["elsewhere"]}])
+            model["pools"][0]["upstream"] = {"lora": True}
+            async with gateway_of(store_url, more_models=[model]) as client:
+                answer = await client.chat(model=f"{NAME}:law")
+                assert (answer.status, answer.json["model"]) == (200, f"{NAME}:law")
+                assert orjson.loads(found.heard[0].body)["model"] == "law"
+                assert (await client.chat(model=f"{NAME}:art")).error["code"] == "unsupported_parameter"
+
+    bounded(main)
+
+
 def test_pools_of_two_kinds_serve_one_model(store_url: str) -> None:
     async def main() -> None:
         async with upstream() as found, serving(engine_of()) as (_, address):

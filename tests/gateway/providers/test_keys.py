@@ -108,7 +108,7 @@ def test_a_running_worker_heeds_a_change_within_two_seconds(store_url: str) -> N
     bounded(main)
 
 
-def test_a_record_that_somebody_has_changed_is_not_used(store_url: str) -> None:
+def test_a_record_that_somebody_has_changed_is_not_used(store_url: str, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with world_at(store_url) as world:
             of_a, of_b = (world.worker.key_of(ApiKeySource(stored=name)) for name in ("a", "b"))
@@ -125,14 +125,19 @@ def test_a_record_that_somebody_has_changed_is_not_used(store_url: str) -> None:
             problems = world.worker.problems
             assert "the provider key a cannot be decrypted: it was encrypted with another key or under" in problems[0]
             assert "the provider key b cannot be decrypted" in problems[1]
+            await world.put("b", b'{"name":"\xff"}')
+            await world.worker.load()
+            assert "the provider key b cannot be decrypted" in world.worker.problems[1]
             await world.put("a", a)
             await world.worker.load()
             assert of_a() == FIRST
             # What cannot be read can still be replaced and deleted.
             await world.vault.set_key("b", FIRST, "cli:me")
             await world.put("b", b"nonsense")
-            with pytest.raises(StoreUnavailable):
-                await world.vault.keys()
+            assert [known.name for known in await world.vault.keys()] == ["a"]
+            assert "the provider key b cannot be read; set it anew or delete it" in caplog.text
+            with pytest.raises(Conflict, match="The provider key 'b' cannot be decrypted: The gateway's store holds"):
+                await world.vault.reencrypt("cli:me")
             await world.vault.delete_key("b", "cli:me")
             assert [known.name for known in await world.vault.keys()] == ["a"]
 

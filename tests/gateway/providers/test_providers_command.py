@@ -37,7 +37,7 @@ class Shell:
         assert SECRET not in said.out + said.err
         return said.out, said.err
 
-    def refusal(self, *arguments: str, given: str = "") -> str:
+    def refusal(self, *arguments: str, given: str | None = "") -> str:
         out, err = self(*arguments, given=given, status=1)
         assert (out, err.count("\n")) == ("", 1)
         assert err.startswith("penstock providers: ")
@@ -84,6 +84,14 @@ def test_a_prompt_does_not_echo(penstock: Shell, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("getpass.getpass", getpass)
     penstock("set", "openai", given=None)
     assert asked == ["Key for openai (not shown): "]
+
+
+def test_a_prompt_that_nobody_answers(penstock: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    def getpass(prompt: str) -> str:
+        raise EOFError(prompt)
+
+    monkeypatch.setattr("getpass.getpass", getpass)
+    assert penstock.refusal("set", "openai", given=None) == "key: the key is empty"
 
 
 def test_the_key_is_no_argument(penstock: Shell, capsys: pytest.CaptureFixture[str]) -> None:

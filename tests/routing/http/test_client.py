@@ -153,6 +153,9 @@ def test_it_does_not_matter_how_an_answer_is_cut(cuts: list[int], data: bytes) -
         def is_closing(self) -> bool:
             return False
 
+        def get_write_buffer_size(self) -> int:
+            return 0
+
     class Home:
         def free(self, connection: HttpConnection) -> None: ...
         def lost(self, connection: HttpConnection) -> None: ...

@@ -51,6 +51,9 @@ class Pipe(asyncio.WriteTransport):
     def abort(self) -> None:
         self.closed = True
 
+    def get_write_buffer_size(self) -> int:
+        return len(self.written)
+
     def frames(self) -> list[tuple[int, int, int, bytes]]:
         """(kind, flags, number, payload) of all frames since the last call."""
         data, self.written = bytes(self.written).removeprefix(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), bytearray()
@@ -249,6 +252,12 @@ def test_cancelling_resets_the_call_and_its_handler_hears_nothing_more() -> None
         (answer(1, trailers=hpack.encode([(b"grpc-status", b"3"), (b"grpc-message", b"a%20b")])), 3, "a b"),
         (answer(1, trailers=hpack.encode([(b"x", b"y")])), Status.UNKNOWN, "without a status"),
         (answer(1, trailers=hpack.encode([(b"grpc-status", b"99")])), Status.UNKNOWN, "without a status"),
+        (answer(1, trailers=hpack.encode([(b"grpc-status", b"9" * 9000)])), Status.UNKNOWN, "without a status"),
+        (
+            frame(HEADERS, END_HEADERS | END_STREAM, 1, hpack.encode([(b":status", b"103")])),
+            Status.UNKNOWN,
+            "answer of HTTP, 103",
+        ),
         (frame(HEADERS, END_HEADERS, 1, ANSWER) + frame(DATA, END_STREAM, 1), Status.UNKNOWN, "without a status"),
         (frame(HEADERS, END_HEADERS, 1, ANSWER) + frame(DATA, 0, 1, b"\1" + bytes(4)), Status.INTERNAL, "compressed"),
         (
@@ -320,6 +329,10 @@ def test_a_server_that_goes_away_answers_what_it_has_taken() -> None:
         (frame(SETTINGS) + frame(HEADERS, END_HEADERS, 1, b"\xff\xff\xff\xff\xff\xff"), "number that is too large"),
         (frame(SETTINGS) + frame(DATA, PADDED, 1, b"\5abc"), "more padding"),
         (frame(SETTINGS) + frame(SETTINGS, 0, 0, b"abc"), "settings that are cut off"),
+        (frame(SETTINGS, 0, 0, pack(">HI", 4, 1 << 31)), "setting 4 is 2147483648"),
+        (frame(SETTINGS) + frame(SETTINGS, 0, 0, pack(">HI", 5, 1 << 24)), "setting 5 is 16777216"),
+        (frame(SETTINGS) + frame(SETTINGS, 0, 0, pack(">HI", 5, 100)), "setting 5 is 100"),
+        (frame(SETTINGS) + frame(PING, 0, 0, b"abc"), "ping of the wrong size"),
         (frame(SETTINGS) + frame(GOAWAY, 0, 0, b"abc"), "farewell"),
         (frame(SETTINGS) + frame(WINDOW_UPDATE, 0, 0, b"abc"), "wrong size"),
     ],

@@ -12,6 +12,7 @@ from replicas.engines.tensorrt_llm.arguments import llm_arguments, retention_con
 from replicas.engines.tensorrt_llm.description import describe
 from replicas.engines.tensorrt_llm.options import ChunkingPolicy, KvOptions, LoraOptions, Retention, SchedulerPolicy
 from replicas.engines.tensorrt_llm.sampling import guide_arguments, sampling_arguments
+from tests.fake_tensorrt_llm.parameters import FloatTensor
 from tests.harness import bounded, submit_of, until
 from tests.trt_engines import END, fake_library, options_of, started, trt_engine
 
@@ -118,13 +119,14 @@ def test_retention_names_prompt_and_answer() -> None:
 
 def arguments_of(sampling: Sampling, **more: Any) -> dict[str, Any]:
     fixed: dict[str, Any] = {"index": 0, "max_tokens": 9, "end_ids": (2, 3), "rng": random.Random(1), "vocab_size": 10}
+    fixed["tensor"] = FloatTensor
     return sampling_arguments(sampling, **(fixed | more))
 
 
 def test_the_librarys_defaults_are_not_the_apis() -> None:
     """Greedy, one seed for all, 32 tokens, and text that nobody needs."""
     first, second = arguments_of(Sampling()), arguments_of(Sampling(), rng=random.Random(2))
-    assert first["temperature"] == 1.0
+    assert (first["temperature"], first["top_p"]) == (1.0, 1.0)
     assert first["seed"] != second["seed"]
     assert (first["max_tokens"], first["detokenize"]) == (9, False)
     assert (first["end_id"], first["stop_token_ids"]) == (2, [3])
@@ -138,6 +140,7 @@ def test_every_parameter_has_its_name() -> None:
     )  # fmt: skip
     found = arguments_of(sampling, index=2)
     assert LIBRARY.sampling_params(**found)
+    found["embedding_bias"] = found["embedding_bias"].tolist()
     assert found == {
         "end_id": 2,
         "pad_id": 2,
@@ -179,6 +182,20 @@ def test_a_guide_reaches_the_library(guide: Guide, field: str, value: object) ->
             engine.submit(1, submit_of(3, n=2, guide=guide))
             await until(lambda: len(heard.finishes) == 2)
             assert getattr(llm.calls[-1]["sampling"].guided_decoding, field) == value
+
+    bounded(main)
+
+
+def test_a_bias_is_a_tensor_and_no_list() -> None:
+    async def main() -> None:
+        engine = trt_engine(vocab_size=1000)
+        async with started(engine) as (llm, heard, _):
+            engine.submit(1, submit_of(3, logit_bias={7: -3.5}))
+            await until(lambda: heard.finishes)
+            assert heard.finishes[1, 0].failure is None
+            bias = llm.calls[-1]["sampling"].embedding_bias
+            assert isinstance(bias, FloatTensor)
+            assert (len(bias.tolist()), bias.tolist()[6:9]) == (1000, [0.0, -3.5, 0.0])
 
     bounded(main)
 

@@ -1,12 +1,14 @@
 """One request's error is its own; the executor's is everybody's, and found out even if nobody is told."""
 
 import asyncio
+from unittest import mock
 
 import pytest
 
 from protos.types import Adapter, FinishReason, Guide, GuideKind
 from replicas.engines.tensorrt_llm.liveness import EngineLost, watch
 from tests.fake_tensorrt_llm.llm import LLM, CppExecutorError
+from tests.fake_tensorrt_llm.results import RequestOutput
 from tests.harness import bounded, submit_of, until
 from tests.trt_engines import started, trt_engine
 
@@ -50,6 +52,60 @@ def test_a_request_whose_output_cannot_be_read_is_aborted() -> None:
             failure = heard.finishes[1, 0].failure
             assert failure is not None
             assert failure.code == "engine_error"
+            assert not task.done()
+
+    bounded(main)
+
+
+@pytest.mark.parametrize("depth", [995, 100_000])
+def test_a_schema_that_is_nested_too_deeply_is_no_end_of_the_engine(depth: int) -> None:
+    async def main() -> None:
+        engine = trt_engine(guided_backend="xgrammar")
+        async with started(engine) as (_, heard, task):
+            engine.submit(1, submit_of(5))
+            engine.submit(2, submit_of(5, guide=Guide(GuideKind.JSON_SCHEMA, "[" * depth + "]" * depth)))
+            await until(lambda: len(heard.finishes) == 2)
+            failure = heard.finishes[2, 0].failure
+            assert failure is not None
+            assert (failure.code, failure.param) == ("unsupported_parameter", "response_format")
+            assert heard.finishes[1, 0].failure is None
+            assert not task.done()
+
+    bounded(main)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(RecursionError("maximum"), "engine_error"), (NotImplementedError("beams"), "unsupported_parameter")],
+)
+def test_pythons_own_errors_of_a_call_are_of_that_request(error: Exception, code: str) -> None:
+    async def main() -> None:
+        engine = trt_engine()
+        async with started(engine) as (llm, heard, task):
+            with mock.patch.object(llm, "generate_async", side_effect=error):
+                engine.submit(1, submit_of(5))
+            engine.submit(2, submit_of(5))
+            await until(lambda: len(heard.finishes) == 2)
+            failure = heard.finishes[1, 0].failure
+            assert failure is not None
+            assert failure.code == code
+            assert heard.finishes[2, 0].failure is None
+            assert not task.done()
+
+    bounded(main)
+
+
+def test_an_answer_that_stops_without_an_end_fails() -> None:
+    async def main() -> None:
+        engine = trt_engine()
+        async with started(engine) as (_, heard, task):
+            with mock.patch.object(RequestOutput, "finished", False):
+                engine.submit(1, submit_of(5))
+                await until(lambda: heard.finishes)
+            failure = heard.finishes[1, 0].failure
+            assert failure is not None
+            assert failure.code == "engine_error"
+            assert engine._accounts.load(0.0).running == 0
             assert not task.done()
 
     bounded(main)
@@ -209,6 +265,34 @@ def test_the_librarys_own_refusal_of_a_long_prompt_is_told_as_such() -> None:
             failure = heard.finishes[1, 0].failure
             assert failure is not None
             assert failure.code == "context_length_exceeded"
+
+    bounded(main)
+
+
+def test_nothing_is_kept_of_requests_that_are_over() -> None:
+    async def main() -> None:
+        engine = trt_engine()
+        async with started(engine) as (llm, heard, _):
+            for handle in range(300):
+                kind = handle % 6
+                if kind == 0:
+                    llm.refusals = ["bad words"]
+                if kind == 1:
+                    llm.response_errors = ["out of blocks"]
+                engine.submit(
+                    handle, submit_of(3 + handle % 7, n=1 + (kind == 5), prompt=range(1000 * (kind == 4), 1040))
+                )
+                if kind == 2:
+                    engine.cancel(handle)
+                elif kind == 3:
+                    await until(lambda: len(llm.executor.active) == 0)
+                    engine.cancel(handle)
+            await until(lambda: len(heard.finishes) >= 350 and not engine._tasks)
+            assert len(heard.finishes) == 350
+            assert not engine._groups
+            assert (engine._accounts._open, engine._accounts._tokens, engine._accounts._reserved) == (0, 0, 0)
+            assert (engine._accounts._prefill, engine._accounts._pairs, engine._accounts._started) == (0, 0, 0)
+            assert not llm.executor.active
 
     bounded(main)
 

@@ -265,6 +265,35 @@ def test_a_prompts_first_block_has_the_salt_of_its_request() -> None:
     assert salt_of(4, 13, range(50, 54)) == ""
 
 
+def test_one_prompt_of_very_many_tenants_is_remembered_of_the_last_ones() -> None:
+    events = CacheEvents(4)
+    for tenant in range(10_000):
+        events.submitted([0, 1, 2, 3], f"tenant-{tenant}")
+    (salts,) = events._salts.values()
+    assert len(salts) < 1000
+    event = events.take(stored(0, 10, range(4)))
+    assert event is not None
+    assert isinstance(event.data, KvStored)
+    assert event.data.salt in salts
+
+
+def test_a_report_that_cannot_be_read_is_not_the_last_one() -> None:
+    async def main() -> None:
+        engine = trt_engine(sleep=lambda _: asyncio.sleep(0))
+        async with started(engine) as (llm, heard, _):
+            assert llm.executor.events is not None
+            llm.executor.events.queue.put(json.dumps({"event_id": 1, "data": {"type": "stored"}}))
+            llm.lost_events = {1}  # in whose place that one comes
+            engine.submit(1, submit_of(3, prompt=range(3, 80)))
+            await until(lambda: heard.finishes)
+            engine.submit(2, submit_of(3, prompt=range(200, 280)))
+            await until(lambda: any(isinstance(event.data, KvStored) for event in heard.events))
+            ids = [event.event_id for event in heard.events]
+            assert ids != list(range(ids[0], ids[0] + len(ids)))  # so the ledger knows that something is missing
+
+    bounded(main)
+
+
 def test_salts_reach_the_library_and_come_back_with_the_events() -> None:
     async def main() -> None:
         engine = trt_engine()

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from unittest import mock
 
 import pytest
 
@@ -119,6 +120,25 @@ def test_a_pool_that_is_stopped_finishes_and_gives_the_gpus_back() -> None:
             assert len(worker.tokens[1]) == 20
             assert await pool == 0
             assert llm.shutdowns == 1
+
+    bounded(main)
+
+
+def test_a_pool_that_is_stopped_while_it_loads_does_not_wait_for_that() -> None:
+    async def main() -> None:
+        addresses, stop, original = list[str](), asyncio.Event(), LLM.__init__
+
+        def wedged(self: LLM, *args: object, **kwargs: object) -> None:
+            original(self, *args, **kwargs)  # type: ignore[arg-type]
+            self.wedged = True
+            stop.set()
+
+        with mock.patch.object(LLM, "__init__", wedged):
+            engines = [("127.0.0.1:0", trt_engine(warmup_seconds=600)) for _ in range(2)]
+            assert await serve_pool([*engines], drain_seconds=5, stop=stop, ready=addresses.extend) == 0
+        assert not addresses
+        assert LLM.last.shutdowns == 1
+        assert [engine._llm for _, engine in engines] == [None, None]
 
     bounded(main)
 

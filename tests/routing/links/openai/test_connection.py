@@ -3,6 +3,7 @@
 import asyncio
 import json
 import resource
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -302,10 +303,27 @@ def test_a_probe_is_a_look_and_costs_nothing() -> None:
             assert await probe.problem() == ""
             probe.tick()
             fake.health = plain(b"", "503 Service Unavailable")
-            assert "503" in await probe.problem()
+            asked = "GET /v1/models is answered with status 503; upstream.health names what is asked for"
+            assert await probe.problem() == asked
             assert not fake.heard
 
     bounded(main)
+
+
+def test_each_change_of_its_state_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with upstream() as fake, linked(fake, health_seconds=0.0) as link:
+            link.connection.health.prove_first = True  # as a worker's are
+            fake.health = plain(b"", "503 Service Unavailable")
+            await until(lambda: not link.connection.connected)
+            fake.health = plain(b"{}")
+            await until(lambda: link.connection.health.serves)
+
+    caplog.set_level("INFO")
+    bounded(main)
+    said = [record.getMessage() for record in caplog.records if " is " in record.getMessage()]
+    assert sum("is probing" in line for line in said) == 1
+    assert all(one != another for one, another in pairwise(said))
 
 
 def test_several_answers_have_one_count() -> None:

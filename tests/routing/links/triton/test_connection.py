@@ -3,12 +3,15 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 import routing.links.counted
 from protos.features import Feature
+from protos.triton_codec import Reply
 from protos.types import Finish, FinishReason, Sampling, Submit
 from replicas.engine import Delta
+from routing.links.triton.answer import Answer
 from routing.links.triton.settings import Kind
 from tests.fake_triton import FakeTriton, metrics_text, serving_metrics
 from tests.fakes import SilentEngine
@@ -58,6 +61,36 @@ def test_token_ids_go_there_and_come_back() -> None:
         assert fake.asked[2].empty_final
 
     bounded(main)
+
+
+@pytest.mark.parametrize("options", [{"other_end_ids": (9,)}, {"stop": (9,)}])
+def test_a_stop_word_of_the_engine_is_no_part_of_the_answer(options: dict[str, Any]) -> None:
+    request = submit_of(1600, ignore_eos=False, stop_token_ids=options.pop("stop", ()))
+
+    async def main() -> None:
+        (expected,) = await answers_of(request)
+        fake = FakeTriton(engine_of())
+        fake.stop_word = 9
+        async with linked(fake, **options) as link:
+            # The second may have just as many tokens as there are with the stop word: it has stopped all the same.
+            for limit in (1600, len(expected) + 1):
+                stream = link.open(msgspec.structs.replace(request, max_tokens=limit))
+                (tokens,), (finish,) = await drained(stream)
+                assert tokens == expected
+                assert (finish.reason, finish.completion_tokens) == (FinishReason.STOP, len(expected))
+                stream.close()
+
+    bounded(main)
+
+
+def test_a_token_that_might_have_been_the_end_is_told_with_the_next_one() -> None:
+    answer = Answer(submit_of(4), 0, None, frozenset({9}))
+
+    def told(*ids: int) -> list[int]:
+        return list(answer.take(Reply(outputs={"output_ids": ids, "sequence_length": (len(ids),)})))
+
+    assert [told(5), told(9), told(), told(9, 6)] == [[5], [], [], [9, 9, 6]]
+    assert answer.end() == ((), Finish(FinishReason.LENGTH, 3, 0, 4))
 
 
 def test_all_that_the_sampler_is_asked_for_goes_there() -> None:

@@ -44,3 +44,7 @@ def test_what_never_becomes_a_character_is_told_at_the_end() -> None:
 def test_a_response_without_text_takes_nothing_back() -> None:
     assert read(["ab", "abc", ""], cumulative=True) == "abc"
     assert read(["ab", "a", "abc"], cumulative=True) == "abc"
+
+
+def test_a_text_that_begins_anew_does_not_lose_its_end() -> None:
+    assert read([" ab", "Xabc", "Xabcde"], cumulative=True) == " abcde"

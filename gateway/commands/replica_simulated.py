@@ -1,0 +1,25 @@
+"""Options of `penstock replica --engine simulated`."""
+
+import argparse
+
+
+def add_simulated_options(parser: argparse.ArgumentParser) -> None:
+    """Add them, in a group."""
+    group = parser.add_argument_group("simulated engine")
+    group.add_argument(
+        "--profile", help="published model to imitate (default: the one of the model's name, or mixtral-8x7b)"
+    )
+    group.add_argument("--speed", type=float, default=1.0, help="times faster than the modelled hardware")
+    group.add_argument("--instant", action="store_true", help="steps take no time")
+    group.add_argument("--pace-ms", type=float, help="every step takes this long")
+    group.add_argument("--output-tokens", type=positive, help="natural length of every answer")
+    group.add_argument(
+        "--max-adapters", type=positive, default=0, help="LoRA adapters loaded at a time (default: none)"
+    )
+
+
+def positive(text: str) -> int:
+    """A number that is at least 1, of an option."""
+    if not (text.isascii() and text.isdigit() and int(text) >= 1):
+        raise argparse.ArgumentTypeError("must be a whole number of at least 1")
+    return int(text)
