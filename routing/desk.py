@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from protos.errors import PenstockError, ReplicaUnavailable
+from protos.errors import PenstockError
 from protos.types import Role, Work
 from routing.fleet import Fleet
 from routing.hedging import Hedging
@@ -83,7 +83,7 @@ class Desk:
                 return self._policy.pick(msgspec.structs.replace(route, may_wait=False), candidates)
             except NoCandidate:
                 pass
-        raise failure or ReplicaUnavailable("No replica of this model can take the request now.")
+        raise failure or self.fleet.nobody()
 
     def look_up(self, prompt_ids: Sequence[int], salt: str) -> Prefix:
         """What is known of a prompt in the replicas' caches; nothing where the policy does not ask."""

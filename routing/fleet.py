@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from math import inf
 
-from protos.errors import ReplicaDraining, ReplicaUnavailable
+from protos.errors import ReplicaDraining, ReplicaUnavailable, UpstreamRateLimited
 from protos.features import Feature
 from protos.types import Role, Submit, Work
 from routing.abilities import Abilities, known_adapters
@@ -185,6 +185,13 @@ class Fleet:
     def known_adapters(self) -> frozenset[str]:
         """The LoRA adapters that any replica serves by name."""
         return known_adapters(self._connections.values())
+
+    def nobody(self) -> ReplicaUnavailable:
+        """The error of a request that no replica can take now: when to come back, where replicas have said so."""
+        waits = [wait for c in self._connections.values() if (wait := c.back_off) is not None]
+        if waits:
+            return UpstreamRateLimited("The model's provider takes no more requests now.", retry_after=min(waits))
+        return ReplicaUnavailable("No replica of this model can take the request now.")
 
     def takes(self, replica_id: str) -> bool:
         """Whether that replica can take a request now."""

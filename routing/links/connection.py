@@ -109,6 +109,11 @@ class ReplicaConnection(ABC):
         """Send a probe; None: it cannot be sent now."""
 
     @property
+    def back_off(self) -> float | None:
+        """For how many more seconds it has asked to be left alone; None: it has not."""
+        return None
+
+    @property
     def ready(self) -> bool:
         """Whether a submit can be sent now, and is likely to be served."""
         return self.connected and not self.view.load.draining and self.health.serves

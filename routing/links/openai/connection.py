@@ -69,6 +69,11 @@ class OpenAIConnection(CountedConnection):
         """Whether the last look found it, and it has not asked to be left alone."""
         return self._reached and self._away_until is None
 
+    @property
+    def back_off(self) -> float | None:
+        """As ReplicaConnection has it."""
+        return None if self._away_until is None else max(0.0, self._away_until - self._clock())
+
     def open(
         self,
         submit: Submit,
@@ -77,8 +82,8 @@ class OpenAIConnection(CountedConnection):
         receiver: Receiver | None = None,
     ) -> Leg:
         """Send a request, as `Transport.open` does. Raises ReplicaUnavailable."""
-        if self._away_until is not None:
-            seconds = max(0.0, self._away_until - self._clock())
+        seconds = self.back_off
+        if seconds is not None:
             raise UpstreamRateLimited("The model's provider takes no more requests now.", retry_after=seconds)
         if submit.payload is None or receiver is None:
             raise ReplicaUnavailable("The replica takes only requests in its API's own form.")
