@@ -69,6 +69,13 @@ class UpstreamSettings(Record, frozen=True, kw_only=True):
             "guessed from the number of events."
         ),
     ] = True
+    limit_as: Annotated[
+        Literal["max_tokens", "max_completion_tokens"],
+        Meta(
+            description="What it calls the bound of a chat's answer, where a tenant's limits make the gateway send one "
+            "that the client left out. Hosted reasoning models know `max_completion_tokens` alone."
+        ),
+    ] = "max_tokens"
     max_in_flight: Annotated[
         Annotated[int, Meta(ge=1, le=1_000_000)] | None,
         Meta(

@@ -15,6 +15,7 @@ def upstream_settings(configured: Configured | None, key_of: KeyOf) -> UpstreamS
         # As the gateway writes its own, which they replace.
         headers={name.lower(): value for name, value in upstream.headers.items()},
         timeouts=Timeouts(upstream.connect_seconds, upstream.first_byte_seconds, upstream.between_bytes_seconds),
+        limit_as=upstream.limit_as,
         max_in_flight=upstream.max_in_flight or 0,
         health=upstream.health,
         health_seconds=upstream.health_seconds,

@@ -26,6 +26,7 @@ from gateway.http.reading import read_body
 from gateway.http.relayed import relay_answer
 from gateway.http.served import served_headers
 from gateway.http.timeouts import read_timeout, request_timeout
+from gateway.http.timing_headers import timing_headers
 from gateway.request import GenerateRequest
 from gateway.served_model import ServedModel
 from protos.errors import PenstockError
@@ -87,7 +88,7 @@ async def infer(gateway: Gateway, exchange: Exchange, dialect: Dialect) -> None:
                 # Before the client can send its next request, which may need the room.
                 generation.close()
                 exchange.unwatch()
-                await exchange.respond(200, answer, headers=_timing_headers(generation))
+                await exchange.respond(200, answer, headers=timing_headers(generation))
         finally:
             generation.close()
     finally:
@@ -121,15 +122,3 @@ async def _stream(exchange: Exchange, generation: Generation, encoder: ChunkEnco
     except PenstockError as error:
         log_failure(exchange.request_id, error, f"replica {generation.replica_id}, mid-stream")
         await exchange.end(error_event(error))
-
-
-def _timing_headers(generation: Generation) -> list[tuple[bytes, bytes]]:
-    """Where the time went, in milliseconds: in all as OpenAI names it, waiting here for a turn, and in the engine."""
-    timing = generation.timing
-    engine = (timing.prefill_us + timing.decode_us) / 1000
-    return [
-        (b"x-penstock-wait-ms", b"%.3f" % (generation.turn.waited_seconds * 1000)),
-        (b"x-penstock-queue-ms", b"%.3f" % (timing.queue_us / 1000)),
-        (b"x-penstock-engine-ms", b"%.3f" % engine),
-        (b"openai-processing-ms", b"%d" % ((time.monotonic() - generation.request.arrived) * 1000)),
-    ]

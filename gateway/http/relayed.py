@@ -3,6 +3,7 @@
 from gateway.generate import Generation
 from gateway.http.exchange import Exchange, log_failure
 from gateway.http.openai_errors import error_event
+from gateway.http.timing_headers import own_headers
 from protos.errors import PenstockError
 from routing.transport import Relay
 
@@ -17,7 +18,7 @@ async def relay_answer(exchange: Exchange, generation: Generation, relay: Relay)
         # It has ended, so what it used is known; before the client can send its next request, which may need the room.
         generation.close()
         exchange.unwatch()
-        await exchange.respond(200, part)
+        await exchange.respond(200, part, headers=own_headers(generation))
         return
     else:
         await exchange.start_body(relay.length)

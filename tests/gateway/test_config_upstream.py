@@ -67,7 +67,7 @@ def test_a_link_is_made_with_it(tmp_path: Path) -> None:
             tmp_path,
             "{model: theirs, headers: {x-org: a}, max_in_flight: 8, connect_seconds: 1, first_byte_seconds: 2, "
             "between_bytes_seconds: 3, health: /health, health_seconds: 4, metrics_of: vllm, counts_usage: false, "
-            "lacks: [logprobs]}",
+            "lacks: [logprobs], limit_as: max_completion_tokens}",
         )
     )
     (spec,) = replica_specs(config, 0, keyless)
@@ -76,6 +76,7 @@ def test_a_link_is_made_with_it(tmp_path: Path) -> None:
         key=keyless(None),
         headers={"x-org": "a"},
         timeouts=Timeouts(1.0, 2.0, 3.0),
+        limit_as="max_completion_tokens",
         max_in_flight=8,
         health="/health",
         health_seconds=4.0,

@@ -54,7 +54,7 @@ class OpenAIConnection(CountedConnection):
             timeouts=settings.timeouts,
             most=(settings.max_in_flight or MOST_CONNECTIONS) + _MORE_CONNECTIONS,
         )
-        self._requests = Requests(origin, self.model, settings.headers, forces_usage=settings.forces_usage)
+        self._requests = Requests(origin, self.model, settings)
         self._looks = Looks(self._pool, settings, self._look_headers, spec.id)
         #: What is sent next, between `open` and `_send`.
         self._request = b""

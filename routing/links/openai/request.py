@@ -1,13 +1,14 @@
 """A client's request as an upstream is to see it: its own name of the model, our key, usage asked for."""
 
-from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
 from protos.types import Payload
 from routing.http.origin import Origin, head, is_header_value
+from routing.links.openai.settings import UpstreamSettings
 
+CHAT_PATH: Final = "/chat/completions"
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _OPTIONS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
 _ENCODER: Final = msgspec.json.Encoder()
@@ -17,13 +18,14 @@ _ACCEPT: Final = {True: "text/event-stream", False: "application/json"}
 
 
 class Requests:
-    """Writes the requests to one upstream. `forces_usage`: its streams are to tell what they used."""
+    """Writes the requests to one upstream, which calls the model by that name."""
 
-    def __init__(self, origin: Origin, model: str, headers: Mapping[str, str], *, forces_usage: bool) -> None:
+    def __init__(self, origin: Origin, model: str, settings: UpstreamSettings) -> None:
         self._origin = origin
         self._model = msgspec.Raw(_ENCODER.encode(model))
-        self._headers = dict(headers)
-        self._forces_usage = forces_usage
+        self._headers = dict(settings.headers)
+        self._forces_usage = settings.forces_usage
+        self._limit_as = settings.limit_as
         self._key: str | None = None
         self._heads: dict[tuple[str, bool], bytes] = {}
 
@@ -52,7 +54,9 @@ class Requests:
         members = _MEMBERS.decode(payload.body)
         members["model"] = msgspec.Raw(_ENCODER.encode(adapter)) if adapter else self._model
         if payload.max_tokens is not None:
-            members["max_tokens"] = msgspec.Raw(b"%d" % payload.max_tokens)
+            # Text completions know the one name alone.
+            name = self._limit_as if payload.path == CHAT_PATH else "max_tokens"
+            members[name] = msgspec.Raw(b"%d" % payload.max_tokens)
         if not payload.stream or not self._forces_usage:
             members.pop("stream_options", None)
         else:

@@ -68,3 +68,27 @@ def test_a_limit_that_the_client_leaves_to_its_tenant_is_told_upstream(
             assert orjson.loads(one.heard[0].body).get("max_tokens") == told
 
     bounded(main)
+
+
+def test_what_the_bound_is_called_there(store_url: str) -> None:
+    async def main() -> None:
+        tenant = {"name": "payer", "limits": {"max_output_tokens": 90}}
+        async with upstream() as one:
+            model = hosted(one)
+            model["pools"][0]["upstream"] = {"limit_as": "max_completion_tokens"}
+            async with gateway_of(store_url, more_models=[model], tenant=tenant) as client:
+                assert (await client.chat(model=NAME, max_tokens=None)).status == 200
+                assert (await client.complete(model=NAME, max_tokens=None)).status == 200
+                bounds = [
+                    {
+                        name: value
+                        for name, value in orjson.loads(heard.body).items()
+                        if name.startswith("max_") and value is not None
+                    }
+                    for heard in one.heard
+                ]
+                # Text completions know the one name alone.
+                assert bounds[0] == {"max_completion_tokens": 90}
+                assert "max_completion_tokens" not in bounds[1]
+
+    bounded(main)
