@@ -69,8 +69,13 @@ class NameServer(asyncio.DatagramProtocol):
 
 @contextlib.asynccontextmanager
 async def name_server() -> AsyncIterator[NameServer]:
-    transport, server = await asyncio.get_running_loop().create_datagram_endpoint(NameServer, ("127.0.0.1", 0))
-    tcp = await asyncio.start_server(server.serve_tcp, "127.0.0.1", server.port)
+    tcp: asyncio.Server | None = None
+    while tcp is None:
+        transport, server = await asyncio.get_running_loop().create_datagram_endpoint(NameServer, ("127.0.0.1", 0))
+        try:
+            tcp = await asyncio.start_server(server.serve_tcp, "127.0.0.1", server.port)
+        except OSError:
+            transport.close()  # a port that is free for UDP need not be so for TCP
     try:
         yield server
     finally:
