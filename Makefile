@@ -21,7 +21,8 @@ test: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses 2 --dist worksteal --ignore tests/e2e
+	$(BIN)/pytest tests/e2e
 
 test-real: $(VENV)/.installed-dev $(REAL)/.installed
 	PENSTOCK_REAL_ENGINES=$(abspath $(REAL)) $(BIN)/pytest tests/real
