@@ -165,6 +165,8 @@ class RawReplica:
         self.sessions = 0
         self.heard = asyncio.Event()
         self._contexts: list[Any] = []
+        #: A call takes one write at a time, and a worker has the welcome before its write is over here.
+        self._writing = asyncio.Lock()
 
     @contextlib.asynccontextmanager
     async def listening(self, address: str = "127.0.0.1:0") -> AsyncIterator[str]:
@@ -181,14 +183,15 @@ class RawReplica:
     async def send(self, *steps: codec.Step) -> None:
         """Send steps to the last session."""
         for step in steps:
-            await self._contexts[-1].write(codec.encode_step(step))
+            await self.send_bytes(codec.encode_step(step))
 
     async def send_bytes(self, data: bytes) -> None:
         await self.send_bytes_to(-1, data)
 
     async def send_bytes_to(self, session: int, data: bytes) -> None:
         """To one of the sessions, in the order in which they opened."""
-        await self._contexts[session].write(data)
+        async with self._writing:
+            await self._contexts[session].write(data)
 
     def welcome(self) -> codec.Welcome:
         return codec.Welcome(PROTOCOL_VERSION, 1, INFO, ack_window=32)
@@ -198,8 +201,9 @@ class RawReplica:
         hello = codec.decode_up(await context.read()).hello
         assert hello is not None
         self.hellos.append(hello)
-        self._contexts.append(context)
-        await context.write(codec.encode_welcome(self.welcome()))
+        async with self._writing:
+            self._contexts.append(context)
+            await context.write(codec.encode_welcome(self.welcome()))
         while (data := await context.read()) is not grpc.aio.EOF:
             up = codec.decode_up(data)
             self.ups.append(up)
