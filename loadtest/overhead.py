@@ -2,20 +2,23 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
 from loadtest.client import LoadResult, LoadSpec
 from loadtest.processes import memory_mb
-from loadtest.stack import Stack, chat_body, gateway_stack
+from loadtest.stack import Stack, chat_body, gateway_stack, upstream_stack
 from loadtest.statistics import Percentiles, median_or_none, median_percentiles, percentiles
 from loadtest.track import Track
 
 PROMPT: Final = (
     "Write a short story about a lighthouse keeper who finds a message in a bottle, and explain what it says in detail."
 )
+#: One of the engines of gateway/config_engines.py that a benchmark can have without a GPU.
+BenchEngine = Literal["simulated", "trtllm_grpc", "openai"]
 CONCURRENCIES: Final = (1, 64, 256, 1024)
 
 
@@ -112,12 +115,14 @@ def overhead(
     requests: int | None = None,
     repeat: int = 1,
     limits: bool = False,
+    engine: BenchEngine = "simulated",
     show: Callable[[str, float, int], None] | None = None,
 ) -> tuple[list[Cell], list[LimitsCost]]:
     """Measure every mode at every concurrency, `repeat` times, each time with a fresh gateway; gives medians.
 
-    With `limits` each load runs on the same gateway without and with them, in turn, and their cost is given too.
-    `show` follows the progress, as `Track` has it. Raises BenchError.
+    `engine` is what the gateway has behind it, as its configuration names it. With `limits` each load runs on the same
+    gateway without and with them, in turn, and their cost is given too. `show` follows the progress, as `Track` has it.
+    Raises BenchError.
     """
     kinds = (False, True) if limits else (False,)
     track = Track(repeat * len(modes) * len(concurrencies) * len(kinds), show)
@@ -125,7 +130,7 @@ def overhead(
     for turn in range(repeat):
         for name in modes:
             track.at(f"{name}: starting a gateway")
-            with gateway_stack(list(MODES[name].engine)) as stack:
+            with _stack(engine, MODES[name]) as stack:
                 for concurrency in concurrencies:
                     # Whatever comes second finds a warmer process, so each comes second in turn.
                     for limited in kinds if turn % 2 == 0 else reversed(kinds):
@@ -138,6 +143,12 @@ def overhead(
         if limits and not limited
     ]
     return [combine(cells) for cells in found.values()], costs
+
+
+def _stack(engine: BenchEngine, mode: Mode) -> "AbstractContextManager[Stack]":
+    if engine == "openai":
+        return upstream_stack(mode.output_tokens, mode.step_ms)
+    return gateway_stack(list(mode.engine), link=engine)
 
 
 def limits_cost(without: Sequence[Cell], with_limits: Sequence[Cell]) -> LimitsCost:

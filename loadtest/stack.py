@@ -15,7 +15,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, Literal
 
 import msgspec
 
@@ -33,8 +33,7 @@ state: state
 admin: {{enabled: false}}
 models:
   - name: {model}
-    tokenizer: mistral-tekken
-    context: {context}
+{tokenizer}    context: {context}
     price: {{input: 0.5, cached_input: 0.05, output: 1.5}}
     pools:
 {pools}
@@ -153,35 +152,71 @@ class BenchPool:
 
 @contextlib.contextmanager
 def gateway_stack(
-    engine: list[str], *, pools: Sequence[BenchPool] = (BenchPool("bench", tp=2),), context: int = 32768
+    engine: list[str],
+    *,
+    pools: Sequence[BenchPool] = (BenchPool("bench", tp=2),),
+    context: int = 32768,
+    link: Literal["simulated", "trtllm_grpc"] = "simulated",
 ) -> Iterator[Stack]:
     """Start the store, one worker and replicas with these engine options; all ends with the block.
 
+    `link` is the engine that the gateway takes them for: they speak sessions, and TensorRT-LLM's own service.
     The gateway's processes share the first core this process may use; the replicas, the load client and meanwhile this
     process itself have the last one. Raises BenchError.
     """
-    gateway_core, load_core = choose_cores()
-    with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-bench-")))
-        log = stack.enter_context((folder / "log").open("a+b"))
-        stack.enter_context(on_core(load_core))
-        port, *replica_ports = _free_ports(1 + sum(pool.replicas for pool in pools))
+    with _bench() as bench:
+        ports = _free_ports(sum(pool.replicas for pool in pools))
         processes, lines = {}, []
         for pool in pools:
-            addresses = [f"127.0.0.1:{replica_ports.pop()}" for _ in range(pool.replicas)]
+            addresses = [f"127.0.0.1:{ports.pop()}" for _ in range(pool.replicas)]
             command = [*_CLI, "replica", "--engine", "simulated", "--model", MODEL, "--drain-seconds", "1", *engine]
             command += ["--tp", str(pool.tp), "--ep", str(pool.ep), "--max-sequence-tokens", str(context)]
             for address in addresses:
                 command += ["--listen", address]
-            processes[f"the replica {pool.name}"] = stack.enter_context(running(command, load_core, log=log))
+            processes[f"the replica {pool.name}"] = bench.start(command)
             replicas = json.dumps([f"grpc://{address}" for address in addresses])
             shape = f"{{tp: {pool.tp}, ep: {pool.ep}}}"
-            lines.append(f"      - {{name: {pool.name}, shape: {shape}, engine: simulated, replicas: {replicas}}}")
-        config = folder / "penstock.yaml"
-        config.write_text(_CONFIG.format(port=port, pools="\n".join(lines), model=MODEL, context=context))
-        gateway = stack.enter_context(running([*_CLI, "serve", "--config", str(config)], gateway_core, log=log))
-        _wait_until_ready(port, {**processes, "the gateway": gateway}, log)
-        yield Stack(
+            lines.append(f"      - {{name: {pool.name}, shape: {shape}, engine: {link}, replicas: {replicas}}}")
+        yield bench.serve(lines, processes, context, "    tokenizer: mistral-tekken\n")
+
+
+@contextlib.contextmanager
+def upstream_stack(output_tokens: int, pace_ms: float) -> Iterator[Stack]:
+    """The same in front of an upstream with OpenAI's API (loadtest/upstream.py), whose tokens only it can count."""
+    with _bench() as bench:
+        (port,) = _free_ports(1)
+        command = [sys.executable, "-m", "loadtest.upstream", str(port), str(output_tokens), str(pace_ms)]
+        processes = {"the upstream": bench.start(command)}
+        pool = f'      - {{name: bench, engine: openai, replicas: ["http://127.0.0.1:{port}/v1"]}}'
+        yield bench.serve([pool], processes, 32768, "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Bench:
+    """Where a stack is set up: its folder and cores, and what ends with it."""
+
+    ending: contextlib.ExitStack
+    folder: Path
+    log: IO[bytes]
+    gateway_core: int
+    load_core: int
+
+    def start(self, command: list[str]) -> "subprocess.Popen[bytes]":
+        """Something that the gateway is in front of."""
+        return self.ending.enter_context(running(command, self.load_core, log=self.log))
+
+    def serve(
+        self, pools: Sequence[str], processes: "dict[str, subprocess.Popen[bytes]]", context: int, tokenizer: str
+    ) -> Stack:
+        """Start the gateway in front of these processes, with these lines of its configuration."""
+        (port,) = _free_ports(1)
+        config = self.folder / "penstock.yaml"
+        text = _CONFIG.format(port=port, pools="\n".join(pools), model=MODEL, context=context, tokenizer=tokenizer)
+        config.write_text(text)
+        command = [*_CLI, "serve", "--config", str(config)]
+        gateway = self.ending.enter_context(running(command, self.gateway_core, log=self.log))
+        _wait_until_ready(port, {**processes, "the gateway": gateway}, self.log)
+        return Stack(
             port=port,
             key=_create_key(config, "default"),
             limited_key=_create_key(config, "limited"),
@@ -189,9 +224,19 @@ def gateway_stack(
             gateway_pid=gateway.pid,
             worker_pid=_worker(gateway.pid),
             replica_pids=tuple(process.pid for process in processes.values()),
-            gateway_core=gateway_core,
-            load_core=load_core,
+            gateway_core=self.gateway_core,
+            load_core=self.load_core,
         )
+
+
+@contextlib.contextmanager
+def _bench() -> Iterator[_Bench]:
+    gateway_core, load_core = choose_cores()
+    with contextlib.ExitStack() as ending:
+        folder = Path(ending.enter_context(tempfile.TemporaryDirectory(prefix="penstock-bench-")))
+        log = ending.enter_context((folder / "log").open("a+b"))
+        ending.enter_context(on_core(load_core))
+        yield _Bench(ending, folder, log, gateway_core, load_core)
 
 
 def _create_key(config: Path, tenant: str) -> str:

@@ -1,7 +1,7 @@
 """Percentiles, medians over repeats and slopes, in plain Python."""
 
 from collections.abc import Sequence
-from statistics import fmean, linear_regression, median
+from statistics import linear_regression, median
 
 import msgspec
 
@@ -30,11 +30,6 @@ def percentiles(values: Sequence[float]) -> Percentiles | None:
         return None
     ordered = sorted(values)
     return Percentiles(*(round(percentile(ordered, fraction), 3) for fraction in (0.5, 0.9, 0.99)))
-
-
-def mean_or_zero(values: Sequence[float]) -> float:
-    """The mean; 0 without values."""
-    return fmean(values) if values else 0.0
 
 
 def median_or_none(values: Sequence[float | None]) -> float | None:

@@ -31,6 +31,13 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     overhead.add_argument("--requests", type=_positive, help="answers in each measurement (default: by mode)")
     overhead.add_argument("--repeat", type=_positive, default=1, metavar="K", help="measure K times, give medians")
     overhead.add_argument("--limits", action="store_true", help="also measure what limits and a budget add")
+    overhead.add_argument(
+        "--engine",
+        choices=["simulated", "trtllm_grpc", "openai"],
+        default="simulated",
+        help="what is behind the gateway: simulated replicas by session or by TensorRT-LLM's own gRPC service, or an "
+        "upstream with OpenAI's API (default: simulated)",
+    )
     overhead.set_defaults(run=_guarded(_overhead))
 
     breakdown = benchmarks.add_parser("breakdown", help="gateway and engine latency over concurrency, as a picture")
@@ -161,6 +168,7 @@ def _overhead(arguments: argparse.Namespace) -> int:
             requests=arguments.requests,
             repeat=arguments.repeat,
             limits=arguments.limits,
+            engine=arguments.engine,
             show=show,
         )
     out = console()

@@ -5,7 +5,7 @@ from typing import Final, cast
 import msgspec
 
 from gateway.store.script import Script
-from gateway.store.unreadable import UNREADABLE
+from gateway.store.unreadable import readable
 from gateway.tenants.transactions import Storage
 from protos.types import Role, Shape
 
@@ -65,13 +65,7 @@ async def registered(storage: Storage) -> list[Registration]:
         StoreUnavailable: The store did not answer.
     """
     found = cast("list[bytes]", await storage.run(_SCRIPT, _KEYS, [str(RECORD_SECONDS), "all"]))
-    readable = []
-    for raw in found:
-        try:
-            readable.append(_DECODER.decode(raw))
-        except UNREADABLE:
-            continue
-    return sorted(readable, key=lambda replica: replica.key)
+    return sorted(readable(found, _DECODER.decode), key=lambda replica: replica.key)
 
 
 async def _tell(storage: Storage, what: str, replica: Registration) -> bool:

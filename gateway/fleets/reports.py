@@ -7,7 +7,7 @@ import msgspec
 
 from gateway.fleets.configured import FoundReplica
 from gateway.store.script import Script
-from gateway.store.unreadable import UNREADABLE
+from gateway.store.unreadable import readable
 from gateway.tenants.transactions import Storage
 from routing.health.status import ReplicaStatus
 
@@ -40,13 +40,7 @@ async def reports(storage: Storage) -> list[Report]:
         StoreUnavailable: The store did not answer.
     """
     _, *found = cast("list[bytes]", await storage.run(_REPORTS, _KEYS, [str(REPORT_SECONDS), "all"]))
-    readable = []
-    for raw in found:
-        try:
-            readable.append(_DECODER.decode(raw))
-        except UNREADABLE:
-            continue
-    return readable
+    return readable(found, _DECODER.decode)
 
 
 def found_replicas(reports: Sequence[Report]) -> Iterator[FoundReplica]:
