@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 from smg_grpc_proto.generated import trtllm_service_pb2 as pb
 
 from protos.protocol_error import ProtocolError
-from protos.types import Failure, Finish, FinishReason, Guide, GuideKind, Submit, Timing, TokenLogprobs
+from protos.types import Failure, Finish, FinishReason, Guide, GuideKind, Sampling, Submit, Timing, TokenLogprobs
 
 SERVICE: Final = "trtllm.TrtllmService"
 GENERATE: Final = f"/{SERVICE}/Generate"
@@ -82,35 +82,48 @@ def encode_generate(submit: Submit, request_id: str) -> bytes:
     What the server ignores is left out: adapters, salts, and hand-offs.
     """
     sampling = submit.sampling
-    message = pb.GenerateRequest(
-        request_id=request_id,
-        tokenized=pb.TokenizedInput(input_token_ids=submit.prompt_ids),
-        max_tokens=submit.max_tokens,
-        streaming=submit.delta_interval == 1,  # it has nothing in between every token and all of them
-        stop_token_ids=sampling.stop_token_ids,
-        ignore_eos=sampling.ignore_eos,
-        sampling_config=pb.SamplingConfig(
-            beam_width=1,
-            num_return_sequences=sampling.n,
-            # Unset fields keep the server's defaults.
-            temperature=sampling.temperature,
-            top_p=sampling.top_p,
-            top_k=sampling.top_k,
-            min_p=sampling.min_p,
-            seed=None if sampling.seed is None else sampling.seed % 2**64,
-            repetition_penalty=sampling.repetition_penalty,
-            presence_penalty=sampling.presence_penalty or None,
-            frequency_penalty=sampling.frequency_penalty or None,
-            min_tokens=sampling.min_tokens or None,
-        ),
-        output_config=pb.OutputConfig(exclude_input_from_output=True, return_perf_metrics=True),
-    )
+    # Field by field: the constructors take five times as long.
+    message = pb.GenerateRequest()
+    message.request_id = request_id
+    message.tokenized.input_token_ids.extend(submit.prompt_ids)
+    message.max_tokens = submit.max_tokens
+    message.streaming = submit.delta_interval == 1  # it has nothing in between every token and all of them
+    if sampling.stop_token_ids:
+        message.stop_token_ids.extend(sampling.stop_token_ids)
+    message.ignore_eos = sampling.ignore_eos
+    _put_sampling(message.sampling_config, sampling)
+    message.output_config.exclude_input_from_output = True
+    message.output_config.return_perf_metrics = True
     if sampling.logprobs is not None:
         # Of 0 alternatives some versions make no logprobs at all.
         message.output_config.logprobs = max(1, sampling.logprobs)
     if submit.guide is not None:
         _put_guide(message.guided_decoding, submit.guide)
     return bytes(message.SerializeToString())
+
+
+def _put_sampling(message: pb.SamplingConfig, sampling: Sampling) -> None:
+    message.beam_width = 1
+    message.num_return_sequences = sampling.n
+    # Unset fields keep the server's defaults.
+    if sampling.temperature is not None:
+        message.temperature = sampling.temperature
+    if sampling.top_p is not None:
+        message.top_p = sampling.top_p
+    if sampling.top_k is not None:
+        message.top_k = sampling.top_k
+    if sampling.min_p is not None:
+        message.min_p = sampling.min_p
+    if sampling.seed is not None:
+        message.seed = sampling.seed % 2**64
+    if sampling.repetition_penalty is not None:
+        message.repetition_penalty = sampling.repetition_penalty
+    if sampling.presence_penalty:
+        message.presence_penalty = sampling.presence_penalty
+    if sampling.frequency_penalty:
+        message.frequency_penalty = sampling.frequency_penalty
+    if sampling.min_tokens:
+        message.min_tokens = sampling.min_tokens
 
 
 def _put_guide(message: pb.GuidedDecodingParams, guide: Guide) -> None:
