@@ -19,6 +19,7 @@ from gateway.http.exchange import Exchange, error_headers, log_failure
 from gateway.http.health import healthz, readyz
 from gateway.http.inference import infer
 from gateway.http.models import get_model, list_models
+from gateway.http.moderations import moderate
 from gateway.http.openai_errors import error_body, error_event
 from protos.errors import InternalError, MethodNotAllowed, PenstockError, RouteNotFound
 
@@ -100,6 +101,7 @@ def build(config: Config) -> ASGIApp:
         routes=[
             route("/v1/models", "GET", list_models),
             route("/v1/models/{model:path}", "GET", get_model),
+            route("/v1/moderations", "POST", moderate),
             route("/healthz", "GET", healthz),
             route("/readyz", "GET", readyz),
         ],

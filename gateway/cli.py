@@ -19,6 +19,7 @@ _COMMANDS = {
     "providers": "gateway.commands.providers",
     "admin": "gateway.commands.admin",
     "route": "gateway.commands.route",
+    "safety": "gateway.commands.safety",
     "bench": "gateway.commands.bench",
 }
 

@@ -18,6 +18,8 @@ from gateway.config_errors import ConfigError, convert, echo
 from gateway.config_heatmap import usable_heatmap
 from gateway.config_models import Model, Pool
 from gateway.config_routing import Routing
+from gateway.config_safety import Safety
+from gateway.config_safety_checks import unusable_filters, with_absolute_lists
 from gateway.config_secrets import SecretSource, with_absolute_file
 from gateway.config_tls import certificate_problems, with_absolute_certificates
 from gateway.queue.settings import Admission
@@ -39,6 +41,7 @@ __all__ = [
     "PoolShape",
     "PoolTls",
     "Routing",
+    "Safety",
     "SimulatedEngine",
     "Store",
     "load_config",
@@ -176,6 +179,9 @@ class Config(Record, frozen=True, kw_only=True):
             description="Tenants. Others may come from the admin API; where both name one, this file wins.",
         ),
     ] = ()
+    safety: Annotated[
+        Safety, Meta(description="Filters of prompts and answers; none look at anything unless rules name them.")
+    ] = Safety()
     admission: Annotated[Admission, Meta(description="When work may go to the fleet, and how much may wait.")] = (
         Admission()
     )
@@ -218,7 +224,8 @@ def load_config(path: Path) -> Config:
     models = tuple(_with_absolute_paths(model, folder) for model in config.models)
     encryption_key = with_absolute_file(config.store.encryption_key, folder)
     store = msgspec.structs.replace(config.store, encryption_key=encryption_key)
-    return msgspec.structs.replace(config, state=str((folder / config.state).resolve()), store=store, models=models)
+    state, safety = str((folder / config.state).resolve()), with_absolute_lists(config.safety, folder)
+    return msgspec.structs.replace(config, state=state, store=store, models=models, safety=safety)
 
 
 def _with_absolute_paths(model: Model, folder: Path) -> Model:
@@ -235,9 +242,9 @@ def resolve(config: Config, source: str, bundled: Collection[str]) -> None:
 
     Raises:
         ConfigError: A tokenizer is neither a bundled name nor a readable file or folder, a heatmap is not one of the
-            model and the shapes of its pools, or a certificate, its key or a secret cannot be used.
+            model and the shapes of its pools, or a certificate, its key, a secret or a filter cannot be used.
     """
-    for where, problem in unusable_secrets(config):
+    for where, problem in (*unusable_secrets(config), *unusable_filters(config)):
         raise ConfigError(source, where, problem)
     for index, model in enumerate(config.models):
         where = f"models[{index}].tokenizer"

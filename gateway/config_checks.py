@@ -10,6 +10,7 @@ from gateway.config_discovery import discovery_problems
 from gateway.config_engine_checks import pool_problems, runs_adapters
 from gateway.config_errors import echo
 from gateway.config_routing_checks import routing_problems
+from gateway.config_safety_checks import policy_names, safety_problems
 from gateway.store.addresses import address_problem
 from gateway.tenants.checks import tenants_problems, tier_problems
 
@@ -27,7 +28,9 @@ def problems(config: "Config") -> Iterator[tuple[str, str]]:
     yield from secret_problems(config)
     yield from discovery_problems(config.discovery)
     yield from tier_problems(config.tiers)
-    yield from tenants_problems(config.tenants, [tier.name for tier in config.tiers], config.model_names)
+    yield from safety_problems(config)
+    tiers, policies = [tier.name for tier in config.tiers], policy_names(config.safety.policies)
+    yield from tenants_problems(config.tenants, tiers, config.model_names, policies)
     names: dict[str, str] = {}
     addresses: dict[str, str] = {}
     for m, model in enumerate(config.models):

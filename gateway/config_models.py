@@ -13,7 +13,7 @@ from gateway.config_triton import TritonModel
 from gateway.config_upstream import UpstreamSettings
 from gateway.discovery.addresses import is_discovered
 from gateway.limits.price import Price
-from gateway.tenants.records import END, Record
+from gateway.tenants.records import END, NAME, Record
 from protos.types import Role
 
 
@@ -146,6 +146,13 @@ class Model(Record, frozen=True, kw_only=True):
     routing: Annotated[Routing, Meta(description="How requests are spread over the pools.")] = Routing()
     fallbacks: Annotated[
         Fallbacks | None, Meta(description="Models that answer where this one cannot; unset: none.")
+    ] = None
+    safety: Annotated[
+        Annotated[str, Meta(pattern=NAME)] | None,
+        Meta(
+            description="Name of a policy whose rules hold for this model, beside those of the tenant; of two that name "
+            "one filter the stricter action counts."
+        ),
     ] = None
     price: Annotated[Price | None, Meta(description="What its tokens cost, for usage and budgets; unset: nothing.")] = (
         None

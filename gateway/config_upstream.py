@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from gateway.config_errors import echo
 from gateway.config_secrets import ApiKeySource
-from gateway.tenants.records import Record
+from gateway.tenants.records import END, Record
 from protos.features import Feature
 from routing.http.origin import is_header_value
 from routing.links.openai.settings import API_FEATURES
@@ -37,6 +37,12 @@ _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
 _OWN_HEADERS: Final = (
     *("accept", "accept-encoding", "authorization", "connection", "content-length", "content-type", "expect", "host"),
     *("keep-alive", "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade"),
+)
+#: Members of a body that the gateway or the client writes.
+_MEMBERS: Final = (
+    *("frequency_penalty", "input", "logit_bias", "logprobs", "max_completion_tokens", "max_tokens", "messages"),
+    *("model", "n", "presence_penalty", "prompt", "response_format", "seed", "stop", "stream", "stream_options"),
+    *("temperature", "tool_choice", "tools", "top_logprobs", "top_p", "user"),
 )
 _PATH: Final = re.compile(r"[!-~]{1,512}")
 
@@ -76,6 +82,14 @@ class UpstreamSettings(Record, frozen=True, kw_only=True):
             "that the client left out. Hosted reasoning models know `max_completion_tokens` alone."
         ),
     ] = "max_tokens"
+    salt_as: Annotated[
+        Annotated[str, Meta(pattern=rf"^[A-Za-z_][A-Za-z0-9_]{{0,63}}{END}")] | None,
+        Meta(
+            description="What it calls the salt of its prefix cache, as vLLM does `cache_salt`: a hash of the tenant "
+            "(or of its `cache_group`) goes with each request, so that no tenant finds another one's prefixes. Unset: "
+            "none is sent, and tenants share what it caches."
+        ),
+    ] = None
     max_in_flight: Annotated[
         Annotated[int, Meta(ge=1, le=1_000_000)] | None,
         Meta(
@@ -136,6 +150,8 @@ def upstream_problems(upstream: UpstreamSettings | None, engine: str, where: str
             yield f"{where}.upstream.headers.{name}", "is written by the gateway itself"
         elif not is_header_value(value):
             yield f"{where}.upstream.headers.{name}", "has characters that cannot stand in a header"
+    if upstream.salt_as in _MEMBERS:
+        yield f"{where}.upstream.salt_as", f"{echo(upstream.salt_as)} means something else in a request"
     if upstream.metrics_of == "none" and upstream.metrics != UpstreamSettings().metrics:
         yield f"{where}.upstream.metrics", "is not read where metrics_of is none"
     for field in ("health", "metrics"):

@@ -17,7 +17,9 @@ from gateway.config_engine_checks import SESSIONS
 from gateway.discovery.discovery import Discovery
 from gateway.encoding_turns import EncodingTurns
 from gateway.first_tokens import FirstTokenTimes
+from gateway.filters.policies import Policies
 from gateway.fleets.exchange import FleetExchange
+from gateway.guards.building import Surroundings
 from gateway.http.exchange import Exchange
 from gateway.http.overseer import Overseer
 from gateway.http.rate_headers import rate_headers
@@ -86,6 +88,8 @@ class Gateway:
             model.name: serve_model(config, index, worker, started, key_of) for index, model in enumerate(config.models)
         }
         self.adapter_models = AdapterModels(self.models, config.models)
+        #: What looks at prompts and answers.
+        self.policies = Policies(config, self._store, Surroundings(self._find, config.tiers[0], self.encoding, key_of))
         self._activity = Activity(self._store, {name: model.turnstile for name, model in self.models.items()})
         fleets = {name: model.fleet for name, model in self.models.items()}
         hashes = {name: model.tokenizer_hash for name, model in self.models.items()}
@@ -129,6 +133,7 @@ class Gateway:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.policies.aclose()
         await self._discovery.aclose()
         await asyncio.gather(*(model.fleet.aclose() for model in self.models.values()))
         await self.authenticator.aclose()
@@ -190,17 +195,18 @@ class Gateway:
         return time.monotonic() + (bound if wanted is None else min(bound, wanted))
 
     def model(self, caller: Caller, name: str) -> ServedModel:
-        """The model of that name, perhaps with an adapter, for that caller. Raises ModelNotFound or PermissionDenied.
-
-        Both have names with colons in them; the models' own go first.
-        """
-        model = self.models.get(name) or self.adapter_models.find(name)
+        """The model of that name, perhaps with an adapter, for that caller. Raises ModelNotFound or PermissionDenied."""
+        model = self._find(name)
         if model is None:
             shown = name if len(name) <= 128 else name[:128] + "..."
             raise ModelNotFound(f"The model '{shown}' does not exist or you do not have access to it.", param="model")
         if not caller.allows_model(name):
             raise PermissionDenied(f"This API key may not use the model '{name}'.", param="model")
         return model
+
+    def _find(self, name: str) -> ServedModel | None:
+        """Models and those with adapters have names with colons in them; the models' own go first."""
+        return self.models.get(name) or self.adapter_models.find(name)
 
 
 def serve_model(config: Config, model_index: int, worker: str, created: int, key_of: KeyOf) -> ServedModel:

@@ -63,7 +63,7 @@ async def generate(
             max_tokens=max_tokens,
             sampling=sampling,
             delta_interval=delta_interval(request),
-            cache_salt=model.salt(caller.tenant.name),
+            cache_salt=model.salt(caller.cache_owner),
             adapter=model.adapter,
             guide=request.guide,
             payload=payload,
@@ -92,7 +92,7 @@ def route_request(
 ) -> RouteRequest:
     """What a decision must know of a request. Tenants do not share cached prefixes, so theirs alone are looked up."""
     model, caller = request.model, request.caller
-    prefix = model.desk.look_up(prompt.ids, model.salt(caller.tenant.name))
+    prefix = model.desk.look_up(prompt.ids, model.salt(caller.cache_owner))
     return RouteRequest(
         request_id=request.id,
         prompt_tokens=prompt.tokens,
@@ -191,7 +191,11 @@ class Generation:
         self.lease = lease
         self.turn = turn
         self.prompt_tokens = prompt_tokens
-        self.sequences = [SequenceText(request.model.table, request.stops) for _ in range(request.sampling.n)]
+        table, stops = request.model.table, request.stops
+        new_screen = None if request.filter is None else request.filter.new_screen
+        self.sequences = [
+            SequenceText(table, stops, None if new_screen is None else new_screen()) for _ in range(request.sampling.n)
+        ]
         self.open_sequences = len(self.sequences)
         self.first = dispatched.first
         self.stream = dispatched.stream
@@ -230,11 +234,20 @@ class Generation:
             rest, more = sequence.finish(finish)
             text, entries = text + rest, entries + more
         if sequence.is_over():
-            self.open_sequences -= 1
-            self._learn(sequence)
             if finish is None:
-                self.stream.dismiss(index)
+                self.cut_off(index)
+            else:
+                self._ended(sequence)
         return text, entries
+
+    def cut_off(self, index: int) -> None:
+        """A sequence is over before its engine has ended it; called once."""
+        self._ended(self.sequences[index])
+        self.stream.dismiss(index)
+
+    def _ended(self, sequence: SequenceText) -> None:
+        self.open_sequences -= 1
+        self._learn(sequence)
 
     def _learn(self, sequence: SequenceText) -> None:
         self._learn_length(sequence.completion_tokens, cut=sequence.finish_reason is FinishReason.LENGTH)
@@ -254,3 +267,8 @@ class Generation:
         self.lease.settle(usage)
         self.turn.release(usage.completion)
         self._closed = True
+
+    def record_findings(self) -> None:
+        """Write down what filters found in the answers."""
+        if self.request.filter is not None:
+            self.request.filter.record([sequence.screen for sequence in self.sequences if sequence.screen is not None])

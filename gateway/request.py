@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from gateway.filters.answers import AnswerFilter
 from gateway.served_model import ServedModel
 from gateway.tenants.caller import Caller
 from protos.errors import UnsupportedParameter
@@ -22,7 +23,7 @@ class GenerateRequest(msgspec.Struct, frozen=True):
 
     `prompt` is messages, text to be tokenized as it is, or token ids; empty where `foreign` is there: what a client is
     told of the first parameter in the body that only a replica that speaks the API itself can honour, if none does.
-    `guide_param` is the parameter that the guide is from.
+    `guide_param` is the parameter that the guide is from. `filter` looks at its answers.
     """
 
     id: str
@@ -39,6 +40,7 @@ class GenerateRequest(msgspec.Struct, frozen=True):
     foreign: UnsupportedParameter | None = None
     guide: Guide | None = None
     guide_param: str = ""
+    filter: AnswerFilter | None = None
 
     @property
     def opaque(self) -> bool:

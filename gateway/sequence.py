@@ -1,10 +1,11 @@
-"""The text of one sequence as its tokens arrive: detokenized, and cut at stop strings."""
+"""The text of one sequence as its tokens arrive: detokenized, cut at stop strings, and screened."""
 
 from collections.abc import Sequence as Items
 
 from gateway.tokens.detokenizer import Detokenizer, TokenTable
 from gateway.tokens.stop_strings import StopMatcher
 from protos.types import Finish, FinishReason, TokenLogprobs
+from safety.screen import Screen
 
 #: One token's logprobs: its id and the engine's entry.
 TokenEntry = tuple[int, TokenLogprobs]
@@ -14,7 +15,7 @@ class SequenceText:
     """One answer of a request. `finish_reason` is set once it is over; what comes after is ignored.
 
     Logprob entries are released with the text of their token and never before it, so that a stop string that is
-    held back does not show in them.
+    held back does not show in them; those of text that a filter has replaced or cut off are withheld.
     """
 
     __slots__ = (
@@ -26,18 +27,24 @@ class SequenceText:
         "detokenizer",
         "finish_reason",
         "plain",
+        "screen",
+        "streams",
     )
 
-    def __init__(self, table: TokenTable, stops: tuple[str, ...]) -> None:
+    def __init__(self, table: TokenTable, stops: tuple[str, ...], screen: Screen | None = None) -> None:
         self.detokenizer = Detokenizer(table)
         self._matcher = StopMatcher(stops) if stops else None
-        #: Whether text passes through unchanged, which allows the caller's fast path.
-        self.plain = not stops
+        self.screen = screen
+        #: Whether tokens need not be looked at one by one, ...
+        self.streams = not stops
+        #: ... and whether text passes through unchanged, too: both allow the caller's fast paths.
+        self.plain = not stops and screen is None
         self.completion_tokens = 0
         self.finish_reason: FinishReason | None = None
         self._decoded = 0
         self._released = 0
-        self._entries: list[tuple[int, TokenEntry]] = []
+        #: With the place of their text, in characters as they were decoded.
+        self._entries: list[tuple[int, int, TokenEntry]] = []
 
     def is_over(self) -> bool:
         """Whether the sequence has ended; what comes after is ignored."""
@@ -49,8 +56,18 @@ class SequenceText:
             return "", []
         if logprobs is None and self._matcher is None:
             self.completion_tokens += len(token_ids)
-            return self.detokenizer.feed(token_ids), []
+            return self.show(self.detokenizer.feed(token_ids)), []
         return self._feed_singly(token_ids, logprobs)
+
+    def show(self, text: str) -> str:
+        """What may be shown now of that and what was held before. Raises FilterFailed."""
+        screen = self.screen
+        if screen is None:
+            return text
+        text = screen.feed(text)
+        if screen.blocked is not None:
+            self.finish_reason = FinishReason.CONTENT_FILTER
+        return text
 
     def finish(self, finish: Finish) -> tuple[str, list[TokenEntry]]:
         """The engine's end of the sequence; returns what was still held back."""
@@ -67,15 +84,25 @@ class SequenceText:
                 text += self._matcher.flush()
         self._released += len(text)
         self.finish_reason = reason
-        if stopped:
-            return text, self._release_entries()
-        return text, [entry for _, entry in self._entries]
+        text = self._show_last(text)
+        # The last bytes of all may never have become characters: without a stop string every entry has its turn.
+        return text, self._release_entries(self._released if stopped else None)
+
+    def _show_last(self, text: str) -> str:
+        """All that may be shown still: the text has ended."""
+        if self.screen is None:
+            return text
+        text = self.screen.feed(text) + self.screen.finish()
+        if self.screen.blocked is not None:
+            self.finish_reason = FinishReason.CONTENT_FILTER
+        return text
 
     def _feed_singly(self, token_ids: Items[int], logprobs: list[TokenLogprobs] | None) -> tuple[str, list[TokenEntry]]:
         # Token by token: a match ends the count of tokens at the one that completed it.
         texts: list[str] = []
         for position, token_id in enumerate(token_ids):
             self.completion_tokens += 1
+            start = self._decoded
             text, stopped = self.detokenizer.feed((token_id,)), False
             self._decoded += len(text)
             if self._matcher is not None:
@@ -85,16 +112,27 @@ class SequenceText:
             if logprobs is not None:
                 # Bytes that are held will be at least one character: the entry waits for it.
                 end = self._decoded + self.detokenizer.pending
-                self._entries.append((end, (token_id, logprobs[position])))
+                self._entries.append((start, end, (token_id, logprobs[position])))
             if stopped:
                 self.finish_reason = FinishReason.STOP
                 break
-        return "".join(texts), self._release_entries()
+        text = "".join(texts)
+        text = self.show(text) if self.finish_reason is None else self._show_last(text)
+        return text, self._release_entries(self._released)
 
-    def _release_entries(self) -> list[TokenEntry]:
-        shown = 0
-        while shown < len(self._entries) and self._entries[shown][0] <= self._released:
-            shown += 1
-        released = [entry for _, entry in self._entries[:shown]]
-        del self._entries[:shown]
-        return released
+    def _release_entries(self, released: int | None) -> list[TokenEntry]:
+        """Those of text up to there, None for all that came, less what is not shown of it."""
+        screen = self.screen
+        if screen is not None and (released is None or screen.decided < released):
+            released = None if released is None and screen.blocked is None else screen.decided
+        count = len(self._entries)
+        if released is not None:
+            count = next((i for i, (_, end, _) in enumerate(self._entries) if end > released), count)
+        entries = self._entries[:count]
+        del self._entries[:count]
+        hidden = screen.replaced if screen is not None else ()
+        return [
+            entry
+            for start, end, entry in entries
+            if not any(start < to and from_ < max(end, start + 1) for from_, to in hidden)
+        ]

@@ -56,8 +56,8 @@ class ServedModel:
         """The LoRA adapter's name; empty without one."""
         return "" if self.adapter is None else self.adapter.name
 
-    def salt(self, tenant: str) -> str:
-        """What keeps apart, in replicas' prefix caches, tenants and what adapters make of the same prompts."""
-        return tenant if self.adapter is None else f"{tenant}{SEPARATOR}{self.adapter.name}"
+    def salt(self, owner: str) -> str:
+        """What keeps apart, in replicas' prefix caches, callers' `cache_owner` and what adapters make of a prompt."""
+        return owner if self.adapter is None else f"{owner}{SEPARATOR}{self.adapter.name}"
 
     tokenizer_hash: str = ""

@@ -16,6 +16,7 @@ def upstream_settings(configured: Configured | None, key_of: KeyOf) -> UpstreamS
         headers={name.lower(): value for name, value in upstream.headers.items()},
         timeouts=Timeouts(upstream.connect_seconds, upstream.first_byte_seconds, upstream.between_bytes_seconds),
         limit_as=upstream.limit_as,
+        salt_as=upstream.salt_as or "",
         max_in_flight=upstream.max_in_flight or 0,
         health=upstream.health,
         health_seconds=upstream.health_seconds,

@@ -59,6 +59,12 @@ class UnsupportedParameter(ClientError):
     code = "unsupported_parameter"
 
 
+class ContentFiltered(ClientError):
+    """A filter has refused the prompt."""
+
+    code = "content_filter"
+
+
 class TokenLimitExceeded(ClientError):
     """More tokens in one request than its tenant or key may have."""
 
@@ -230,6 +236,21 @@ class Overloaded(PenstockError):
     status = 503
     code = "server_is_overloaded"
     retryable = True
+
+
+class FilterFailed(PenstockError):
+    """A filter that must not be passed over came to no verdict."""
+
+    status = 503
+    code = "filter_failed"
+    retryable = True
+
+    @classmethod
+    def of(cls, name: str, error: BaseException | str) -> "FilterFailed":
+        """`error` goes to the log by its kind alone: its text may quote what was looked at."""
+        failed = cls("A content filter did not come to a verdict. Try again shortly.", retry_after=1.0)
+        failed.detail = f"filter {name}: {error if isinstance(error, str) else type(error).__name__}"
+        return failed
 
 
 class StoreUnavailable(PenstockError):

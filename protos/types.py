@@ -25,10 +25,14 @@ class Role(enum.Enum):
 
 
 class FinishReason(enum.Enum):
-    """Why a sequence ended; STOP and LENGTH are the API's, the others never reach a client as such."""
+    """Why a sequence ended; the first three are the API's, the others never reach a client as such.
+
+    CONTENT_FILTER is the gateway's own: no engine says it.
+    """
 
     STOP = "stop"
     LENGTH = "length"
+    CONTENT_FILTER = "content_filter"
     CANCELLED = "cancelled"
     ERROR = "error"
 

@@ -145,6 +145,7 @@ def config_of(
     store: Any = None,
     routing: Any = None,
     model_fields: Any = None,
+    safety: Any = None,
     **listen: Any,
 ) -> Config:
     """A configuration with one pool of replicas that run already, and perhaps a tenant."""
@@ -157,7 +158,9 @@ def config_of(
         model["routing"] = routing
     model |= model_fields or {}
     tenants = [] if tenant is None else [tenant]
-    sections = {"listen": listen, "store": {"url": store_url, **(store or {})}, "models": [model], "tenants": tenants}
+    sections: dict[str, Any] = {"listen": listen, "store": {"url": store_url, **(store or {})}, "models": [model], "tenants": tenants}
+    if safety is not None:
+        sections["safety"] = safety
     return msgspec.convert(sections, Config)
 
 
@@ -176,7 +179,7 @@ async def gateway_of(
     """A worker in front of replicas of these engines, and a client with a key for `models`, of `tenant` if it is given.
 
     `more_models` follow the one of the engines, as the configuration has them; without engines and addresses they are
-    all there are. `sections` are `price`, `store`, `routing` and further `model_fields` of the configuration, and what
+    all there are. `sections` are `price`, `store`, `routing`, `safety` and further `model_fields` of the configuration, and what
     else its `listen` has.
     """
     async with contextlib.AsyncExitStack() as stack:

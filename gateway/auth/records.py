@@ -8,11 +8,11 @@ from msgspec import UNSET, Meta, UnsetType
 from gateway.tenants.records import DEFAULT_TENANT, MODEL_PATTERN, Limits, Record
 
 #: What a key's scope may name: `/v1/chat/completions`, `/v1/completions`, and `/v1/models` with what lies under it.
-ENDPOINTS: Final = ("chat", "completions", "models")
+ENDPOINTS: Final = ("chat", "completions", "models", "moderations")
 #: The end of the year 9999, beyond which no date is written.
 _LAST_SECOND: Final = 253_402_300_799
 
-Endpoint = Literal["chat", "completions", "models"]
+Endpoint = Literal["chat", "completions", "models", "moderations"]
 _Name = Annotated[str, Meta(description="What the key is for: 1 to 64 printable characters, unique in its tenant.")]
 _Models = Annotated[
     tuple[Annotated[str, Meta(pattern=MODEL_PATTERN)], ...],

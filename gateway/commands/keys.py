@@ -47,7 +47,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def _add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--models", help="models that it may use, separated by commas; * and ? are wildcards")
-    parser.add_argument("--endpoints", help="chat, completions, models; none: all of them")
+    parser.add_argument("--endpoints", help="chat, completions, models, moderations; none: all of them")
     parser.add_argument(
         "--explain", action=argparse.BooleanOptionalAction, help="whether it may ask why its requests go where they go"
     )

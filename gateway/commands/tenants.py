@@ -45,6 +45,10 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--waiting-requests", metavar="N", help="requests that may wait in one worker")
     parser.add_argument("--waiting-seconds", metavar="N", help="longest wait for a turn")
     parser.add_argument("--on-store-failure", metavar="HOW", help="fail_closed or fail_open")
+    parser.add_argument("--safety", metavar="NAME", help="one of safety.policies; none: the rules of safety itself")
+    parser.add_argument(
+        "--cache-group", metavar="NAME", help="tenants that share cached prefixes with it; none: nobody"
+    )
     add_limit_flags(parser)
 
 
@@ -58,8 +62,9 @@ def _from_file(path: Path) -> dict[str, Any]:
 def _with_flags(tenant: Tenant, arguments: argparse.Namespace) -> Tenant:
     """A tenant with what the flags say."""
     plain = msgspec.to_builtins(tenant)
-    if arguments.tier is not None:
-        plain["tier"] = None if arguments.tier == NONE else arguments.tier
+    for field in ("tier", "safety", "cache_group"):
+        if (name := getattr(arguments, field)) is not None:
+            plain[field] = None if name == NONE else name
     if arguments.models is not None:
         plain["models"] = names(arguments.models)
     if arguments.on_store_failure is not None:
@@ -103,11 +108,13 @@ async def _list(registry: Registry, config: Config, arguments: argparse.Namespac
             config.tier(entry.tenant.tier)[1].name,
             ", ".join(entry.tenant.models),
             shown_limits(entry.tenant.limits) or "-",
+            entry.tenant.safety or "-",
+            entry.tenant.cache_group or "-",
             _source(entry),
         )
         for entry in found
     ]
-    print_table(("NAME", "TIER", "MODELS", "LIMITS", "SOURCE"), rows)
+    print_table(("NAME", "TIER", "MODELS", "LIMITS", "SAFETY", "CACHE", "SOURCE"), rows)
     return 0
 
 
@@ -140,6 +147,8 @@ def _print_tenant(entry: TenantEntry, config: Config, arguments: argparse.Namesp
             *((f"  {name}", shown_limits(limits)) for name, limits in tenant.model_limits.items()),
             ("waiting", waiting),
             ("on store failure", tenant.on_store_failure),
+            ("safety", tenant.safety or ""),
+            ("cache group", tenant.cache_group or ""),
             ("source", _source(entry)),
         ]
     )

@@ -8,10 +8,14 @@ from gateway.generate import Generation
 from gateway.http.chunks import usage_fields
 from gateway.http.dialect import Dialect
 from gateway.sequence import TokenEntry
+from protos.types import FinishReason
 
 
 async def collect(dialect: Dialect, generation: Generation, answer_id: str, created: int) -> bytes:
-    """The API's answer body, once every sequence is over. Raises the error that ended the stream."""
+    """The API's answer body, once every sequence is over and what looks at answers has let them pass.
+
+    Answers that judges look at have no logprobs. Raises the error that ended the stream, and FilterFailed.
+    """
     count = len(generation.sequences)
     texts: list[list[str]] = [[] for _ in range(count)]
     entries: list[list[TokenEntry]] = [[] for _ in range(count)]
@@ -24,14 +28,22 @@ async def collect(dialect: Dialect, generation: Generation, answer_id: str, crea
         if not generation.open_sequences:
             break
         events = await generation.stream.receive()
-    wants_logprobs = generation.request.sampling.logprobs is not None
+    filter_ = generation.request.filter
+    judges = filter_ if filter_ is not None and filter_.judges else None
+    wants_logprobs = generation.request.sampling.logprobs is not None and judges is None
     model = generation.request.model
     choices = []
     for index, sequence in enumerate(generation.sequences):
+        text, reason = "".join(texts[index]), sequence.finish_reason
+        if judges is not None:
+            judged = judges.answer()
+            judged.add(text)
+            text = await judged.settle(last=True)
+            reason = FinishReason.CONTENT_FILTER if judged.blocked is not None else reason
         choice: dict[str, Any] = {"index": index}
-        choice |= dialect.message("".join(texts[index]))
+        choice |= dialect.message(text)
         choice["logprobs"] = dialect.logprobs(entries[index], model, 0) if wants_logprobs else None
-        choice["finish_reason"] = sequence.finish_reason.value if sequence.finish_reason else None
+        choice["finish_reason"] = reason.value if reason else None
         choices.append(choice)
     answer: dict[str, Any] = {"id": answer_id, "object": dialect.object, "created": created, "model": model.shown}
     answer["choices"] = choices

@@ -1,11 +1,11 @@
 """Server-sent events of a streamed answer. What does not change within a stream is encoded once."""
 
-import orjson
+from orjson import dumps
 
 from gateway.generate import Generation
 from gateway.http.dialect import Dialect
 from gateway.limits.limiter import Usage
-from gateway.sequence import TokenEntry
+from gateway.sequence import SequenceText, TokenEntry
 from protos.types import FinishReason
 from routing.transport import Event
 
@@ -31,12 +31,13 @@ class ChunkEncoder:
         self._with_usage = usage
         model = generation.request.model
         self._escaped = model.table.escaped
+        self._texts = model.table.texts
         self._sequences = generation.sequences
         self._offsets = [0] * len(generation.sequences)
         head = {"id": answer_id, "object": dialect.chunk_object, "created": created, "model": model.shown}
         if generation.fingerprint:
             head["system_fingerprint"] = generation.fingerprint
-        self._head = b"data: " + orjson.dumps(head)[:-1]
+        self._head = b"data: " + dumps(head)[:-1]
         self._end = (b',"usage":null' if usage else b"") + b"}\n\n"
         self._choice_head = self._head + b',"choices":['
         indices = range(len(generation.sequences))
@@ -51,7 +52,7 @@ class ChunkEncoder:
             {"index": i, "delta": self._dialect.opening, "logprobs": None, "finish_reason": None}
             for i in range(len(self._text_heads))
         )
-        return b"".join(self._choice_head + orjson.dumps(choice) + b"]" + self._end for choice in choices)
+        return b"".join(self._choice_head + dumps(choice) + b"]" + self._end for choice in choices)
 
     def encode(self, events: list[Event]) -> bytes:
         """Chunks of what arrived. Raises the error that a finish reports."""
@@ -62,36 +63,51 @@ class ChunkEncoder:
     def _encode_event(self, event: Event) -> bytes:
         index, token_ids, logprobs, _ = event
         sequence = self._sequences[index]
-        # The common event is one token whose bytes are whole characters: its escaped form is in the table.
-        if len(token_ids) == 1 and logprobs is None and sequence.plain and not sequence.detokenizer.pending:
-            escaped = self._escaped[token_ids[0]]
-            if escaped is not None:
-                sequence.completion_tokens += 1
-                return b"".join((self._text_heads[index], escaped, self._text_tail)) if escaped else b""
+        # The common event is one token whose bytes are whole characters: what it writes is in the table.
+        if len(token_ids) == 1 and logprobs is None and sequence.streams and not sequence.detokenizer.pending:
+            if sequence.plain:
+                escaped = self._escaped[token_ids[0]]
+                if escaped is not None:
+                    sequence.completion_tokens += 1
+                    return b"".join((self._text_heads[index], escaped, self._text_tail)) if escaped else b""
+            elif not sequence.is_over():
+                token_text = self._texts[token_ids[0]]
+                if token_text is not None:
+                    return self._encode_screened(index, sequence, token_text)
         was_over = sequence.is_over()
         text, entries = self._generation.advance(event)
         body = self._text_chunk(index, text, entries) if text or entries else b""
         if not was_over and sequence.finish_reason is not None:
-            body += self._close(index, sequence.finish_reason)
+            body += self.finish(index, sequence.finish_reason)
+        return body
+
+    def _encode_screened(self, index: int, sequence: SequenceText, text: str) -> bytes:
+        """One token of a sequence whose text is screened and that goes on."""
+        sequence.completion_tokens += 1
+        text = sequence.show(text)
+        body = self.text(index, text) if text else b""
+        if sequence.finish_reason is not None:
+            self._generation.cut_off(index)
+            body += self.finish(index, sequence.finish_reason)
         return body
 
     def closing(self) -> bytes:
         """The usage chunk, if it was asked for, and the end mark."""
         if not self._with_usage:
             return DONE
-        usage = orjson.dumps(usage_fields(self._generation.usage))
+        usage = dumps(usage_fields(self._generation.usage))
         return self._head + b',"choices":[],"usage":' + usage + b"}\n\n" + DONE
 
     def _text_chunk(self, index: int, text: str, entries: list[TokenEntry]) -> bytes:
         if not entries:
-            return self._text_heads[index] + orjson.dumps(text)[1:-1] + self._text_tail
-        logprobs = orjson.dumps(self._dialect.logprobs(entries, self._generation.request.model, self._offsets[index]))
+            return self.text(index, text)
+        logprobs = dumps(self._dialect.logprobs(entries, self._generation.request.model, self._offsets[index]))
         token_bytes = self._generation.request.model.table.token_bytes
         self._offsets[index] += sum(len(token_bytes(token_id).decode(errors="replace")) for token_id, _ in entries)
         return b"".join(
             (
                 self._text_heads[index],
-                orjson.dumps(text)[1:-1],
+                dumps(text)[1:-1],
                 self._dialect.text_tail,
                 b',"logprobs":',
                 logprobs,
@@ -100,7 +116,12 @@ class ChunkEncoder:
             )
         )
 
-    def _close(self, index: int, reason: FinishReason) -> bytes:
+    def text(self, index: int, text: str) -> bytes:
+        """A chunk of that text."""
+        return b"".join((self._text_heads[index], dumps(text)[1:-1], self._text_tail))
+
+    def finish(self, index: int, reason: FinishReason) -> bytes:
+        """The last chunk of a choice."""
         return b'%b{"index":%d,%b,"logprobs":null,"finish_reason":"%b"}]%b' % (
             self._choice_head,
             index,

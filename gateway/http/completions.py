@@ -9,6 +9,7 @@ from gateway.http.decoding import BodyDecoder
 from gateway.http.dialect import Dialect
 from gateway.http.guides import GUIDES
 from gateway.http.params import UNSUPPORTED, SamplingFields
+from gateway.http.prompt_texts import PromptText, prompt_of_ids
 from gateway.request import GenerateRequest
 from gateway.sequence import TokenEntry
 from gateway.served_model import ServedModel
@@ -58,6 +59,24 @@ def _request(
     )
 
 
+def _texts(body: SamplingFields, model: ServedModel) -> list[PromptText]:
+    assert isinstance(body, CompletionBody)
+    prompt = body.prompt
+    if isinstance(prompt, str):
+        return [PromptText("user", "prompt", ("prompt",), prompt)]
+    ids = [item for item in prompt if isinstance(item, int)]
+    if len(ids) == len(prompt):
+        return [prompt_of_ids(ids, "prompt", ("prompt",), model)]
+    texts = []
+    for index, item in enumerate(prompt):
+        at = f"prompt[{index}]"
+        if isinstance(item, str):
+            texts.append(PromptText("user", at, ("prompt", index), item))
+        else:
+            texts.append(prompt_of_ids([item] if isinstance(item, int) else item, at, ("prompt", index), model))
+    return texts
+
+
 def _single(prompt: _Prompt) -> str | list[int]:
     if isinstance(prompt, str):
         return prompt
@@ -99,6 +118,7 @@ COMPLETIONS = Dialect(
     decode=_decoder.decode,
     decode_all=_decoder.decode_all,
     request=_request,
+    texts=_texts,
     message=lambda text: {"text": text},
     logprobs=_logprobs,
     opening=None,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway.http.params import SamplingFields
+from gateway.http.prompt_texts import PromptText
 from gateway.request import GenerateRequest
 from gateway.sequence import TokenEntry
 from gateway.served_model import ServedModel
@@ -22,7 +23,8 @@ class Dialect:
     A choice is `{"index":..., <text>, "logprobs":..., "finish_reason":...}` in both APIs; `text_head` and `text_tail`
     enclose its JSON-escaped text in a stream's chunk. `logprobs` takes entries and the number of
     characters before them. `decode_all` gives the parameters beside its fields that `decode` refuses; a request is
-    made with a refusal of what is foreign in its body, in whose place its prompt is left out.
+    made with a refusal of what is foreign in its body, in whose place its prompt is left out. `texts` are those of its
+    prompt, None where that is more than plain messages.
     """
 
     endpoint: str
@@ -33,6 +35,7 @@ class Dialect:
     decode: Callable[[bytes], SamplingFields]
     decode_all: Callable[[bytes], tuple[SamplingFields, dict[str, Any]]]
     request: Callable[[SamplingFields, Caller, ServedModel, str, int, UnsupportedParameter | None], GenerateRequest]
+    texts: Callable[[SamplingFields, ServedModel], list[PromptText] | None]
     message: Callable[[str], dict[str, Any]]
     logprobs: Callable[[list[TokenEntry], ServedModel, int], dict[str, Any]]
     opening: dict[str, Any] | None

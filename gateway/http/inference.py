@@ -4,8 +4,11 @@ import time
 from collections.abc import Coroutine
 from typing import Any
 
+import msgspec
+
 from gateway.dry_run import dry_run
 from gateway.fallbacks import chain
+from gateway.filters.answers import AnswerFilter
 from gateway.gateway import Gateway
 from gateway.generate import Generation, generate
 from gateway.http.answers import collect
@@ -21,8 +24,10 @@ from gateway.http.explain import (
     show_route,
 )
 from gateway.http.failover import first_to_answer
+from gateway.http.filtered import start_filtered
+from gateway.http.judged import stream_judged
 from gateway.http.openai_errors import error_event
-from gateway.http.reading import read_body
+from gateway.http.reading import Reading, read_body
 from gateway.http.relayed import relay_answer
 from gateway.http.served import served_headers
 from gateway.http.timeouts import read_timeout, request_timeout
@@ -60,14 +65,24 @@ async def infer(gateway: Gateway, exchange: Exchange, dialect: Dialect) -> None:
             show_route(exchange, explained)
 
         def start(chosen: ServedModel) -> Coroutine[Any, Any, Generation]:
-            own, noting, payload = request, explained, None
-            if chosen is not model:
-                own, noting = reading.request(caller, chosen, exchange.request_id), None
-            if chosen.relays:
-                payload = Payload(dialect.path, body, own.stream, include_usage, chosen.shown)
-            return generate(
-                own, gateway.limiter, gateway.encoding, exchange.attempt, wait_until, deadline, noting, payload
-            )
+            def launch(read: Reading, sent: bytes, answers: AnswerFilter | None) -> Coroutine[Any, Any, Generation]:
+                own, noting, payload = request, explained, None
+                if chosen is not model or read is not reading:
+                    own = read.request(caller, chosen, exchange.request_id)
+                if chosen is not model:
+                    noting = None
+                if chosen.relays:
+                    payload = Payload(dialect.path, sent, own.stream, include_usage, chosen.shown)
+                if answers is not None:
+                    own = msgspec.structs.replace(own, filter=answers)
+                return generate(
+                    own, gateway.limiter, gateway.encoding, exchange.attempt, wait_until, deadline, noting, payload
+                )
+
+            policy = gateway.policies.of(caller.tenant, chosen.name)
+            if policy is None:
+                return launch(reading, body, None)
+            return start_filtered(gateway, exchange, caller, chosen, policy, reading, body, launch)
 
         if model.fallbacks is None:
             generation = await start(model)
@@ -79,10 +94,11 @@ async def infer(gateway: Gateway, exchange: Exchange, dialect: Dialect) -> None:
             if generation.stream.relay is not None:
                 await relay_answer(exchange, generation, generation.stream.relay)
                 return
+            judged = generation.request.filter is not None and bool(generation.request.filter.judges)
             answer_id, created = dialect.id_prefix + exchange.request_id[4:], int(time.time())
             if request.stream:
                 encoder = ChunkEncoder(dialect, generation, answer_id, created, usage=include_usage)
-                await _stream(exchange, generation, encoder)
+                await (stream_judged if judged else _stream)(exchange, generation, encoder)
             else:
                 answer = await collect(dialect, generation, answer_id, created)
                 # Before the client can send its next request, which may need the room.
@@ -91,6 +107,7 @@ async def infer(gateway: Gateway, exchange: Exchange, dialect: Dialect) -> None:
                 await exchange.respond(200, answer, headers=timing_headers(generation))
         finally:
             generation.close()
+            generation.record_findings()
     finally:
         exchange.unwatch()
         exchange.look_no_more()

@@ -9,7 +9,14 @@ from gateway.tenants.patterns import matches
 from gateway.tenants.records import Limits, Tenant, Tier
 from protos.errors import EndpointNotAllowed
 
-_PATHS: Final = {"chat": "/v1/chat/completions", "completions": "/v1/completions", "models": "/v1/models"}
+#: In front of a group's name, where it stands for its tenants'; no tenant's name begins so.
+_GROUP: Final = "/"
+_PATHS: Final = {
+    "chat": "/v1/chat/completions",
+    "completions": "/v1/completions",
+    "models": "/v1/models",
+    "moderations": "/v1/moderations",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +40,23 @@ class _Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Made once for each key that a worker remembers. `rank` is the place of the tier, 0 for the highest."""
+    """Made once for each key that a worker remembers. `rank` is the place of the tier, 0 for the highest.
+
+    `cache_owner` says whose cached prefixes its requests use and leave: the tenant's, or its group's. No two are equal.
+    """
 
     key: ApiKey
     tenant: Tenant
     tier: Tier
     rank: int
+    cache_owner: str = field(init=False, repr=False, compare=False)
     _usual: _Bounds = field(init=False, repr=False, compare=False)
     _of_models: dict[str, _Bounds] = field(init=False, repr=False, compare=False)
     _all_models: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        group = self.tenant.cache_group
+        object.__setattr__(self, "cache_owner", self.tenant.name if group is None else f"{_GROUP}{group}")
         both = (self.key.limits, self.tenant.limits)
         of_models = {name: _Bounds.strictest(*both, limits) for name, limits in self.tenant.model_limits.items()}
         object.__setattr__(self, "_usual", _Bounds.strictest(*both))
@@ -55,7 +68,7 @@ class Caller:
         return self._all_models or (matches(self.key.models, name) and matches(self.tenant.models, name))
 
     def allows_endpoint(self, endpoint: str) -> bool:
-        """Whether the key may use an endpoint: `chat`, `completions` or `models`."""
+        """Whether the key may use an endpoint: `chat`, `completions`, `models` or `moderations`."""
         return not self.key.endpoints or endpoint in self.key.endpoints
 
     def require_endpoint(self, endpoint: str) -> None:

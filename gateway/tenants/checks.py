@@ -30,18 +30,25 @@ def tier_problems(tiers: Sequence[Tier]) -> Problems:
         yield "tiers", f"they reserve {reserved:g} of the fleet together; `reserved` may sum up to 1"
 
 
-def tenants_problems(tenants: Sequence[Tenant], tiers: Collection[str], models: Collection[str]) -> Problems:
+def tenants_problems(
+    tenants: Sequence[Tenant], tiers: Collection[str], models: Collection[str], policies: Collection[str]
+) -> Problems:
     """What is wrong with the configuration's tenants."""
     yield from _repeated([tenant.name for tenant in tenants], "tenants", ".name")
     for index, tenant in enumerate(tenants):
-        for path, problem in tenant_problems(tenant, tiers, models):
+        for path, problem in tenant_problems(tenant, tiers, models, policies):
             yield f"tenants[{index}].{path}", problem
 
 
-def tenant_problems(tenant: Tenant, tiers: Collection[str], models: Collection[str]) -> Problems:
-    """What is wrong with a tenant, where there are these tiers and these models are served."""
+def tenant_problems(
+    tenant: Tenant, tiers: Collection[str], models: Collection[str], policies: Collection[str]
+) -> Problems:
+    """What is wrong with a tenant, where there are these tiers and safety policies and these models are served."""
     if tenant.tier is not None and tenant.tier not in tiers:
         yield "tier", f"there is no tier {echo(tenant.tier)}; there are {', '.join(tiers)}"
+    if tenant.safety is not None and tenant.safety not in policies:
+        there = f"there are {', '.join(policies)}" if policies else "there is none in safety.policies"
+        yield "safety", f"there is no policy {echo(tenant.safety)}; {there}"
     yield from _pattern_problems(tenant.models, "models")
     yield from limits_problems(tenant.limits, "limits")
     if len(tenant.model_limits) > _MOST_MODEL_LIMITS:

@@ -7,9 +7,10 @@ from types import MappingProxyType
 import msgspec
 
 from gateway.config import Config
+from gateway.config_safety_checks import policy_names
 from gateway.tenants.records import DEFAULT_TENANT, Tenant, Tier
 from gateway.tenants.transactions import TENANTS, Storage
-from protos.errors import StoreUnavailable
+from protos.errors import FilterFailed, StoreUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -22,6 +23,7 @@ class Directory:
     def __init__(self, storage: Storage, config: Config) -> None:
         self._storage = storage
         self._config = config
+        self._policies = frozenset(policy_names(config.safety.policies))
         self._file = {tenant.name: tenant for tenant in config.tenants}
         self._warned: set[str] = set()
         #: None stands for a record that cannot be read.
@@ -50,6 +52,12 @@ class Directory:
                     f"the tenant {tenant.name} has the tier {tenant.tier}, which the configuration file does not; "
                     "it gets the last one",
                 )
+            if tenant is not None and not self._has_policy(tenant):
+                self._warn(
+                    f"{tenant.name}//{tenant.safety}",
+                    f"the tenant {tenant.name} has the safety policy {tenant.safety}, which the configuration file "
+                    "does not; its requests are refused",
+                )
         self._tenants = MappingProxyType(self._with_file(stored))
 
     @property
@@ -62,16 +70,23 @@ class Directory:
 
         Raises:
             StoreUnavailable: Its record in the store cannot be read.
+            FilterFailed: It names a safety policy that the file does not have.
         """
         if name not in self._tenants:
             return None
         tenant = self._tenants[name]
         if tenant is None:
             raise StoreUnavailable(_UNREADABLE)
+        if not self._has_policy(tenant):
+            # Other rules might let through what its own would not.
+            raise FilterFailed("The gateway does not have the safety policy of this API key's tenant.")
         return tenant, *self._tier(tenant)
 
     def _tier(self, tenant: Tenant) -> tuple[int, Tier]:
         return self._config.tier(tenant.tier)
+
+    def _has_policy(self, tenant: Tenant) -> bool:
+        return tenant.safety is None or tenant.safety in self._policies
 
     def _with_file(self, stored: dict[str, Tenant | None]) -> dict[str, Tenant | None]:
         return {DEFAULT_TENANT: Tenant(name=DEFAULT_TENANT), **stored, **self._file}

@@ -21,6 +21,7 @@ MAX_USD: Final = 10**6
 
 _Count = Annotated[int, Meta(ge=1, le=MAX_COUNT)]
 _Tokens = Annotated[int, Meta(ge=1, le=100_000_000)]
+_Name = Annotated[str, Meta(pattern=NAME)]
 _Share = Annotated[float, Meta(ge=0, le=1)]
 _Patterns = Annotated[tuple[Annotated[str, Meta(pattern=MODEL_PATTERN)], ...], Meta(min_length=1, max_length=256)]
 
@@ -114,6 +115,17 @@ class Tenant(Record, frozen=True, kw_only=True):
             "keys that the worker knows, counts in the worker alone, and books the use once the store is back."
         ),
     ] = "fail_closed"
+    safety: Annotated[
+        _Name | None,
+        Meta(description="Name of one of `safety.policies`; unset: the rules that stand in `safety` itself."),
+    ] = None
+    cache_group: Annotated[
+        _Name | None,
+        Meta(
+            description="Tenants of one group share cached prefixes, so how fast an answer comes may tell one of them "
+            "what another has asked. Unset: a tenant has its own alone."
+        ),
+    ] = None
 
 
 #: From the highest to the lowest.

@@ -11,6 +11,7 @@ import msgspec
 from gateway.auth.keys import QUICKSTART_NAME, KeyStore
 from gateway.auth.records import ApiKey, KeyChange, KeyRequest
 from gateway.config import Config
+from gateway.config_safety_checks import policy_names
 from gateway.tenants.audit import AuditEntry, read_audit
 from gateway.tenants.checks import key_problems, tenant_problems
 from gateway.tenants.directory import stored_tenant
@@ -252,7 +253,9 @@ class Registry:
         return TenantEntry(tenant, "api") if done else None
 
     def _check(self, tenant: Tenant) -> None:
-        refuse(tenant_problems(tenant, [tier.name for tier in self._config.tiers], self._config.model_names))
+        config = self._config
+        tiers, policies = [tier.name for tier in config.tiers], policy_names(config.safety.policies)
+        refuse(tenant_problems(tenant, tiers, config.model_names, policies))
 
     def _not_in_file(self, name: str) -> None:
         if name in self._file:

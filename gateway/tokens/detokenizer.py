@@ -24,8 +24,27 @@ class _Raw(dict[int, bytes]):
         return raw
 
 
-class _Escaped(dict[int, bytes | None]):
+class _Texts(dict[int, str | None]):
     """Filled as tokens are first seen; ids outside the vocabulary are not kept, so it is bounded by the vocabulary."""
+
+    __slots__ = ("_tokenizer",)
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        super().__init__()
+        self._tokenizer = tokenizer
+
+    def __missing__(self, token_id: int) -> str | None:
+        try:
+            text: str | None = self._tokenizer.token_bytes(token_id).decode()
+        except UnicodeDecodeError:
+            text = None
+        if 0 <= token_id < self._tokenizer.vocab_size:
+            self[token_id] = text
+        return text
+
+
+class _Escaped(dict[int, bytes | None]):
+    """Filled and bounded likewise."""
 
     __slots__ = ("_tokenizer",)
 
@@ -47,15 +66,17 @@ class _Escaped(dict[int, bytes | None]):
 class TokenTable:
     """What each token of a vocabulary writes into an answer; one per model, shared by all its streams.
 
-    `escaped[id]` is a token's text as the inside of a JSON string (bytes, possibly empty), or None where the token is
-    not whole characters by itself. An answer's next token can be written with it unless its `Detokenizer` is `pending`.
+    `texts[id]` is a token's text (possibly empty), or None where the token is not whole characters by itself, and
+    `escaped[id]` the same as the inside of a JSON string. An answer's next token can be written with them unless its
+    `Detokenizer` is `pending`.
     """
 
-    __slots__ = ("escaped", "strips_leading_space", "token_bytes")
+    __slots__ = ("escaped", "strips_leading_space", "texts", "token_bytes")
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        """A table that fills as tokens are seen, at most one entry of about 150 bytes for each of the vocabulary."""
+        """Fills as tokens are seen: at most two entries, of about 150 bytes each, for each of the vocabulary."""
         self.escaped: dict[int, bytes | None] = _Escaped(tokenizer)
+        self.texts: dict[int, str | None] = _Texts(tokenizer)
         self.token_bytes = _Raw(tokenizer).__getitem__
         self.strips_leading_space = tokenizer.strips_leading_space
 

@@ -60,6 +60,8 @@ def test_everything(tmp_path: Path) -> None:
         "model_limits": {"llama-3.1": {"rpm": 5}},
         "waiting": {"max_requests": 3},
         "on_store_failure": "fail_open",
+        "safety": "strict",
+        "cache_group": "friends",
     }
     models = [{**MODELS[0], "price": {"input": 0.6, "cached_input": 0.3, "output": 1}}, MODELS[1]]
     config = loaded(
@@ -68,12 +70,15 @@ def test_everything(tmp_path: Path) -> None:
         tenants=[tenant, {"name": "default", "limits": {"concurrency": 1}}],
         alerts={"webhook": "https://hooks.internal/T1?x=y"},
         admin={"enabled": False},
+        safety={"policies": [{"name": "strict", "input": ["pii"]}]},
     )
     acme, default = config.tenants
     assert acme.limits == Limits(rpm=600, tpm=200_000, budget=Budget(usd=500.0, period="day", alerts=(50,)))
     assert acme.model_limits == {"llama-3.1": Limits(rpm=5)}
     assert (acme.waiting.max_requests, acme.waiting.max_seconds, acme.on_store_failure) == (3, 60.0, "fail_open")
+    assert (acme.safety, acme.cache_group) == ("strict", "friends")
     assert default.limits.concurrency == 1
+    assert (default.safety, default.cache_group) == (None, None)
     assert config.models[0].price == Price(input=0.6, cached_input=0.3, output=1.0)
 
 
@@ -134,6 +139,12 @@ def test_a_number_that_is_no_limit(tmp_path: Path, field: str, number: str) -> N
             'tenants[0].on_store_failure: expected fail_closed or fail_open, got "open"',
         ),
         ("tenants: [{name: a, waiting: {max_seconds: 0}}]", "tenants[0].waiting.max_seconds: expected float > 0.0"),
+        ("tenants: [{name: a, safety: lax}]", 'tenants[0].safety: there is no policy "lax"; there is none in'),
+        (
+            "safety: {policies: [{name: b, input: [pii]}]}\ntenants: [{name: x, safety: b}, {name: y, safety: a}]",
+            'tenants[1].safety: there is no policy "a"; there are b',
+        ),
+        ("tenants: [{name: a, cache_group: a/b}]", "tenants[0].cache_group: expected str matching regex"),
         ("tiers: []", "tiers: expected list of length >= 1"),
         ("tiers: [{name: a}, {name: a}]", 'tiers[1].name: "a" is already taken by tiers[0].name'),
         ("tiers: [{name: a, weight: 0}]", "tiers[0].weight: expected float >= 0.01, got 0"),

@@ -46,6 +46,10 @@ def test_every_name_of_a_feature_is_one() -> None:
         ("{health: 'a b'}", "upstream.health: expected a path"),
         ("{metrics: 'http://h/metrics'}", "upstream.metrics: expected a path"),
         ("{lacks: [lora]}", "upstream.lacks[0]"),
+        ("{salt_as: messages}", 'upstream.salt_as: "messages" means something else in a request'),
+        ("{salt_as: max_tokens}", "upstream.salt_as"),
+        ("{salt_as: ''}", "upstream.salt_as"),
+        ("{salt_as: 'a b'}", "upstream.salt_as"),
         ("{connect_seconds: 0}", "upstream.connect_seconds"),
         ("{max_in_flight: 0}", "upstream.max_in_flight"),
     ],
@@ -67,7 +71,7 @@ def test_a_link_is_made_with_it(tmp_path: Path) -> None:
             tmp_path,
             "{model: theirs, headers: {x-org: a}, max_in_flight: 8, connect_seconds: 1, first_byte_seconds: 2, "
             "between_bytes_seconds: 3, health: /health, health_seconds: 4, metrics_of: vllm, counts_usage: false, "
-            "lacks: [logprobs], limit_as: max_completion_tokens}",
+            "lacks: [logprobs], limit_as: max_completion_tokens, salt_as: cache_salt}",
         )
     )
     (spec,) = replica_specs(config, 0, keyless)
@@ -77,6 +81,7 @@ def test_a_link_is_made_with_it(tmp_path: Path) -> None:
         headers={"x-org": "a"},
         timeouts=Timeouts(1.0, 2.0, 3.0),
         limit_as="max_completion_tokens",
+        salt_as="cache_salt",
         max_in_flight=8,
         health="/health",
         health_seconds=4.0,

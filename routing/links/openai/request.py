@@ -1,5 +1,6 @@
 """A client's request as an upstream is to see it: its own name of the model, our key, usage asked for."""
 
+from hashlib import blake2b
 from typing import Final
 
 import msgspec
@@ -14,6 +15,8 @@ _OPTIONS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
 _ENCODER: Final = msgspec.json.Encoder()
 _TRUE: Final = msgspec.Raw(b"true")
 _USAGE: Final = msgspec.Raw(b'{"include_usage":true}')
+#: Bytes of a salt as the upstream gets it, in hexadecimal digits.
+_SALT_BYTES: Final = 16
 _ACCEPT: Final = {True: "text/event-stream", False: "application/json"}
 
 
@@ -26,11 +29,12 @@ class Requests:
         self._headers = dict(settings.headers)
         self._forces_usage = settings.forces_usage
         self._limit_as = settings.limit_as
+        self._salt_as = settings.salt_as
         self._key: str | None = None
         self._heads: dict[tuple[str, bool], bytes] = {}
 
-    def request(self, payload: Payload, key: str | None, adapter: str = "") -> bytes:
-        """Head and body, for the model or for an adapter, which is a model there.
+    def request(self, payload: Payload, key: str | None, adapter: str = "", salt: str = "") -> bytes:
+        """Head and body, for the model or for an adapter, which is a model there; `salt` is as `Submit` has it.
 
         Raises ValueError for what cannot be sent, such as a key with a line's end in it.
         """
@@ -40,23 +44,25 @@ class Requests:
         start = self._heads.get((payload.path, payload.stream))
         if start is None:
             start = self._heads[payload.path, payload.stream] = self._head(payload)
-        body = self.body(payload, adapter)
+        body = self.body(payload, adapter, salt)
         return b"%bcontent-length: %d\r\n\r\n%b" % (start, len(body), body)
 
-    def body(self, payload: Payload, adapter: str = "") -> bytes:
+    def body(self, payload: Payload, adapter: str = "", salt: str = "") -> bytes:
         """The body alone: members that are not changed keep their bytes. Raises ValueError."""
         try:
-            return self._rewritten(payload, adapter)
+            return self._rewritten(payload, adapter, salt)
         except (msgspec.DecodeError, RecursionError) as error:
             raise ValueError(f"its body is not the API's: {error}") from None
 
-    def _rewritten(self, payload: Payload, adapter: str) -> bytes:
+    def _rewritten(self, payload: Payload, adapter: str, salt: str) -> bytes:
         members = _MEMBERS.decode(payload.body)
         members["model"] = msgspec.Raw(_ENCODER.encode(adapter)) if adapter else self._model
         if payload.max_tokens is not None:
             # Text completions know the one name alone.
             name = self._limit_as if payload.path == CHAT_PATH else "max_tokens"
             members[name] = msgspec.Raw(b"%d" % payload.max_tokens)
+        if self._salt_as and salt:
+            members[self._salt_as] = msgspec.Raw(b'"%b"' % self._hidden(salt))
         if not payload.stream or not self._forces_usage:
             members.pop("stream_options", None)
         else:
@@ -68,6 +74,14 @@ class Requests:
             else:
                 members["stream_options"] = _USAGE
         return _ENCODER.encode(members)
+
+    def _hidden(self, salt: str) -> bytes:
+        """The salt as it may leave: names of tenants are in it.
+
+        The provider's key is in the hash, where there is one, so that nobody else works out another's salt.
+        """
+        secret = blake2b((self._key or "").encode(), digest_size=32).digest()
+        return blake2b(salt.encode(), key=secret, digest_size=_SALT_BYTES).hexdigest().encode()
 
     def key_header(self, key: str | None) -> dict[str, str]:
         """What shows the key. Raises ValueError, without the key in its text."""

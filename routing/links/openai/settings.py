@@ -23,10 +23,10 @@ def no_key() -> str | None:
 class UpstreamSettings:
     """`model` is its own name there; empty: as here. `key` gives the provider's key whenever one is sent.
 
-    `headers` go with every request, and `limit_as` is its name for the bound of a chat's answer. `max_in_flight` bounds
-    one worker's requests; 0: as many as come. `health` and `metrics` are paths: from the root of the host if they begin
-    with a slash, else below the base URL. `health_seconds` is how often its health is looked at. `forces_usage`: it
-    understands `stream_options`.
+    `headers` go with every request. `limit_as` is its name for the bound of a chat's answer, `salt_as` its name for the
+    salt of its prefix cache; empty: it gets none. `max_in_flight` bounds one worker's requests; 0: as many as come.
+    `health` and `metrics` are paths: from the root of the host if they begin with a slash, else below the base URL.
+    `health_seconds` is how often its health is looked at. `forces_usage`: it understands `stream_options`.
     """
 
     model: str = ""
@@ -34,6 +34,7 @@ class UpstreamSettings:
     headers: Mapping[str, str] = field(default_factory=dict)
     timeouts: Timeouts = field(default_factory=Timeouts)
     limit_as: str = "max_tokens"
+    salt_as: str = ""
     max_in_flight: int = 0
     health: str = "models"
     health_seconds: float = 5.0

@@ -39,6 +39,19 @@ def test_a_life(store_url: str) -> None:
     run(store_url, use)
 
 
+def test_policy_and_cache_group(store_url: str) -> None:
+    async def use(bench: Bench) -> None:
+        made = await bench.tenant(safety="strict", cache_group="friends")
+        assert (made["safety"], made["cache_group"]) == ("strict", "friends")
+        assert (await bench.get(PATH))["data"][0]["cache_group"] == "friends"
+        patched = await bench.ask("PATCH", f"{PATH}/acme", {"safety": None})
+        assert (patched.json["safety"], patched.json["cache_group"]) == (None, "friends")
+        patched = await bench.ask("PATCH", f"{PATH}/acme", {"cache_group": None})
+        assert patched.json["cache_group"] is None
+
+    run(store_url, use, config_of(safety={"policies": [{"name": "strict", "input": ["pii"]}]}))
+
+
 def test_the_implicit_default_can_be_changed_and_reset(store_url: str) -> None:
     async def use(bench: Bench) -> None:
         assert (await bench.get(f"{PATH}/default"))["source"] == "built-in"
@@ -87,6 +100,8 @@ def test_the_file_wins_and_says_so(store_url: str) -> None:
         ({"name": "a", "limits": {"rmp": 1}}, "limits.rmp"),
         ({"name": "a", "limits": {"max_output_tokens": 1, "default_output_tokens": 2}}, "limits.default_output_tokens"),
         ({"name": "a", "tier": "platinum"}, "tier"),
+        ({"name": "a", "safety": "lax"}, "safety"),
+        ({"name": "a", "cache_group": "a b"}, "cache_group"),
         ({"name": "a", "models": []}, "models"),
         ({"name": "a", "models": ["*", "m"]}, "models[1]"),
         ({"name": "a", "model_limits": {"nope": {"rpm": 1}}}, "model_limits.nope"),

@@ -13,7 +13,7 @@ from gateway.auth.records import KeyChange
 from gateway.store.embedded import EmbeddedStore
 from gateway.store.script import Script
 from gateway.tenants.records import Limits, Tenant
-from protos.errors import AuthenticationFailed, KeyExpired, StoreUnavailable, TenantGone
+from protos.errors import AuthenticationFailed, FilterFailed, KeyExpired, StoreUnavailable, TenantGone
 from tests.authentication import LOOKS_RIGHT, Bench, bearer, config_of, refusal, run
 from tests.harness import until
 
@@ -320,6 +320,28 @@ def test_what_the_file_overrules_is_said_once(store_url: str, caplog: pytest.Log
     assert [record.getMessage() for record in caplog.records] == [
         "the tenant acme is in the configuration file and in the store; the file's counts",
         "the tenant other has the tier platinum, which the configuration file does not; it gets the last one",
+    ]
+
+
+def test_a_tenant_whose_safety_policy_is_gone_is_served_by_no_other_rules(
+    store_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def before(b: Bench) -> None:
+        await b.registry.create_tenant(Tenant(name="acme", safety="strict"), "t")
+        _, headers["acme"] = await b.make("a", tenant="acme")
+        assert (await b.auth.authenticate(headers["acme"])).tenant.safety == "strict"
+
+    async def use(b: Bench) -> None:
+        for _ in range(2):
+            with pytest.raises(FilterFailed):
+                await b.auth.authenticate(headers["acme"])
+            await b.auth.poll()
+
+    headers: dict[str, bytes] = {}
+    run(store_url, before, config=config_of(safety={"policies": [{"name": "strict", "input": ["pii"]}]}))
+    run(store_url, use)
+    assert [record.getMessage() for record in caplog.records] == [
+        "the tenant acme has the safety policy strict, which the configuration file does not; its requests are refused",
     ]
 
 

@@ -56,6 +56,19 @@ def test_the_strictest_bound_counts() -> None:
     assert found == {"m": (80, 20, 20), "n": (7, 50, 50), "other": (80, 50, 50)}
 
 
+def test_whose_prefixes_a_caller_uses_is_told_apart_however_things_are_named() -> None:
+    names = ["acme", "friends", "a.b", "a-b"]
+    own = [Caller(ApiKey(key_id="k", name="k", created_at=0.0), Tenant(name=n), Tier(name="t"), 0) for n in names]
+    grouped = [caller_of({}, {"cache_group": name}) for name in names]
+    owners = [caller.cache_owner for caller in (*own, *grouped)]
+    assert len(set(owners)) == len(owners)
+    # What stands before a model's adapter, and what guards put before a tenant's name.
+    assert not any(":" in owner or owner.startswith("safety/") for owner in owners)
+    tenant = Tenant(name="b", cache_group="friends")
+    other = Caller(ApiKey(key_id="k", name="k", created_at=0.0), tenant, Tier(name="t"), 0)
+    assert other.cache_owner == owners[len(own) + 1]
+
+
 def test_without_bounds_there_are_none() -> None:
     caller = caller_of({}, {})
     assert caller.max_input_tokens("m") is caller.max_output_tokens("m") is caller.default_output_tokens("m") is None

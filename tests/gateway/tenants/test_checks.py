@@ -13,6 +13,7 @@ from gateway.tenants.records import Tenant, Tier
 from protos.errors import InvalidRequest
 
 TIERS = ["gold", "bronze"]
+POLICIES = ["strict", "lax"]
 MODELS = ["mixtral", "llama-3.1"]
 
 #: Numbers that are no limit, and the part of the message that says so.
@@ -36,7 +37,7 @@ TOKENS = ["max_input_tokens", "max_output_tokens", "default_output_tokens"]
 
 def tenant_refusal(**fields: Any) -> tuple[str | None, str]:
     with pytest.raises(InvalidRequest) as caught:
-        refuse(tenant_problems(record_of({"name": "acme", **fields}, Tenant), TIERS, MODELS))
+        refuse(tenant_problems(record_of({"name": "acme", **fields}, Tenant), TIERS, MODELS, POLICIES))
     assert "\n" not in caught.value.message
     return caught.value.param, caught.value.message
 
@@ -179,10 +180,38 @@ def test_what_may_be_however_it_looks() -> None:
         "model_limits": {"mixtral": {"max_output_tokens": 5, "default_output_tokens": 5}},
         "waiting": {"max_requests": 0},
     }
-    assert list(tenant_problems(record_of(tenant, Tenant), TIERS, MODELS)) == []
+    assert list(tenant_problems(record_of(tenant, Tenant), TIERS, MODELS, POLICIES)) == []
     key = {"name": "x" * 64, "metadata": {f"n{n}": "x" * 512 for n in range(16)}, "expires_at": 1000.1}
     assert list(key_problems(record_of(key, KeyRequest), 1000.0)) == []
     assert record_of({}, KeyChange) == KeyChange()
+
+
+@pytest.mark.parametrize(
+    ("fields", "path", "says"),
+    [
+        ({"safety": "strct"}, "safety", 'there is no policy "strct"; there are strict, lax'),
+        ({"safety": ""}, "safety", "expected str matching regex"),
+        ({"safety": ["strict"]}, "safety", "expected str, got "),
+        ({"cache_group": ""}, "cache_group", "expected str matching regex"),
+        ({"cache_group": "a/b"}, "cache_group", "expected str matching regex"),
+        ({"cache_group": "a:b"}, "cache_group", "expected str matching regex"),
+        ({"cache_group": "a\n"}, "cache_group", "expected str matching regex"),
+        ({"cache_group": 5}, "cache_group", "expected str, got 5"),
+    ],
+)
+def test_policies_and_cache_groups_are_names(fields: dict[str, Any], path: str, says: str) -> None:
+    param, message = tenant_refusal(**fields)
+    assert param == path
+    assert message.startswith(f"{path}: {says}")
+
+
+def test_without_policies_none_can_be_named() -> None:
+    tenant = Tenant(name="acme", safety="strict")
+    assert list(tenant_problems(tenant, TIERS, MODELS, [])) == [
+        ("safety", 'there is no policy "strict"; there is none in safety.policies')
+    ]
+    for fine in (Tenant(name="acme"), Tenant(name="acme", safety="lax", cache_group="acme")):
+        assert list(tenant_problems(fine, TIERS, MODELS, POLICIES)) == []
 
 
 @pytest.mark.parametrize(

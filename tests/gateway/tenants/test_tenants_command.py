@@ -11,6 +11,7 @@ from gateway.tenants.records import Limits
 CONFIG = """\
 models: [{name: m, tokenizer: t, context: 9, pools: [{name: p, engine: simulated, replicas: 1}]}]
 tenants: [{name: filed, tier: gold, models: [m], limits: {rpm: 5, budget: {usd: 2.5, period: day}}}]
+safety: {policies: [{name: strict, input: [pii]}]}
 """
 NO_LIMITS = dict.fromkeys(Limits.__struct_fields__)
 
@@ -49,10 +50,10 @@ def tenants(store_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 def test_create_list_show_update_and_delete(tenants: Shell) -> None:
     tenants("create", "acme", "--tier", "silver", "--rpm", "600")
     assert [line.split() for line in tenants("list").splitlines()] == [
-        ["NAME", "TIER", "MODELS", "LIMITS", "SOURCE"],
-        ["acme", "silver", "*", "rpm", "600", "api"],
-        ["default", "bronze", "*", "-", "built-in"],
-        ["filed", "gold", "m", "rpm", "5,", "budget", "2.5", "USD/day", "file"],
+        ["NAME", "TIER", "MODELS", "LIMITS", "SAFETY", "CACHE", "SOURCE"],
+        ["acme", "silver", "*", "rpm", "600", "-", "-", "api"],
+        ["default", "bronze", "*", "-", "-", "-", "built-in"],
+        ["filed", "gold", "m", "rpm", "5,", "budget", "2.5", "USD/day", "-", "-", "file"],
     ]
     shown = tenants("update", "acme", "--tpm", "9", "--tier", "none")
     assert tenants("show", "acme") == shown
@@ -69,7 +70,7 @@ def test_every_field_has_a_flag(tenants: Shell) -> None:
     arguments = (
         "--tier gold --models m,x* --rpm 1 --tpm 2 --input-tpm 3 --output-tpm 4 --concurrency 5 --max-input-tokens 6 "
         "--max-output-tokens 8 --default-output-tokens 7 --budget 50.5/month --budget-alerts 75,90 "
-        "--waiting-requests 0 --waiting-seconds 2.5 --on-store-failure fail_open"
+        "--waiting-requests 0 --waiting-seconds 2.5 --on-store-failure fail_open --safety strict --cache-group friends"
     )
     assert tenants.json("create", "acme", *arguments.split()) == {
         "name": "acme",
@@ -89,12 +90,20 @@ def test_every_field_has_a_flag(tenants: Shell) -> None:
         "model_limits": {},
         "waiting": {"max_requests": 0, "max_seconds": 2.5},
         "on_store_failure": "fail_open",
+        "safety": "strict",
+        "cache_group": "friends",
         "source": "api",
         "shadowed": False,
     }
     changed = tenants.json("update", "acme", "--waiting-seconds", "9", "--budget", "none")
     assert changed["waiting"] == {"max_requests": 0, "max_seconds": 9.0}
     assert (changed["limits"]["budget"], changed["limits"]["rpm"]) == (None, 1)
+    assert (changed["safety"], changed["cache_group"]) == ("strict", "friends")
+    shown = dict(line.split(maxsplit=1) for line in tenants("show", "acme").splitlines())
+    assert (shown["safety"], shown["cache"].split()) == ("strict", ["group", "friends"])
+    assert ["strict", "friends", "api"] in [line.split()[-3:] for line in tenants("list").splitlines()]
+    changed = tenants.json("update", "acme", "--safety", "none", "--cache-group", "none")
+    assert (changed["safety"], changed["cache_group"]) == (None, None)
 
 
 @pytest.mark.parametrize("suffix", ["json", "yaml"])
@@ -137,6 +146,8 @@ def test_the_files_tenants_are_shown_and_left_alone(tenants: Shell) -> None:
         (["create", "x", "--waiting-seconds", "nan"], "waiting.max_seconds: expected float > 0.0, got NaN"),
         (["create", "x", "--waiting-seconds", "none"], "waiting.max_seconds: expected float, got null"),
         (["create", "x", "--on-store-failure", "open"], "on_store_failure: expected fail_closed or fail_open"),
+        (["create", "x", "--safety", "lax"], 'safety: there is no policy "lax"; there are strict'),
+        (["create", "x", "--cache-group", "a/b"], "cache_group: expected str matching regex"),
         (
             ["create", "x", "--max-output-tokens", "5", "--default-output-tokens", "6"],
             "limits.default_output_tokens: must not be above max_output_tokens (5), got 6",

@@ -1,0 +1,47 @@
+"""Texts of unknown origin on a terminal: nothing in them acts on it, and what is invisible is seen."""
+
+import re
+import unicodedata
+from typing import Final
+
+_CONTROLS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+def printable(text: str) -> str:
+    """The text with control characters, and those that turn the direction of writing, as escapes."""
+    return _CONTROLS.sub(lambda match: _escaped(match[0]), text)
+
+
+def excerpt(text: str, start: int, end: int, width: int) -> str:
+    """A stretch of a text in a line of at most so many columns, its middle left out where it is longer."""
+    # However long the stretch is, no more of it is seen than this.
+    shown = text[start:end] if end - start <= 2 * width else f"{text[start : start + width]}…{text[end - width : end]}"
+    cells = [character if character.isprintable() else _escaped(character) for character in shown]
+    if _columns(cells) <= width:
+        return "".join(cells)
+    half = (width - 1) // 2
+    return f"{_fitting(cells, width - 1 - half)}…{_fitting(cells[::-1], half, backwards=True)}"
+
+
+def _fitting(cells: list[str], width: int, *, backwards: bool = False) -> str:
+    taken: list[str] = []
+    for cell in cells:
+        width -= _columns([cell])
+        if width < 0:
+            break
+        taken.append(cell)
+    return "".join(reversed(taken) if backwards else taken)
+
+
+def _columns(cells: list[str]) -> int:
+    """How wide a terminal shows it."""
+    return sum(
+        0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        for cell in cells
+        for character in cell
+    )
+
+
+def _escaped(character: str) -> str:
+    short = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}.get(character)
+    return short or (f"\\u{ord(character):04x}" if ord(character) < 0x10000 else f"\\U{ord(character):08x}")

@@ -1,0 +1,97 @@
+"""What looks at the answers of one request."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from gateway.filters.policy import JudgeRule, NewScreen
+from gateway.filters.questions import judged
+from gateway.filters.records import Recorder
+from safety.action import Action
+from safety.screen import Finding, Screen, applied
+
+#: Of what was shown already, so many characters go with a question.
+CONTEXT: Final = 4096
+#: The end of what has been gathered is looked at again with what follows it, by judges that find stretches.
+OVERLAP: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFilter:
+    """Screens for the texts of answers, and judges to be asked about them; `prompt` is what they answer."""
+
+    new_screen: NewScreen | None
+    judges: Sequence[JudgeRule]
+    prompt: str
+    fail_open: bool
+    recorder: Recorder
+    judged: "list[JudgedAnswer]" = field(default_factory=list)
+
+    def record(self, screens: Sequence[Screen]) -> None:
+        """Write down what was found in the answers, once they have ended."""
+        for index, screen in enumerate(screens):
+            if screen.findings or screen.failures:
+                self.recorder.answer(index, screen.received, screen.findings, screen.failures)
+        for index, answer in enumerate(self.judged):
+            if answer.findings:
+                self.recorder.answer(index, answer.received, answer.findings, ())
+
+    def answer(self) -> "JudgedAnswer":
+        """The next answer that judges are asked about."""
+        answer = JudgedAnswer(self)
+        self.judged.append(answer)
+        return answer
+
+
+class JudgedAnswer:
+    """One answer before the judges: its text is gathered, and shown after their verdict about it and what came before.
+
+    `blocked`: nothing more of it is shown.
+    """
+
+    def __init__(self, filter_: AnswerFilter) -> None:
+        self._filter = filter_
+        self._window = min(rule.window for rule in filter_.judges)
+        self._spans = frozenset(rule.name for rule in filter_.judges if rule.spans)
+        self._shown = ""
+        self._gathered = ""
+        self.received = 0
+        self.blocked: Finding | None = None
+        self.findings: list[Finding] = []
+
+    def add(self, text: str) -> bool:
+        """The next piece; gives whether it is time for a question."""
+        self._gathered += text
+        self.received += len(text)
+        return len(self._gathered) >= self._window + (OVERLAP if self._spans else 0)
+
+    async def settle(self, *, last: bool) -> str:
+        """Ask; gives what may be shown now, with `last` all that may be. Raises FilterFailed."""
+        if self.blocked is not None or not self._gathered:
+            return ""
+        of, before, text = self._filter, len(self._shown), self._gathered
+        found = await judged(of.judges, self._shown + text, of.prompt, of.recorder.tenant, fail_open=of.fail_open)
+        of_spans = [
+            finding._replace(start=max(0, finding.start - before), end=finding.end - before)
+            for finding in found
+            if finding.rule in self._spans and finding.end > before
+        ]
+        of_whole = [finding for finding in found if finding.rule not in self._spans]
+        end = len(text) if last or not self._spans else max(0, len(text) - OVERLAP)
+        # A stretch is not taken apart: it may be a longer one, once more has come.
+        end = min([end, *(finding.start for finding in of_spans if finding.end > end)])
+        decided = [finding for finding in of_spans if finding.start < end]
+        self._note(of_whole + decided)
+        self.blocked = next((finding for finding in of_whole if finding.action is Action.BLOCK), None)
+        if self.blocked is not None:
+            return ""
+        result = applied(text[:end], decided)
+        self.blocked = result.blocked
+        self._shown = (self._shown + text[:end])[-CONTEXT:]
+        self._gathered = text[end:]
+        return result.text
+
+    def _note(self, findings: Sequence[Finding]) -> None:
+        """What a judge says of the text as a whole, it says again with every question."""
+        known = {(finding.rule, finding.label) for finding in self.findings if finding.rule not in self._spans}
+        self.findings += [finding for finding in findings if (finding.rule, finding.label) not in known]

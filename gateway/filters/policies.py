@@ -1,0 +1,168 @@
+"""A worker's filters, and which of them look at a request: those of its tenant's rules and of its model's."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from gateway.config import Config
+from gateway.config_guards import Asking
+from gateway.config_safety import BUILT_IN, FilterSettings, Rules
+from gateway.config_safety_checks import as_use, kind_of
+from gateway.filters.build import all_settings, text_filter
+from gateway.filters.floods import FloodGate, ScriptStore
+from gateway.filters.policy import FloodRule, JudgeRule, Policy, SizeRule
+from gateway.filters.questions import judged
+from gateway.guards.bounded import BoundedJudge
+from gateway.guards.building import Surroundings, build_judge
+from gateway.tenants.caller import Caller
+from gateway.tenants.records import Tenant
+from protos.errors import FilterFailed, ModelNotFound
+from safety.action import Action
+from safety.filter import StreamFilter
+from safety.screen import Finding, Rule, screened
+from safety.sizes import Sizes
+
+_ACTIONS: Final = {"flag": Action.FLAG, "redact": Action.REDACT, "block": Action.BLOCK}
+_ROLES: Final = ("system", "developer", "user", "assistant", "tool", "function")
+#: Personal data is worth replacing; what else is looked for is not to be said at all.
+_REDACTED: Final = ("pii", "presidio")
+
+
+class Policies:
+    """Filters are built once; policies are put together when a tenant first asks for a model, and kept."""
+
+    def __init__(self, config: Config, store: ScriptStore, around: Surroundings) -> None:
+        """Needs a running event loop. Raises FilterUnusable and GuardUnusable."""
+        safety = config.safety
+        self._default: Rules = safety
+        self._named: dict[str, Rules] = {policy.name: policy for policy in safety.policies}
+        self._of_models = {model.name: model.safety for model in config.models if model.safety is not None}
+        self._settings: dict[str, FilterSettings] = {}
+        self._filters: dict[str, StreamFilter] = {}
+        self._judges: dict[str, BoundedJudge] = {}
+        self._floods: dict[str, FloodGate] = {}
+        used = {as_use(use).filter for rules in (safety, *safety.policies) for use in (*rules.input, *rules.output)}
+        for name, (where, settings) in all_settings(safety).items():
+            self._settings[name] = settings
+            if name not in used and name in BUILT_IN:
+                continue
+            built = text_filter(settings, where)
+            guard: Asking | None = settings.model or settings.http or settings.presidio or settings.plugin
+            if built is not None:
+                self._filters[name] = built
+            elif guard is not None:
+                self._judges[name] = build_judge(guard, where, around)
+            elif settings.floods is not None:
+                self._floods[name] = FloodGate(store, settings.floods)
+        self._made: dict[tuple[str | None, str], Policy | None] = {}
+
+    async def aclose(self) -> None:
+        """Give up what guards are asked, and close their connections."""
+        await asyncio.gather(*(judge.aclose() for judge in self._judges.values()))
+
+    def of(self, tenant: Tenant, model: str) -> Policy | None:
+        """What looks at that tenant's requests to that model; None: nothing.
+
+        Raises FilterFailed for a tenant whose rules are not in the configuration any more.
+        """
+        key = (tenant.safety, model)
+        try:
+            return self._made[key]
+        except KeyError:
+            policy = self._made[key] = self._policy(tenant, model)
+            return policy
+
+    async def judge_texts(self, caller: Caller, name: str | None, texts: Sequence[str]) -> list[list[Finding]]:
+        """What is found in each text: by the filter of that name, else by those of the caller's prompts, or, where
+        none look at those, by the ones that need no settings.
+
+        Raises ModelNotFound where there is no such filter, and FilterFailed.
+        """
+        rules, judges, fail_open = self._asked(caller.tenant, name)
+        found = []
+        for text in texts:
+            findings = [
+                finding for rule in rules for finding in screened(text, [rule._replace(action=Action.FLAG)]).findings
+            ]
+            findings += await judged(judges, text, None, caller.tenant.name, fail_open=fail_open)
+            found.append(findings)
+        return found
+
+    def _asked(self, tenant: Tenant, name: str | None) -> tuple[list[Rule], list[JudgeRule], bool]:
+        if name is not None:
+            if name in self._judges:
+                return [], [self._judge_rule(name, Action.FLAG)], False
+            if name not in self._settings or self._settings[name].floods or self._settings[name].sizes:
+                shown = name if len(name) <= 128 else name[:128] + "..."
+                raise ModelNotFound(f"There is no filter '{shown}'.", param="model")
+            return [self._rule(name, Action.FLAG)], [], False
+        policy = self.of(tenant, "")
+        if policy is None or not (policy.prompt or policy.prompt_judges):
+            return [self._rule(built_in, Action.FLAG) for built_in in BUILT_IN], [], False
+        return list(policy.prompt["user"]), list(policy.prompt_judges), policy.fail_open
+
+    def _policy(self, tenant: Tenant, model: str) -> Policy | None:
+        own = self._default
+        if tenant.safety is not None:
+            named = self._named.get(tenant.safety)
+            if named is None:
+                raise FilterFailed.of(tenant.safety, f"the tenant {tenant.name} names this policy, and there is none")
+            own = named
+        all_rules = [own]
+        if (of_model := self._of_models.get(model)) is not None:
+            all_rules.append(self._named[of_model])
+        inputs = self._uses([rules.input for rules in all_rules])
+        outputs = self._uses([rules.output for rules in all_rules])
+        if not inputs and not outputs:
+            return None
+        texts = {name: action for name, action in inputs.items() if name in self._filters}
+        by_role = {
+            role: tuple(self._rule(name, texts[name]) for name in texts if self._sees(name, role)) for role in _ROLES
+        }
+        return Policy(
+            prompt=by_role if texts else {},
+            sizes=tuple(
+                SizeRule(name, Sizes(sizes.prompt_characters, sizes.message_characters, sizes.messages), action)
+                for name, action in inputs.items()
+                if (sizes := self._settings[name].sizes) is not None
+            ),
+            floods=tuple(
+                FloodRule(name, self._floods[name], action) for name, action in inputs.items() if name in self._floods
+            ),
+            prompt_judges=tuple(self._judge_rule(name, inputs[name]) for name in inputs if name in self._judges),
+            answer=tuple(self._rule(name, action) for name, action in outputs.items() if name in self._filters),
+            answer_judges=tuple(self._judge_rule(name, outputs[name]) for name in outputs if name in self._judges),
+            fail_open=all(rules.on_failure == "fail_open" for rules in all_rules),
+            record_text=own.record_text,
+        )
+
+    def _uses(self, lists: Sequence[Sequence[object]]) -> dict[str, Action]:
+        """Each filter with the strictest action that any list gives it."""
+        found: dict[str, Action] = {}
+        for uses in lists:
+            for written in uses:
+                use = as_use(written)  # type: ignore[arg-type]
+                default = "redact" if kind_of(self._settings[use.filter]) in _REDACTED else "block"
+                action = _ACTIONS[use.action or default]
+                found[use.filter] = max(action, found.get(use.filter, action))
+        return found
+
+    def _sees(self, name: str, role: str) -> bool:
+        injection = self._settings[name].injection
+        return injection is None or role in injection.roles
+
+    def _rule(self, name: str, action: Action) -> Rule:
+        filter_ = self._filters.get(name)
+        if filter_ is None:
+            built = text_filter(self._settings[name], name)
+            assert built is not None, "only filters that look at text alone come here"
+            filter_ = self._filters[name] = built
+        return Rule(name, filter_, action)
+
+    def _judge_rule(self, name: str, action: Action) -> JudgeRule:
+        settings = self._settings[name]
+        guard = settings.model or settings.http or settings.presidio or settings.plugin
+        assert guard is not None, "only guards come here"
+        spans = settings.presidio is not None or settings.plugin is not None
+        parallel = guard.parallel and action is not Action.REDACT
+        return JudgeRule(name, self._judges[name], action, parallel, guard.window_characters, spans)

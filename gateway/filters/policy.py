@@ -1,0 +1,97 @@
+"""The rules for one tenant and one model, ready to be applied."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, Protocol
+
+from gateway.filters.floods import FloodGate
+from safety.action import Action
+from safety.canaries import CanaryFilter
+from safety.judge import Judge
+from safety.screen import Rule, Screen
+from safety.sizes import Sizes
+
+#: Whose words in a prompt the canaries of an answer stand in.
+INSTRUCTING: Final = ("system", "developer")
+
+
+class NewScreen(Protocol):
+    """Makes what one text of an answer is screened by."""
+
+    def __call__(self) -> Screen:
+        """A screen for one text."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeRule:
+    """A judge under its configured name, and what its verdict does.
+
+    `parallel`: a prompt may be computed before the verdict. `window`: of an answer so many characters are gathered
+    for a question. `spans`: its matches are stretches, and not about the text as a whole.
+    """
+
+    name: str
+    judge: Judge
+    action: Action
+    parallel: bool
+    window: int
+    spans: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SizeRule:
+    """Bounds on a request, and what exceeding them does."""
+
+    name: str
+    sizes: Sizes
+    action: Action
+
+
+@dataclass(frozen=True, slots=True)
+class FloodRule:
+    """A count of prompts that are alike, and what too many do."""
+
+    name: str
+    gate: FloodGate
+    action: Action
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What looks at a prompt, by its messages' roles, and at answers."""
+
+    prompt: Mapping[str, tuple[Rule, ...]]
+    sizes: tuple[SizeRule, ...]
+    floods: tuple[FloodRule, ...]
+    prompt_judges: tuple[JudgeRule, ...]
+    answer: tuple[Rule, ...]
+    answer_judges: tuple[JudgeRule, ...]
+    fail_open: bool
+    record_text: bool
+    #: For answers to prompts that bring no canaries of their own.
+    _usual: NewScreen | None = field(init=False, repr=False, compare=False)
+    _has_canaries: bool = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        usual = partial(Screen, self.answer, fail_open=self.fail_open) if self.answer else None
+        object.__setattr__(self, "_usual", usual)
+        object.__setattr__(self, "_has_canaries", any(isinstance(rule.filter, CanaryFilter) for rule in self.answer))
+
+    @property
+    def looks_at_prompts(self) -> bool:
+        """Whether anything does."""
+        return bool(self.prompt or self.sizes or self.floods or self.prompt_judges or self._has_canaries)
+
+    def screen(self, instructions: Iterable[str]) -> NewScreen | None:
+        """What the answers to a prompt with those system messages are screened by; None: nothing."""
+        if not self._has_canaries:
+            return self._usual
+        rules = tuple(
+            rule._replace(filter=rule.filter.for_prompt(instructions))
+            if isinstance(rule.filter, CanaryFilter)
+            else rule
+            for rule in self.answer
+        )
+        return partial(Screen, rules, fail_open=self.fail_open)

@@ -1,0 +1,163 @@
+"""A request's prompt before the filters: refused, changed, or as it was."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from gateway.filters.policy import INSTRUCTING, JudgeRule, NewScreen, Policy
+from gateway.filters.questions import judged
+from gateway.filters.records import Recorder
+from gateway.http.prompt_texts import PromptText
+from protos.errors import ContentFiltered, StoreUnavailable
+from safety.action import Action
+from safety.screen import Finding, Screened, applied, screened
+from safety.sizes import oversized
+
+_Path = tuple[str | int, ...]
+_Found = list[tuple[int, Screened]]
+
+
+class Apart(Protocol):
+    """Runs a function beside the event loop."""
+
+    def __call__(
+        self, function: Callable[[Policy, Sequence[PromptText]], _Found], policy: Policy, texts: Sequence[PromptText]
+    ) -> Awaitable[_Found]:
+        """What it gives."""
+        ...
+
+
+class PassedPrompt(NamedTuple):
+    """A prompt that may be answered.
+
+    `replaced` are the strings of its body that have changed, `screen` is what its answers are screened by, and `open`
+    the judges that have still to be asked, about `texts`.
+    """
+
+    replaced: Mapping[_Path, str]
+    screen: NewScreen | None
+    texts: Sequence[PromptText]
+    open: Sequence[JudgeRule]
+
+
+async def pass_prompt(
+    policy: Policy, texts: Sequence[PromptText], recorder: Recorder, apart: Apart | None = None
+) -> PassedPrompt:
+    """Look at a prompt, with `apart` beside the event loop.
+
+    Raises ContentFiltered, and FilterFailed or StoreUnavailable where a filter must not be passed over.
+    """
+    replaced: dict[_Path, str] = {}
+    found = _scanned(policy, texts) if apart is None else await apart(_scanned, policy, texts)
+    for index, result in found:
+        at = texts[index]
+        recorder.prompt(at.param, at.text, result.findings)
+        _refuse(result.blocked, at.param)
+        if result.text != at.text:
+            texts = _with(texts, index, result.text)
+            replaced[at.path] = result.text
+    if policy.sizes:
+        _check_sizes(policy, texts, recorder)
+    if policy.floods:
+        await _check_floods(policy, texts, recorder)
+    first = [rule for rule in policy.prompt_judges if not rule.parallel]
+    if first:
+        texts = await _judge_first(policy, first, texts, replaced, recorder)
+    instructions = [at.text for at in texts if at.role in INSTRUCTING]
+    rest = [rule for rule in policy.prompt_judges if rule.parallel]
+    return PassedPrompt(replaced, policy.screen(instructions), texts, rest)
+
+
+def _scanned(policy: Policy, texts: Sequence[PromptText]) -> _Found:
+    """The texts in which something was found."""
+    found = []
+    for index, at in enumerate(texts):
+        rules = policy.prompt.get(at.role)
+        if rules:
+            result = screened(at.text, rules, fail_open=policy.fail_open)
+            if result.findings:
+                found.append((index, result))
+    return found
+
+
+async def ask_judges(policy: Policy, passed: PassedPrompt, recorder: Recorder) -> None:
+    """Ask the judges that may be asked while the prompt is computed. Raises ContentFiltered and FilterFailed."""
+    for at, findings in await _judge_all(policy, passed.open, recorder.tenant, passed.texts):
+        recorder.prompt(at.param, at.text, findings)
+        _refuse(_blocking(findings), at.param)
+
+
+async def _judge_all(
+    policy: Policy, rules: Sequence[JudgeRule], tenant: str, texts: Sequence[PromptText]
+) -> list[tuple[PromptText, list[Finding]]]:
+    """What judges find in the texts that somebody sent; instructions are the application's own."""
+    asked = [at for at in texts if at.role not in INSTRUCTING and at.text]
+    questions = (judged(rules, at.text, None, tenant, fail_open=policy.fail_open) for at in asked)
+    answers = await asyncio.gather(*questions, return_exceptions=True)
+    found: list[tuple[PromptText, list[Finding]]] = []
+    for at, answer in zip(asked, answers, strict=True):
+        if isinstance(answer, BaseException):
+            raise answer
+        if answer:
+            found.append((at, answer))
+    return found
+
+
+async def _judge_first(
+    policy: Policy,
+    rules: Sequence[JudgeRule],
+    texts: Sequence[PromptText],
+    replaced: dict[_Path, str],
+    recorder: Recorder,
+) -> Sequence[PromptText]:
+    for at, findings in await _judge_all(policy, rules, recorder.tenant, texts):
+        recorder.prompt(at.param, at.text, findings)
+        _refuse(_blocking(findings), at.param)
+        text = applied(at.text, findings).text
+        if text != at.text:
+            texts = _with(texts, texts.index(at), text)
+            replaced[at.path] = text
+    return texts
+
+
+def _check_sizes(policy: Policy, texts: Sequence[PromptText], recorder: Recorder) -> None:
+    for rule in policy.sizes:
+        for index, match in oversized([at.text for at in texts], rule.sizes):
+            at = texts[index]
+            finding = Finding(rule.name, rule.action, match.label, match.start, match.end, match.score)
+            recorder.prompt(at.param, at.text, [finding])
+            if rule.action is Action.BLOCK:
+                _refuse(finding, at.param)
+
+
+async def _check_floods(policy: Policy, texts: Sequence[PromptText], recorder: Recorder) -> None:
+    users = [at for at in texts if at.role == "user"]
+    for rule in policy.floods:
+        try:
+            matches = await rule.gate.check(recorder.tenant, rule.name, [at.text for at in users])
+        except StoreUnavailable:
+            if not policy.fail_open:
+                raise
+            continue
+        for match in matches:
+            finding = Finding(rule.name, rule.action, match.label, match.start, match.end, match.score)
+            recorder.prompt(users[0].param, "".join(at.text for at in users), [finding])
+            if rule.action is Action.BLOCK:
+                _refuse(finding, None)
+
+
+def _refuse(finding: Finding | None, param: str | None) -> None:
+    if finding is not None:
+        raise ContentFiltered(
+            f"The prompt was refused by the content filter '{finding.rule}' ({finding.label}).", param=param
+        )
+
+
+def _blocking(findings: Sequence[Finding]) -> Finding | None:
+    return next((finding for finding in findings if finding.action is Action.BLOCK), None)
+
+
+def _with(texts: Sequence[PromptText], index: int, text: str) -> Sequence[PromptText]:
+    changed = list(texts)
+    changed[index] = texts[index]._replace(text=text)
+    return changed

@@ -1,0 +1,83 @@
+"""What filters found, in the log: which filter and what kind, and of the text its length and a salted hash alone."""
+
+import logging
+import secrets
+from collections import Counter
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+from observability.logs import RateLimit
+from observability.printable import printable
+from safety.action import Action
+from safety.screen import Finding, applied
+
+log = logging.getLogger(__name__)
+log.addFilter(RateLimit(per_second=50))
+
+#: Hashes can be compared within the life of a worker, and with nothing else.
+_SALT: Final = secrets.token_bytes(32)
+_DID: Final = {Action.FLAG: "flagged", Action.REDACT: "redacted", Action.BLOCK: "blocked"}
+#: Characters of a text that are shown on either side of what was found first.
+_AROUND: Final = 80
+
+
+class Recorder(NamedTuple):
+    """Of one request. `shows_text`: its tenant wants to see texts in the log, with all that was found in them redacted."""
+
+    request_id: str
+    tenant: str
+    shows_text: bool
+
+    def prompt(self, param: str, text: str, findings: Sequence[Finding]) -> None:
+        """Something was found in that parameter."""
+        digest = blake2b(text.encode("utf-8", "surrogatepass"), key=_SALT, digest_size=8).hexdigest()
+        shown = f": {_excerpt(text, findings)}" if self.shows_text else ""
+        log.info(
+            "request %s of tenant %s: %s in %s, %d characters, hash %s%s",
+            self.request_id,
+            self.tenant,
+            summary(findings),
+            param,
+            len(text),
+            digest,
+            shown,
+        )
+
+    def answer(self, index: int, characters: int, findings: Sequence[Finding], failures: Sequence[str]) -> None:
+        """Something was found in an answer, after so many characters of it; `failures` are filters that were left out."""
+        if findings:
+            log.info(
+                "request %s of tenant %s: %s in answer %d, %d characters",
+                self.request_id,
+                self.tenant,
+                summary(findings),
+                index,
+                characters,
+            )
+        if failures:
+            log.warning(
+                "request %s of tenant %s: answer %d went on without the filters that failed: %s",
+                self.request_id,
+                self.tenant,
+                index,
+                ", ".join(failures),
+            )
+
+
+def summary(findings: Sequence[Finding]) -> str:
+    """As in `pii redacted 2 email, 1 phone; injection flagged 1 persona_jailbreak`."""
+    counts: dict[tuple[str, Action], Counter[str]] = {}
+    for finding in findings:
+        counts.setdefault((finding.rule, finding.action), Counter())[finding.label] += 1
+    return "; ".join(
+        f"{rule} {_DID[action]} {', '.join(f'{count} {label}' for label, count in labels.items())}"
+        for (rule, action), labels in counts.items()
+    )
+
+
+def _excerpt(text: str, findings: Sequence[Finding]) -> str:
+    """The text around what was found first; nothing that was found, whatever is done about it, is shown."""
+    redacted = applied(text, [finding._replace(action=Action.REDACT) for finding in findings]).text
+    first = min(finding.start for finding in findings)
+    return printable(redacted[max(0, first - _AROUND) : first + _AROUND])

@@ -1,0 +1,78 @@
+"""What guards say, made into matches that can be trusted to be matches."""
+
+import re
+import traceback
+from collections.abc import Iterable
+from itertools import pairwise
+from math import isfinite
+from typing import Final
+
+from safety.judge import JudgeFailed
+from safety.match import Match
+
+#: More than this in one text is taken for nonsense.
+MAX_MATCHES: Final = 10_000
+MAX_LABEL: Final = 64
+_LABEL: Final = re.compile(rf"[a-z0-9_]{{1,{MAX_LABEL}}}")
+_NO_LABEL: Final = re.compile(r"[^a-z0-9]+")
+_MAX_KIND: Final = 64
+
+
+def checked(found: object, length: int) -> tuple[Match, ...]:
+    """A guard's matches in a text of so many characters, all of their own types. Raises JudgeFailed for nonsense.
+
+    They are in order and do not overlap, but several may be about the same stretch.
+    """
+    if not isinstance(found, list | tuple):
+        raise JudgeFailed("its verdict is no list")
+    if len(found) > MAX_MATCHES:
+        raise JudgeFailed(f"more than {MAX_MATCHES} matches")
+    matches = tuple(_checked_one(each, length) for each in found)
+    for before, after in pairwise(matches):
+        if after.start < before.end and after[:2] != before[:2]:
+            raise JudgeFailed("matches out of order, or overlapping")
+    return matches
+
+
+def label_of(name: str) -> str:
+    """What a guard calls a kind of text, as labels are written. Raises JudgeFailed where nothing is left of it."""
+    label = _NO_LABEL.sub("_", name[: 4 * MAX_LABEL].lower()).strip("_")[:MAX_LABEL]
+    if not label:
+        raise JudgeFailed("a match without a label")
+    return label
+
+
+def disjoint(matches: Iterable[Match]) -> list[Match]:
+    """Matches in order, those that overlap as one, of the label that scores highest."""
+    found: list[Match] = []
+    for match in sorted(matches, key=lambda match: (match.start, match.end)):
+        if found and match.start < found[-1].end:
+            last = found[-1]
+            best = match if match.score > last.score else last
+            found[-1] = Match(last.start, max(last.end, match.end), best.label, best.score)
+        else:
+            found.append(match)
+    return found
+
+
+def kind_of(error: BaseException) -> str:
+    """What is known of an error without its text, which may repeat what was judged: its class, and where it arose."""
+    kind = type(error).__name__[:_MAX_KIND]
+    frames = traceback.extract_tb(error.__traceback__, limit=-1)
+    return f"{kind} in {frames[0].filename.rpartition('/')[2]}:{frames[0].lineno}" if frames else kind
+
+
+def _checked_one(found: object, length: int) -> Match:
+    if not isinstance(found, tuple) or len(found) != 4:
+        raise JudgeFailed("a match that is not start, end, label and score")
+    start, end, label, score = found
+    # `bool` is an `int` too, and a subclass could be anything.
+    if type(start) is not int or type(end) is not int:
+        raise JudgeFailed("a match whose bounds are no integers")
+    if not 0 <= start < end <= length:
+        raise JudgeFailed(f"a match of characters {start} to {end} in a text of {length}")
+    if type(label) is not str or not _LABEL.fullmatch(label):
+        raise JudgeFailed(f"a match whose label is not 1 to {MAX_LABEL} lower-case letters, digits and underscores")
+    if type(score) not in (int, float) or not isfinite(score) or not 0 <= score <= 1:
+        raise JudgeFailed("a match whose score is not from 0 to 1")
+    return Match(start, end, label, float(score))

@@ -1,0 +1,88 @@
+"""A request to one model, through the filters of its tenant and of that model."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
+
+from gateway.filters.answers import AnswerFilter
+from gateway.filters.policy import Policy
+from gateway.filters.prompts import PassedPrompt, ask_judges, pass_prompt
+from gateway.filters.records import Recorder
+from gateway.gateway import Gateway
+from gateway.generate import INLINE_BYTES, Generation
+from gateway.http.exchange import Exchange
+from gateway.http.prompt_texts import prompt_texts, rewritten
+from gateway.http.reading import Reading, read_body
+from gateway.served_model import ServedModel
+from gateway.tenants.caller import Caller
+from protos.errors import PenstockError
+
+#: Starts a generation from a body and what was read of it.
+Launch = Callable[[Reading, bytes, AnswerFilter | None], Coroutine[Any, Any, Generation]]
+
+
+async def start_filtered(
+    gateway: Gateway,
+    exchange: Exchange,
+    caller: Caller,
+    model: ServedModel,
+    policy: Policy,
+    reading: Reading,
+    body: bytes,
+    launch: Launch,
+) -> Generation:
+    """What `launch` starts, if the filters let the prompt pass, and from what they leave of it.
+
+    Raises ContentFiltered, FilterFailed and what `launch` raises.
+    """
+    recorder = Recorder(exchange.request_id, caller.tenant.name, policy.record_text)
+    if not policy.looks_at_prompts:
+        return await launch(reading, body, _of_answers(policy, None, recorder))
+    texts = prompt_texts(reading, body, model)
+    # Long texts leave the event loop, as they do to be tokenized.
+    apart = None if len(body) <= INLINE_BYTES else partial(gateway.encoding.run, exchange.attempt, caller.tenant.name)
+    passed = await pass_prompt(policy, texts, recorder, apart)
+    if passed.replaced:
+        body = rewritten(body, passed.replaced)
+        reading = read_body(reading.dialect, body)
+    launched = launch(reading, body, _of_answers(policy, passed, recorder))
+    if not passed.open:
+        return await launched
+    return await _beside(ask_judges(policy, passed, recorder), launched, exchange)
+
+
+def _of_answers(policy: Policy, passed: PassedPrompt | None, recorder: Recorder) -> AnswerFilter | None:
+    new_screen = policy.screen(()) if passed is None else passed.screen
+    if new_screen is None and not policy.answer_judges:
+        return None
+    prompt = ""
+    if policy.answer_judges and passed is not None:
+        prompt = next((at.text for at in reversed(passed.texts) if at.role == "user"), "")
+    return AnswerFilter(new_screen, policy.answer_judges, prompt, policy.fail_open, recorder)
+
+
+async def _beside(
+    asking: Coroutine[Any, Any, None], launched: Coroutine[Any, Any, Generation], exchange: Exchange
+) -> Generation:
+    """The generation, once the judges have let it pass. Their refusal ends it, however far it is."""
+    attempt = exchange.attempt
+
+    def end(task: "asyncio.Task[None]") -> None:
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, PenstockError):
+            attempt.fail(error)
+
+    verdict = asyncio.get_running_loop().create_task(asking)
+    verdict.add_done_callback(end)
+    try:
+        generation = await launched
+        try:
+            await asyncio.shield(verdict)
+        except BaseException:
+            generation.close()
+            raise
+    finally:
+        verdict.cancel()
+        await asyncio.gather(verdict, return_exceptions=True)
+    return generation

@@ -1,0 +1,237 @@
+"""All text of a request that a model will see, for filters, and the request with some of it replaced.
+
+A body whose strings have lone surrogates is no JSON to any of our decoders and was refused before it comes here, so
+these texts have none. What a body says twice (a member's name that comes again) can be read in two ways: where an
+upstream reads it too, it is refused.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+import msgspec
+
+from protos.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from gateway.http.reading import Reading
+    from gateway.served_model import ServedModel
+
+#: The last step of a path that leads to a member's name, and not to its value.
+NAME: Final = -1
+
+_Path = tuple[str | int, ...]
+
+#: Members that no model sees.
+_UNSEEN: Final = frozenset(
+    (
+        *("model", "messages", "prompt", "user", "stop", "metadata", "logit_bias", "stream_options", "service_tier"),
+        *("safety_identifier", "prompt_cache_key", "prompt_cache_retention", "moderation"),
+    )
+)
+#: And those of a message, by what they stand in.
+_UNSEEN_WITHIN: Final[dict[str, frozenset[str]]] = {
+    "messages": frozenset(("role", "tool_call_id")),
+    "tool_calls": frozenset(("id",)),
+    "audio": frozenset(("id", "data")),
+    "image_url": frozenset(("url", "detail")),
+    "input_audio": frozenset(("data", "format")),
+    "file": frozenset(("file_data", "file_id")),
+}
+#: Names that APIs and JSON schemas themselves have, and types; they are no text.
+_WORDS: Final = frozenset(
+    (
+        *("role", "content", "type", "text", "name", "refusal", "audio", "image_url", "input_audio", "file"),
+        *("filename", "tool_calls", "function_call", "function", "functions", "arguments", "id", "tools", "strict"),
+        *("custom", "input", "format", "definition", "syntax", "grammar", "json_schema", "json_object", "schema"),
+        *("parameters", "description", "properties", "required", "additionalProperties", "items", "enum", "const"),
+        *("anyOf", "oneOf", "allOf", "not", "$ref", "$defs", "definitions", "default", "title", "examples", "pattern"),
+        *("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems", "nullable", "$schema"),
+        *("string", "number", "integer", "boolean", "array", "object", "null", "allowed_tools", "mode", "voice"),
+        *("user_location", "approximate", "search_context_size"),
+    )
+)
+#: A character of ASCII, which needs no escape, escaped: a name may be written so, and not be found in the bytes.
+_ESCAPED_ASCII: Final = re.compile(rb"\\u00[2-7]")
+_OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ARRAY: Final = msgspec.json.Decoder(list[msgspec.Raw])
+_encode: Final = msgspec.json.encode
+
+
+class PromptText(NamedTuple):
+    """One text: in a message of that role, or said in one's place; what is about the whole conversation is `system`'s.
+
+    `param` is its place in the API's words, as in `messages[2].content[0].text`, and `path` leads to it in the body.
+    """
+
+    role: str
+    param: str
+    path: _Path
+    text: str
+
+
+def _content_place(index: int) -> tuple[str, _Path]:
+    return f"messages[{index}].content", ("messages", index, "content")
+
+
+#: The usual ones, made once.
+_CONTENT_PLACES: Final = [_content_place(index) for index in range(64)]
+
+
+def content_places(count: int) -> list[tuple[str, _Path]]:
+    """`param` and `path` of so many messages' contents, or of more."""
+    return _CONTENT_PLACES if count <= len(_CONTENT_PLACES) else [_content_place(index) for index in range(count)]
+
+
+def prompt_texts(reading: "Reading", body: bytes, model: "ServedModel") -> list[PromptText]:
+    """Texts in the order of their places. Raises InvalidRequest for what cannot be read as text, or in one way alone.
+
+    Text that stands in parts of one message is one text where replicas join it; its path leads to the message's
+    content, which may become a string.
+    """
+    own = reading.dialect.texts(reading.fields, model)
+    usual = own is not None and reading.foreign is None and reading.guide is None
+    if usual and own is not None and (not model.relays or _says_once(body, own)):
+        return own
+    members = _members(body)
+    texts = list(own or ())
+    if own is None:
+        joins = not model.opaque and reading.foreign is None
+        for index, message in enumerate(members["messages"]):
+            texts += _of_message(message, index, joins=joins)
+    for name, value in members.items():
+        if name not in _UNSEEN:
+            role = {"prediction": "assistant", "suffix": "user"}.get(name, "system")
+            texts += _within(value, role, name, (name,))
+    return texts
+
+
+class _Change:
+    """What becomes of a value: its own text, its name's, or changes of what is within it."""
+
+    __slots__ = ("name", "text", "within")
+
+    def __init__(self) -> None:
+        self.name: str | None = None
+        self.text: str | None = None
+        self.within: dict[str | int, _Change] = {}
+
+
+def rewritten(body: bytes, replaced: Mapping[_Path, str]) -> bytes:
+    """The body with these texts in place of what is there; what they are not in keeps its bytes.
+
+    Where a path leads to more than a string, such as ids, all of that goes for it.
+    """
+    whole = _Change()
+    for path, text in replaced.items():
+        change = whole
+        for step in path:
+            if step == NAME:
+                change.name = text
+                break
+            change = change.within.setdefault(step, _Change())
+        else:
+            change.text = text
+    return _changed(body, whole)
+
+
+def _changed(raw: bytes | msgspec.Raw, change: _Change) -> bytes:
+    if change.text is not None:
+        return _encode(change.text)
+    if not change.within:
+        return bytes(raw)
+    if isinstance(next(iter(change.within)), int):
+        items = _ARRAY.decode(raw)
+        for at, one in change.within.items():
+            items[cast("int", at)] = msgspec.Raw(_changed(items[cast("int", at)], one))
+        return _encode(items)
+    members = {}
+    for name, value in _OBJECT.decode(raw).items():
+        one = change.within.get(name, _NO_CHANGE)
+        members[name if one.name is None else one.name] = msgspec.Raw(_changed(value, one))
+    return _encode(members)
+
+
+_NO_CHANGE: Final = _Change()
+
+
+def _says_once(body: bytes, texts: Sequence[PromptText]) -> bool:
+    """Whether a chat of nothing but these contents surely has each member once. A string's own quotes are escaped."""
+    if not texts or texts[0].path[0] != "messages":
+        return True  # of the other API's members all are at the top, where only the last one goes to the upstream
+    count = len(texts)
+    return (
+        body.count(b'"content"') == count
+        and body.count(b'"role"') == count
+        and not (b"\\" in body and _ESCAPED_ASCII.search(body))
+    )
+
+
+def _members(body: bytes) -> dict[str, Any]:
+    try:
+        members: dict[str, Any] = json.loads(body, object_pairs_hook=_once)
+    except RecursionError:
+        raise InvalidRequest("The request body is nested too deeply.") from None
+    return members
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise InvalidRequest("The request body has an object with two members of one name.")
+    return members
+
+
+def _of_message(message: dict[str, Any], index: int, *, joins: bool) -> Iterator[PromptText]:
+    role, param, path = message["role"], f"messages[{index}]", ("messages", index)
+    content = message.get("content")
+    if joins and isinstance(content, list) and len(content) > 1:
+        parts = [part.get("text") for part in content if part.get("type") == "text"]
+        if all(isinstance(part, str) for part in parts) and len(parts) == len(content):
+            yield PromptText(role, *_content_place(index), "".join(parts))
+            message = {name: value for name, value in message.items() if name != "content"}
+    yield from _within(message, role, param, path, _UNSEEN_WITHIN["messages"], deeper=_UNSEEN_WITHIN)
+
+
+def _within(
+    value: Any,
+    role: str,
+    param: str,
+    path: _Path,
+    unseen: frozenset[str] = frozenset(),
+    deeper: Mapping[str, frozenset[str]] = {},
+) -> Iterator[PromptText]:
+    """Every string there, and the names of members that somebody chose."""
+    if isinstance(value, str):
+        yield PromptText(role, param, path, value)
+    elif isinstance(value, list):
+        for at, item in enumerate(value):
+            yield from _within(item, role, f"{param}[{at}]", (*path, at), unseen, deeper)
+    elif isinstance(value, dict):
+        for name, member in value.items():
+            if name in unseen:
+                continue
+            place = f"{param}.{name}"
+            if name not in _WORDS:
+                yield PromptText(role, place, (*path, name, NAME), name)
+            if isinstance(member, str) and ((name == "type" and member in _WORDS) or (name == "image_url" and deeper)):
+                continue
+            yield from _within(member, role, place, (*path, name), deeper.get(name, frozenset()), deeper)
+
+
+def prompt_of_ids(ids: Sequence[int], at: str, path: _Path, model: "ServedModel") -> PromptText:
+    """A completion's prompt that is token ids, as the text that they stand for, without control tokens.
+
+    Raises InvalidRequest where it is not known what they stand for: nobody is to get past a filter by sending ids.
+    """
+    tokenizer = model.tokenizer
+    if model.opaque:
+        raise InvalidRequest(
+            f"Invalid value for '{at}': prompts of this model are filtered, and must be text.", param=at
+        )
+    outside = next((token for token in ids if not 0 <= token < tokenizer.vocab_size), None)
+    if outside is not None:
+        raise InvalidRequest(f"Invalid value for '{at}': token id {outside} is not in the vocabulary.", param=at)
+    data = b"".join(map(model.table.token_bytes, ids))
+    return PromptText("user", at, path, data.decode("utf-8", "replace"))

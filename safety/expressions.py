@@ -1,0 +1,186 @@
+"""Regular expressions of the operator's, on RE2: linear in the text whatever the expression.
+
+A stream holds back from where a match may have begun, and no more: an expression for the beginnings of matches is made
+out of each (`expression_syntax`), and looked for at the end of what has come.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import re2
+
+from safety.expression_syntax import Expression, ExpressionError, parse
+from safety.folding import without_surrogates
+from safety.match import Match
+
+#: The longest match of an expression without its endless end, in characters.
+MOST_CHARACTERS: Final = 512
+#: For all expressions of one filter, in bytes.
+_MEMORY: Final = 64 << 20
+
+
+class BadExpression(ValueError):
+    """An expression that cannot be used; `index` is its place."""
+
+    def __init__(self, index: int, problem: str) -> None:
+        super().__init__(problem)
+        self.index = index
+        self.problem = problem
+
+
+class ExpressionFilter:
+    """A `StreamFilter`: the leftmost match of any of them, of two at one place the earlier expression's."""
+
+    def __init__(self, label: str, patterns: Sequence[str], *, ignore_case: bool = False) -> None:
+        """Raises BadExpression."""
+        self.label = label
+        flags = "(?i)" if ignore_case else ""
+        parsed = [_checked(index, pattern, flags) for index, pattern in enumerate(patterns)]
+        self.window = max(expression.head.most or 0 for expression in parsed)
+        self.tails = [
+            None if expression.tail is None else _compiled(f"{flags}(?:{expression.tail})*") for expression in parsed
+        ]
+        try:
+            heads = "|".join(f"({expression.head.source})" for expression in parsed)
+            self.heads = _compiled(flags + heads)
+            self.whole = _compiled(flags + "|".join(f"(?:{_with_tail(expression)})" for expression in parsed))
+            begin = "|".join(f"(?:{expression.head.begin})" for expression in parsed)
+            self.begin = _compiled(rf"{flags}(?:{begin})\z")
+        except re2.error as error:
+            raise BadExpression(len(parsed) - 1, f"all of them together are too large: {_text(error)}") from error
+
+    def scan(self, text: str) -> list[Match]:
+        """The matches of a whole text."""
+        try:
+            found = self.whole.finditer(text)
+            return [Match(match.start(), match.end(), self.label) for match in found]
+        except UnicodeEncodeError:
+            return self.scan(without_surrogates(text))
+
+    def stream(self) -> "ExpressionStream":
+        """A stream for one text."""
+        return ExpressionStream(self)
+
+
+class ExpressionStream:
+    """The `Stream` of an ExpressionFilter. It keeps what may be a match, and the character before that."""
+
+    __slots__ = ("_filter", "_kept", "_start", "_tail", "open")
+
+    def __init__(self, of: ExpressionFilter) -> None:
+        self._filter = of
+        self._kept = ""
+        #: Where in the whole text `_kept` starts.
+        self._start = 0
+        #: What the last match goes on over, if it may.
+        self._tail: Any = None
+        self.open = 0
+
+    def feed(self, text: str) -> Sequence[Match]:
+        """The next piece."""
+        return self._advance(text, last=False) if text else ()
+
+    def finish(self) -> Sequence[Match]:
+        """The end of the text."""
+        return self._advance("", last=True)
+
+    def _advance(self, piece: str, *, last: bool) -> list[Match]:
+        of = self._filter
+        text = self._kept + without_surrogates(piece)
+        at = self.open - self._start
+        matches: list[Match] = []
+        if self._tail is not None:
+            at = self._extend(text, at, matches)
+        if self._tail is None:
+            undecided = len(text) if last else self._undecided(text, at)
+            for found in of.heads.finditer(text, at):
+                start, end = found.span()
+                if start >= undecided and not last:
+                    break
+                matches.append(self._match(start, end))
+                at = end
+                self._tail = of.tails[_group(found)]
+                if self._tail is not None:
+                    at = self._extend(text, at, matches)
+                    rest = self._rest(text, at, undecided, last)
+                    matches += rest
+                    return matches
+            at = max(at, undecided)
+        self._keep(text, at)
+        return matches
+
+    def _rest(self, text: str, at: int, undecided: int, last: bool) -> list[Match]:
+        """Go on after a match with a tail: the search that found it does not know of that."""
+        self._keep(text, at)
+        if self._tail is not None or at >= len(text):
+            return []
+        return self._advance("", last=last)
+
+    def _extend(self, text: str, at: int, matches: list[Match]) -> int:
+        """Take in what the last match goes on over; its end is there when something else follows."""
+        found = self._tail.match(text, at)
+        end = found.end() if found else at
+        if end > at:
+            matches.append(self._match(at, end))
+        if end < len(text):
+            self._tail = None
+        return int(end)
+
+    def _undecided(self, text: str, at: int) -> int:
+        """Where the first match begins that what follows may complete or make longer."""
+        # Further back than the longest match, nothing is.
+        near = max(at, len(text) - self._filter.window)
+        found = self._filter.begin.search(text, near)
+        return int(found.start()) if found else len(text)
+
+    def _match(self, start: int, end: int) -> Match:
+        return Match(self._start + start, self._start + end, self._filter.label)
+
+    def _keep(self, text: str, at: int) -> None:
+        self.open = self._start + at
+        keep = max(0, at - 1)
+        self._start += keep
+        self._kept = text[keep:]
+
+
+def _checked(index: int, pattern: str, flags: str) -> Expression:
+    try:
+        pattern.encode()
+        _compiled(flags + pattern)
+    except UnicodeEncodeError:
+        raise BadExpression(index, "it has half a surrogate pair") from None
+    except re2.error as error:
+        raise BadExpression(index, f"not an expression of RE2: {_text(error)}") from error
+    try:
+        expression = parse(pattern)
+    except ExpressionError as error:
+        raise BadExpression(index, str(error)) from error
+    most = expression.head.most or 0
+    if most > MOST_CHARACTERS:
+        raise BadExpression(
+            index, f"it can match {most} characters, which would have to be held back; at most {MOST_CHARACTERS} are"
+        )
+    if not expression.head.least:
+        raise BadExpression(index, "it matches the empty text, so everywhere")
+    return expression
+
+
+def _with_tail(expression: Expression) -> str:
+    head = f"(?:{expression.head.source})"
+    return head if expression.tail is None else f"{head}(?:{expression.tail})*"
+
+
+def _compiled(pattern: str) -> Any:
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = _MEMORY
+    return re2.compile(pattern, options)
+
+
+def _group(found: Any) -> int:
+    return next(index for index, text in enumerate(found.groups()) if text is not None)
+
+
+def _text(error: Exception) -> str:
+    first = error.args[0] if error.args else error
+    return first.decode(errors="replace") if isinstance(first, bytes) else str(first)

@@ -1,0 +1,75 @@
+"""Text as it is compared: without case, compatibility forms and invisible characters.
+
+`fold` works on each character by itself, whatever stands around it, so that a text that comes in pieces folds as the
+whole does.
+"""
+
+import re
+import unicodedata
+from typing import Final
+
+#: Characters that nobody sees: soft hyphen, joiners, direction marks, variation selectors, tags and their kin.
+UNSEEN: Final = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
+    "\ufeff\uffa0\U000e0000-\U000e0fff"
+)
+#: Every combining mark, with the scripts around them: decomposing puts marks in order across characters.
+_MARKS: Final = (
+    "\u0300-\u036f\u0483-\u0489\u0591-\u1cff\u1dc0-\u1dff\u20d0-\u20ff\u2cef-\u2cf1\u2d7f\u2de0-\u2dff\u302a-\u302f"
+    "\u3099\u309a\ua66f-\uabff\ufb1e\ufe20-\ufe2f\uff9e\uff9f\U00010000-\U0001ffff"
+)
+_IS_UNSEEN: Final = re.compile(f"[{UNSEEN}]").search
+_ONE_BY_ONE: Final = re.compile(f"[{UNSEEN}{_MARKS}]").search
+_NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+#: With at most one character in so many beyond ASCII, those alone are looked at.
+_FEW: Final = 16
+
+
+def fold(text: str) -> str:
+    """Lower case, in Unicode's compatibility decomposition, without what is invisible; maybe longer or shorter."""
+    if text.isascii():
+        return text.lower()
+    data = text.encode("utf-8", "surrogatepass")
+    if (len(data) - len(text)) * _FEW > len(text):
+        folded = text.casefold()
+        if not _ONE_BY_ONE(folded):
+            return _decomposed(_decomposed(folded).casefold())
+    # `lower` of bytes knows ASCII alone.
+    return _NOT_ASCII.sub(_fold_run, data.lower().decode("utf-8", "surrogatepass"))
+
+
+def folds_one_to_one(text: str) -> bool:
+    """Whether every character folds to one, so that places are the same in both."""
+    return text.isascii() or all(len(_FOLDS[char]) == 1 for char in set("".join(_NOT_ASCII.findall(text))))
+
+
+def folded_from(text: str) -> list[int]:
+    """For each character of `fold(text)`, which character of `text` it is from."""
+    return [index for index, char in enumerate(text) for _ in _FOLDS[char]]
+
+
+def without_surrogates(text: str) -> str:
+    """The text with U+FFFD for each half of a surrogate pair, which has no UTF-8."""
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
+
+
+def _fold_run(run: re.Match[str]) -> str:
+    return "".join(map(_FOLD_ONE, run[0]))
+
+
+def _decomposed(text: str) -> str:
+    return unicodedata.normalize("NFKD", text)
+
+
+class _Folds(dict[str, str]):
+    """What each character folds to; filled as characters are seen, so bounded by Unicode."""
+
+    def __missing__(self, char: str) -> str:
+        folded = _decomposed(_decomposed(char.casefold()).casefold())
+        self[char] = folded = "".join(part for part in folded if not _IS_UNSEEN(part))
+        return folded
+
+
+_FOLDS: Final = _Folds()
+_FOLD_ONE: Final = _FOLDS.__getitem__

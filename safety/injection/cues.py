@@ -1,0 +1,73 @@
+"""What a cue is, and the small language that its expressions are written in.
+
+In an expression a space stands for what separates words (` ?` for that or nothing), `~3` for up to three words of any kind and what follows them,
+and `{NAME}` for a class of words that the table with the cue defines. The rest is Python's `re`, over folded text.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from safety.injection.fold import plain
+
+#: Characters of a text, from the one where a cue begins, that decide whether it is there.
+REACH: Final = 64
+#: Characters before a cue that are looked at too.
+BEHIND: Final = 64
+
+_SEPARATOR: Final = r"[\W_]{1,4}"
+_PERHAPS: Final = r"[\W_]{0,4}"
+_WORD: Final = r"[^\W_]{1,18}"
+
+
+@dataclass(frozen=True, eq=False)
+class Cue:
+    """Words that speak for an attempt, as an expression that begins at one of `anchors`.
+
+    `behind` must be found in what stands before, if it is given. `share` is what the cue adds to a text's score.
+    """
+
+    name: str
+    family: str
+    share: float
+    anchors: tuple[str, ...]
+    ahead: str
+    behind: str | None = None
+
+    @cached_property
+    def here(self) -> re.Pattern[str]:
+        """What the text must match from the anchor on."""
+        return re.compile(self.ahead)
+
+    @cached_property
+    def before(self) -> re.Pattern[str] | None:
+        """What must be found in the text before the anchor."""
+        return None if self.behind is None else re.compile(self.behind)
+
+
+def expression(source: str, classes: Mapping[str, str]) -> str:
+    """A cue's expression in the syntax of `re`."""
+    for _ in range(3):
+        source = re.sub(r"\{([A-Z_]+)\}", lambda name: f"(?:{classes[name[1]]})", source)
+    source = re.sub(r"~(\d) ?", lambda most: f"(?:{_WORD}{_SEPARATOR}){{0,{most[1]}}}?", source)
+    source = source.replace(" ?", _PERHAPS).replace(" ", _SEPARATOR)
+    return re.sub(r"[^\x00-\x7f]+", lambda letters: plain(letters[0]), source)
+
+
+class Table:
+    """Cues of a language, with the classes of words that they are made of."""
+
+    def __init__(self, name: str, **classes: str) -> None:
+        self.cues: list[Cue] = []
+        self._name = name
+        self._classes = classes
+
+    def add(self, family: str, share: float, anchors: str | tuple[str, ...], ahead: str, behind: str | None = None) -> None:
+        """A cue; `anchors` are divided by `|`."""
+        classes = self._classes
+        before = None if behind is None else expression(behind, classes)
+        name = f"{self._name} {len(self.cues)}"
+        known = tuple(anchors.split("|")) if isinstance(anchors, str) else anchors
+        self.cues.append(Cue(name, family, share, known, expression(ahead, classes), before))

@@ -1,0 +1,145 @@
+"""Identity codes and account numbers that have letters, and IP addresses."""
+
+import ipaddress
+import re
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from safety.pii import checks
+from safety.pii.context import near
+
+_END: Final = r"(?![A-Za-z0-9_])"
+_SEPARATORS: Final = str.maketrans("", "", " -\u00a0")
+
+
+class _Form(NamedTuple):
+    """A kind's form; `named`: only after a word that speaks of it."""
+
+    kind: str
+    pattern: re.Pattern[str]
+    check: Callable[[str], bool]
+    named: bool = False
+
+
+def _always(text: str) -> bool:
+    return bool(text)
+
+
+#: Forms that begin with a digit.
+_DIGITS_FIRST: Final = (
+    _Form("es_dni", re.compile(r"\d{8}[ -]?[A-HJ-NP-TV-Z]" + _END), checks.es_dni),
+    _Form("es_dni", re.compile(r"\d\d\.\d{3}\.\d{3}[ -]?[A-HJ-NP-TV-Z]" + _END), checks.es_dni),
+    _Form(
+        "fi_hetu",
+        re.compile(r"\d{6}[-+A-FU-Y]\d{3}[0-9A-FHJ-NPR-Ya-fhj-npr-y]" + _END),
+        checks.fi_hetu,
+    ),
+    _Form("ie_pps", re.compile(r"\d{7}[A-W][A-IW]?" + _END), checks.ie_pps, True),
+    _Form("cn_resident_id", re.compile(r"\d{17}[Xx]" + _END), checks.cn_resident_id),
+    _Form("cl_rut", re.compile(r"\d{1,2}\.?\d{3}\.?\d{3}-[Kk]" + _END), lambda t: checks.cl_rut(t.replace(".", ""))),
+    _Form(
+        "fr_nir",
+        re.compile(r"[12] ?\d\d ?(?:0\d|1[0-2]) ?2[AB] ?\d{3} ?\d{3} ?\d\d" + _END),
+        checks.fr_nir,
+    ),
+)  # fmt: skip
+
+#: Forms that begin with a letter.
+_LETTER_FIRST: Final = (
+    _Form(
+        "uk_nino",
+        re.compile(
+            r"(?!BG|GB|NK|KN|TN|NT|ZZ)[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z]"
+            r"(?:[ -]?\d\d[ -]?\d\d[ -]?\d\d[ -]?[A-D]|[ -]?\d{6}[ -]?[A-D])" + _END
+        ),
+        _always,
+    ),
+    _Form("es_nie", re.compile(r"[XYZ][ -]?\d{7}[ -]?[A-HJ-NP-TV-Z]" + _END), checks.es_dni),
+    _Form(
+        "it_codice_fiscale",
+        re.compile(r"[A-Z]{6}\d\d[A-EHLMPR-T]\d\d[A-Z]\d{3}[A-Z]" + _END, re.IGNORECASE),
+        checks.it_codice_fiscale,
+    ),
+    _Form("mx_curp", re.compile(r"[A-Z][AEIOUX][A-Z]{2}\d{6}[HMX][A-Z]{5}[A-Z0-9]\d" + _END), checks.mx_curp),
+    _Form("in_pan", re.compile(r"[A-Z]{3}[ABCFGHJLPT][A-Z]\d{4}[A-Z]" + _END), _always),
+    _Form("sg_nric", re.compile(r"[STFGM]\d{7}[A-Z]" + _END), checks.sg_nric),
+    _Form("hk_hkid", re.compile(r"[A-Z]{1,2}\d{6}\([0-9A]\)"), lambda text: checks.hk_hkid(re.sub(r"[()]", "", text))),
+    _Form("tw_national_id", re.compile(r"[A-Z][1289]\d{8}" + _END), checks.tw_national_id, True),
+)
+
+_IBAN: Final = re.compile(r"([A-Za-z]{2})\d\d[ \-\u00a0]?[A-Za-z0-9]{4}")
+_IBANS: Final = {
+    country: re.compile(rf"[A-Za-z]{{2}}\d\d(?:(?:[ \u00a0]|-)?[A-Za-z0-9]){{{length - 4}}}" + _END)
+    for country, length in checks.IBAN_LENGTHS.items()
+}
+
+_V6: Final = re.compile(r"(?:[0-9A-Fa-f]{0,4}:){2,7}(?:[0-9A-Fa-f]{1,4}|(?<=::)|\d{1,3}(?:\.\d{1,3}){3})")
+_VERSION: Final = re.compile(
+    r"(?:(?:\bv|\bver|version|versión|versione|release|build|firmware|driver|chrome|firefox|safari|opr|edg|mozilla|"
+    r"section|chapter|clause|§|figure|fig|oid|upgrade[sd]?|upgraded? (?:from|to)|updated? (?:from|to)|from|to|python|"
+    r"windows|kernel|release notes|patch|tag|rev|revision|assembly|appendix|table|step|paragraph|article|spec|"
+    r"releases|versions|版本|バージョン)(?:\s+(?:is|number|no|to|from|of))?[ .:=\"'\-_(/v]*|[A-Za-z]/|==|>=|<=|~=|\^|~|@)$",
+    re.IGNORECASE,
+)
+
+
+def code_at(text: str, position: int, view: str) -> tuple[str, int] | None:
+    """The kind and end of a code that a view begins with. `view` is what may be looked at from the position."""
+    for form in _DIGITS_FIRST if view[0].isdigit() else _LETTER_FIRST:
+        found = form.pattern.match(view)
+        if (
+            found is not None
+            and form.check(found.group().translate(_SEPARATORS) if form.kind not in _KEEP else found.group())
+            and (not form.named or near(form.kind, text, position))
+        ):
+            return form.kind, found.end()
+    if (end := _iban(view)) is not None:
+        return "iban", end
+    return None
+
+
+_KEEP: Final = ("fi_hetu",)
+
+
+def _iban(view: str) -> int | None:
+    start = _IBAN.match(view)
+    if start is None:
+        return None
+    country = _IBANS.get(start[1].upper())
+    if country is None or (found := country.match(view)) is None:
+        return None
+    account = found.group().translate(_SEPARATORS)
+    if not (account.isupper() or (account.islower() and account.isalnum() and len(account) == found.end())):
+        return None
+    return found.end() if checks.iban(account) else None
+
+
+def address_at(text: str, position: int, view: str) -> int | None:
+    """The end of an IP address of somebody that a view begins with."""
+    found = _V4_WHOLE.match(view)
+    if found is not None:
+        if view.startswith(_NOBODY) or _is_version(text, position):
+            return None
+        return found.end()
+    found = _V6.match(view)
+    if found is None or view[found.end() : found.end() + 1].isalnum() or view[found.end() : found.end() + 1] == ":":
+        return None
+    groups = [group for group in found.group().split(":") if group]
+    if len(groups) < 2 or (len(groups) < 4 and not _WELL_KNOWN.match(view)):
+        return None
+    try:
+        address = ipaddress.IPv6Address(found.group())
+    except ValueError:
+        return None
+    return None if address.is_loopback or address.is_unspecified else found.end()
+
+
+_NOBODY: Final = ("127.", "0.", "255.255.")
+_WELL_KNOWN: Final = re.compile(r"(?:[23][0-9a-f]{3}|fe[89ab][0-9a-f]|f[cd][0-9a-f]{2}|ff0|64:ff9b|::ffff):", re.IGNORECASE)
+_OCTET: Final = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
+_V4_WHOLE: Final = re.compile(rf"{_OCTET}(?:\.{_OCTET}){{3}}(?![\dA-Za-z_]|\.\d|\.[a-z]|-[a-z0-9]+\.)")
+
+
+def _is_version(text: str, position: int) -> bool:
+    left = text[max(0, position - 24) : position]
+    return _VERSION.search(left) is not None

@@ -1,0 +1,77 @@
+"""The words to the left of a number that say what it is."""
+
+import re
+from typing import Final
+
+#: So many characters to the left are looked at.
+REACH: Final = 48
+
+
+def _words(words: str) -> re.Pattern[str]:
+    """Any of these, which a letter may follow only where that ends a word in many languages."""
+    return re.compile(rf"(?<![a-z])(?:{words})", re.IGNORECASE)
+
+
+#: What makes a number of an ambiguous form one of a kind.
+CONTEXTS: Final = {
+    "us_ssn": _words(r"ssn|ss ?#|social[ -]?sec|soc\.? sec|taxpayer id|tax id|seguro social"),
+    "us_itin": _words(r"itin|individual tax|taxpayer|tax id"),
+    "uk_nhs": _words(r"nhs|national health|patient (?:id|no|num)"),
+    "uk_nino": _words(r"nino|national ins|ni (?:no|num)|insurance n"),
+    "ca_sin": _words(r"sin\b|social ins|nas\b|assurance sociale|canadian (?:id|tax)"),
+    "de_tax_id": _words(r"steuer|idnr|id-nr|tin\b|tax|identifikationsn|st-?id"),
+    "fr_nir": _words(r"nir\b|s[eé]curit[eé] sociale|sécu|n° ?ss|insee|social security|num[eé]ro de s[eé]cu|carte vitale"),
+    "nl_bsn": _words(r"bsn|burgerservice|sofi|citizen service|sofinummer"),
+    "be_nn": _words(r"rijksregister|insz|niss|nn\b|registre national|national n|numéro national|rrn|nrn"),
+    "pl_pesel": _words(r"pesel"),
+    "se_personnummer": _words(r"person-?(?:nummer|nr)|pers\.?nr|personal (?:id|num)|samordningsn|pnr|swedish"),
+    "dk_cpr": _words(r"cpr|personnummer|danish"),
+    "no_fodselsnummer": _words(r"f[øo]dsels|fnr|personnummer|d-nummer|norwegian|national id"),
+    "at_svnr": _words(r"sv-?n|sozialvers|versicherungsn|svnr|social (?:ins|sec)"),
+    "pt_nif": _words(r"nif\b|contribuinte|identificação fiscal|tax"),
+    "ie_pps": _words(r"pps"),
+    "ro_cnp": _words(r"cnp\b|cod numeric"),
+    "bg_egn": _words(r"egn\b|егн"),
+    "tr_tckn": _words(r"t\.?c\.?\b|tckn|kimlik|turkish id"),
+    "br_cpf": _words(r"cpf"),
+    "in_aadhaar": _words(r"aa?dh?aa?r|uidai|uid\b|आधार|aadhar"),
+    "jp_my_number": _words(r"my ?number|マイナンバー|個人番号|individual number"),
+    "au_tfn": _words(r"tfn|tax file"),
+    "tw_national_id": _words(r"身分證|身份證|身分証|national id|id (?:no|num|card)|identity"),
+    "cn_resident_id": _words(r"身份证|身份證|resident id|id card"),
+    "cl_rut": _words(r"rut\b|run\b|cédula"),
+    "za_id": _words(r"(?:sa|south african) id|id n|identity n|rsa id"),
+    "es_dni": _words(r"dni|nif\b|documento|identidad"),
+    "credit_card": _words(r"card|visa|mastercard|amex|tarjeta|karte|carte|cart[ãa]o|carta|credit|debit|pan\b|卡|カード"),
+    "phone": _words(
+        r"phone|tel|call|cell|mobil|whats ?app|fax|text (?:me|us|him|her)|sms|contact|dial|ring (?:me|us|him|her)|"
+        r"reach (?:me|us|him|her)|number is|hotline|"
+        r"t[eé]l[eé]|port(?:able)?\b|appele|joindre|fon\b|ruf|handy|nummer|móvil|movil|celular|cel\b|llám|llame|llama|"
+        r"número|numero|cellulare|chiama|ligue|liga|contato|telem|bel\b|bellen|zadzwo|kom[óo]r|numer|tlf|puh|ring|"
+        r"тел|моб|звон|номер|电话|電話|手机|手機|联系|聯絡|聯繫|致电|致電|微信|携帯|連絡|전화|휴대|연락|핸드폰|번호는|هاتف|جوال|اتصل|"
+        r"फोन|फ़ोन|मोबाइल|नंबर|कॉल|โทร|เบอร์|טלפון|נייד|điện thoại|sđt|gọi|hubungi|hp\b|wa\b"
+    ),
+}  # fmt: skip
+
+_NOT_PERSONAL: Final = re.compile(
+    r"(?:order|invoice|tracking|track|shipment|parcel|isbn|issn|ean|upc|gtin|barcode|sku|serial|imei|part|model|"
+    r"ticket|case|version|build|commit|receipt|transaction|txn|reference|ref|bestell|rechnung|auftrag|sendung|commande|"
+    r"facture|pedido|factura|ordine|fattura|batch|lot|revision|job|request|trace|span|product|item|article|artikel|"
+    r"订单|訂單|注文|doi|rfc|pid|uid|session|epoch|timestamp|checksum|sample|seed|offset|bytes|lines?|row|rows|hash|"
+    r"confirmation|booking|flight|policy|po|docket|coordinates?|lat|lon|lng|population|revenue|total)"
+    r"(?:[ _-]?(?:numbers?|num|nr|no|id|code|#|n[º°o]|nummer|number is|was|is|号|號))*[.:#=\s\"'(№]*$",
+    re.IGNORECASE,
+)
+_LETTER: Final = re.compile(r"[^\W\d_]")
+
+
+def near(kind: str, text: str, position: int) -> bool:
+    """Whether a word that speaks of the kind stands a little to the left of a position."""
+    left = text[max(0, position - REACH) : position]
+    return _LETTER.search(left) is not None and CONTEXTS[kind].search(left) is not None
+
+
+def named_otherwise(text: str, position: int) -> bool:
+    """Whether the word just before a position says that it is an order, a part, a book, but nothing personal."""
+    left = text[max(0, position - 24) : position]
+    return _LETTER.search(left) is not None and _NOT_PERSONAL.search(left) is not None

@@ -1,0 +1,50 @@
+"""The filter of personal data and secrets."""
+
+from collections.abc import Collection
+from typing import Final
+
+from safety.match import Match, merged
+from safety.pii.hot import PLACE, areas
+from safety.pii.kinds import ALL, KINDS
+from safety.pii.recognize import WINDOW, recognize
+from safety.pii.stream import NAMED, PiiStream
+
+
+class PiiFilter:
+    """A `safety.filter.StreamFilter`; the labels of its matches are the kinds' names."""
+
+    window: Final = WINDOW
+
+    def __init__(self, kinds: Collection[str] = ALL) -> None:
+        """Raises ValueError where there is no such kind."""
+        unknown = sorted(set(kinds) - set(KINDS))
+        if unknown:
+            raise ValueError(f"no such kind: {', '.join(unknown)}")
+        self.kinds: Final = frozenset(kinds)
+
+    def scan(self, text: str) -> list[Match]:
+        """The matches in order."""
+        stretches = areas(text)
+        if not stretches:
+            return []
+        matches: list[Match] = []
+        place = 0
+        for first, last in stretches:
+            place = max(place, first)
+            while place <= last:
+                found = PLACE.search(text, place, last + 2 * WINDOW)
+                if found is None or found.start() > last:
+                    break
+                kind, start, end, goes_on = recognize(text, found)
+                for run in goes_on:
+                    end = run.match(text, end).end()
+                if kind in self.kinds:
+                    matches.append(Match(start, end, kind))
+                elif kind in NAMED:
+                    end = max(start, found.start() + 1)
+                place = end
+        return merged(matches)
+
+    def stream(self) -> PiiStream:
+        """A stream for one text."""
+        return PiiStream(self.kinds)

@@ -1,0 +1,76 @@
+"""The forms of phone numbers."""
+
+import re
+from typing import Final
+
+_END: Final = r"(?![ .\-/]?\d|[A-Za-z_%€$£°]|[:,]\d)"
+
+_PLUS: Final = re.compile(
+    r"\(?(?P<plus>\+|00(?=[1-9]\d{0,2}[ .\-/(]))\)? ?"
+    r"(?:1|7|2[07]|3[0-469]|4[013-9]|5[1-8]|6[0-6]|8[1246]|9[0-58]|2[1-689]\d|3[578]\d|42\d|5[09]\d|6[789]\d|8[0578]\d|9[679]\d)"
+    r"(?P<rest>(?:(?:[ .\-/]| - | ?\(|\)[ \-]?)?\d){6,13}\)?)" + _END
+)
+
+#: National groupings that no context is needed for. Every one is followed by `_END`.
+_NATIONAL: Final = re.compile(
+    r"(?:"
+    # North America
+    r"(?:1[ .\-])?(?:\([2-9]\d\d\)[ .\-]?|[2-9]\d\d[.\-/])[2-9]\d\d[ .\-]\d{4}"
+    r"|(?:1[ .\-])?[2-9]\d\d [2-9]\d\d[ \-]\d{4}"
+    # A trunk prefix 0 and an area or mobile code: much of Europe, Asia, Africa and Oceania
+    r"|\(0\d{1,5}\)[ \-]?\d{2,4}(?:[ .\-]?\d{2,4}){1,4}"
+    r"|0\d{1,5}(?: ?/ ?|-| - )\d{3,4}(?:[ \-]?\d{2,5}){1,3}"
+    r"|0\d{1,5}(?: ?/ ?|-)\d{2,3}(?:[ \-]\d{2,4}){1,4}"
+    r"|0\d{1,4} \d{5,8}"
+    r"|0\d{1,4} \d{2,4}(?: \d{2,4}){1,4}"
+    r"|0\d{1,3}\.\d{3,4}\.\d{3,4}|0[1-9](?:\.\d\d){4}|0\d{2,3}(?:\.\d\d){3}"
+    # Italy, Spain, India, Brazil, China, Mexico, Australia, Russia, Norway, Poland, Portugal
+    r"|3[2-9]\d[ .\-/]\d{3}[ .\-]?\d{3,4}"
+    r"|[6789]\d\d \d\d \d\d \d\d|9[1-8] \d{3} \d\d \d\d"
+    r"|(?:\+?91[ \-])?[6-9]\d{4}[ \-]\d{5}"
+    r"|\([1-9]\d\)[ ]?9?[ ]?\d{4}[ .\-]\d{4}|[1-9]\d 9\d{4}[ \-]\d{4}|[1-9]\d [2-5]\d{3}-\d{4}"
+    r"|1[3-9]\d[ \-]\d{4}[ \-]\d{4}"
+    r"|\(?[2-9]\d\)? \d{4} \d{4}"
+    r"|1[38]00[ \-]\d{3}[ \-]\d{3}"
+    r"|8[ \-]?\([3489]\d\d\)[ \-]?\d{3}[ \-]\d\d[ \-]?\d\d|8[ \-]?[3489]\d\d[ \-]\d{3}[ \-]\d\d[ \-]\d\d"
+    r"|1[- ]8(?:00|33|44|55|66|77|88)[- ]\d{3}[- ]\d{4}"
+    r")" + _END
+)
+
+#: What counts after a word such as "phone".
+_NAMED: Final = re.compile(r"\(?\d{1,5}\)?(?:[ .\-/]?\(?\d{1,5}\)?){1,6}" + _END)
+_DATE: Final = re.compile(
+    r"(?:19|20)\d\d[ .\-/][01]?\d[ .\-/][0-3]?\d(?!\d)|[0-3]?\d[.\-/ ][01]?\d[.\-/ ](?:19|20)\d\d(?!\d)"
+    r"|(?:19|20)\d\d ?[-/] ?(?:19|20)\d\d(?!\d)|[0-3]\d[./-][01]\d[./-]\d\d(?![\d./-])"
+    r"|0\d{3} ?- ?[012]\d{3}(?!\d)"
+)
+
+
+def phone_with_prefix(view: str) -> int:
+    """The end of an international number that a text begins with, or 0."""
+    found = _PLUS.match(view)
+    if found is None:
+        return 0
+    digits = sum(map(str.isdigit, found["rest"]))
+    country = found.group()[: found.start("rest")].lstrip("(+0) ")
+    if country == "1" and digits != 10:
+        return 0
+    return found.end() if digits + len(country) <= 15 else 0
+
+
+def phone_in_groups(view: str) -> int:
+    """The end of a number in a national grouping that a text begins with, or 0."""
+    found = _NATIONAL.match(view)
+    if found is None or _DATE.match(view):
+        return 0
+    digits = sum(map(str.isdigit, found.group()))
+    return found.end() if 9 <= digits <= 12 else 0
+
+
+def phone_after_word(view: str) -> int:
+    """The end of a number that counts only because of a word before it, or 0."""
+    found = _NAMED.match(view)
+    if found is None or _DATE.match(view):
+        return 0
+    digits = sum(map(str.isdigit, found.group()))
+    return found.end() if 7 <= digits <= 13 else 0

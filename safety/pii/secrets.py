@@ -1,0 +1,214 @@
+"""Secrets: keys and tokens by their prefixes, and values of names such as `password`."""
+
+import base64
+import binascii
+import re
+from typing import Final, NamedTuple
+
+from safety.pii.emails import UNSPACED
+
+#: What ends a value: in a character class.
+ENDS: Final = r"\s\"'`,;<>(){}，。！？；、…"
+
+_WORD: Final = re.compile(r"[A-Za-z0-9_\-]*")
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/=_\-]*")
+_DOTTED: Final = re.compile(r"[A-Za-z0-9_\-.=]*")
+_LETTERS: Final = re.compile(r"[A-Za-z0-9]*")
+_PATH: Final = re.compile(r"[A-Za-z0-9_\-/.]*")
+_VALUE: Final = re.compile(rf"[^{ENDS}]*")
+
+#: The parts of a key in PEM form: its body, and its last line. Each is a run that text to the left alone decides.
+PEM: Final = (
+    re.compile(r"(?:[A-Za-z0-9+/=\\\r\n\t:,\"]|(?<!-)-|(?<=[A-Za-z0-9+/=]{16}) |(?<=[:,\s\\]) )*"),
+    re.compile(r"-*"),
+    re.compile(r"[A-Z0-9 ]*"),
+    re.compile(r"-*"),
+)
+
+
+class Secret(NamedTuple):
+    """What was found: a kind, its stretch of the view, and the runs that it goes on with, one after the other."""
+
+    kind: str
+    start: int
+    end: int
+    goes_on: tuple[re.Pattern[str], ...] = ()
+
+
+#: Kind, form of what can be seen within the window, what it goes on with.
+_PREFIXED: Final = (
+    ("private_key", r"-----BEGIN [A-Z0-9 ]{0,24}PRIVATE KEY(?: BLOCK)?-----", PEM),
+    ("penstock_key", r"sk-penstock-(?:admin-)?[A-Za-z0-9_\-]{40}", (_WORD,)),
+    ("anthropic_key", r"sk-ant-(?=[A-Za-z_\-]{0,50}\d)[A-Za-z0-9_\-]{16}", (_WORD,)),
+    ("openai_key", r"sk-(?:proj-|svcacct-|admin-|None-)?(?=[A-Za-z_\-]{0,50}\d)[A-Za-z0-9_\-]{20}", (_WORD,)),
+    ("stripe_key", r"(?:sk|pk|rk)_(?:live|test)_[A-Za-z0-9]{10}|whsec_[A-Za-z0-9+/]{20}", (_LETTERS,)),
+    ("github_token", r"gh[pousr]_[A-Za-z0-9]{30}|github_pat_[A-Za-z0-9_]{20}", (_WORD,)),
+    ("gitlab_token", r"gl(?:pat|ptt|dt|rt|cbt|ft|soat|agent|imt)-[A-Za-z0-9_\-]{18}", (_DOTTED,)),
+    ("slack_token", r"xox[abeoprs](?:\.xox[bp])?-(?=[A-Za-z\-]{0,40}\d)[A-Za-z0-9\-]{10}|xapp-\d-[A-Za-z0-9\-]{10}", (_WORD,)),
+    ("slack_webhook", r"https://hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9/_\-]{8}", (_PATH,)),
+    ("discord_webhook", r"https://(?:\w{1,10}\.)?discord(?:app)?\.com/api/(?:v\d+/)?webhooks/\d{10}", (_PATH,)),
+    ("aws_access_key", r"(?:AKIA|ASIA|ABIA|ACCA|AROA|AIDA|AGPA|ANPA)[A-Z2-7]{16}(?![A-Za-z0-9])", ()),
+    ("google_api_key", r"AIza[A-Za-z0-9_\-]{35}(?![A-Za-z0-9_])", ()),
+    ("google_oauth", r"GOCSPX-[A-Za-z0-9_\-]{20}|ya29\.[A-Za-z0-9_\-]{16}|1//0[A-Za-z0-9_\-]{20}", (_DOTTED,)),
+    ("twilio_key", r"(?:AC|SK)[0-9a-f]{32}(?![A-Za-z0-9])", ()),
+    ("sendgrid_key", r"SG\.[A-Za-z0-9_\-]{16,32}\.[A-Za-z0-9_\-]{10}", (_WORD,)),
+    ("mailgun_key", r"key-[0-9a-f]{32}(?![A-Za-z0-9])", ()),
+    ("huggingface_token", r"(?:hf|api_org)_[A-Za-z0-9]{30}", (_LETTERS,)),
+    ("npm_token", r"npm_[A-Za-z0-9]{30}", (_LETTERS,)),
+    ("pypi_token", r"pypi-(?=[A-Za-z_\-]{0,50}\d)[A-Za-z0-9_\-]{16}", (_WORD,)),
+    ("docker_token", r"dckr_(?:pat|oat)_[A-Za-z0-9_\-]{20}", (_WORD,)),
+    ("digitalocean_token", r"do[opr]_v1_[0-9a-f]{40}", (_LETTERS,)),
+    ("shopify_token", r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}", (_LETTERS,)),
+    ("telegram_bot_token", r"\d{8,10}:AA[A-Za-z0-9_\-]{32,34}(?![A-Za-z0-9_])", ()),
+    ("discord_token", r"[MNO][A-Za-z0-9_\-]{22,27}\.[A-Za-z0-9_\-]{6}\.[A-Za-z0-9_\-]{20}", (_WORD,)),
+    ("jwt", r"eyJ[A-Za-z0-9_\-]{10,}(?:\.eyJ[A-Za-z0-9_\-]{4}|\.[A-Za-z0-9_\-]*|$)", (_DOTTED,)),
+)  # fmt: skip
+_FORMS: Final = tuple((kind, re.compile(form), goes_on) for kind, form, goes_on in _PREFIXED)
+_BY_FIRST: Final[dict[str, tuple[tuple[str, re.Pattern[str], tuple[re.Pattern[str], ...]], ...]]] = {
+    first: tuple(form for form in _FORMS if form[0] in kinds.split())
+    for first, kinds in {
+        "-": "private_key",
+        "s": "penstock_key anthropic_key openai_key stripe_key shopify_token",
+        "p": "stripe_key pypi_token",
+        "r": "stripe_key",
+        "w": "stripe_key",
+        "g": "github_token gitlab_token",
+        "x": "slack_token",
+        "h": "slack_webhook discord_webhook huggingface_token",
+        "a": "huggingface_token",
+        "A": "aws_access_key google_api_key twilio_key",
+        "G": "google_oauth",
+        "y": "google_oauth",
+        "1": "google_oauth telegram_bot_token",
+        "S": "twilio_key sendgrid_key",
+        "k": "mailgun_key",
+        "n": "npm_token",
+        "d": "docker_token digitalocean_token",
+        "e": "jwt",
+        "M": "discord_token",
+        "N": "discord_token",
+        "O": "discord_token",
+        **dict.fromkeys("23456789", "telegram_bot_token"),
+    }.items()
+}
+
+#: The beginnings of all of these but those that begin with a digit; `discord_token` is told by its dots.
+PREFIXES: Final = (
+    r"sk-|[spr]k_(?:live|test)_|whsec_|gh[pousr]_|github_pat_|gl(?:pat|ptt|dt|rt|cbt|ft|soat|agent|imt)-|xox[abeoprs][.\-]|"
+    r"xapp-|https://hooks\.slack|https://(?:\w{1,10}\.)?discord(?:app)?\.com/api/|A(?:KIA|SIA|BIA|CCA|ROA|IDA|GPA|NPA)[A-Z2-7]{16}|"
+    r"AIza|GOCSPX-|ya29\.|(?:AC|SK)[0-9a-f]{32}|SG\.[A-Za-z0-9_\-]{16}|key-[0-9a-f]{32}|hf_|api_org_|npm_|pypi-|dckr_|"
+    r"do[opr]_v1_|shp(?:at|ca|pa|ss)_|eyJ|[MNO][A-Za-z0-9_\-]{22,27}\.[A-Za-z0-9_\-]{6}\."
+)
+
+
+def secret_at(view: str) -> Secret | None:
+    """A key or token that a view begins with."""
+    for kind, form, goes_on in _BY_FIRST.get(view[0], ()):
+        found = form.match(view)
+        if found is not None:
+            if kind == "jwt" and "." not in found.group() and len(found.group()) < 64:
+                return None
+            return Secret(kind, 0, found.end(), goes_on)
+    return None
+
+
+#: Names whose value is a secret, from where the rest of the name begins; what stands before it makes no difference.
+NAMES: Final = (
+    r"(?:pass(?:word|wort|phrase|wd|code)|passwd|pwd|kennwort|contraseña|contrasena|senha|wachtwoord|lösenord|hasło|"
+    r"passe|пароль|密码|密碼|口令|パスワード|비밀번호|secret|token|credentials?|"
+    r"(?:(?<=api)|(?<=api[ _\-])|(?<=access)|(?<=access[ _\-])|(?<=secret[ _\-])|(?<=private[ _\-])|(?<=auth[ _\-])|"
+    r"(?<=account)|(?<=encryption[ _\-])|(?<=signing[ _\-])|(?<=license[ _\-])|(?<=client[ _\-])|(?<=secret)|"
+    r"(?<=subscription[ _\-])|(?<=master[ _\-])|(?<=storage[ _\-])|(?<=service[ _\-])|(?<=app[ _\-]))key)"
+)
+_ASSIGNED: Final = re.compile(
+    rf"(?P<name>{NAMES})(?:[_\-](?:base|value|id|key|prod|dev|live|test)(?:64)?)?[\"'’`\]]{{0,2}}[ \t]{{0,3}}"
+    r"(?::=|=>|==?|[:：＝])[ \t]{0,3}(?P<quote>[\"'`]?)" rf"(?P<value>[^{ENDS}]{{4,}})",
+    re.IGNORECASE,
+)
+_SAID: Final = re.compile(r"(?=[^\s,;]{0,40}\d)(?=[^\s,;]{0,40}[A-Za-z])" rf"[^{ENDS}{UNSPACED}]{{5,}}")
+_QUIET: Final = re.compile(
+    r"[*•xX#._\-]+$|\$|%|\{|\[|<|(?:your|my|the|some|enter|insert|example|change)[_\-]?|none$|null$|nil$|true$|false$|undefined|"
+    r"os\.|process\.|env[.\[]|config\.|settings\.|self\.|this\.|args\.|str(?:ing)?$|text$|required|optional|redacted|"
+    r"hidden|secret$|password$|token$|pass(?:word|wd)?\d?$|invalid|missing|must|should|expired|incorrect|wrong|reset|"
+    r"https?://|placeholder|todo|n/a|\.\.\.|bearer$|basic$|…|input|field|form\.|req\.|request\.|user\.|params\.|ctx\.|"
+    r"data\.|get|hash|len|int$|varchar|bool|object|type|value$|key$|new|old|current|default$|empty|unset|unknown",
+    re.IGNORECASE,
+)
+_BEARER: Final = re.compile(r"(?=[A-Za-z._~+/\-]{0,60}\d)[A-Za-z0-9._~+/\-]{16,}=*|[A-Za-z0-9._~+/\-]{40,}=*")
+_BASIC: Final = re.compile(r"[A-Za-z0-9+/]{8,}={0,2}")
+_AWS_SECRET: Final = re.compile(r"[A-Za-z0-9+/]{40}(?![A-Za-z0-9+/=])")
+_AWS_NAME: Final = re.compile(r"aws.{0,40}$|secret.?access.?$", re.IGNORECASE | re.DOTALL)
+_AZURE_VALUE: Final = re.compile(r"[A-Za-z0-9+/]{43}|[A-Za-z0-9+/]{30,}$")
+_USER: Final = re.compile(rf"[^/@:$|{ENDS}]{{0,24}}:[^@$/|{ENDS}]{{1,36}}(?=@[^\s@])")
+_DIGIT: Final = re.compile(r"\d")
+_ONLY_LETTERS: Final = re.compile(r"[^\W\d_]+$|[a-z]+(?:[_.\-][a-z]+)+$|[A-Z]+(?:_[A-Z]+)+$|[a-z]+(?:[A-Z][a-z]+)+$")
+
+
+def user_at(view: str) -> Secret | None:
+    """User and password of an address, after its `//`."""
+    found = _USER.match(view)
+    return None if found is None else Secret("url_credentials", 0, found.end())
+
+
+def authorization_at(scheme: str, view: str) -> Secret | None:
+    """What stands after `Bearer` or `Basic`."""
+    if scheme == "bearer":
+        found = _BEARER.match(view)
+        return None if found is None else Secret("bearer_token", 0, found.end(), (_BASE64_DOTTED,))
+    found = _BASIC.match(view)
+    if found is None:
+        return None
+    try:
+        plain = base64.b64decode(found.group()[: len(found.group()) // 4 * 4])
+    except (binascii.Error, ValueError):
+        return None
+    return Secret("basic_auth", 0, found.end(), (_BASE64,)) if b":" in plain else None
+
+
+_BASE64_DOTTED: Final = re.compile(r"[A-Za-z0-9._~+/=\-]*")
+
+
+def said_at(view: str) -> Secret | None:
+    """A password that a text tells: `the password is ...`."""
+    found = _SAID.match(view)
+    if found is None or _QUIET.match(found.group()):
+        return None
+    return Secret("password", 0, len(found.group().rstrip(".!?:")), ())
+
+
+def assigned_at(text: str, position: int, view: str) -> Secret | None:
+    """The value of a name such as `password`, which a view begins with; its start is the value's."""
+    found = _ASSIGNED.match(view)
+    if found is None:
+        return None
+    name, value, quoted = found["name"].lower(), found["value"], bool(found["quote"])
+    start, end = found.span("value")
+    left = text[max(0, position - 24) : position]
+    goes_on = (_VALUE,) if end == len(view) else ()
+    if name == "key" and left[-7:].lower() in ("account", "_access", "daccess") and _AZURE_VALUE.match(value):
+        return Secret("azure_storage_key", start, end, (_BASE64,))
+    if _AWS_SECRET.match(value) and (_AWS_NAME.search(left) or "secret" in left.lower()):
+        return Secret("aws_secret_key", start, start + 40)
+    if _QUIET.match(value) or (not quoted and value[-1:] in "([{"):
+        return None
+    bare = value.rstrip(".!?:")
+    if name.startswith(_PASSWORDS):
+        tight = view[start - 1] == "="
+        if (quoted and len(bare) >= 4) or _DIGIT.search(bare) or not _ONLY_LETTERS.match(bare):
+            good = len(bare) >= 4
+        else:
+            good = tight and len(bare) >= 6 and (name.isupper() or left[-1:].isupper() or view[:1].isupper())
+        if view[end : end + 1] in ("(", "[") or not good:
+            return None
+        return Secret("password", start, start + len(value if quoted else bare), goes_on)
+    if len(bare) < 8 or bare.isdigit() or (not _DIGIT.search(bare) and (not quoted or len(bare) < 12)):
+        return None
+    if view[end : end + 1] == "(" or _ONLY_LETTERS.match(bare):
+        return None
+    return Secret("generic_secret", start, start + len(value if quoted else bare), goes_on)
+
+
+_PASSWORDS: Final = (
+    "pass", "pwd", "kennwort", "contrase", "senha", "wachtwoord", "lösenord", "hasło", "пароль",
+    "密码", "密碼", "口令", "パスワード", "비밀번호",
+)  # fmt: skip

@@ -1,0 +1,270 @@
+"""A text as it may be shown: what rules find in it is cut off, replaced or recorded."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from protos.errors import FilterFailed
+from safety.action import Action
+from safety.filter import Stream, StreamFilter
+from safety.match import Match
+
+#: So many findings of one text are kept; the others have their effect all the same.
+MOST_FINDINGS: Final = 256
+
+
+class Rule(NamedTuple):
+    """A filter under its configured name, and what its matches do."""
+
+    name: str
+    filter: StreamFilter
+    action: Action
+
+
+class Finding(NamedTuple):
+    """A match of a rule, in characters of the text that was looked at."""
+
+    rule: str
+    action: Action
+    label: str
+    start: int
+    end: int
+    score: float
+
+
+class Screened(NamedTuple):
+    """What is left of a text. `blocked` is what cut it off, if something did."""
+
+    text: str
+    blocked: Finding | None
+    findings: list[Finding]
+
+
+class _Span(NamedTuple):
+    """A stretch to be replaced; sorted by place, then by the order of the rules."""
+
+    start: int
+    rule: int
+    end: int
+    label: str
+
+
+class Screen:
+    """One text that comes in pieces, and as it may be shown.
+
+    However it is cut, what is shown in all is what `screened` shows of the whole. A match of a rule that blocks ends the
+    text before it; of two the one that begins first. Stretches to be replaced that touch or overlap become one, under
+    the kind of the first.
+
+    A filter that raises, or says what cannot be, fails the text with FilterFailed, or is left out from there on with
+    `fail_open`; `failures` names those.
+    """
+
+    __slots__ = (
+        "_block",
+        "_fail_open",
+        "_findings",
+        "_held",
+        "_rules",
+        "_spans",
+        "_streams",
+        "blocked",
+        "decided",
+        "failures",
+        "received",
+        "replaced",
+    )
+
+    def __init__(self, rules: Sequence[Rule], *, fail_open: bool = False) -> None:
+        self._rules = rules
+        self._fail_open = fail_open
+        self._streams: list[tuple[int, Stream]] | None = None
+        self._held = ""
+        self._spans: list[_Span] = []
+        self._findings: list[Finding] = []
+        self._block: Finding | None = None
+        #: What has ended the text; nothing is shown after it.
+        self.blocked: Finding | None = None
+        #: Characters that came, ...
+        self.received = 0
+        #: ... and how many of them are shown, replaced or cut off.
+        self.decided = 0
+        #: What has been replaced, as (start, end), in order.
+        self.replaced: list[tuple[int, int]] = []
+        self.failures: list[str] = []
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What was found, up to where the text was cut off."""
+        block = self._block
+        if block is None:
+            return self._findings
+        return [finding for finding in self._findings if finding.start < block.start or finding is block]
+
+    def feed(self, text: str) -> str:
+        """The next piece; gives what may be shown now. Raises FilterFailed."""
+        if self.blocked is not None:
+            return ""
+        received = decided = self.received + len(text)
+        self.received = received
+        streams = self._streams
+        if streams is None:
+            streams = self._begin()
+        index = 0
+        try:
+            for index, stream in streams:
+                found = stream.feed(text)
+                if found:
+                    self._note(index, found)
+                if stream.open < decided:
+                    decided = stream.open
+        except Exception as error:
+            self._drop(index, error)
+            return self._again(text, index)
+        if self._held:
+            text = self._held + text
+        if self._spans or self._block is not None:
+            return self._release(text, decided)
+        self.decided = decided
+        if decided == received:
+            self._held = ""
+            return text
+        keep = decided - received
+        self._held = text[keep:]
+        return text[:keep]
+
+    def finish(self) -> str:
+        """The text has ended; gives the rest of what may be shown. Raises FilterFailed."""
+        if self.blocked is not None:
+            return ""
+        for index, stream in list(self._streams or ()):
+            try:
+                self._note(index, stream.finish())
+            except Exception as error:
+                self._drop(index, error)
+        return self._release(self._held, self.received)
+
+    def whole(self, text: str) -> Screened:
+        """A text that is there as a whole, in place of `feed` and `finish`. Raises FilterFailed."""
+        self.received = len(text)
+        for index, rule in enumerate(self._rules):
+            try:
+                found = rule.filter.scan(text)
+                if found:
+                    self._note(index, found)
+            except Exception as error:
+                self._failed(index, error)
+        if self._spans or self._block is not None:
+            text = self._release(text, len(text))
+        return Screened(text, self.blocked, self.findings)
+
+    def _again(self, text: str, failed: int) -> str:
+        """Go on after a filter was dropped in the middle of a piece, with those that had not had it yet."""
+        decided = self.received
+        for index, stream in list(self._streams or ()):
+            try:
+                if index > failed:
+                    self._note(index, stream.feed(text))
+                decided = min(decided, stream.open)
+            except Exception as error:
+                self._drop(index, error)
+        return self._release(self._held + text, decided)
+
+    def apply(self, text: str, findings: Sequence[Finding]) -> Screened:
+        """What others found in a whole text has its effect; in place of `whole`."""
+        self.received = len(text)
+        for index, finding in enumerate(findings):
+            self._take(index, finding)
+        return Screened(self._release(text, len(text)), self.blocked, self.findings)
+
+    def _note(self, index: int, matches: Sequence[Match]) -> None:
+        rule = self._rules[index]
+        for match in matches:
+            start, end, label, score = match
+            if not self.decided <= start < end <= self.received:
+                raise ValueError(f"a match from {start} to {end} in characters {self.decided} to {self.received}")
+            self._take(index, Finding(rule.name, rule.action, label, start, end, score))
+
+    def _take(self, index: int, finding: Finding) -> None:
+        self._keep(finding)
+        if finding.action is Action.REDACT:
+            self._spans.append(_Span(finding.start, index, finding.end, finding.label))
+        elif finding.action is Action.BLOCK and (self._block is None or finding.start < self._block.start):
+            self._block = finding
+
+    def _keep(self, finding: Finding) -> None:
+        """One finding more, or the next part of one that had no end yet."""
+        findings = self._findings
+        for at in range(len(findings) - 1, max(-1, len(findings) - 5), -1):
+            before = findings[at]
+            if before.end == finding.start and before.rule == finding.rule and before.label == finding.label:
+                findings[at] = whole = before._replace(end=finding.end)
+                if before is self._block:
+                    self._block = whole
+                return
+        if len(findings) < MOST_FINDINGS or finding.action is Action.BLOCK:
+            findings.append(finding)
+
+    def _release(self, text: str, decided: int) -> str:
+        """What may be shown of what is held, which `text` is, up to there."""
+        block, base = self._block, self.decided
+        ends = block is not None and block.start <= decided
+        limit = block.start if ends and block is not None else decided
+        at = base
+        parts: list[str] = []
+        later: list[_Span] = []
+        for span in sorted(self._spans):
+            if span.start >= limit:
+                later.append(span)
+                continue
+            if span.end > limit:
+                later.append(span._replace(start=limit))
+            end = min(span.end, limit)
+            start = max(span.start, at)
+            if end <= at:
+                continue
+            touches = bool(self.replaced) and self.replaced[-1][1] >= span.start
+            parts.append(text[at - base : start - base])
+            if touches:
+                self.replaced[-1] = (self.replaced[-1][0], end)
+            else:
+                parts.append(f"[{span.label.upper()}]")
+                self.replaced.append((start, end))
+            at = end
+        parts.append(text[at - base : limit - base])
+        self._spans = later
+        self.decided = limit
+        if ends:
+            self.blocked = block
+            self._held, self._spans, self._streams = "", [], []
+        else:
+            self._held = text[limit - base :]
+        return "".join(parts)
+
+    def _begin(self) -> list[tuple[int, Stream]]:
+        self._streams = streams = []
+        for index, rule in enumerate(self._rules):
+            try:
+                streams.append((index, rule.filter.stream()))
+            except Exception as error:
+                self._failed(index, error)
+        return streams
+
+    def _drop(self, index: int, error: Exception) -> None:
+        self._streams = [entry for entry in self._streams or () if entry[0] != index]
+        self._failed(index, error)
+
+    def _failed(self, index: int, error: Exception) -> None:
+        name = self._rules[index].name
+        if not self._fail_open:
+            raise FilterFailed.of(name, error) from error
+        self.failures.append(name)
+
+
+def screened(text: str, rules: Sequence[Rule], *, fail_open: bool = False) -> Screened:
+    """A whole text as it may be shown. Raises FilterFailed."""
+    return Screen(rules, fail_open=fail_open).whole(text)
+
+
+def applied(text: str, findings: Sequence[Finding]) -> Screened:
+    """A whole text with what was found in it redacted or cut off."""
+    return Screen(()).apply(text, findings)

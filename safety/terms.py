@@ -1,0 +1,280 @@
+"""Blocklists: terms that are found wherever they stand, written in whatever case and width.
+
+Whole texts go through an Aho-Corasick automaton. Streams look at the few characters that may begin a term, and
+remember what they made of them, for the same words come again and again.
+"""
+
+import re
+import unicodedata
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from ahocorasick_rs import AhoCorasick, Implementation
+
+from safety.folding import fold, folded_from, folds_one_to_one, without_surrogates
+from safety.match import Match
+
+#: The longest term, and the longest stretch that is one, in characters.
+WINDOW: Final = 64
+#: Above this many terms the automaton is made for size and not for speed: it takes 20 MB for 100,000.
+_MANY_TERMS: Final = 20_000
+#: A longer piece goes through the automaton too.
+_LONG: Final = 8 * WINDOW
+#: Remembered steps of streams, of about 300 bytes each.
+_MOST_STEPS: Final = 20_000
+#: Scripts that write words without spaces between them, or endings onto them: there a term needs no edges.
+_NO_EDGES: Final = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff\u3400-\u4dbf"
+    "\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]"
+).match
+
+
+_PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_")
+
+
+class TermError(ValueError):
+    """A term that cannot be looked for; `index` is its place."""
+
+    def __init__(self, index: int, problem: str) -> None:
+        super().__init__(problem)
+        self.index = index
+        self.problem = problem
+
+
+class _Step(NamedTuple):
+    """What becomes of some held characters and a piece: matches, as (start, end), and where the undecided begins."""
+
+    matches: tuple[tuple[int, int], ...]
+    open: int
+
+
+class TermFilter:
+    """A `StreamFilter`. Of terms that begin at one place the longest counts, and what it covers is not looked at again.
+
+    With `words`, no letter, digit or combining mark may touch a term, unless that side of the term is none itself or
+    of a script that writes no spaces. Characters are taken whole: a term is not found in a part of what one character
+    folds to, nor without the combining marks on its last one.
+    """
+
+    window: Final = WINDOW
+
+    def __init__(self, label: str, terms: Iterable[str], *, words: bool) -> None:
+        """Takes time in proportion to the terms; raises TermError for one that is empty, once folded, or too long."""
+        self._label = label
+        self._words = words
+        folded: set[str] = set()
+        for index, term in enumerate(terms):
+            plain = fold(without_surrogates(term)).strip()
+            if not plain:
+                raise TermError(index, "nothing is left of it but white space and invisible characters")
+            if len(plain) >= WINDOW:
+                raise TermError(index, f"longer than {WINDOW - 1} characters")
+            folded.add(plain)
+        self._terms = sorted(folded)
+        self._known = frozenset(folded)
+        self._lengths = sorted({len(term) for term in folded}, reverse=True)
+        self._heads = frozenset(term[:2] for term in folded)
+        self._singles = frozenset(term for term in folded if len(term) == 1)
+        few = len(folded) <= _MANY_TERMS
+        self._automaton = AhoCorasick(
+            self._terms, implementation=Implementation.DFA if few else Implementation.ContiguousNFA
+        )
+        self._steps: dict[tuple[str, str], _Step] = {}
+
+    def scan(self, text: str) -> list[Match]:
+        """The matches of a whole text."""
+        return self._scan(text, 0)
+
+    def _scan(self, text: str, after: int) -> list[Match]:
+        """Those that begin after so many folded characters."""
+        folded = fold(text)
+        try:
+            found = self._automaton.find_matches_as_indexes(folded, overlapping=True)
+        except UnicodeEncodeError:
+            folded = without_surrogates(folded)
+            found = self._automaton.find_matches_as_indexes(folded, overlapping=True)
+        return self._settled(text, folded, found, after) if found else []
+
+    def stream(self) -> "TermStream":
+        """A stream for one text."""
+        return TermStream(self)
+
+    def step(self, before: str, text: str, *, last: bool) -> _Step:
+        """What can be said of `text`, which follows the character `before`; with `last`, nothing follows it.
+
+        The matches are final, and so is that none begins before `open`.
+        """
+        if not last:
+            step = self._steps.get((before, text))
+            if step is not None:
+                return step
+        if len(text) > _LONG:
+            return self._long_step(before, text, last)
+        step = self._made(before, text, last)
+        if not last and len(text) <= 2 * WINDOW:
+            if len(self._steps) >= _MOST_STEPS:
+                self._steps.clear()
+            self._steps[before, text] = step
+        return step
+
+    def _long_step(self, before: str, text: str, last: bool) -> _Step:
+        """All but the end of a long text is looked at as a whole one."""
+        decided = len(text) - WINDOW
+        lead = len(before)
+        found = self._scan(before + text, len(fold(before)))
+        matches = [(match.start - lead, match.end - lead) for match in found if match.start - lead < decided]
+        cut = max(decided, matches[-1][1]) if matches else decided
+        rest = self._made(last_seen(before + text[:cut]), text[cut:], last)
+        return _Step((*matches, *((cut + start, cut + end) for start, end in rest.matches)), cut + rest.open)
+
+    def _made(self, before: str, text: str, last: bool) -> _Step:
+        folded = without_surrogates(fold(text))
+        origin = _Origin(before, text, folded)
+        matches: list[tuple[int, int]] = []
+        at = 0
+        while at < len(folded):
+            head = folded[at : at + 2]
+            impossible = head not in self._heads and len(head) == 2 and head[0] not in self._singles
+            if impossible or not self._may_begin(origin, at):
+                at += 1
+                continue
+            if not last and self._may_go_on(origin, at):
+                return _Step(tuple(matches), origin.source(at))
+            end = next((end for end in self._ends(folded, at) if self._fits(origin, at, end)), None)
+            if end is None:
+                at += 1
+                continue
+            matches.append((origin.source(at), origin.source_end(end)))
+            at = end
+        return _Step(tuple(matches), len(text))
+
+    def _may_begin(self, origin: "_Origin", at: int) -> bool:
+        return origin.is_whole(at) and not (self._words and origin.joins(at))
+
+    def _may_go_on(self, origin: "_Origin", at: int) -> bool:
+        """Whether what follows the end of the text decides what begins at `at`."""
+        if len(origin.text) - origin.source(at) > WINDOW:
+            return False
+        rest = origin.folded[at:]
+        index = bisect_left(self._terms, rest)
+        return index < len(self._terms) and self._terms[index].startswith(rest)
+
+    def _ends(self, folded: str, at: int) -> Iterator[int]:
+        most = len(folded) - at
+        return (at + size for size in self._lengths if size <= most and folded[at : at + size] in self._known)
+
+    def _fits(self, origin: "_Origin", start: int, end: int) -> bool:
+        first = origin.source(start)
+        if not origin.is_whole(end) or origin.source_end(end) - first > WINDOW:
+            return False
+        # What follows invisible characters beyond the window touches nothing.
+        touched = end < len(origin.folded) and origin.source(end) - first <= WINDOW
+        return not touched or not (origin.has_mark(end) or (self._words and origin.joins(end)))
+
+    def _settled(self, text: str, folded: str, found: Sequence[tuple[int, int, int]], after: int) -> list[Match]:
+        """Of all places where a term stands, those that count."""
+        origin = _Origin("", text, folded)
+        if self._words and origin.is_plain:
+            found = [place for place in found if not _is_inside(folded, place[1], place[2])]
+        matches: list[Match] = []
+        for _, start, end in sorted(found, key=_from_left_the_longest_first):
+            if start >= after and self._may_begin(origin, start) and self._fits(origin, start, end):
+                matches.append(Match(origin.source(start), origin.source_end(end), self._label))
+                after = end
+        return matches
+
+
+class TermStream:
+    """The `Stream` of a TermFilter: the characters from `open` on are held, as they may begin a term."""
+
+    __slots__ = ("_before", "_filter", "_held", "open")
+
+    def __init__(self, of: TermFilter) -> None:
+        self._filter = of
+        self._before = ""
+        self._held = ""
+        self.open = 0
+
+    def feed(self, text: str) -> Sequence[Match]:
+        """The next piece."""
+        return self._advance(self._held + text, last=False) if text else ()
+
+    def finish(self) -> Sequence[Match]:
+        """The end of the text."""
+        return self._advance(self._held, last=True)
+
+    def _advance(self, text: str, *, last: bool) -> Sequence[Match]:
+        step = self._filter.step(self._before, text, last=last)
+        base, cut = self.open, step.open
+        self._held = text[cut:]
+        self.open = base + cut
+        if cut:
+            self._before = last_seen(text[:cut]) or self._before
+        if not step.matches:
+            return ()
+        label = self._filter._label  # noqa: SLF001
+        return [Match(base + start, base + end, label) for start, end in step.matches]
+
+
+class _Origin:
+    """Where folded characters are from, and what stands around them. Places are between folded characters."""
+
+    __slots__ = ("_before", "_from", "folded", "text")
+
+    def __init__(self, before: str, text: str, folded: str) -> None:
+        self._before = before
+        self.text = text
+        self.folded = folded
+        self._from = None if folds_one_to_one(text) else [*folded_from(text), len(text)]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every character is itself, and none is invisible."""
+        return self._from is None
+
+    def source(self, at: int) -> int:
+        """The place in the text, after what is invisible."""
+        return at if self._from is None else self._from[at]
+
+    def source_end(self, at: int) -> int:
+        """The place in the text, before what is invisible."""
+        return at if self._from is None or at == 0 else self._from[at - 1] + 1
+
+    def is_whole(self, at: int) -> bool:
+        """Whether the place is not in the middle of what one character folds to."""
+        return self._from is None or at == 0 or self._from[at - 1] != self._from[at]
+
+    def has_mark(self, at: int) -> bool:
+        """Whether a combining mark follows."""
+        return unicodedata.combining(self.folded[at]) != 0
+
+    def joins(self, at: int) -> bool:
+        """Whether the characters on both sides belong to one word."""
+        if at:
+            left = self.folded[at - 1]
+        elif self._before:
+            left = fold(self._before)[-1]
+        else:
+            return False
+        return at < len(self.folded) and _is_of_word(left) and _is_of_word(self.folded[at])
+
+
+def _is_inside(folded: str, start: int, end: int) -> bool:
+    """Whether plain letters or digits touch what stands there: most terms that a text seems to have are such."""
+    return (start > 0 and folded[start - 1] in _PLAIN and folded[start] in _PLAIN) or (
+        end < len(folded) and folded[end] in _PLAIN and folded[end - 1] in _PLAIN
+    )
+
+
+def last_seen(text: str) -> str:
+    """The last character that is not invisible, if there is one."""
+    return next((char for char in reversed(text) if fold(char)), "")
+
+
+def _is_of_word(char: str) -> bool:
+    return (char.isalnum() or char == "_" or unicodedata.combining(char) != 0) and not _NO_EDGES(char)
+
+
+def _from_left_the_longest_first(found: tuple[int, int, int]) -> tuple[int, int]:
+    return found[1], -found[2]

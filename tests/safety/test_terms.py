@@ -1,0 +1,158 @@
+"""Blocklists: what counts as a term, and that streams agree with whole texts."""
+
+import random
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from safety.match import Match, merged
+from safety.terms import WINDOW, TermError, TermFilter
+from tests.safety.cuts import assert_agrees, pieces, streamed
+
+TERMS = [
+    "bomb",
+    "bombshell",
+    "pipe bomb",
+    "c++",
+    "naïve",
+    "폭탄",
+    "炸弹",
+    "קללה",
+    "شتيمة",
+    "ﬁre",
+    "straße",
+    "a",
+    "x" * 63,
+]
+WORDS = TermFilter("list", TERMS, words=True)
+ANYWHERE = TermFilter("list", TERMS, words=False)
+PARTS = [
+    *TERMS,
+    "bom",
+    "b",
+    " ",
+    "\n",
+    "pipe ",
+    "BOMB",
+    "ｂomb",
+    "bo\u200bmb",
+    "\u200b" * 70,
+    "nai\u0308ve",
+    "\u0301",
+    "e",
+    "é",
+    "!",
+]
+PARTS += [
+    "炸",
+    "弹药",
+    "폭탄을",
+    "x",
+    "X" * 70,
+    "\ud800",
+    "\0",
+    "\u202e",
+    "ß",
+    "ss",
+    "_",
+    "٣",
+    "𝐛𝐨𝐦𝐛",
+    "fi",
+    "re",
+    "ﬁ",
+    "İ",
+]
+TEXTS = st.lists(st.sampled_from(PARTS), max_size=12).map("".join)
+
+
+def found(filter_: TermFilter, text: str) -> list[str]:
+    return [text[match.start : match.end] for match in filter_.scan(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "anywhere"),
+    [
+        ("a pipe bomb!", ["a", "pipe bomb"], ["a", "pipe bomb"]),
+        ("bombs", [], ["bomb"]),
+        ("bombshell", ["bombshell"], ["bombshell"]),
+        ("BOMB ｂｏｍｂ 𝐛𝐨𝐦𝐛", ["BOMB", "ｂｏｍｂ", "𝐛𝐨𝐦𝐛"], ["BOMB", "ｂｏｍｂ", "𝐛𝐨𝐦𝐛"]),
+        ("bo\u200bm\u00adb", ["bo\u200bm\u00adb"], ["bo\u200bm\u00adb"]),
+        ("bomb\u200b\u200b x", ["bomb"], ["bomb"]),
+        ("c++11, c++", ["c++", "c++"], ["c++", "c++"]),
+        ("nai\u0308ve NAÏVE naive", ["nai\u0308ve", "NAÏVE"], ["nai\u0308ve", "NAÏVE", "a"]),
+        ("bomb\u0301 bombé", [], ["bomb"]),
+        ("폭탄을 炸弹药", ["폭탄", "炸弹"], ["폭탄", "炸弹"]),
+        ("kiל קללה. שקללה", ["קללה"], ["קללה", "קללה"]),
+        ("STRASSE Straße", ["STRASSE", "Straße"], ["STRASSE", "Straße"]),
+        ("fire ﬁre", ["fire", "ﬁre"], ["fire", "ﬁre"]),
+        ("bom_b xbomb", [], ["bomb"]),
+        ("", [], []),
+    ],
+)
+def test_what_counts(text: str, words: list[str], anywhere: list[str]) -> None:
+    assert found(WORDS, text) == words
+    assert found(ANYWHERE, text) == anywhere
+
+
+@given(TEXTS, st.lists(st.integers(0, 1000), max_size=8))
+@example("bomb" + "\u200b" * 70 + "s", [4, 30])
+@example("x" * 63 + "y", [63])
+@example("x" * 64, [63])
+@example("e\u0301bomb", [1, 2])
+def test_streams_agree_with_whole_texts(text: str, cuts: list[int]) -> None:
+    assert_agrees(WORDS, text, cuts)
+    assert_agrees(ANYWHERE, text, cuts)
+
+
+@given(
+    st.lists(st.sampled_from(PARTS), min_size=60, max_size=200).map("".join), st.lists(st.integers(0, 2000), max_size=2)
+)
+def test_streams_agree_on_long_pieces(text: str, cuts: list[int]) -> None:
+    assert merged(streamed(WORDS, pieces(text, cuts))) == merged(WORDS.scan(text))
+    assert merged(streamed(ANYWHERE, pieces(text, cuts))) == merged(ANYWHERE.scan(text))
+
+
+@given(st.text(max_size=40), st.lists(st.integers(0, 100), max_size=4))
+def test_streams_agree_on_any_text(text: str, cuts: list[int]) -> None:
+    assert_agrees(ANYWHERE, text, cuts)
+
+
+def test_a_stream_releases_what_cannot_begin_a_term() -> None:
+    stream = WORDS.stream()
+    opened = []
+    for piece in ["The ", "pip", "e ", "bo", "wl", " bomb", "s", " pipe bomb", "."]:
+        stream.feed(piece)
+        opened.append(stream.open)
+    # "a" is a term, "bombshell" too: of " bombs" the blank alone is certain.
+    assert opened == [4, 4, 4, 4, 13, 14, 14, 20, 30]
+
+
+def test_a_stream_tells_a_match_when_its_edge_is_seen() -> None:
+    stream = WORDS.stream()
+    assert list(stream.feed("my bomb")) == []
+    assert list(stream.feed("")) == []
+    assert list(stream.feed(" is")) == [Match(3, 7, "list")]
+
+
+@pytest.mark.parametrize("term", ["", " ", "\u200b", "\u200b \u00ad"])
+def test_an_empty_term_is_refused(term: str) -> None:
+    with pytest.raises(TermError, match="nothing is left") as caught:
+        TermFilter("list", ["fine", term], words=True)
+    assert caught.value.index == 1
+
+
+def test_a_long_term_is_refused() -> None:
+    TermFilter("list", ["x" * (WINDOW - 1)], words=True)
+    with pytest.raises(TermError, match="longer than 63 characters"):
+        TermFilter("list", ["x" * WINDOW], words=True)
+
+
+def test_many_terms() -> None:
+    rnd = random.Random(5)
+    terms = {"".join(rnd.choices("abcdefghij", k=rnd.randint(5, 14))) for _ in range(100_000)}
+    filter_ = TermFilter("list", terms, words=True)
+    some = sorted(terms)[::9973]
+    text = " ".join(f"nothing {term}" for term in some)
+    assert found(filter_, text) == some
+    assert [text[m.start : m.end] for m in streamed(filter_, list(text))] == some
