@@ -88,7 +88,8 @@ def _type(value: dict[str, Any]) -> str:
     if value.get("type") == "array":
         return f"list of {_plural(_type(value['items']))}"
     if value.get("type") == "object":
-        return f"mapping of names to {_plural(_type(value['additionalProperties']))}"
+        values = value.get("additionalProperties")
+        return f"mapping of names to {_plural(_type(values))}" if values else "mapping"
     if target := _reference(value):
         choices = schema()["$defs"][target].get("enum")
         return _type({"enum": choices}) if choices else "mapping"
@@ -113,7 +114,9 @@ def _bounded(words: dict[str, str], value: dict[str, Any]) -> str:
 
 def _reference(value: dict[str, Any]) -> str | None:
     """The structure that a field holds, itself, as an alternative, in a list or in a mapping."""
-    for part in (value, value.get("items", {}), value.get("additionalProperties"), *value.get("anyOf", ())):
+    items = value.get("items", {})
+    alternatives = (*value.get("anyOf", ()), *items.get("anyOf", ()))
+    for part in (value, items, value.get("additionalProperties"), *alternatives):
         if isinstance(part, dict) and "$ref" in part:
             return str(part["$ref"]).rpartition("/")[2]
     return None

@@ -4,9 +4,13 @@ import logging
 import os
 import sys
 import time
+import traceback
 from collections.abc import Callable
+from types import TracebackType
 
 from observability.printable import printable
+
+_ExceptionInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 _FORMAT = "%(asctime)s %(levelname)s %(process)d %(name)s: %(message)s"
 
@@ -25,11 +29,26 @@ def configure_logging(level: int = logging.INFO) -> None:
 
 
 class _OneLine(logging.Formatter):
-    """Whatever others say ends up in one line; only tracebacks have more."""
+    """Whatever others say ends up in one line; only tracebacks have more.
+
+    Of exceptions in tracebacks the text is left out, except the system's: it may quote a prompt or an answer.
+    """
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (the library's name)
         """The line without a traceback."""
         return printable(super().formatMessage(record))
+
+    def formatException(self, ei: "_ExceptionInfo") -> str:  # noqa: N802 (the library's name)
+        """Where it was raised, and of what kind it is, causes first."""
+        error, seen = ei[1], set[int]()
+        parts: list[str] = []
+        while error is not None and id(error) not in seen:
+            seen.add(id(error))
+            said = f": {printable(str(error))}" if isinstance(error, OSError) else ""
+            frames = "".join(traceback.format_tb(error.__traceback__))
+            parts.append(f"{frames}{type(error).__qualname__}{said}")
+            error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        return "\nThat led to:\n".join(reversed(parts))
 
 
 class RateLimit(logging.Filter):

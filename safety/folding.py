@@ -6,6 +6,7 @@ whole does.
 
 import re
 import unicodedata
+from bisect import bisect_right
 from typing import Final
 
 #: Characters that nobody sees: soft hyphen, joiners, direction marks, variation selectors, tags and their kin.
@@ -39,14 +40,38 @@ def fold(text: str) -> str:
     return _NOT_ASCII.sub(_fold_run, data.lower().decode("utf-8", "surrogatepass"))
 
 
-def folds_one_to_one(text: str) -> bool:
-    """Whether every character folds to one, so that places are the same in both."""
-    return text.isascii() or all(len(_FOLDS[char]) == 1 for char in set("".join(_NOT_ASCII.findall(text))))
+class Places:
+    """Which character of a text each character of its `fold` is from. Built from what is not ASCII alone."""
 
+    __slots__ = ("_runs", "_starts")
 
-def folded_from(text: str) -> list[int]:
-    """For each character of `fold(text)`, which character of `text` it is from."""
-    return [index for index, char in enumerate(text) for _ in _FOLDS[char]]
+    def __init__(self, text: str) -> None:
+        #: Of each run that folds to something longer, shorter or out of step: where it begins in the fold, ...
+        self._starts: list[int] = []
+        #: ... where it ends in the text, and which characters it is from.
+        self._runs: list[tuple[int, list[int]]] = []
+        shift = 0
+        for run in _NOT_ASCII.finditer(text):
+            start, end = run.span()
+            origins = [index for index, char in enumerate(run[0], start) for _ in _FOLDS[char]]
+            if origins != list(range(start, end)):
+                self._starts.append(start + shift)
+                self._runs.append((end, origins))
+                shift += len(origins) - (end - start)
+
+    @property
+    def are_same(self) -> bool:
+        """Whether every place is the same in both."""
+        return not self._starts
+
+    def source(self, at: int) -> int:
+        """The character that the folded one at `at` is from; the text's length for the fold's."""
+        index = bisect_right(self._starts, at) - 1
+        if index < 0:
+            return at
+        end, origins = self._runs[index]
+        inside = at - self._starts[index]
+        return origins[inside] if inside < len(origins) else end + inside - len(origins)
 
 
 def without_surrogates(text: str) -> str:

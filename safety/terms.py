@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from ahocorasick_rs import AhoCorasick, Implementation
 
-from safety.folding import fold, folded_from, folds_one_to_one, without_surrogates
+from safety.folding import Places, fold, without_surrogates
 from safety.match import Match
 
 #: The longest term, and the longest stretch that is one, in characters.
@@ -30,6 +30,8 @@ _NO_EDGES: Final = re.compile(
 ).match
 
 
+#: Any letter will do where only this is known of what stood before.
+_JOINING: Final = "a"
 _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_")
 
 
@@ -43,10 +45,15 @@ class TermError(ValueError):
 
 
 class _Step(NamedTuple):
-    """What becomes of some held characters and a piece: matches, as (start, end), and where the undecided begins."""
+    """What becomes of some held characters and a piece: matches, as (start, end), and where the undecided begins.
+
+    `held` is the undecided, and `joined` whether a letter or digit stands before it.
+    """
 
     matches: tuple[tuple[int, int], ...]
     open: int
+    held: str
+    joined: bool
 
 
 class TermFilter:
@@ -61,7 +68,7 @@ class TermFilter:
 
     def __init__(self, label: str, terms: Iterable[str], *, words: bool) -> None:
         """Takes time in proportion to the terms; raises TermError for one that is empty, once folded, or too long."""
-        self._label = label
+        self.label = label
         self._words = words
         folded: set[str] = set()
         for index, term in enumerate(terms):
@@ -80,7 +87,8 @@ class TermFilter:
         self._automaton = AhoCorasick(
             self._terms, implementation=Implementation.DFA if few else Implementation.ContiguousNFA
         )
-        self._steps: dict[tuple[str, str], _Step] = {}
+        #: By what is held with a new piece, where nothing joins it to what was before, and where something does.
+        self.steps: tuple[dict[str, _Step], dict[str, _Step]] = ({}, {})
 
     def scan(self, text: str) -> list[Match]:
         """The matches of a whole text."""
@@ -100,37 +108,40 @@ class TermFilter:
         """A stream for one text."""
         return TermStream(self)
 
-    def step(self, before: str, text: str, *, last: bool) -> _Step:
-        """What can be said of `text`, which follows the character `before`; with `last`, nothing follows it.
+    def step(self, text: str, *, joined: bool, last: bool) -> _Step:
+        """What can be said of `text`; `joined`: it follows a letter or digit; `last`: nothing follows it.
 
-        The matches are final, and so is that none begins before `open`.
+        The matches are final, and so is that none begins before `open`. All but the last are remembered in `steps`.
         """
-        if not last:
-            step = self._steps.get((before, text))
-            if step is not None:
-                return step
         if len(text) > _LONG:
-            return self._long_step(before, text, last)
-        step = self._made(before, text, last)
+            return self._long_step(text, joined, last)
+        step = self._made(text, joined, last)
         if not last and len(text) <= 2 * WINDOW:
-            if len(self._steps) >= _MOST_STEPS:
-                self._steps.clear()
-            self._steps[before, text] = step
+            known = self.steps[joined]
+            if len(known) >= _MOST_STEPS:
+                known.clear()
+            known[text] = step
         return step
 
-    def _long_step(self, before: str, text: str, last: bool) -> _Step:
+    def _long_step(self, text: str, joined: bool, last: bool) -> _Step:
         """All but the end of a long text is looked at as a whole one."""
         decided = len(text) - WINDOW
-        lead = len(before)
-        found = self._scan(before + text, len(fold(before)))
-        matches = [(match.start - lead, match.end - lead) for match in found if match.start - lead < decided]
+        lead = _JOINING if joined else ""
+        found = [(match.start - len(lead), match.end - len(lead)) for match in self._scan(lead + text, len(lead))]
+        matches = [place for place in found if place[0] < decided]
         cut = max(decided, matches[-1][1]) if matches else decided
-        rest = self._made(last_seen(before + text[:cut]), text[cut:], last)
-        return _Step((*matches, *((cut + start, cut + end) for start, end in rest.matches)), cut + rest.open)
+        rest = self._made(text[cut:], self._joins_after(text[:cut], joined), last)
+        later = ((cut + start, cut + end) for start, end in rest.matches)
+        return _Step((*matches, *later), cut + rest.open, rest.held, rest.joined)
 
-    def _made(self, before: str, text: str, last: bool) -> _Step:
+    def _joins_after(self, text: str, joined: bool) -> bool:
+        """Whether a letter or digit stands at the end, before what is invisible."""
+        char = next((char for char in reversed(text) if fold(char)), None)
+        return joined if char is None else self._words and _is_of_word(fold(char)[-1])
+
+    def _made(self, text: str, joined: bool, last: bool) -> _Step:
         folded = without_surrogates(fold(text))
-        origin = _Origin(before, text, folded)
+        origin = _Origin(_JOINING if joined else "", text, folded)
         matches: list[tuple[int, int]] = []
         at = 0
         while at < len(folded):
@@ -140,14 +151,15 @@ class TermFilter:
                 at += 1
                 continue
             if not last and self._may_go_on(origin, at):
-                return _Step(tuple(matches), origin.source(at))
+                cut = origin.source(at)
+                return _Step(tuple(matches), cut, text[cut:], self._joins_after(text[:cut], joined))
             end = next((end for end in self._ends(folded, at) if self._fits(origin, at, end)), None)
             if end is None:
                 at += 1
                 continue
             matches.append((origin.source(at), origin.source_end(end)))
             at = end
-        return _Step(tuple(matches), len(text))
+        return _Step(tuple(matches), len(text), "", self._joins_after(text, joined))
 
     def _may_begin(self, origin: "_Origin", at: int) -> bool:
         return origin.is_whole(at) and not (self._words and origin.joins(at))
@@ -180,7 +192,7 @@ class TermFilter:
         matches: list[Match] = []
         for _, start, end in sorted(found, key=_from_left_the_longest_first):
             if start >= after and self._may_begin(origin, start) and self._fits(origin, start, end):
-                matches.append(Match(origin.source(start), origin.source_end(end), self._label))
+                matches.append(Match(origin.source(start), origin.source_end(end), self.label))
                 after = end
         return matches
 
@@ -188,62 +200,69 @@ class TermFilter:
 class TermStream:
     """The `Stream` of a TermFilter: the characters from `open` on are held, as they may begin a term."""
 
-    __slots__ = ("_before", "_filter", "_held", "open")
+    __slots__ = ("_filter", "_held", "_joined", "_steps", "open")
 
     def __init__(self, of: TermFilter) -> None:
         self._filter = of
-        self._before = ""
+        self._steps = of.steps
         self._held = ""
+        self._joined = False
         self.open = 0
 
     def feed(self, text: str) -> Sequence[Match]:
         """The next piece."""
-        return self._advance(self._held + text, last=False) if text else ()
+        if not text:
+            return ()
+        text = self._held + text
+        joined = self._joined
+        step = self._steps[joined].get(text) or self._filter.step(text, joined=joined, last=False)
+        matches, cut, self._held, self._joined = step
+        if matches:
+            return self._told(step)
+        self.open += cut
+        return ()
 
     def finish(self) -> Sequence[Match]:
         """The end of the text."""
-        return self._advance(self._held, last=True)
+        step = self._filter.step(self._held, joined=self._joined, last=True)
+        self._held = ""
+        return self._told(step)
 
-    def _advance(self, text: str, *, last: bool) -> Sequence[Match]:
-        step = self._filter.step(self._before, text, last=last)
-        base, cut = self.open, step.open
-        self._held = text[cut:]
-        self.open = base + cut
-        if cut:
-            self._before = last_seen(text[:cut]) or self._before
-        if not step.matches:
-            return ()
-        label = self._filter._label  # noqa: SLF001
-        return [Match(base + start, base + end, label) for start, end in step.matches]
+    def _told(self, step: _Step) -> Sequence[Match]:
+        base = self.open
+        self.open = base + step.open
+        return [Match(base + start, base + end, self._filter.label) for start, end in step.matches]
 
 
 class _Origin:
     """Where folded characters are from, and what stands around them. Places are between folded characters."""
 
-    __slots__ = ("_before", "_from", "folded", "text")
+    __slots__ = ("_before", "_places", "folded", "text")
 
     def __init__(self, before: str, text: str, folded: str) -> None:
         self._before = before
         self.text = text
         self.folded = folded
-        self._from = None if folds_one_to_one(text) else [*folded_from(text), len(text)]
+        places = None if text.isascii() else Places(text)
+        self._places = None if places is None or places.are_same else places
 
     @property
     def is_plain(self) -> bool:
         """Whether every character is itself, and none is invisible."""
-        return self._from is None
+        return self._places is None
 
     def source(self, at: int) -> int:
         """The place in the text, after what is invisible."""
-        return at if self._from is None else self._from[at]
+        return at if self._places is None else self._places.source(at)
 
     def source_end(self, at: int) -> int:
         """The place in the text, before what is invisible."""
-        return at if self._from is None or at == 0 else self._from[at - 1] + 1
+        return at if self._places is None or at == 0 else self._places.source(at - 1) + 1
 
     def is_whole(self, at: int) -> bool:
         """Whether the place is not in the middle of what one character folds to."""
-        return self._from is None or at == 0 or self._from[at - 1] != self._from[at]
+        places = self._places
+        return places is None or at == 0 or places.source(at - 1) != places.source(at)
 
     def has_mark(self, at: int) -> bool:
         """Whether a combining mark follows."""
@@ -265,11 +284,6 @@ def _is_inside(folded: str, start: int, end: int) -> bool:
     return (start > 0 and folded[start - 1] in _PLAIN and folded[start] in _PLAIN) or (
         end < len(folded) and folded[end] in _PLAIN and folded[end - 1] in _PLAIN
     )
-
-
-def last_seen(text: str) -> str:
-    """The last character that is not invisible, if there is one."""
-    return next((char for char in reversed(text) if fold(char)), "")
 
 
 def _is_of_word(char: str) -> bool:

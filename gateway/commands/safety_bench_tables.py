@@ -32,12 +32,17 @@ def injection_table(measures: InjectionMeasures) -> Iterator[str]:
     ]
     yield from _numbers([("FAMILY", "ATTACKS", "FOUND", "SHARE", "OTHERS", "FALSE", "SHARE"), *rows])
     yield ""
-    thresholds = [(f"at {measures.threshold:.2f}", *_figures(measures.all))]
+    thresholds = [(f"{measures.threshold:.2f}", *_figures(measures.all))]
     if measures.best:
-        threshold, score = measures.best
-        thresholds.append((f"at {threshold:.2f}, best of precision >= {measures.precision:g}", *_figures(score)))
+        thresholds.append((f"{measures.best[0]:.2f} (best)", *_figures(measures.best[1])))
     yield from _numbers(
         [("THRESHOLD", "ATTACKS", "MISSED", "REPORTED", "FALSE", "PRECISION", "RECALL", "F1"), *thresholds]
+    )
+    yield ""
+    yield (
+        f"best: the threshold that finds most with a precision of {measures.precision:g} or more"
+        if measures.best
+        else f"no threshold has a precision of {measures.precision:g}"
     )
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from gateway.filters.policy import INSTRUCTING, JudgeRule, NewScreen, Policy
 from gateway.filters.questions import judged
@@ -14,6 +14,8 @@ from safety.screen import Finding, Screened, applied, screened
 from safety.sizes import oversized
 
 _Path = tuple[str | int, ...]
+#: Members of a body that are the conversation, and not about it.
+_TALK: Final = ("messages", "prompt")
 _Found = list[tuple[int, Screened]]
 
 
@@ -131,7 +133,11 @@ def _check_sizes(policy: Policy, texts: Sequence[PromptText], recorder: Recorder
 
 
 async def _check_floods(policy: Policy, texts: Sequence[PromptText], recorder: Recorder) -> None:
-    users = [at for at in texts if at.role == "user"]
+    talk = [at for at in texts if at.path[0] in _TALK]
+    # What tools answered comes with all that the user has said again.
+    users = [at for at in talk if at.role == "user"] if talk and talk[-1].role == "user" else []
+    if not users:
+        return
     for rule in policy.floods:
         try:
             matches = await rule.gate.check(recorder.tenant, rule.name, [at.text for at in users])

@@ -13,7 +13,15 @@ from collections.abc import Awaitable, Callable
 from starlette.types import Message, Receive, Scope, Send
 
 from observability.logs import RateLimit
-from protos.errors import BodyTooLarge, ClientGone, DeadlineExceeded, InvalidRequest, PenstockError, RequestTimeout
+from protos.errors import (
+    BodyTooLarge,
+    ClientGone,
+    DeadlineExceeded,
+    InvalidRequest,
+    PenstockError,
+    RequestTimeout,
+    StoreUnavailable,
+)
 from routing.dispatch import Attempt
 
 log = logging.getLogger(__name__)
@@ -216,7 +224,9 @@ class Exchange:
 def log_failure(request_id: str, error: PenstockError, where: str = "") -> None:
     """One line for what is not the client's doing, with what the client is not told."""
     if error.status >= 500:
-        cause = error.detail or str(error.__cause__ or error.message)
+        # Of causes only the store's are known to say nothing of the request.
+        stored = error.__cause__ if isinstance(error, StoreUnavailable) else None
+        cause = error.detail or str(stored or error.message)
         log.warning(
             "request %s: %d %s (%s) %s", request_id, error.status, error.code, where or error.source.value, cause
         )

@@ -3,13 +3,22 @@
 from gateway.generate import Generation
 from gateway.http.exchange import Exchange, log_failure
 from gateway.http.openai_errors import error_event
+from gateway.http.screened_relay import relay_screened
 from gateway.http.timing_headers import own_headers
 from protos.errors import PenstockError
 from routing.transport import Relay
 
 
-async def relay_answer(exchange: Exchange, generation: Generation, relay: Relay) -> None:
-    """Answer with what the upstream says. Raises PenstockError while that can still be a status."""
+async def relay_answer(
+    exchange: Exchange, generation: Generation, relay: Relay, *, include_usage: bool = False
+) -> None:
+    """Answer with what the upstream says, or what filters leave of it. Raises PenstockError while that can be a status.
+
+    `include_usage`: the client wants the chunk with the counts at the end of a stream.
+    """
+    if generation.request.filter is not None:
+        await relay_screened(exchange, generation, relay, generation.request.filter, include_usage=include_usage)
+        return
     part = await relay.read()
     generation.stream.check()
     if relay.streamed:

@@ -13,15 +13,26 @@ from protos.errors import FilterFailed
 _PASSED: Final = frozenset(
     ("role", "id", "type", "index", "format", "status", "signature", "thought_signature", "encrypted_content")
 )
-#: What cannot be screened, or says again what is screened, and is left out: tokens, and speech.
-WITHHELD: Final = ("logprobs", "token_ids", "prompt_logprobs")
+#: What cannot be screened, or says again what is screened, and is left out; speech is, too.
+_WITHHELD: Final = ("logprobs", "token_ids", "prompt_logprobs")
 #: Names whose strings come whole, or whose members do: pieces of them are not joined by anybody.
 _WHOLE: Final = frozenset(("name", "annotations", "images", "citations", "search_results", "grounding_metadata"))
+#: Members of an answer that are its upstream's own.
+_OWN: Final = frozenset(
+    ("id", "object", "created", "model", "system_fingerprint", "service_tier", "provider", "obfuscation")
+)
+#: Why sequences end; whatever else is said there is text.
+_REASONS: Final = frozenset(("stop", "length", "tool_calls", "function_call", "content_filter"))
+#: How names begin of what a model thinks; an answer follows it.
+_THOUGHTS: Final = ("reason", "think")
+_CALLS: Final = ("tool_calls", "function_call")
+#: Members of a choice whose strings go on in the next chunk.
+_PIECES: Final = ("delta", "message", "text")
 _decode: Final = msgspec.json.decode
 
 
 class Item(NamedTuple):
-    """A step into a list: to the item that says its index, else to the one at that place and of that type."""
+    """A step into a list: to the item that says its index, else to the one at that place, and of that type in contents."""
 
     index: int | None
     place: int = -1
@@ -49,6 +60,37 @@ class Found(NamedTuple):
     path: Path
 
 
+class Order(enum.IntEnum):
+    """A model thinks, speaks, and calls tools, in this order: what follows what has been cut off is left out."""
+
+    THOUGHT = 0
+    SPEECH = 1
+    CALL = 2
+
+
+def order_of(path: Path) -> Order:
+    """Of a text in a choice."""
+    name = path[1] if path[0] in ("delta", "message") and len(path) > 1 else path[0]
+    if name in _CALLS:
+        return Order.CALL
+    return Order.THOUGHT if isinstance(name, str) and name.startswith(_THOUGHTS) else Order.SPEECH
+
+
+def without_calls(choice: dict[str, Any], last: Any = None) -> None:
+    """Take out the tool calls, but for those up to the one that has that object in it."""
+    for part in (choice.get("delta"), choice.get("message")):
+        if not isinstance(part, dict):
+            continue
+        if last is None or part.get("function_call") is not last:
+            part.pop("function_call", None)
+        calls = part.get("tool_calls")
+        if isinstance(calls, list):
+            ends = [at for at, call in enumerate(calls, 1) if call is last or any(one is last for one in call.values())]
+            del calls[ends[0] if last is not None and ends else 0 :]
+            if not calls:
+                del part["tool_calls"]
+
+
 def unreadable(problem: str) -> FilterFailed:
     """An answer that cannot be looked at is not sent, whatever a policy says of filters that fail."""
     error = FilterFailed("The model's answer could not be filtered.")
@@ -56,30 +98,76 @@ def unreadable(problem: str) -> FilterFailed:
     return error
 
 
-def decoded(raw: msgspec.Raw | bytes) -> Any:
-    """A value; lone halves of a character, which JSON's escapes can write, are left as they are. Raises FilterFailed."""
+def decoded(data: bytes) -> dict[str, Any]:
+    """An answer or a chunk; halves of characters, which escapes can write, stay as they are. Raises FilterFailed."""
+    value: Any
     try:
-        return _decode(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        pass
+        value = _decode(data)
     except RecursionError:
-        raise unreadable("an answer that is nested too deeply") from None
+        raise unreadable("its answer is nested too deeply") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        try:
+            value = json.loads(data)
+        except (ValueError, RecursionError):
+            raise unreadable("its answer is not the API's JSON") from None
+    if not isinstance(value, dict):
+        raise unreadable("its answer is not a JSON object")
+    return value
+
+
+def encoded(value: dict[str, Any]) -> bytes:
+    """The same as JSON. Raises FilterFailed."""
     try:
-        return json.loads(bytes(raw))
-    except (ValueError, RecursionError):
-        raise unreadable("an answer that is not the API's JSON") from None
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        raise unreadable("its answer has half a character where nothing may be changed") from None
 
 
-def strings(node: Any, path: Path, *, whole: bool = False) -> Iterator[Found]:
-    """Everything in an object or list that is more than nothing; what cannot be screened is taken out of it."""
+def choices_of(answer: dict[str, Any]) -> list[dict[str, Any]] | None:
+    """Its choices; None: it has none. Raises FilterFailed."""
+    choices = answer.get("choices")
+    if choices is None:
+        return None
+    if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
+        raise unreadable("its answer's choices are not the API's")
+    if not all(type(choice.get("index", 0)) is int for choice in choices):
+        raise unreadable("its answer's choices are not counted")
+    return choices
+
+
+def strings_beside(answer: dict[str, Any]) -> list[Found]:
+    """What stands beside the choices; what cannot be screened is taken out."""
+    for name in _WITHHELD:
+        if name in answer:
+            answer[name] = None
+    return [
+        found
+        for name, value in answer.items()
+        if name != "choices" and (name not in _OWN or isinstance(value, dict | list)) and value is not None
+        for found in _member(answer, name, value, (name,), whole=True)
+        if found.kind is not Kind.OTHER
+    ]
+
+
+def strings_of(choice: dict[str, Any]) -> list[Found]:
+    """All in a choice that is more than nothing, in the order of saying; what cannot be screened is taken out."""
+    found = list(_strings(choice, (), whole=False))
+    if len(found) > 1:
+        found.sort(key=lambda one: order_of(one.path))
+    return found
+
+
+def _strings(node: Any, path: Path, *, whole: bool) -> Iterator[Found]:
     if isinstance(node, dict):
-        for name in WITHHELD:
+        for name in _WITHHELD:
             if name in node:
                 node[name] = None
         if path and path[-1] == "audio":
             node.pop("data", None)
         for name, value in node.items():
-            yield from _member(node, name, value, (*path, name), whole=whole or name in _WHOLE)
+            if value is not None and (path or not _says_why(name, value)):
+                alone = whole or name in _WHOLE or (not path and name not in _PIECES)
+                yield from _member(node, name, value, (*path, name), whole=alone)
     else:
         for place, value in enumerate(node):
             step = Item(None, place)
@@ -87,10 +175,14 @@ def strings(node: Any, path: Path, *, whole: bool = False) -> Iterator[Found]:
                 index, kind = value.get("index"), value.get("type")
                 if type(index) is int:
                     step = Item(index)
-                elif isinstance(kind, str):
+                elif isinstance(kind, str) and path[-1] == "content":
                     step = Item(None, place, kind)
             # Strings in lists are items of their own to every client.
             yield from _member(node, place, value, (*path, step), whole=whole or isinstance(value, str))
+
+
+def _says_why(name: str, value: Any) -> bool:
+    return name == "finish_reason" and isinstance(value, str) and (not value or value in _REASONS)
 
 
 def _member(container: Any, key: Any, value: Any, path: Path, *, whole: bool) -> Iterator[Found]:
@@ -104,7 +196,7 @@ def _member(container: Any, key: Any, value: Any, path: Path, *, whole: bool) ->
         else:
             yield Found(Kind.WHOLE if whole else Kind.PIECE, container, key, path)
     elif isinstance(value, dict | list):
-        yield from strings(value, path, whole=whole)
+        yield from _strings(value, path, whole=whole)
     elif value is not None and key != "index":
         yield Found(Kind.OTHER, container, key, path)
 

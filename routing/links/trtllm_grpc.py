@@ -11,6 +11,7 @@ from itertools import count
 from typing import Final
 from uuid import uuid4
 
+from observability.unsaid import unsaid
 from protos import stock_codec as codec
 from protos.errors import InternalError, PenstockError, ReplicaUnavailable
 from protos.features import Feature
@@ -223,7 +224,8 @@ class _Request:
             self._timer.cancel()
         if self._over:
             return
-        problem = f"{status.name}: {details}"
+        # Of a request's own failure the server's words may quote the prompt; those of a lost connection are the link's.
+        problem = f"{status.name}: {details if status in _GONE else unsaid(details)}"
         if status is Status.OK:
             self.fail("engine_error", "the answer has stopped without its end")
         elif status in _AT_FAULT:

@@ -64,7 +64,9 @@ class Table:
         self._name = name
         self._classes = classes
 
-    def add(self, family: str, share: float, anchors: str | tuple[str, ...], ahead: str, behind: str | None = None) -> None:
+    def add(
+        self, family: str, share: float, anchors: str | tuple[str, ...], ahead: str, behind: str | None = None
+    ) -> None:
         """A cue; `anchors` are divided by `|`."""
         classes = self._classes
         before = None if behind is None else expression(behind, classes)

@@ -18,11 +18,46 @@ KEYWORDS: Final = {
 }  # fmt: skip
 
 _DIGITS: Final = {"a": "4@", "e": "3", "i": "1!|", "o": "0", "s": "5$", "t": "7", "g": "9", "l": "1|"}
-_ACCENTED: Final = {"a": "áàâäãåā", "e": "éèêëēęě", "i": "íìîïīí", "o": "óòôöõōő", "u": "úùûüūů", "n": "ñńň", "c": "çć", "s": "śš", "g": "ğģ"}
+_ACCENTED: Final = {
+    "a": "áàâäãåā",
+    "e": "éèêëēęě",
+    "i": "íìîïīí",
+    "o": "óòôöõōő",
+    "u": "úùûüūů",
+    "n": "ñńň",
+    "c": "çć",
+    "s": "śš",
+    "g": "ğģ",
+}
 _LETTERS: Final = str.maketrans("430157$@!|9", "aeoistsaiig")
-_SPELLED: Final = (" ", "  ", ".", "-", "_", "*", "/", "|", "+", "~", ",", ", ", "·", "•", "\u00a0", "\n", " . ", " - ", "__", "--")
+_SPELLED: Final = (
+    " ",
+    "  ",
+    ".",
+    "-",
+    "_",
+    "*",
+    "/",
+    "|",
+    "+",
+    "~",
+    ",",
+    ", ",
+    "·",
+    "•",
+    "\u00a0",
+    "\n",
+    " . ",
+    " - ",
+    "__",
+    "--",
+)
 _SPLIT: Final = ("-", ".", "_", "*", "|", "~", "\u00a0", "/")
-_MORSE: Final = {"ignore": ".. --. -. --- .-. .", "disregard": "-.. .. ... .-. . --.", "prompt": ".--. .-. --- -- .--. -"}
+_MORSE: Final = {
+    "ignore": ".. --. -. --- .-. .",
+    "disregard": "-.. .. ... .-. . --.",
+    "prompt": ".--. .-. --- -- .--. -",
+}
 #: A code's part that may stand for a word: long enough not to turn up by chance.
 _PART: Final = 5
 _LOOKING_LIKE_WORDS: Final = 0.85
@@ -113,8 +148,12 @@ def disguises() -> Iterator[tuple[str, Disguise]]:
             codes = [f"{ord(letter):02x}" for letter in cased[:_PART]]
             for sign in ("", " ", "\\x", "%", ":", "-", ", 0x", " 0x"):
                 yield sign.join(codes), Disguise(word, "hex", len(sign.join(codes)))
-            for spelling in ("".join(f"&#{ord(letter)};" for letter in cased[:_PART]), " ".join(str(ord(letter)) for letter in cased[:_PART]),
-                             " ".join(f"{ord(letter):08b}" for letter in cased[:2]), "".join(f"{ord(letter):08b}" for letter in cased[:2])):
+            for spelling in (
+                "".join(f"&#{ord(letter)};" for letter in cased[:_PART]),
+                " ".join(str(ord(letter)) for letter in cased[:_PART]),
+                " ".join(f"{ord(letter):08b}" for letter in cased[:2]),
+                "".join(f"{ord(letter):08b}" for letter in cased[:2]),
+            ):
                 yield spelling, Disguise(word, "codes", len(spelling))
         yield codecs.encode(word, "rot13"), Disguise(word, "rot13", len(word))
         yield word[::-1], Disguise(word, "reversed", len(word))
@@ -148,6 +187,8 @@ def decoded(disguise: Disguise, text: str, place: int, end: int) -> str | None:
             return None
         said = bytes.fromhex("".join(_HEX.findall(hexes[0])))
     shown = said.decode("latin-1").lower()
-    if disguise.keyword[:_PART] not in shown or sum(32 <= sign < 127 or sign in (9, 10, 13) for sign in said) < _LOOKING_LIKE_WORDS * len(said):
+    if disguise.keyword[:_PART] not in shown or sum(
+        32 <= sign < 127 or sign in (9, 10, 13) for sign in said
+    ) < _LOOKING_LIKE_WORDS * len(said):
         return None
     return shown

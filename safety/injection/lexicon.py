@@ -6,14 +6,16 @@ from typing import Final, NamedTuple
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 
+from safety.injection.asian import ASIAN
 from safety.injection.cues import Cue
 from safety.injection.disguise import Disguise, disguises
 from safety.injection.english import ENGLISH
 from safety.injection.english_agents import AGENTS
 from safety.injection.english_personas import PERSONAS
+from safety.injection.european import GERMAN, ROMANCE, SLAVIC, TURKISH
 from safety.injection.fold import INVISIBLE, LOOKALIKES, plain
 
-_TABLES: Final = (ENGLISH, PERSONAS, AGENTS)
+_TABLES: Final = (ENGLISH, PERSONAS, AGENTS, GERMAN, ROMANCE, SLAVIC, TURKISH, ASIAN)
 _LATIN: Final = "abcdefghijklmnopqrstuvwxyz"
 #: Letters in forms that only a trick, or an ornament, writes words in.
 _ORNAMENTS: Final = (
@@ -23,7 +25,9 @@ _ORNAMENTS: Final = (
 #: Greek, Cyrillic and Armenian.
 _OTHER_SCRIPTS: Final = (0x0370, 0x058F)
 _BLOCK: Final = 63
-_BOUNDED: Final = frozenset("".join(chr(code) for code in (*range(0x61, 0x7B), *range(0xC0, 0x250), *range(0x400, 0x530))))
+_BOUNDED: Final = frozenset(
+    "".join(chr(code) for code in (*range(0x61, 0x7B), *range(0xC0, 0x250), *range(0x400, 0x530)))
+)
 
 
 class Anchor(NamedTuple):
@@ -69,9 +73,18 @@ def _tricks() -> Iterator[tuple[bytes, int]]:
     """Bytes that betray disguised letters, and how many characters they touch: ornaments, and what no word mixes."""
     for first, last in _ORNAMENTS:
         yield from ((chr(code).encode(), 1) for code in range(first, last + 1))
-    strangers = {chr(code).encode() for first, last in INVISIBLE if last - first < _BLOCK for code in range(first, last + 1)}
-    strangers |= {chr(code).encode()[:-1] for first, last in INVISIBLE if last - first >= _BLOCK for code in range(first, last + 1)}
-    others = [character.encode() for character in LOOKALIKES if _OTHER_SCRIPTS[0] <= ord(character) <= _OTHER_SCRIPTS[1]]
+    strangers = {
+        chr(code).encode() for first, last in INVISIBLE if last - first < _BLOCK for code in range(first, last + 1)
+    }
+    strangers |= {
+        chr(code).encode()[:-1]
+        for first, last in INVISIBLE
+        if last - first >= _BLOCK
+        for code in range(first, last + 1)
+    }
+    others = [
+        character.encode() for character in LOOKALIKES if _OTHER_SCRIPTS[0] <= ord(character) <= _OTHER_SCRIPTS[1]
+    ]
     for letter in _LATIN.encode():
         yield from ((bytes((letter,)) + stranger, 2) for stranger in (*strangers, *{other[:1] for other in others}))
         yield from ((other + bytes((letter,)), 2) for other in others)
@@ -90,7 +103,7 @@ def lexicon() -> Lexicon:
             for spelling in _written(anchor):
                 key = encoded(spelling)
                 lengths[key] = len(spelling)
-                whole[key] = plain(spelling)[:1] in _BOUNDED
+                whole[key] = plain(spelling)[:1] in _BOUNDED and not spelling.startswith(("n't", "n’t", "nt "))
                 found = cues.setdefault(key, [])
                 if cue not in found:
                     found.append(cue)
@@ -102,7 +115,13 @@ def lexicon() -> Lexicon:
     tricks = dict(_tricks())
     strings = list(dict.fromkeys((*cues, *hidden, *tricks)))
     anchors = tuple(
-        Anchor(lengths.get(key) or tricks[key], whole.get(key, False), tuple(cues.get(key, ())), tuple(hidden.get(key, ())), key in tricks)
+        Anchor(
+            lengths.get(key) or tricks[key],
+            whole.get(key, False),
+            tuple(cues.get(key, ())),
+            tuple(hidden.get(key, ())),
+            key in tricks,
+        )
         for key in strings
     )
     return Lexicon(

@@ -42,9 +42,7 @@ def date(day: str, month: str) -> bool:
 
 def us_ssn(d: str) -> bool:
     """Areas, groups and serials that are given out."""
-    return (
-        d[:3] not in ("000", "666") and d[0] != "9" and d[3:5] != "00" and d[5:] != "0000" and d.count(d[0]) < len(d)
-    )
+    return d[:3] not in ("000", "666") and d[0] != "9" and d[3:5] != "00" and d[5:] != "0000" and d.count(d[0]) < len(d)
 
 
 def us_itin(d: str) -> bool:
@@ -206,9 +204,7 @@ def br_cpf(d: str) -> bool:
 
 def ar_cuit(d: str) -> bool:
     """Type and modulo 11."""
-    return d[:2] in ("20", "23", "24", "25", "26", "27") and (
-        _weighted(d, (5, 4, 3, 2, 7, 6, 5, 4, 3, 2, 1)) % 11 == 0
-    )
+    return d[:2] in ("20", "23", "24", "25", "26", "27") and (_weighted(d, (5, 4, 3, 2, 7, 6, 5, 4, 3, 2, 1)) % 11 == 0)
 
 
 def cl_rut(text: str) -> bool:

@@ -135,7 +135,9 @@ def address_at(text: str, position: int, view: str) -> int | None:
 
 
 _NOBODY: Final = ("127.", "0.", "255.255.")
-_WELL_KNOWN: Final = re.compile(r"(?:[23][0-9a-f]{3}|fe[89ab][0-9a-f]|f[cd][0-9a-f]{2}|ff0|64:ff9b|::ffff):", re.IGNORECASE)
+_WELL_KNOWN: Final = re.compile(
+    r"(?:[23][0-9a-f]{3}|fe[89ab][0-9a-f]|f[cd][0-9a-f]{2}|ff0|64:ff9b|::ffff):", re.IGNORECASE
+)
 _OCTET: Final = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
 _V4_WHOLE: Final = re.compile(rf"{_OCTET}(?:\.{_OCTET}){{3}}(?![\dA-Za-z_]|\.\d|\.[a-z]|-[a-z0-9]+\.)")
 

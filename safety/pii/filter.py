@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Final
 
-from safety.match import Match, merged
+from safety.match import Match
 from safety.pii.hot import PLACE, areas
 from safety.pii.kinds import ALL, KINDS
 from safety.pii.recognize import WINDOW, recognize
@@ -39,11 +39,14 @@ class PiiFilter:
                 for run in goes_on:
                     end = run.match(text, end).end()
                 if kind in self.kinds:
-                    matches.append(Match(start, end, kind))
+                    if matches and start == matches[-1].end:
+                        matches[-1] = matches[-1]._replace(end=end)
+                    else:
+                        matches.append(Match(start, end, kind))
                 elif kind in NAMED:
                     end = max(start, found.start() + 1)
                 place = end
-        return merged(matches)
+        return matches
 
     def stream(self) -> PiiStream:
         """A stream for one text."""

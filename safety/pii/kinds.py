@@ -12,7 +12,9 @@ class Kind(NamedTuple):
 
 
 _TABLE: Final = (
-    Kind("email", "E-mail addresses, international ones and simple disguises such as `name [at] example [dot] com` too"),
+    Kind(
+        "email", "E-mail addresses, international ones and simple disguises such as `name [at] example [dot] com` too"
+    ),
     Kind("phone", "Phone numbers: international, in national groupings, or bare digits after a word such as `call`"),
     Kind("credit_card", "Payment card numbers with a known issuer, a right length and a right check digit"),
     Kind("iban", "Bank account numbers (IBAN) of the country's length with right check digits"),

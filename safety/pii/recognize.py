@@ -25,6 +25,8 @@ _PLAIN: Final = str.maketrans(
         **{ord(wide): plain for wide, plain in zip("＋（）．／＠", "+()./@", strict=True)},
     }
 )
+#: What all e-mails have.
+_AT: Final = re.compile(r"[@\[({<]")
 _NUMBER, _CODE, _EMAIL, _KEY, _AFTER, _NAME = range(1, 7)
 
 
@@ -48,12 +50,14 @@ def recognize(text: str, place: re.Match[str]) -> Found:
         if found is None or (found.kind in _GENERAL and _has_own_form(seen[found.start :])):
             return Found(None, at, at + 1)
         return Found(found.kind, at + found.start, at + found.end, found.goes_on)
+    if group == _EMAIL and (email := email_at(text, at, view)):
+        return Found("email", at, at + email[0], (DOMAIN,) if email[1] else ())
     secret = secret_at(view)
     if secret is None and group == _AFTER:
         secret = _after(text, at, seen)
     if secret is not None:
         return Found(secret.kind, at + secret.start, at + secret.end, secret.goes_on)
-    if (group == _EMAIL or "@" in view or group == _CODE) and (email := email_at(text, at, view)):
+    if _AT.search(view) and (email := email_at(text, at, view)):
         return Found("email", at, at + email[0], (DOMAIN,) if email[1] else ())
     if group in (_CODE, _NUMBER) and view[0] not in "+(":
         address = address_at(text, at, view)

@@ -122,7 +122,8 @@ NAMES: Final = (
 )
 _ASSIGNED: Final = re.compile(
     rf"(?P<name>{NAMES})(?:[_\-](?:base|value|id|key|prod|dev|live|test)(?:64)?)?[\"'’`\]]{{0,2}}[ \t]{{0,3}}"
-    r"(?::=|=>|==?|[:：＝])[ \t]{0,3}(?P<quote>[\"'`]?)" rf"(?P<value>[^{ENDS}]{{4,}})",
+    r"(?::=|=>|==?|[:：＝])[ \t]{0,3}(?P<quote>[\"'`]?)"
+    rf"(?P<value>[^{ENDS}]{{4,}})",
     re.IGNORECASE,
 )
 _SAID: Final = re.compile(r"(?=[^\s,;]{0,40}\d)(?=[^\s,;]{0,40}[A-Za-z])" rf"[^{ENDS}{UNSPACED}]{{5,}}")
@@ -134,7 +135,7 @@ _QUIET: Final = re.compile(
     r"data\.|get|hash|len|int$|varchar|bool|object|type|value$|key$|new|old|current|default$|empty|unset|unknown",
     re.IGNORECASE,
 )
-_BEARER: Final = re.compile(r"(?=[A-Za-z._~+/\-]{0,60}\d)[A-Za-z0-9._~+/\-]{16,}=*|[A-Za-z0-9._~+/\-]{40,}=*")
+_BEARER: Final = re.compile(r"(?=[A-Za-z._~+/\-]{0,60}\d)[A-Za-z0-9._~+/\-]{16,}=*")
 _BASIC: Final = re.compile(r"[A-Za-z0-9+/]{8,}={0,2}")
 _AWS_SECRET: Final = re.compile(r"[A-Za-z0-9+/]{40}(?![A-Za-z0-9+/=])")
 _AWS_NAME: Final = re.compile(r"aws.{0,40}$|secret.?access.?$", re.IGNORECASE | re.DOTALL)

@@ -98,7 +98,7 @@ class PiiStream:
             if last is not None:
                 self._find(matches, last.start() + 1 - UNSPACED_HOLD)
         self._cold = not self._goes_on and not TRIGGER.search(text, self._place)
-        if self._place > _KEPT:
+        if self._place > 2 * LEFT:
             cut = self._place - LEFT
             self._text = text[cut:]
             self._offset += cut

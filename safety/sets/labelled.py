@@ -77,6 +77,8 @@ def _read(path: Path) -> Iterator[SpanText | InjectionText]:
                     yield _parsed(line)
     except OSError as error:
         raise SetError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise SetError(f"{path}:{number}: is not UTF-8") from error
     except (ValueError, RecursionError) as error:
         raise SetError(f"{path}:{number}: {error}") from error
     if not number:

@@ -17,6 +17,7 @@ from replicas.engines.simulated import SimulatedEngine
 from routing.explanation import RouteExplanation
 from tests.asgi import COMPLETIONS, Answer, Client, config_of, gateway_of
 from tests.harness import MODEL, bounded, engine_of, until
+from tests.upstreams import Upstream, upstream
 
 #: What is asked about, and what nobody has asked: of as many tokens.
 KNOWN = list(range(1000, 1640))
@@ -60,7 +61,7 @@ class Site:
         self.client = client
         self._keys = keys
 
-    async def ask(self, tenant: str, prompt: Sequence[int], explain: bytes = b"", **fields: Any) -> Answer:
+    async def ask(self, tenant: str, prompt: Sequence[int] | str, explain: bytes = b"", **fields: Any) -> Answer:
         headers = [(b"authorization", b"Bearer " + self._keys[tenant].encode())]
         if explain:
             headers.append((b"x-penstock-explain", explain))
@@ -178,6 +179,38 @@ def test_nobody_is_routed_by_anothers_prefixes_nor_told_of_them(store_url: str, 
     bounded(main)
 
 
+def test_upstreams_get_a_salt_of_ours_and_clients_send_none(store_url: str) -> None:
+    async def main() -> None:
+        async with upstream() as salted, upstream() as plain:
+            models = [relayed("salted", salted, salt_as="cache_salt"), relayed("plain", plain)]
+            async with site(store_url, Time().engine(), more_models=models) as here:
+                salts: dict[str, set[str]] = {}
+                for tenant in ("acme", "other", "friends", "one", "two", "three"):
+                    for _ in range(2):
+                        await here.ask(tenant, "Hello", model="salted")
+                        salts.setdefault(tenant, set()).add(json.loads(salted.heard[-1].body)["cache_salt"])
+                    await here.ask(tenant, "Hello", model="plain")
+                    assert "cache_salt" not in json.loads(plain.heard[-1].body)
+                assert all(len(each) == 1 for each in salts.values())
+                assert salts["one"] == salts["two"]
+                assert len(set.union(*salts.values())) == 5
+                assert not any(name in salt for salt in set.union(*salts.values()) for name in salts)
+                heard = len(salted.heard) + len(plain.heard)
+                for model in ("salted", "plain", MODEL):
+                    for written in (b'"cache_salt"', b'"cache\\u005fsalt"'):
+                        body = b'{"model": "%b", "prompt": "Hello", %b: "x"}' % (model.encode(), written)
+                        refused = await here.client.request("POST", COMPLETIONS, body)
+                        assert (refused.status, refused.error["param"]) == (400, "cache_salt")
+                assert len(salted.heard) + len(plain.heard) == heard
+
+    bounded(main)
+
+
+def relayed(name: str, found: Upstream, **settings: Any) -> dict[str, Any]:
+    pool = {"name": "up", "engine": "openai", "replicas": [found.url], "upstream": settings}
+    return {"name": name, "context": 4096, "pools": [pool]}
+
+
 def alike(one: RouteExplanation, other: RouteExplanation) -> bool:
     """Whether two decisions saw the same; of equal candidates either may be taken, and costs change with the time."""
 
@@ -193,5 +226,5 @@ def alike(one: RouteExplanation, other: RouteExplanation) -> bool:
 async def until_known(here: Site, tenant: str) -> None:
     """Until the router has heard of what replicas hold of the tenant's prompt."""
     async with asyncio.timeout(5):
-        while not (await here.would(tenant, KNOWN)).cached_tokens:
+        while not (await here.would(tenant, KNOWN)).cached_tokens:  # noqa: ASYNC110 (the router tells nobody)
             await asyncio.sleep(0.005)

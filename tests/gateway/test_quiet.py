@@ -95,7 +95,7 @@ async def answers(client: Client, **fields: Any) -> list[bytes]:
     return found
 
 
-BODIES = [
+BODIES: list[dict[str, Any]] = [
     {"messages": ASKED, MARK: 1},
     {"messages": ASKED, "temperature": MARK},
     {"messages": ASKED, "stop": [MARK] * 99},

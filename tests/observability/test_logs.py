@@ -50,8 +50,11 @@ from observability.logs import configure_logging
 configure_logging()
 logging.getLogger("test").warning("replica %s: %s", "p/0", "no\n2026-01-01 INFO all is well \x1b[2J größe")
 try:
-    raise ValueError("x")
-except ValueError:
+    try:
+        raise ValueError("a prompt")
+    except ValueError as cause:
+        raise OSError("x\ny") from cause
+except OSError:
     logging.getLogger("test").exception("failed")
 """
 
@@ -60,4 +63,6 @@ def test_what_others_say_stays_in_its_line() -> None:
     process = subprocess.run([sys.executable, "-c", FORGED], capture_output=True, text=True, check=True)
     line, failed, *traceback = process.stderr.splitlines()
     assert line.endswith("test: replica p/0: no\\n2026-01-01 INFO all is well \\x1b[2J größe")
-    assert failed.endswith("test: failed") and traceback[-1] == "ValueError: x"
+    assert "a prompt" not in "\n".join(line for line in traceback if "raise" not in line)
+    assert next(line for line in traceback if line[:1] not in (" ", "", "T")) == "ValueError"
+    assert failed.endswith("test: failed") and traceback[-1] == "OSError: x\\ny"

@@ -5,7 +5,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safety.folding import _FOLDS, _ONE_BY_ONE, fold, folded_from, without_surrogates
+from safety.folding import _FOLDS, _ONE_BY_ONE, Places, fold, without_surrogates
 
 TEXTS = st.text(st.one_of(st.characters(), st.sampled_from("aB \u0301\u0323éŐßﬁ각ㄱİΣς\u200b𝐛Йё\ud800")), max_size=40)
 
@@ -35,10 +35,15 @@ def test_a_text_folds_as_its_characters_do(text: str) -> None:
 
 @given(TEXTS)
 def test_where_folded_characters_are_from(text: str) -> None:
-    origins = folded_from(text)
-    assert len(origins) == len(fold(text))
-    assert origins == sorted(origins)
-    assert all(char in _FOLDS[text[origin]] for char, origin in zip(fold(text), origins, strict=True))
+    origins = [index for index, char in enumerate(text) for _ in _FOLDS[char]]
+    places = Places(text)
+    assert [places.source(at) for at in range(len(origins))] == origins
+    assert places.are_same == (origins == list(range(len(text))))
+
+
+def test_the_end_of_a_text_has_a_place() -> None:
+    for text in ("", "plain", "ﬁ", "ﬁ!", "\u200b", "각x"):
+        assert Places(text).source(len(fold(text))) == len(text)
 
 
 def test_surrogates() -> None:

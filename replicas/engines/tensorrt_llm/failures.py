@@ -13,8 +13,8 @@ _GUIDE = re.compile(r"guided|grammar|schema|regex|xgrammar|llguidance|structural
 
 
 def failure_of(error: Exception, request: Submit) -> Failure:
-    """Of an exception that concerns this request alone; its text goes to the log and not to the client."""
-    text = f"{type(error).__name__}: {error}"
+    """Of an exception that concerns this request alone. Its text may quote the prompt, so only its kind is told."""
+    text = type(error).__name__
     if _TOO_LONG.search(str(error)):
         return Failure("context_length_exceeded", text)
     if request.guide is not None and _GUIDE.search(str(error)):

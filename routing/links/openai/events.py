@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from observability.unsaid import unsaid
 from routing.links.openai.model_name import ModelName
 from routing.links.openai.shape import Shape
 from routing.links.openai.usage import Usage, answer_in
@@ -169,9 +170,8 @@ class EventStream:
         except ValueError:
             raise BadStream("an event that is not the API's JSON") from None
         if chunk.is_error:
-            raise BadStream(
-                f"an error in the stream: {bytes(chunk.error or b'')[:300].decode(errors='replace')}", told=True
-            )
+            # Its words may quote the prompt or the answer.
+            raise BadStream(f"an error in the stream: {unsaid(bytes(chunk.error or b''))}", told=True)
         for choice in chunk.choices or ():
             if choice.finish_reason is not None:
                 self._ended.add(choice.index)

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from observability.unsaid import name_or_unsaid, unsaid
 from protos.errors import (
     BodyTooLarge,
     ContextLengthExceeded,
@@ -52,7 +53,8 @@ class _Words(msgspec.Struct, frozen=True):
 def refusal(status: int, headers: Mapping[bytes, bytes], body: bytes, renamed: tuple[str, str]) -> Refusal:
     """Of an answer that is not 200. `renamed`: the upstream's name of the model, and the one that clients know."""
     words = _words(body)
-    said = _CONTROL.sub(" ", words.message or body[:MAX_MESSAGE].decode("utf-8", "replace"))[:200]
+    # Its words may quote the prompt.
+    said = ", ".join(filter(None, (name_or_unsaid(words.code or ""), unsaid(words.message or body))))
     what = f"status {status}{f': {said}' if said else ''}"
     if status in (400, 413, 422):
         return Refusal(_client_error(status, words, renamed), what)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from observability.unsaid import unsaid
 from protos.errors import ReplicaUnavailable
 from protos.protocol_error import ProtocolError
 from protos.triton_codec import Reply
@@ -85,12 +86,12 @@ class Answer:
 
 
 def error_of(message: str) -> Failure | ReplicaUnavailable:
-    """What a stream's error message comes to. Its own words are for the log."""
+    """What a stream's error message comes to. Its own words may quote the prompt, so nobody is told them."""
     if _ELSEWHERE.search(message):
         error = ReplicaUnavailable("The replica does not take the request now.")
-        error.detail = message
+        error.detail = unsaid(message)
         return error
-    return Failure("context_length_exceeded" if _TOO_LONG.search(message) else "engine_error", message)
+    return Failure("context_length_exceeded" if _TOO_LONG.search(message) else "engine_error", unsaid(message))
 
 
 def _ids(outputs: Mapping[str, Sequence[Any]]) -> Sequence[int]:

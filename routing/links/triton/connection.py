@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import grpc.aio
 
+from observability.unsaid import unsaid
 from protos import triton_codec as codec
 from protos.errors import PenstockError, ReplicaUnavailable
 from protos.pem import PemError
@@ -182,7 +183,8 @@ class TritonConnection(CountedConnection):
             if error.code() in _LOST:
                 self._lost(mailbox, _lost(describe(error)))
             else:
-                self._fail(mailbox, Failure("engine_error", describe(error)))
+                told = f"{error.code().name}: {unsaid(error.details() or '')}"
+                self._fail(mailbox, Failure("engine_error", told))
         except (ProtocolError, asyncio.InvalidStateError, PemError) as error:
             # InvalidStateError: the call had ended before the request was written, gRPC says no more.
             self._lost(mailbox, _lost(str(error)))

@@ -104,7 +104,7 @@ def test_the_configuration_may_say_whether_there_is_a_batch_dimension() -> None:
             stream = link.open(submit_of(prompt=[1, 2]))
             _, (finish,) = await drained(stream)
             assert finish.failure is not None
-            assert "unexpected shape for input 'input_ids'" in finish.failure.message
+            assert finish.failure.code == "engine_error"
             stream.close()
 
     bounded(main)
@@ -125,7 +125,7 @@ def test_an_error_ends_its_request_alone(message: str, code: str) -> None:
             _, (finish,) = await drained(stream)
             assert finish.failure is not None
             assert finish.failure.code == code
-            assert message in finish.failure.message
+            assert message not in finish.failure.message and "not shown" in finish.failure.message
             stream.close()
             assert link.connected
             assert link.in_flight == 0

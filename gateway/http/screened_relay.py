@@ -1,0 +1,84 @@
+"""An upstream's answer in the API's own form, passed on as filters let it."""
+
+from typing import Final
+
+from gateway.filters.answers import AnswerFilter
+from gateway.generate import Generation
+from gateway.http.answer_texts import AnswerTexts
+from gateway.http.chunks import usage_fields
+from gateway.http.exchange import Exchange, log_failure
+from gateway.http.openai_errors import error_event
+from gateway.http.relayed_strings import unreadable
+from gateway.http.screened_answer import screened_answer
+from gateway.http.screened_events import ScreenedEvents
+from gateway.http.timing_headers import own_headers
+from protos.errors import PenstockError
+from routing.transport import Relay
+
+#: A longer answer in one piece is not looked at, and so not sent.
+MOST_BYTES: Final = 16 * 1024 * 1024
+
+
+async def relay_screened(
+    exchange: Exchange, generation: Generation, relay: Relay, filter_: AnswerFilter, *, include_usage: bool
+) -> None:
+    """Answer with what may be shown. Raises PenstockError while that can still be a status.
+
+    An answer that cannot be looked at, because it is not the API's or too long, fails, whatever the policy says of
+    filters that fail.
+    """
+    texts = AnswerTexts(filter_)
+    try:
+        if relay.streamed:
+            await _stream(exchange, generation, relay, texts, include_usage=include_usage)
+        else:
+            body = await _gathered(relay)
+            generation.stream.check()
+            answer = await screened_answer(body, texts)
+            generation.close()
+            exchange.unwatch()
+            await exchange.respond(200, answer, headers=own_headers(generation))
+    finally:
+        for found in texts.found():
+            filter_.recorder.answer(*found)
+
+
+async def _gathered(relay: Relay) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    while part := await relay.read():
+        parts.append(part)
+        size += len(part)
+        if size > MOST_BYTES:
+            raise unreadable(f"its answer is longer than {MOST_BYTES} bytes")
+    return b"".join(parts)
+
+
+async def _stream(
+    exchange: Exchange, generation: Generation, relay: Relay, texts: AnswerTexts, *, include_usage: bool
+) -> None:
+    request = generation.request
+    # Of a completion of several prompts there are more, and how many is not known here.
+    several = request.foreign is not None and request.foreign.param == "prompt"
+    events = ScreenedEvents(texts, None if several else request.sampling.n, usage=include_usage)
+    part = await relay.read()
+    generation.stream.check()
+    body = await events.feed(part)
+    await exchange.start_stream()
+    try:
+        while part and not events.cut:
+            if body:
+                await exchange.write(body)
+            part = await relay.read()
+            body = await events.feed(part) if part else b""
+        if events.cut:
+            body += events.closing(usage_fields(generation.usage))
+        else:
+            generation.stream.check()
+            body = await events.end()
+        generation.close()
+        exchange.unwatch()
+        await exchange.end(body)
+    except PenstockError as error:
+        log_failure(exchange.request_id, error, f"replica {generation.replica_id}, in the middle of its answer")
+        await exchange.end(error_event(error))
