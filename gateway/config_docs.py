@@ -86,7 +86,8 @@ def _type(value: dict[str, Any]) -> str:
     if "enum" in value:
         return ", ".join(f"`{choice}`" for choice in value["enum"])
     if value.get("type") == "array":
-        return f"list of {_plural(_type(value['items']))}"
+        kinds = value["items"].get("anyOf", [value["items"]])
+        return f"list of {' or '.join(_plural(_type(kind)) for kind in kinds)}"
     if value.get("type") == "object":
         values = value.get("additionalProperties")
         return f"mapping of names to {_plural(_type(values))}" if values else "mapping"

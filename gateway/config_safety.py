@@ -154,8 +154,8 @@ class Rules(Record, frozen=True, kw_only=True):
     record_text: Annotated[
         bool,
         Meta(
-            description="Whether the log's lines about matches show the text around them, with every match redacted; "
-            "otherwise only lengths and salted hashes are written."
+            description="Whether the log's lines about prompts show the text around a match, with every match redacted; "
+            "otherwise, and of answers, only lengths and salted hashes are written."
         ),
     ] = False
 

@@ -8,15 +8,16 @@ from typing import Final
 
 #: 1,000 characters with what filters have to look at twice: figures, a date, quotes beyond ASCII.
 LONG_PROMPT: Final = (
-    "I’m preparing a short talk for our history society about the lighthouse at Gull Point, and I’d like your help "
-    "with a draft. What we know so far: the tower was finished on 14 March 1871, it is 31 metres high, and on a clear "
-    "night the lamp could be seen from about 17 miles away. The first keeper, whose name the records don’t give, wrote "
-    "that the winter was “longer than any sermon” and asked twice for better oil. In 1903 a storm broke two of the "
-    "lower windows; nobody was hurt, but repairs took until the next summer and cost more than the parish had planned. "
-    "Most of our members are retired teachers and fishermen, so please keep the tone warm, avoid jargon, and explain "
-    "any technical word when you first use it. Write three paragraphs of roughly 90 words each: one about the building "
-    "itself, one about the daily work of a keeper, and one about what a visitor can still see today. End with a "
-    "question that may start a conversation, and suggest a good title of at most six words."
+    "I’m preparing a very short talk for our local history society about the lighthouse at Gull Point, and I’d like "
+    "your help with a draft. What we know so far: the tower was finished on 14 March 1871, it is 31 metres high, and "
+    "on a clear night the lamp could be seen from about 17 miles away. The first keeper, whose name the records "
+    "don’t give, wrote that the winter was “longer than any sermon” and asked twice for better oil. In 1903 a storm "
+    "broke two of the lower windows; nobody was hurt, but repairs took until the next summer and cost more than the "
+    "parish had planned. Most of our members are retired teachers and old fishermen, so please keep the tone warm, "
+    "avoid jargon, and explain any technical word when you first use it. Write three paragraphs of roughly 90 words "
+    "each: one about the building itself, one about the daily work of a keeper, and one about what a visitor can "
+    "still see today. End with a question that may start a conversation, and suggest a good title of no more than "
+    "six words."
 )
 TERMS: Final = 10_000
 #: How many words a term has: one for most.

@@ -4,13 +4,16 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal
 
 import msgspec
 
 from loadtest.client import LoadResult, LoadSpec
-from loadtest.processes import memory_mb
-from loadtest.stack import Stack, chat_body, gateway_stack, upstream_stack
+from loadtest.filter_load import LONG_PROMPT
+from loadtest.processes import BenchError, memory_mb
+from loadtest.same_answers import require_same_answers
+from loadtest.stack import Stack, Variant, chat_body, gateway_stack, upstream_stack
 from loadtest.statistics import Percentiles, median_or_none, median_percentiles, percentiles
 from loadtest.track import Track
 
@@ -20,6 +23,8 @@ PROMPT: Final = (
 #: One of the engines of gateway/config_engines.py that a benchmark can have without a GPU.
 BenchEngine = Literal["simulated", "trtllm_grpc", "openai"]
 CONCURRENCIES: Final = (1, 64, 256, 1024)
+#: Answers that are compared before a load with filters.
+_COMPARED: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +62,8 @@ MODES: Final = {
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
     """One load's measurements. CPU in microseconds, times in ms, memory in MB (10^6 bytes).
 
-    `limited`: the load's key has limits on requests, tokens and concurrency, and a budget.
+    `variant` `limited`: the load's key has limits on requests, tokens and concurrency, and a budget. `filtered`: prompts
+    and answers are looked at for personal data, prompt injection and the terms of a blocklist.
     `worker` is the worker process, `tree` the gateway with its supervisor and the store. `load_busy` is the share of
     the load's core that engine and client used: near 1 they were the limit, not the gateway. `others_busy` is the share
     of a core, the worse of the two, that went to other processes: they make everybody wait.
@@ -67,7 +73,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     mode: str
-    limited: bool
+    variant: Variant
     concurrency: int
     requests: int
     errors: dict[str, int]
@@ -92,13 +98,14 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     e2e_ms: Percentiles | None
 
 
-class LimitsCost(msgspec.Struct, frozen=True, kw_only=True):
-    """CPU that limits add to a load, in microseconds: medians of the differences in each run.
+class AddedCost(msgspec.Struct, frozen=True, kw_only=True):
+    """CPU that a variant adds to a plain load, in microseconds: medians of the differences in each run.
 
     `batches_per_request` are script calls of the store, each of which serves the requests of one event-loop tick.
     """
 
     mode: str
+    variant: Variant
     concurrency: int
     runs: int
     worker_us_per_request: float | None
@@ -114,49 +121,65 @@ def overhead(
     *,
     requests: int | None = None,
     repeat: int = 1,
-    limits: bool = False,
+    beside: Sequence[Variant] = (),
     engine: BenchEngine = "simulated",
     show: Callable[[str, float, int], None] | None = None,
-) -> tuple[list[Cell], list[LimitsCost]]:
+) -> tuple[list[Cell], list[AddedCost]]:
     """Measure every mode at every concurrency, `repeat` times, each time with a fresh gateway; gives medians.
 
-    `engine` is what the gateway has behind it, as its configuration names it. With `limits` each load runs on the same
-    gateway without and with them, in turn, and their cost is given too. `show` follows the progress, as `Track` has it.
-    Raises BenchError.
+    `engine` is what the gateway has behind it, as its configuration names it. The variants `beside` the plain load run
+    on the same gateway, in turn, and their cost is given too; with `filtered` among them all have the long prompt.
+    `show` follows the progress, as `Track` has it. Raises BenchError.
     """
-    kinds = (False, True) if limits else (False,)
-    track = Track(repeat * len(modes) * len(concurrencies) * len(kinds), show)
-    found: dict[tuple[str, int, bool], list[Cell]] = {}
+    variants: tuple[Variant, ...] = ("plain", *beside)
+    filters = "filtered" in variants
+    track = Track(repeat * len(modes) * len(concurrencies) * len(variants), show)
+    found: dict[tuple[str, int, Variant], list[Cell]] = {}
     for turn in range(repeat):
         for name in modes:
+            mode = MODES[name]
+            prompt = LONG_PROMPT if filters else PROMPT
+            body = partial(chat_body, prompt, stream=mode.stream, max_tokens=mode.output_tokens)
             track.at(f"{name}: starting a gateway")
-            with _stack(engine, MODES[name]) as stack:
+            with _stack(engine, mode, filters=filters) as stack:
+                if filters:
+                    require_same_answers(stack, [body(seed=seed) for seed in range(_COMPARED)])
                 for concurrency in concurrencies:
-                    # Whatever comes second finds a warmer process, so each comes second in turn.
-                    for limited in kinds if turn % 2 == 0 else reversed(kinds):
-                        cell = _measure(stack, name, concurrency, requests, track, limited=limited)
-                        found.setdefault((name, concurrency, limited), []).append(cell)
+                    for variant in in_turn(variants, turn):
+                        cell = _measure(stack, name, variant, concurrency, body(), requests, track)
+                        found.setdefault((name, concurrency, variant), []).append(cell)
                         track.part_done()
     costs = [
-        limits_cost(cells, found[name, concurrency, True])
-        for (name, concurrency, limited), cells in found.items()
-        if limits and not limited
+        added_cost(found[name, concurrency, "plain"], cells)
+        for (name, concurrency, variant), cells in found.items()
+        if variant != "plain"
     ]
     return [combine(cells) for cells in found.values()], costs
 
 
-def _stack(engine: BenchEngine, mode: Mode) -> "AbstractContextManager[Stack]":
+def in_turn(variants: tuple[Variant, ...], turn: int) -> tuple[Variant, ...]:
+    """The same from another one on: whatever comes later finds a warmer process, so each comes first in turn."""
+    first = turn % len(variants)
+    return (*variants[first:], *variants[:first])
+
+
+def load_name(mode: str, variant: Variant) -> str:
+    """A load as people read it."""
+    return {"plain": mode, "limited": f"{mode}, limits", "filtered": f"{mode}, filters"}[variant]
+
+
+def _stack(engine: BenchEngine, mode: Mode, *, filters: bool) -> "AbstractContextManager[Stack]":
     if engine == "openai":
-        return upstream_stack(mode.output_tokens, mode.step_ms)
-    return gateway_stack(list(mode.engine), link=engine)
+        return upstream_stack(mode.output_tokens, mode.step_ms, filters=filters)
+    return gateway_stack(list(mode.engine), link=engine, filters=filters)
 
 
-def limits_cost(without: Sequence[Cell], with_limits: Sequence[Cell]) -> LimitsCost:
-    """What limits add, from cells of the same load, run by run."""
-    first = without[0]
+def added_cost(plain: Sequence[Cell], variant: Sequence[Cell]) -> AddedCost:
+    """What a variant adds, from cells of the same load, run by run."""
+    first = variant[0]
 
     def added(name: str) -> float | None:
-        pairs = zip(without, with_limits, strict=True)
+        pairs = zip(plain, variant, strict=True)
         return median_or_none(
             [
                 None if getattr(a, name) is None or getattr(b, name) is None else getattr(b, name) - getattr(a, name)
@@ -164,22 +187,23 @@ def limits_cost(without: Sequence[Cell], with_limits: Sequence[Cell]) -> LimitsC
             ]
         )
 
-    return LimitsCost(
+    return AddedCost(
         mode=first.mode,
+        variant=first.variant,
         concurrency=first.concurrency,
-        runs=len(without),
+        runs=len(plain),
         worker_us_per_request=added("worker_us_per_request"),
         tree_us_per_request=added("tree_us_per_request"),
         worker_us_per_token=added("worker_us_per_token"),
         tree_us_per_token=added("tree_us_per_token"),
-        batches_per_request=median_or_none([cell.batches_per_request for cell in with_limits]),
+        batches_per_request=median_or_none([cell.batches_per_request for cell in variant]),
     )
 
 
 def combine(cells: Sequence[Cell]) -> Cell:
     """Repeats of one cell as one: counts are summed, the peak is the highest, everything else is the median."""
     first = cells[0]
-    values: dict[str, object] = {"mode": first.mode, "concurrency": first.concurrency, "limited": first.limited}
+    values: dict[str, object] = {"mode": first.mode, "variant": first.variant, "concurrency": first.concurrency}
     values["requests"] = sum(cell.requests for cell in cells)
     values["errors"] = dict(sum((Counter(cell.errors) for cell in cells), Counter[str]()))
     values["statuses"] = dict(sum((Counter(cell.statuses) for cell in cells), Counter[int]()))
@@ -192,22 +216,29 @@ def combine(cells: Sequence[Cell]) -> Cell:
     return msgspec.convert(values, Cell)
 
 
-def _measure(stack: Stack, name: str, concurrency: int, requests: int | None, track: Track, *, limited: bool) -> Cell:
+def _measure(
+    stack: Stack, name: str, variant: Variant, concurrency: int, body: bytes, requests: int | None, track: Track
+) -> Cell:
     mode = MODES[name]
     wanted = mode.requests(concurrency) if requests is None else requests
     spec = LoadSpec(
-        bodies=[chat_body(PROMPT, stream=mode.stream, max_tokens=mode.output_tokens)],
+        bodies=[body],
         concurrency=concurrency,
         requests=wanted,
         warmup=min(wanted, concurrency if mode.ramp_seconds else max(concurrency, 200)),
         ramp_seconds=mode.ramp_seconds if concurrency > 1 else 0.0,
     )
-    label = f"{name}{' with limits' if limited else ''} at {concurrency}"
+    label = f"{load_name(name, variant)} at {concurrency}"
     track.at(label)
     before = stack.script_calls()
-    result = stack.load(spec, lambda ended: track.at(label, ended / wanted), limited=limited)
+    result = stack.load(spec, lambda ended: track.at(label, ended / wanted), variant=variant)
+    served = result.requests - result.error_count
+    if variant == "filtered" and result.output_tokens != served * mode.output_tokens:
+        raise BenchError(
+            f"{label}: {served} answers had {result.output_tokens} tokens, and not {mode.output_tokens} each"
+        )
     batches = (stack.script_calls() - before) / (spec.requests + spec.warmup)
-    return cell_of(name, concurrency, result, stack, memory_mb(stack.worker_pid), limited=limited, batches=batches)
+    return cell_of(name, concurrency, result, stack, memory_mb(stack.worker_pid), variant=variant, batches=batches)
 
 
 def cell_of(
@@ -217,7 +248,7 @@ def cell_of(
     stack: Stack,
     memory: tuple[float, float],
     *,
-    limited: bool = False,
+    variant: Variant = "plain",
     batches: float = 0.0,
 ) -> Cell:
     """A load's result in figures for one request and one token; `batches` are the store's script calls a request."""
@@ -236,7 +267,7 @@ def cell_of(
 
     return Cell(
         mode=name,
-        limited=limited,
+        variant=variant,
         concurrency=concurrency,
         requests=result.requests,
         errors=result.errors,

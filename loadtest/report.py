@@ -17,7 +17,8 @@ from rich.table import Table
 from loadtest.breakdown import Bar
 from loadtest.engine_model import Comparison
 from loadtest.fairness import Fairness
-from loadtest.overhead import MODES, Cell, LimitsCost
+from loadtest.filter_load import LONG_PROMPT, TERMS
+from loadtest.overhead import MODES, AddedCost, Cell, load_name
 from loadtest.soak import SoakResult
 from loadtest.statistics import Percentiles
 
@@ -62,7 +63,7 @@ def print_overhead(cells: Sequence[Cell], repeat: int, out: Console) -> None:
     )
     for cell in cells:
         costs.add_row(
-            _load_name(cell),
+            load_name(cell.mode, cell.variant),
             f"{cell.concurrency:,}",
             _number(cell.requests_per_s, 0 if cell.requests_per_s >= 100 else 1),
             _number(cell.tokens_per_s, 0),
@@ -74,7 +75,7 @@ def print_overhead(cells: Sequence[Cell], repeat: int, out: Console) -> None:
         )
         least, most = cell.added_ttft_least_ms, cell.added_ttft_most_ms
         latencies.add_row(
-            _load_name(cell),
+            load_name(cell.mode, cell.variant),
             f"{cell.concurrency:,}",
             _three(cell.ttft_ms),
             f"{_short(least.p99)} to {_short(most.p99)}" if least and most else "-",
@@ -94,15 +95,15 @@ def print_overhead(cells: Sequence[Cell], repeat: int, out: Console) -> None:
     _warn_of_others([cell.others_busy for cell in cells], out)
 
 
-def print_limits(costs: Sequence[LimitsCost], out: Console) -> None:
-    """What limits add, beside what the same load costs without."""
+def print_added(costs: Sequence[AddedCost], out: Console) -> None:
+    """What limits and filters add, beside what the same load costs without."""
     table = new_table(
-        "What limits, a budget and their accounting add",
+        "What is added to the plain load",
         *("mode", "clients", "runs", "us/request", "us/token", "store calls/request"),
     )
     for cost in costs:
         table.add_row(
-            cost.mode,
+            load_name(cost.mode, cost.variant),
             f"{cost.concurrency:,}",
             str(cost.runs),
             _two(cost.worker_us_per_request, cost.tree_us_per_request),
@@ -110,10 +111,18 @@ def print_limits(costs: Sequence[LimitsCost], out: Console) -> None:
             _number(cost.batches_per_request, 2),
         )
     out.print(table)
-    out.print(
-        "Differences within each run, medians: the worker/the gateway's whole process tree, the store included. A "
-        "request reserves and settles, two store calls when it is alone; requests of one moment share them."
-    )
+    out.print("Differences within each run, medians: the worker/the gateway's whole process tree, the store included.")
+    variants = {cost.variant for cost in costs}
+    if "limited" in variants:
+        out.print(
+            "Limits: of requests, tokens and concurrency, a budget, and their accounting. A request reserves and settles, "
+            "two store calls when it is alone; requests of one moment share them."
+        )
+    if "filtered" in variants:
+        out.print(
+            f"Filters: personal data, prompt injection and a blocklist of {TERMS:,} terms, on prompts (of "
+            f"{len(LONG_PROMPT):,} characters, here in all loads) and on answers; nothing matches."
+        )
 
 
 def print_fairness(results: Sequence[Fairness], out: Console) -> None:
@@ -165,10 +174,6 @@ def print_breakdown(bars: Sequence[Bar], out: Console) -> None:
         "gateway, both networks and the client; where the load's core is near 100% busy, waiting for that core too."
     )
     _warn_of_others([bar.others_busy for bar in bars], out)
-
-
-def _load_name(cell: Cell) -> str:
-    return f"{cell.mode}, limits" if cell.limited else cell.mode
 
 
 def _warn_of_others(shares: Sequence[float], out: Console) -> None:

@@ -12,7 +12,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final, Literal
@@ -20,11 +20,17 @@ from typing import IO, Any, Final, Literal
 import msgspec
 
 from loadtest.client import LoadResult, LoadSpec, Progress
+from loadtest.filter_load import LONG_PROMPT, blocklist
 from loadtest.processes import BenchError, choose_cores, command_line, on_core, process_tree, running
 from replicas.engines.answers import corpus_sentences
 
 MODEL: Final = "mixtral-8x7b"
+#: Whose key a load has: a tenant's with nothing of its own, with limits, with filters.
+Variant = Literal["plain", "limited", "filtered"]
+_TENANTS: Final[Mapping[Variant, str]] = {"plain": "default", "limited": "limited", "filtered": "filtered"}
+_SYSTEM: Final = "You are a helpful assistant."
 _READY_SECONDS: Final = 60.0
+_ANSWER_SECONDS: Final = 60.0
 _CLI: Final = [sys.executable, "-m", "gateway.cli"]
 #: The tenant `limited` has every kind of limit there is, each of them far away.
 _CONFIG: Final = """\
@@ -41,6 +47,15 @@ tenants:
   - name: limited
     limits: {{rpm: 1000000000, tpm: 1000000000000, concurrency: 1000000, budget: {{usd: 1000000, period: month}}}}
 """
+_BLOCKLIST: Final = "blocklist.txt"
+#: The end of a configuration in which the tenant `filtered` has every shipped filter both ways.
+_FILTERS: Final = f"""\
+  - {{name: filtered, safety: everything}}
+safety:
+  filters: [{{name: list, terms: {{file: {_BLOCKLIST}}}}}]
+  policies:
+    - {{name: everything, input: [pii, injection, list], output: [pii, injection, list]}}
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +63,7 @@ class Stack:
     """A running gateway and what a load needs to know of it."""
 
     port: int
-    key: str
-    limited_key: str
+    keys: Mapping[Variant, str]
     config: Path
     gateway_pid: int
     worker_pid: int
@@ -84,13 +98,10 @@ class Stack:
         return int(found[1]) if found else 0
 
     def load(
-        self, spec: LoadSpec, progress: Callable[[int], None] = lambda _: None, *, limited: bool = False
+        self, spec: LoadSpec, progress: Callable[[int], None] = lambda _: None, *, variant: Variant = "plain"
     ) -> LoadResult:
-        """Run a load in a process of its own, with the key that has limits or with the one that has none.
-
-        `progress` gets the number of answers. Raises BenchError.
-        """
-        with self._client(spec, limited=limited) as client:
+        """Run a load in a process of its own. `progress` gets the number of answers. Raises BenchError."""
+        with self._client(spec, variant) as client:
             assert client.stdout is not None
             for line in client.stdout:
                 if not line.endswith(b"\n"):
@@ -105,6 +116,21 @@ class Stack:
             client.wait()
         raise BenchError(f"the load client ended with status {client.returncode} and no whole result")
 
+    def ask(self, body: bytes, variant: Variant) -> bytes:
+        """What one request is answered, whole. Raises BenchError."""
+        headers = {"authorization": f"Bearer {self.keys[variant]}", "content-type": "application/json"}
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/v1/chat/completions", body, headers)
+        try:
+            with urllib.request.urlopen(request, timeout=_ANSWER_SECONDS) as answer:
+                answered: bytes = answer.read()
+                return answered
+        except urllib.error.HTTPError as error:
+            with error:
+                text = error.read().decode(errors="replace")
+            raise BenchError(f"a {variant} request got status {error.code}: {text}") from None
+        except OSError as error:
+            raise BenchError(f"a {variant} request got no answer: {error}") from None
+
     def limited_use(self) -> dict[str, int]:
         """What the requests with the limited key have used so far, as `penstock usage` has it. Raises BenchError."""
         rows = _json_of(
@@ -116,18 +142,18 @@ class Stack:
     @contextlib.contextmanager
     def flood(self, spec: LoadSpec) -> Iterator[None]:
         """A load with the limited key beside whatever the block does; nobody looks at what comes of it."""
-        with self._client(spec, limited=True, watched=False) as client:
+        with self._client(spec, "limited", watched=False) as client:
             yield
             if client.poll() is not None:
                 raise BenchError("the load that was to go on all the while has ended early")
 
     @contextlib.contextmanager
-    def _client(self, spec: LoadSpec, *, limited: bool, watched: bool = True) -> "Iterator[subprocess.Popen[bytes]]":
+    def _client(self, spec: LoadSpec, variant: Variant, *, watched: bool = True) -> "Iterator[subprocess.Popen[bytes]]":
         """A load client that has got its orders."""
         spec = msgspec.structs.replace(
             spec,
             port=self.port,
-            headers={"authorization": f"Bearer {self.limited_key if limited else self.key}"},
+            headers={"authorization": f"Bearer {self.keys[variant]}"},
             watch=[*process_tree(self.gateway_pid), *self.replica_pids] if watched else [],
             watch_cores=[self.gateway_core, self.load_core] if watched else [],
         )
@@ -157,14 +183,16 @@ def gateway_stack(
     pools: Sequence[BenchPool] = (BenchPool("bench", tp=2),),
     context: int = 32768,
     link: Literal["simulated", "trtllm_grpc"] = "simulated",
+    filters: bool = False,
 ) -> Iterator[Stack]:
     """Start the store, one worker and replicas with these engine options; all ends with the block.
 
-    `link` is the engine that the gateway takes them for: they speak sessions, and TensorRT-LLM's own service.
+    `link` is the engine that the gateway takes them for: they speak sessions, and TensorRT-LLM's own service. With
+    `filters` there is the variant `filtered` too.
     The gateway's processes share the first core this process may use; the replicas, the load client and meanwhile this
     process itself have the last one. Raises BenchError.
     """
-    with _bench() as bench:
+    with _bench(filters) as bench:
         ports = _free_ports(sum(pool.replicas for pool in pools))
         processes, lines = {}, []
         for pool in pools:
@@ -181,9 +209,9 @@ def gateway_stack(
 
 
 @contextlib.contextmanager
-def upstream_stack(output_tokens: int, pace_ms: float) -> Iterator[Stack]:
+def upstream_stack(output_tokens: int, pace_ms: float, *, filters: bool = False) -> Iterator[Stack]:
     """The same in front of an upstream with OpenAI's API (loadtest/upstream.py), whose tokens only it can count."""
-    with _bench() as bench:
+    with _bench(filters) as bench:
         (port,) = _free_ports(1)
         command = [sys.executable, "-m", "loadtest.upstream", str(port), str(output_tokens), str(pace_ms)]
         processes = {"the upstream": bench.start(command)}
@@ -200,6 +228,7 @@ class _Bench:
     log: IO[bytes]
     gateway_core: int
     load_core: int
+    filters: bool
 
     def start(self, command: list[str]) -> "subprocess.Popen[bytes]":
         """Something that the gateway is in front of."""
@@ -212,14 +241,21 @@ class _Bench:
         (port,) = _free_ports(1)
         config = self.folder / "penstock.yaml"
         text = _CONFIG.format(port=port, pools="\n".join(pools), model=MODEL, context=context, tokenizer=tokenizer)
+        if self.filters:
+            text += _FILTERS
+            terms = blocklist([_SYSTEM, LONG_PROMPT, *corpus_sentences()])
+            (self.folder / _BLOCKLIST).write_text("\n".join(terms))
         config.write_text(text)
         command = [*_CLI, "serve", "--config", str(config)]
         gateway = self.ending.enter_context(running(command, self.gateway_core, log=self.log))
         _wait_until_ready(port, {**processes, "the gateway": gateway}, self.log)
         return Stack(
             port=port,
-            key=_create_key(config, "default"),
-            limited_key=_create_key(config, "limited"),
+            keys={
+                variant: _create_key(config, tenant)
+                for variant, tenant in _TENANTS.items()
+                if self.filters or variant != "filtered"
+            },
             config=config,
             gateway_pid=gateway.pid,
             worker_pid=_worker(gateway.pid),
@@ -230,13 +266,13 @@ class _Bench:
 
 
 @contextlib.contextmanager
-def _bench() -> Iterator[_Bench]:
+def _bench(filters: bool) -> Iterator[_Bench]:
     gateway_core, load_core = choose_cores()
     with contextlib.ExitStack() as ending:
         folder = Path(ending.enter_context(tempfile.TemporaryDirectory(prefix="penstock-bench-")))
         log = ending.enter_context((folder / "log").open("a+b"))
         ending.enter_context(on_core(load_core))
-        yield _Bench(ending, folder, log, gateway_core, load_core)
+        yield _Bench(ending, folder, log, gateway_core, load_core, filters)
 
 
 def _create_key(config: Path, tenant: str) -> str:
@@ -257,7 +293,7 @@ def chat_body(prompt: str, *, stream: bool, max_tokens: int, **more: float) -> b
     body: dict[str, object] = {
         "model": MODEL,
         "messages": [
-            {"role": "system", "content": "You are a helpful assistant."},
+            {"role": "system", "content": _SYSTEM},
             {"role": "user", "content": prompt},
         ],
         "max_tokens": max_tokens,

@@ -158,7 +158,12 @@ def config_of(
         model["routing"] = routing
     model |= model_fields or {}
     tenants = [] if tenant is None else [tenant]
-    sections: dict[str, Any] = {"listen": listen, "store": {"url": store_url, **(store or {})}, "models": [model], "tenants": tenants}
+    sections: dict[str, Any] = {
+        "listen": listen,
+        "store": {"url": store_url, **(store or {})},
+        "models": [model],
+        "tenants": tenants,
+    }
     if safety is not None:
         sections["safety"] = safety
     return msgspec.convert(sections, Config)

@@ -11,11 +11,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 from gateway.commands import bench_decisions, bench_heatmap, bench_reproduce, bench_simulate
 
 _MODES = ("unary", "paced", "stream")
+_T = TypeVar("_T")
 
 
 def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -31,6 +32,11 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     overhead.add_argument("--requests", type=_positive, help="answers in each measurement (default: by mode)")
     overhead.add_argument("--repeat", type=_positive, default=1, metavar="K", help="measure K times, give medians")
     overhead.add_argument("--limits", action="store_true", help="also measure what limits and a budget add")
+    overhead.add_argument(
+        "--filters",
+        action="store_true",
+        help="also measure what safety filters of prompts and answers add; prompts have 1,000 characters then",
+    )
     overhead.add_argument(
         "--engine",
         choices=["simulated", "trtllm_grpc", "openai"],
@@ -101,7 +107,14 @@ def _positive(text: str) -> int:
 
 
 def _positives(text: str) -> list[int]:
-    return [_positive(part) for part in text.split(",")]
+    return _distinct([_positive(part) for part in text.split(",")])
+
+
+def _distinct(values: list[_T]) -> list[_T]:
+    for value in values:
+        if values.count(value) > 1:
+            raise argparse.ArgumentTypeError(f"{value} is given twice")
+    return values
 
 
 def _modes(text: str) -> list[str]:
@@ -109,7 +122,7 @@ def _modes(text: str) -> list[str]:
     for name in names:
         if name not in _MODES:
             raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(_MODES)}")
-    return names
+    return _distinct(names)
 
 
 def _guarded(benchmark: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
@@ -159,24 +172,27 @@ def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _overhead(arguments: argparse.Namespace) -> int:
     from loadtest.overhead import overhead
-    from loadtest.report import console, print_limits, print_overhead, progress_bar, write_json
+    from loadtest.report import console, print_added, print_overhead, progress_bar, write_json
+    from loadtest.stack import Variant
 
+    asked: dict[Variant, bool] = {"limited": arguments.limits, "filtered": arguments.filters}
+    beside = [variant for variant, wanted in asked.items() if wanted]
     with progress_bar() as show:
         cells, costs = overhead(
             arguments.concurrency,
             arguments.modes,
             requests=arguments.requests,
             repeat=arguments.repeat,
-            limits=arguments.limits,
+            beside=beside,
             engine=arguments.engine,
             show=show,
         )
     out = console()
     print_overhead(cells, arguments.repeat, out)
     if costs:
-        print_limits(costs, out)
+        print_added(costs, out)
     if arguments.json:
-        write_json(arguments.json, "overhead", {"loads": cells, "limits": costs}, _settings(arguments))
+        write_json(arguments.json, "overhead", {"loads": cells, "added": costs}, _settings(arguments))
     return 1 if any(cell.errors for cell in cells) else 0
 
 

@@ -77,7 +77,7 @@ class Shapes:
         if len(parts) == 2:
             # A text has one shape at a time: what else there is of it (a time, an id) has changed.
             self.known = [shape for shape in self.known if shape.text is not text and not shape.text.over]
-            self.known.insert(0, Shape(before + b'"', b'"' + after, *parts, text))
+            self.known.insert(0, Shape(before + b'"', b'"' + after, parts[0], parts[1], text))
             del self.known[_MOST_SHAPES:]
 
 

@@ -32,9 +32,9 @@ _decode: Final = msgspec.json.decode
 
 
 class Item(NamedTuple):
-    """A step into a list: to the item that says its index, else to the one at that place, and of that type in contents."""
+    """A step into a list: to the item that says its index, else to the one at that place, of that type in contents."""
 
-    index: int | None
+    number: int | None
     place: int = -1
     type: str | None = None
 
@@ -214,7 +214,7 @@ def placed(choice: dict[str, Any], path: Path, text: str) -> None:
 
 
 def _item(items: list[Any], step: Item) -> dict[str, Any]:
-    item = {"index": step.index} if step.index is not None else {} if step.type is None else {"type": step.type}
+    item = {"index": step.number} if step.number is not None else {} if step.type is None else {"type": step.type}
     for there in items:
         if there.items() >= item.items():
             found: dict[str, Any] = there
