@@ -150,8 +150,8 @@ class Model(Record, frozen=True, kw_only=True):
     safety: Annotated[
         Annotated[str, Meta(pattern=NAME)] | None,
         Meta(
-            description="Name of a policy whose rules hold for this model, beside those of the tenant; of two that name "
-            "one filter the stricter action counts."
+            description="Name of a policy whose rules hold for this model, beside the tenant's; of two that name one "
+            "filter the stricter action counts."
         ),
     ] = None
     price: Annotated[Price | None, Meta(description="What its tokens cost, for usage and budgets; unset: nothing.")] = (

@@ -45,8 +45,8 @@ class TermsFilter(Record, frozen=True, kw_only=True):
     file: Annotated[
         Annotated[str, Meta(min_length=1)] | None,
         Meta(
-            description="UTF-8 file with a term on each line, relative to this file's folder; empty lines and those that "
-            "begin with `#` are left out."
+            description="UTF-8 file with a term on each line, relative to this file's folder; empty lines and those "
+            "that begin with `#` are left out."
         ),
     ] = None
     match: Annotated[
@@ -63,8 +63,8 @@ class ExpressionsFilter(Record, frozen=True, kw_only=True):
         Meta(
             min_length=1,
             max_length=256,
-            description="Expressions. What one can match must be bounded (`{1,40}` and not `+`), for so much of an answer "
-            "is held back; but one character or class at an expression's end may repeat without bound.",
+            description="Expressions. What one can match must be bounded (`{1,40}` and not `+`), for so much of an "
+            "answer is held back; but one character or class at an expression's end may repeat without bound.",
         ),
     ]
     ignore_case: Annotated[bool, Meta(description="Whether upper and lower case are the same.")] = False
@@ -106,7 +106,7 @@ class SizesFilter(Record, frozen=True, kw_only=True):
 
 
 class FilterSettings(Record, frozen=True, kw_only=True):
-    """A filter; exactly one field beside `name` says what it is. `pii`, `secrets` and `injection` exist by themselves."""
+    """A filter; exactly one field beside `name` says what it is. `pii`, `secrets` and `injection` need no settings."""
 
     name: Annotated[str, Meta(pattern=NAME, description="Name that policies refer to.")]
     pii: Annotated[PiiFilter | None, Meta(description="Personal data and secrets.")] = None
@@ -129,9 +129,9 @@ class Use(Record, frozen=True, kw_only=True):
     action: Annotated[
         Literal["block", "redact", "flag"] | None,
         Meta(
-            description="What a match does. `block`: a prompt is refused with 400, an answer ends before the match with "
-            "finish_reason `content_filter`. `redact`: the match is replaced by its kind, as in `[EMAIL]`. `flag`: it is "
-            "recorded. Unset: `redact` for personal data and secrets, `block` for everything else."
+            description="What a match does. `block`: a prompt is refused with 400, an answer ends before the match "
+            "with finish_reason `content_filter`. `redact`: the match is replaced by its kind, as in `[EMAIL]`. "
+            "`flag`: it is recorded. Unset: `redact` for personal data and secrets, `block` for everything else."
         ),
     ] = None
 
@@ -154,8 +154,8 @@ class Rules(Record, frozen=True, kw_only=True):
     record_text: Annotated[
         bool,
         Meta(
-            description="Whether the log's lines about prompts show the text around a match, with every match redacted; "
-            "otherwise, and of answers, only lengths and salted hashes are written."
+            description="Whether the log's lines about prompts show the text around a match, with every match "
+            "redacted; otherwise, and of answers, only lengths and salted hashes are written."
         ),
     ] = False
 

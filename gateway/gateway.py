@@ -16,8 +16,8 @@ from gateway.config import Config
 from gateway.config_engine_checks import SESSIONS
 from gateway.discovery.discovery import Discovery
 from gateway.encoding_turns import EncodingTurns
-from gateway.first_tokens import FirstTokenTimes
 from gateway.filters.policies import Policies
+from gateway.first_tokens import FirstTokenTimes
 from gateway.fleets.exchange import FleetExchange
 from gateway.guards.building import Surroundings
 from gateway.http.exchange import Exchange
@@ -195,7 +195,7 @@ class Gateway:
         return time.monotonic() + (bound if wanted is None else min(bound, wanted))
 
     def model(self, caller: Caller, name: str) -> ServedModel:
-        """The model of that name, perhaps with an adapter, for that caller. Raises ModelNotFound or PermissionDenied."""
+        """The model of that name, perhaps with an adapter, for a caller. Raises ModelNotFound or PermissionDenied."""
         model = self._find(name)
         if model is None:
             shown = name if len(name) <= 128 else name[:128] + "..."

@@ -62,8 +62,8 @@ MODES: Final = {
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
     """One load's measurements. CPU in microseconds, times in ms, memory in MB (10^6 bytes).
 
-    `variant` `limited`: the load's key has limits on requests, tokens and concurrency, and a budget. `filtered`: prompts
-    and answers are looked at for personal data, prompt injection and the terms of a blocklist.
+    `variant`: the key of a `limited` load has limits on requests, tokens and concurrency, and a budget; prompts and
+    answers of a `filtered` one are looked at for personal data, prompt injection and the terms of a blocklist.
     `worker` is the worker process, `tree` the gateway with its supervisor and the store. `load_busy` is the share of
     the load's core that engine and client used: near 1 they were the limit, not the gateway. `others_busy` is the share
     of a core, the worse of the two, that went to other processes: they make everybody wait.
@@ -234,9 +234,8 @@ def _measure(
     result = stack.load(spec, lambda ended: track.at(label, ended / wanted), variant=variant)
     served = result.requests - result.error_count
     if variant == "filtered" and result.output_tokens != served * mode.output_tokens:
-        raise BenchError(
-            f"{label}: {served} answers had {result.output_tokens} tokens, and not {mode.output_tokens} each"
-        )
+        found = f"{served} answers had {result.output_tokens} tokens"
+        raise BenchError(f"{label}: {found} together, and not {mode.output_tokens} each")
     batches = (stack.script_calls() - before) / (spec.requests + spec.warmup)
     return cell_of(name, concurrency, result, stack, memory_mb(stack.worker_pid), variant=variant, batches=batches)
 

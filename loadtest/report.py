@@ -115,8 +115,8 @@ def print_added(costs: Sequence[AddedCost], out: Console) -> None:
     variants = {cost.variant for cost in costs}
     if "limited" in variants:
         out.print(
-            "Limits: of requests, tokens and concurrency, a budget, and their accounting. A request reserves and settles, "
-            "two store calls when it is alone; requests of one moment share them."
+            "Limits: of requests, tokens and concurrency, a budget, and their accounting. A request reserves and "
+            "settles, two store calls when it is alone; requests of one moment share them."
         )
     if "filtered" in variants:
         out.print(

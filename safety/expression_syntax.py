@@ -24,8 +24,8 @@ class ExpressionError(ValueError):
 class Node:
     """A part of an expression: `source` matches what it does, in RE2's syntax and without groups that capture.
 
-    `least` and `most` are the shortest and the longest match in characters, None without bound; `begin` is an expression for all that a match can
-    begin with, the empty text and the whole match included.
+    `least` and `most` are the shortest and the longest match in characters, None without bound; `begin` is an
+    expression for all that a match can begin with, the empty text and the whole match included.
     """
 
     source: str

@@ -27,7 +27,7 @@ class Stream(Protocol):
 
     @property
     def open(self) -> int:
-        """From this character of the text on nothing is decided: a match that is still to be told starts there or later.
+        """From this character of the text on nothing is decided: matches still to be told start there or after.
 
         All before it is decided, so the distance from here to the text's end is what must be held back.
         """

@@ -184,8 +184,8 @@ async def gateway_of(
     """A worker in front of replicas of these engines, and a client with a key for `models`, of `tenant` if it is given.
 
     `more_models` follow the one of the engines, as the configuration has them; without engines and addresses they are
-    all there are. `sections` are `price`, `store`, `routing`, `safety` and further `model_fields` of the configuration, and what
-    else its `listen` has.
+    all there are. `sections` are `price`, `store`, `routing`, `safety` and further `model_fields` of the configuration,
+    and what else its `listen` has.
     """
     async with contextlib.AsyncExitStack() as stack:
         found = [(await stack.enter_async_context(serving(engine)))[1] for engine in engines]

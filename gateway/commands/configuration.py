@@ -3,12 +3,14 @@
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from gateway.commands.output import shown_limits, table
-from gateway.config import Config, ConfigError, Model, Pool, load_config, resolve, schema, usable_cores
+from gateway.config import Config, ConfigError, Model, Pool, Safety, load_config, resolve, schema, usable_cores
 from gateway.config_docs import render
+from gateway.config_safety import Use
+from gateway.config_safety_checks import as_use
 
 
 def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -76,7 +78,27 @@ def _summary(config: Config, cores: int) -> Iterator[str]:
         yield ""
         yield from _model_summary(model)
     yield ""
+    yield from _safety_summary(config.safety)
+    yield ""
     yield from _tenants_summary(config)
+
+
+def _safety_summary(safety: Safety) -> Iterator[str]:
+    """What looks at prompts and answers."""
+    rows = [("RULES", "PROMPTS", "ANSWERS", "ON FAILURE")]
+    named = [(policy.name, policy) for policy in safety.policies]
+    for name, rules in (("(default)", safety), *named):
+        rows.append((name, _uses(rules.input), _uses(rules.output), rules.on_failure))
+    if len(rows) == 2 and not (safety.input or safety.output):
+        yield "filters  none look at prompts or answers"
+        return
+    yield "filters"
+    yield from (f"  {line}" for line in table(rows))
+
+
+def _uses(uses: Sequence[str | Use]) -> str:
+    found = map(as_use, uses)
+    return ", ".join(f"{use.filter}{f' ({use.action})' if use.action else ''}" for use in found) or "-"
 
 
 def _tenants_summary(config: Config) -> Iterator[str]:
@@ -115,6 +137,8 @@ def _model_summary(model: Model) -> Iterator[str]:
         yield f"  price      {prices} (US dollars per million tokens)"
     if model.fallbacks is not None:
         yield f"  fallbacks  {', '.join(model.fallbacks.models)} (order: {model.fallbacks.order})"
+    if model.safety is not None:
+        yield f"  safety     {model.safety}, beside its tenants' rules"
     if model.adapters:
         yield f"  adapters   {', '.join(adapter.name for adapter in model.adapters)}"
     rows = [("POOL", "SHAPE", "ROLE", "ENGINE", "REPLICAS", "GPUS", "WHERE"), *map(_pool_row, model.pools)]

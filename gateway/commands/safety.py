@@ -55,7 +55,9 @@ def _add_bench(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         metavar="FILE",
         help="labelled texts (default: those that come with Penstock)",
     )
-    parser.add_argument("--misses", type=int, default=0, metavar="N", help="show the first N misses and false alarms")
+    parser.add_argument(
+        "--misses", type=_count, default=0, metavar="N", help="show the first N misses and false alarms"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=bench)
 
@@ -74,3 +76,9 @@ def _kinds(arguments: argparse.Namespace) -> int:
     rows = [(kind.name, "secrets" if kind.secret else "personal", kind.description) for kind in KINDS.values()]
     print_table(("KIND", "OF", "WHAT"), rows)
     return 0
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise argparse.ArgumentTypeError(f"expected a number, got {text!r}")
+    return int(text)

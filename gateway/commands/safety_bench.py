@@ -30,7 +30,7 @@ def bench(arguments: argparse.Namespace) -> int:
         if isinstance(one, InjectionFilter) and labelled.injections
     ]
     speeds = _speeds(filters, labelled)
-    misses = max(arguments.misses, 0)
+    misses = arguments.misses
     if arguments.json:
         print_json(_plain(spans, injections, speeds, misses))
         return 0

@@ -17,12 +17,15 @@ from gateway.guards.building import Surroundings, build_judge
 from gateway.tenants.caller import Caller
 from gateway.tenants.records import Tenant
 from protos.errors import FilterFailed, ModelNotFound
+from routing.dispatch import Attempt
 from safety.action import Action
 from safety.filter import StreamFilter
 from safety.screen import Finding, Rule, screened
 from safety.sizes import Sizes
 
 _ACTIONS: Final = {"flag": Action.FLAG, "redact": Action.REDACT, "block": Action.BLOCK}
+#: Longer texts are looked at beside the event loop.
+INLINE_CHARACTERS: Final = 16 * 1024
 _ROLES: Final = ("system", "developer", "user", "assistant", "tool", "function")
 #: Personal data is worth replacing; what else is looked for is not to be said at all.
 _REDACTED: Final = ("pii", "presidio")
@@ -54,6 +57,7 @@ class Policies:
                 self._judges[name] = build_judge(guard, where, around)
             elif settings.floods is not None:
                 self._floods[name] = FloodGate(store, settings.floods)
+        self._encoding = around.encoding
         self._made: dict[tuple[str | None, str], Policy | None] = {}
 
     async def aclose(self) -> None:
@@ -78,14 +82,14 @@ class Policies:
 
         Raises ModelNotFound where there is no such filter, and FilterFailed.
         """
+        tenant = caller.tenant.name
         rules, judges, fail_open = self._asked(caller.tenant, name)
-        found = []
-        for text in texts:
-            findings = [
-                finding for rule in rules for finding in screened(text, [rule._replace(action=Action.FLAG)]).findings
-            ]
-            findings += await judged(judges, text, None, caller.tenant.name, fail_open=fail_open)
-            found.append(findings)
+        if sum(map(len, texts)) <= INLINE_CHARACTERS:
+            found = _flagged(rules, texts)
+        else:
+            found = await self._encoding.run(Attempt(), tenant, _flagged, rules, texts)
+        for index, text in enumerate(texts):
+            found[index] += await judged(judges, text, None, tenant, fail_open=fail_open)
         return found
 
     def _asked(self, tenant: Tenant, name: str | None) -> tuple[list[Rule], list[JudgeRule], bool]:
@@ -166,3 +170,9 @@ class Policies:
         spans = settings.presidio is not None or settings.plugin is not None
         parallel = guard.parallel and action is not Action.REDACT
         return JudgeRule(name, self._judges[name], action, parallel, guard.window_characters, spans)
+
+
+def _flagged(rules: Sequence[Rule], texts: Sequence[str]) -> list[list[Finding]]:
+    """What each rule finds in each text, whatever the others do about it."""
+    alone = [[rule._replace(action=Action.FLAG)] for rule in rules]
+    return [[finding for rule in alone for finding in screened(text, rule).findings] for text in texts]

@@ -23,7 +23,7 @@ _AROUND: Final = 80
 
 
 class Recorder(NamedTuple):
-    """Of one request. `shows_text`: its tenant wants to see texts in the log, with all that was found in them redacted."""
+    """Of one request. `shows_text`: its tenant wants texts in the log, with all that was found in them redacted."""
 
     request_id: str
     tenant: str
@@ -45,7 +45,7 @@ class Recorder(NamedTuple):
         )
 
     def answer(self, index: int, characters: int, findings: Sequence[Finding], failures: Sequence[str]) -> None:
-        """Something was found in an answer, after so many characters of it; `failures` are filters that were left out."""
+        """Something was found in an answer of so many characters; `failures` are filters that were left out."""
         if findings:
             log.info(
                 "request %s of tenant %s: %s in answer %d, %d characters",

@@ -61,12 +61,14 @@ class Shapes:
             return
         self._lessons += 1
         key = text.path[-1]
-        name = _encode(key)
+        try:
+            name, value = _encode(key), _encode(piece)
+        except UnicodeEncodeError:
+            return  # half a character
         for colon in (b":", b": "):
-            found = b"%b%b%b" % (name, colon, _encode(piece))
-            if event.count(found) == 1:
-                at = event.index(found) + len(name) + len(colon)
-                before, after = event[:at], event[at + len(_encode(piece)) :]
+            if event.count(name + colon + value) == 1:
+                at = event.index(name + colon + value) + len(name + colon)
+                before, after = event[:at], event[at + len(value) :]
                 break
         else:
             return

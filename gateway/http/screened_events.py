@@ -188,13 +188,14 @@ class ScreenedEvents:
         for node in choices or ():
             choice = self._choice(node.get("index", 0))
             if choice.over:
+                choice.ended = choice.ended or bool(node.get("finish_reason"))
                 continue
             entry = _Entry(node)
             await self._screen(choice, entry)
             before += self._rests(choice, entry)
             if entry.cut is not None and not choice.ended:
                 after += self._cut(choice)
-            if not entry.empty:
+            if choice.ended or not entry.empty:
                 kept.append(node)
             alone = entry.alone
         if choices is not None:

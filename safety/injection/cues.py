@@ -1,6 +1,6 @@
 """What a cue is, and the small language that its expressions are written in.
 
-In an expression a space stands for what separates words (` ?` for that or nothing), `~3` for up to three words of any kind and what follows them,
+An anchor that ends with `$` is a whole word. In an expression a space stands for what separates words (` ?` for that or nothing), `~3` for up to three words of any kind and what follows them,
 and `{NAME}` for a class of words that the table with the cue defines. The rest is Python's `re`, over folded text.
 """
 
@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Final
 
 from safety.injection.fold import plain
+from safety.injection.needles import needles
 
 #: Characters of a text, from the one where a cue begins, that decide whether it is there.
 REACH: Final = 64
@@ -35,6 +36,16 @@ class Cue:
     anchors: tuple[str, ...]
     ahead: str
     behind: str | None = None
+
+    @cached_property
+    def needs(self) -> frozenset[str] | None:
+        """Strings of which one is in all that `ahead` matches."""
+        return needles(self.ahead, later=True)
+
+    @cached_property
+    def needs_before(self) -> frozenset[str] | None:
+        """Strings of which one is in all that `behind` is found in."""
+        return None if self.behind is None else needles(self.behind)
 
     @cached_property
     def here(self) -> re.Pattern[str]:

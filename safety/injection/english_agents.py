@@ -110,7 +110,7 @@ _TO = (
     r"if (?:this is )?(?:being )?(?:read|processed|summari[sz]ed|analy[sz]ed|reviewed|parsed|viewed|evaluated|opened|accessed) by|to (?:any|every|whichever|whatever)|calling all|warning to|memo to|directive (?:to|for)|reminder (?:to|for))"
     r"[\W_]{1,4}(?:(?:the|an?|any|all|my|your|this|our|helpful|friendly|every|large|automated)[\W_]{1,3})*$"
 )
-_READER = "ai|artificial intelligence|assistant|llm|language model|large language|chatbot|chatgpt|gpt|copilot|claude|gemini|bard|automated system|automated review|automated agent|virtual assistant|a.i."
+_READER = "ai|artificial intelligence|assistant|llm$|llms$|language model|large language|chatbot|chatgpt|gpt|copilot|claude|gemini|bard|automated system|automated review|automated agent|virtual assistant|a.i."
 add(
     INDIRECT,
     0.5,

@@ -50,7 +50,7 @@ add(
     r"\b(?:act|pretend|you are|you.re|you will be|now be|respond|answer|acting|behave|role of|switch)\b(?: now)?(?: going)?(?: to)? "
     r"?(?:as |to be |be |act as |like |called |named |the role of )?\W{0,3}(?:an? )?\W{0,2}$",
 )
-add(PERSONA, 0.15, "dan", r"dan\W{0,3}:|dan\b[\W_]{1,3}(?:stands for|do anything)")
+add(PERSONA, 0.15, "dan$", r"dan\W{0,3}:|dan\b[\W_]{1,3}(?:stands for|do anything)")
 add(
     PERSONA,
     0.15,
@@ -228,7 +228,7 @@ add(
 add(
     PERSONA,
     0.35,
-    "aim|stan|dude|antigpt|betterdan|evilbot|chaosgpt|badgpt|devmode|freedomgpt|superior dan|niccolo|mongo tom|ucar|darkgpt|hackergpt|evilgpt|maxgpt|sydney|machiavellian",
+    "aim$|stan$|dude$|antigpt|betterdan|evilbot|chaosgpt|badgpt|devmode|freedomgpt|superior dan|niccolo|mongo tom|ucar|darkgpt|hackergpt|evilgpt|maxgpt|sydney|machiavellian",
     r"(?:antigpt|betterdan|evilbot|chaosgpt|badgpt|"
     r"freedomgpt|superior dan|darkgpt|hackergpt|evilgpt|maxgpt|mongo tom|(?:aim|stan|dude|ucar|sydney|niccolo|machiavellian)(?=[\W_]{1,3}(?:stands|which|who|is (?:an?|not|un)|an? (?:ai|un)|mode|chatbot|has|must|never|will)\b))",
 )

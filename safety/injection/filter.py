@@ -1,13 +1,17 @@
 """The filter of prompt injection and jailbreaks."""
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
-from safety.injection.cues import REACH
-from safety.injection.finder import find
+from safety.injection.cues import BEHIND, REACH
+from safety.injection.finder import Feature, find
 from safety.injection.lexicon import lexicon
 from safety.injection.stream import InjectionStream
 from safety.injection.tally import Tally
 from safety.match import Match, merged
+
+#: Long texts are searched in parts of so many characters.
+_PART: Final = 8192
 
 
 class Scored(NamedTuple):
@@ -21,7 +25,8 @@ class InjectionFilter:
     """Heuristics scored over normalised text.
 
     The score is added up from left to right, and fades with distance. A feature is a match where the score with it
-    reaches the threshold; the match's label is the feature's family, its score the text's score there.
+    reaches the threshold; the match's label is the feature's family, its score the text's score there. Where the score
+    is full, the match goes on to the end of the text: nothing after such words can be trusted.
     """
 
     def __init__(self, threshold: float = 0.5) -> None:
@@ -35,15 +40,15 @@ class InjectionFilter:
 
     def scan(self, text: str) -> list[Match]:
         """The features of the text with which its score is at the threshold or above."""
-        features = find(text)[0]
-        if not features:
-            return []
-        tally = Tally()
-        matches = []
-        for feature in features:
-            score = tally.add(feature)
-            if score >= self._threshold:
-                matches.append(Match(feature.start, feature.end, feature.family, score))
+        if len(text) <= _PART:
+            features, _ = find(text)
+            return merged(Tally(self._threshold).matches(features, 0, len(text))) if features else []
+        tally = Tally(self._threshold)
+        matches: list[Match] = []
+        for features, base in _parts(text):
+            matches += tally.matches(features, base, len(text))
+            if tally.full:
+                break
         return merged(matches)
 
     def stream(self) -> InjectionStream:
@@ -52,10 +57,19 @@ class InjectionFilter:
 
     def score(self, text: str) -> Scored:
         """What speaks for an attempt in the text, whether it reaches the threshold or not."""
-        tally = Tally()
+        tally = Tally(self._threshold)
         highest = 0.0
         matches = []
-        for feature in find(text)[0]:
-            highest = max(highest, tally.add(feature))
-            matches.append(Match(feature.start, feature.end, feature.family, feature.share))
+        for features, base in _parts(text):
+            for feature in features:
+                highest = max(highest, tally.add(feature, base))
+                matches.append(Match(feature.start + base, feature.end + base, feature.family, feature.share))
         return Scored(highest, matches)
+
+
+def _parts(text: str) -> Iterator[tuple[list[Feature], int]]:
+    """The features of a text in order, with the character that their places count from."""
+    for begin in range(0, len(text), _PART):
+        base = max(0, begin - BEHIND)
+        features, _ = find(text[base : begin + _PART + REACH], begin - base, begin - base + _PART)
+        yield features, base

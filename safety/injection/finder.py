@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from safety.injection.context import weight
-from safety.injection.cues import BEHIND, REACH, Cue
+from safety.injection.cues import BEHIND, REACH
 from safety.injection.disguise import KEYWORDS, Disguise, decoded, letters, spelled_out
 from safety.injection.fold import folded, plain
-from safety.injection.lexicon import Anchor, encoded, lexicon
+from safety.injection.lexicon import Anchor, Watched, encoded, lexicon
 
 EVASION: Final = "evasion"
 ENCODED: Final = "encoded_instructions"
@@ -80,40 +80,65 @@ class _Search:
 
     def _anchor(self, place: int, anchor: Anchor) -> None:
         text = self._text
-        if anchor.whole and place and text[place - 1].isalnum():
+        if anchor.opens and place and text[place - 1].isalnum():
             return
         window = text[place : place + REACH]
+        if anchor.closes and window[anchor.length : anchor.length + 1].isalnum():
+            return
         if anchor.cues:
-            self._cues(place, anchor.cues, plain(window) if window.isascii() else None, window)
+            self._plain(place, anchor, window)
         for disguise in anchor.disguises:
             self._disguise(place, disguise, window)
 
-    def _cues(self, place: int, cues: Sequence[Cue], shown: str | None, window: str) -> None:
-        """Cues at a place, in the window as it stands there, and with its disguises taken off."""
-        starts: Sequence[int] | None = None
-        other: str | None = None
-        if shown is None:
+    def _plain(self, place: int, anchor: Anchor, window: str) -> None:
+        """Cues at a place, in the window as it stands there, or else with its disguises taken off."""
+        ascii_only = window.isascii()
+        if ascii_only:
+            shown, starts = window.lower(), None
+        else:
             whole = folded(window, latin=False)
             shown, starts = whole.text, whole.starts
+        self._cues(place, anchor.cues, anchor.ahead, shown, starts)
+        if ascii_only and _SIGNS.isdisjoint(window):
+            return
+        if not ascii_only:
+            whole = folded(window, latin=True)
+            starts = whole.starts
+        seen = letters(shown if ascii_only else whole.text)
+        if seen != shown:
+            self._cues(place, anchor.cues, anchor.ahead, seen, starts)
+
+    def _cues(self, place: int, cues: Sequence[Watched], ahead: int, shown: str, starts: Sequence[int] | None, *, latin: bool = False, code: int = 0) -> None:
+        """Cues that a folded window begins with. `starts`: where its characters stand; `code`: so long is what it was made from."""
+        words = lexicon().words
+        there = words.within(shown)
+        if ahead and not there & ahead:
+            return
         behind: str | None = None
-        for cue in cues:
+        before = 0
+        for cue, needs, needs_before in cues:
+            if needs and not there & needs:
+                continue
+            if needs_before:
+                if behind is None:
+                    behind, before = self._behind(place, latin)
+                if not before & needs_before:
+                    continue
             match = cue.here.match(shown)
-            length = match.end() if match else 0
-            if match and starts is not None:
-                length = _original(length, starts, len(window))
-            if match is None:
-                if other is None:
-                    other = _undisguised(window)
-                if other != "":
-                    match = cue.here.match(other)
-                    length = min(match.end(), len(window)) if match else 0
             if match is None:
                 continue
             if behind is None:
-                behind = plain(self._text[max(0, place - BEHIND) : place])
+                behind, before = self._behind(place, latin)
             if cue.before is None or cue.before.search(behind):
-                share = cue.share * weight(behind, shown, match.end(), cue.family)
-                self._add(place, place + length, cue.family, share, cue.name)
+                end = match.end()
+                length = code or (end if starts is None else starts[end - 1] - starts[0] + 1)
+                self._add(place, place + length, cue.family, cue.share * weight(behind, shown, end, cue.family), cue.name)
+
+    def _behind(self, place: int, latin: bool) -> tuple[str, int]:
+        """What stands before a place, folded, and the bits of its words."""
+        text = self._text[max(0, place - BEHIND) : place]
+        behind = folded(text, latin=True).text if latin else plain(text)
+        return behind, lexicon().words.within(behind)
 
     def _disguise(self, place: int, disguise: Disguise, window: str) -> None:
         """A word in disguise, and the cues that begin with it if one sees through that."""
@@ -145,10 +170,7 @@ class _Search:
         family = ENCODED if technique in _CODES else EVASION
         self._add(place, place + min(length, len(window)), family, share, f"{technique} {keyword}")
         seen = keyword + plain(window[length:]) if said is None else said[max(0, said.find(keyword)) :]
-        behind = plain(text[max(0, place - BEHIND) : place])
-        for cue in lexicon().by_keyword[keyword]:
-            if cue.here.match(seen) and (cue.before is None or cue.before.search(behind)):
-                self._add(place, place + len(window), cue.family, cue.share, cue.name)
+        self._cues(place, lexicon().by_keyword[keyword], 0, seen, None, code=len(window))
 
     def _unmask(self, tricks: list[int]) -> None:
         """Anchors of the text with its letters unmasked, those that stand where letters were disguised."""
@@ -168,17 +190,14 @@ class _Search:
             self._unmasked(start, last, anchor, seen.text[place:stop], starts[place:stop])
 
     def _unmasked(self, start: int, last: int, anchor: Anchor, window: str, starts: Sequence[int]) -> None:
-        behind = folded(self._text[max(0, start - BEHIND) : start], latin=True).text
-        if anchor.whole and behind[-1:].isalnum():
+        if anchor.opens and folded(self._text[max(0, start - BEHIND) : start], latin=True).text[-1:].isalnum():
+            return
+        if anchor.closes and window[anchor.length : anchor.length + 1].isalnum():
             return
         keyword = next((keyword for keyword in KEYWORDS if window.startswith(keyword)), None)
         if keyword is not None:
             self._add(start, last + 1, EVASION, KEYWORDS[keyword] * _MILD["letters"], f"letters {keyword}")
-        for cue in anchor.cues:
-            match = cue.here.match(window)
-            if match and (cue.before is None or cue.before.search(behind)):
-                end = start + 1 + (starts[match.end() - 1] - starts[0] if match.end() else 0)
-                self._add(start, end, cue.family, cue.share * weight(behind, window, match.end(), cue.family), cue.name)
+        self._cues(start, anchor.cues, anchor.ahead, window, starts, latin=True)
 
 
 def _placed(data: bytes, hits: Sequence[tuple[int, int, int]]) -> Iterator[tuple[int, Anchor]]:
@@ -194,20 +213,3 @@ def _placed(data: bytes, hits: Sequence[tuple[int, int, int]]) -> Iterator[tuple
 
 _CODE_SIGNS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=%\\"
 
-
-def _original(length: int, starts: Sequence[int], whole: int) -> int:
-    """How many characters of the text the first `length` of its folded form are."""
-    return starts[length] if length < len(starts) else whole
-
-
-def _undisguised(window: str) -> str:
-    """The window with letters for look-alikes, digits and signs, if that changes it; else nothing."""
-    if window.isascii():
-        if _SIGNS.isdisjoint(window):
-            return ""
-        shown = window.lower()
-        seen = letters(shown)
-    else:
-        shown = plain(window)
-        seen = letters(folded(window, latin=True).text)
-    return "" if seen == shown else seen

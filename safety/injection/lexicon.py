@@ -8,7 +8,7 @@ from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
 
 from safety.injection.asian import ASIAN
 from safety.injection.cues import Cue
-from safety.injection.disguise import Disguise, disguises
+from safety.injection.disguise import KEYWORDS, Disguise, disguises
 from safety.injection.english import ENGLISH
 from safety.injection.english_agents import AGENTS
 from safety.injection.english_personas import PERSONAS
@@ -25,31 +25,62 @@ _ORNAMENTS: Final = (
 #: Greek, Cyrillic and Armenian.
 _OTHER_SCRIPTS: Final = (0x0370, 0x058F)
 _BLOCK: Final = 63
+#: Anchors that are the end of a word.
+_ENDINGS: Final = ("n't", "n’t", "nt ")
 _BOUNDED: Final = frozenset(
     "".join(chr(code) for code in (*range(0x61, 0x7B), *range(0xC0, 0x250), *range(0x400, 0x530)))
 )
 
 
+class Watched(NamedTuple):
+    """A cue, and the bits of the words that must be ahead of and behind its anchor; 0 if it can do without."""
+
+    cue: Cue
+    ahead: int
+    behind: int
+
+
 class Anchor(NamedTuple):
     """What a string of the automaton stands for. `length` counts characters.
 
-    `whole`: only where no letter or digit stands before it. `trick`: letters that are disguised one by one.
+    `opens`, `closes`: only where no letter or digit stands before it, or after it. `ahead`: bits of words of which one
+    must follow, 0 if nothing must. `trick`: letters that are disguised one by one.
     """
 
     length: int
-    whole: bool
-    cues: tuple[Cue, ...]
+    opens: bool
+    closes: bool
+    cues: tuple[Watched, ...]
+    ahead: int
     disguises: tuple[Disguise, ...]
     trick: bool
 
 
+class Words(NamedTuple):
+    """Words that cues need around their anchors."""
+
+    automaton: BytesAhoCorasick
+    bits: tuple[int, ...]
+
+    def within(self, text: str) -> int:
+        """Bits of the words that are in a folded text."""
+        found = 0
+        bits = self.bits
+        for which, _, _ in self.automaton.find_matches_as_indexes(text.encode("utf-8", "surrogatepass"), overlapping=True):
+            found |= bits[which]
+        return found
+
+
 class Lexicon(NamedTuple):
-    """The automaton over a text's bytes in lower case, and what its strings stand for."""
+    """The automaton over a text's bytes in lower case, and what its strings stand for.
+
+    `beginnings`: all that an anchor may begin with. `longest`: the characters of the longest anchor.
+    """
 
     automaton: BytesAhoCorasick
     anchors: tuple[Anchor, ...]
-    cues: tuple[Cue, ...]
-    by_keyword: dict[str, tuple[Cue, ...]]
+    words: Words
+    by_keyword: dict[str, tuple[Watched, ...]]
     beginnings: frozenset[str]
     longest: int
 
@@ -93,55 +124,65 @@ def _tricks() -> Iterator[tuple[bytes, int]]:
 @cache
 def lexicon() -> Lexicon:
     """The lexicon, which is built once."""
-    cues: dict[bytes, list[Cue]] = {}
-    hidden: dict[bytes, list[Disguise]] = {}
-    lengths: dict[bytes, int] = {}
-    whole: dict[bytes, bool] = {}
-    every = tuple(cue for table in _TABLES for cue in table.cues)
-    for cue in every:
-        for anchor in dict.fromkeys(cue.anchors):
-            for spelling in _written(anchor):
-                key = encoded(spelling)
-                lengths[key] = len(spelling)
-                whole[key] = plain(spelling)[:1] in _BOUNDED and not spelling.startswith(("n't", "n’t", "nt "))
-                found = cues.setdefault(key, [])
-                if cue not in found:
-                    found.append(cue)
+    cues = [cue for table in _TABLES for cue in table.cues]
+    words, watched = _words(cues)
+    found: dict[bytes, _Entry] = {}
+    for each in watched:
+        for anchor in dict.fromkeys(each.cue.anchors):
+            name = anchor.removesuffix("$")
+            for spelling in _written(name):
+                entry = found.setdefault(encoded(spelling), _Entry(len(spelling)))
+                entry.opens = plain(name)[:1] in _BOUNDED and not name.startswith(_ENDINGS)
+                entry.closes = name != anchor
+                if each not in entry.cues:
+                    entry.cues.append(each)
     for spelling, disguise in disguises():
-        key = encoded(spelling)
-        lengths[key] = len(spelling)
-        whole.setdefault(key, False)
-        hidden.setdefault(key, []).append(disguise)
-    tricks = dict(_tricks())
-    strings = list(dict.fromkeys((*cues, *hidden, *tricks)))
-    anchors = tuple(
-        Anchor(
-            lengths.get(key) or tricks[key],
-            whole.get(key, False),
-            tuple(cues.get(key, ())),
-            tuple(hidden.get(key, ())),
-            key in tricks,
-        )
-        for key in strings
-    )
+        found.setdefault(encoded(spelling), _Entry(len(spelling))).disguises.append(disguise)
+    said = [key.decode("utf-8", "surrogatepass") for key in found]
+    for key, length in _tricks():
+        found.setdefault(key, _Entry(length)).trick = True
     return Lexicon(
-        BytesAhoCorasick(strings, matchkind=MatchKind.Standard, implementation=Implementation.DFA),
-        anchors,
-        every,
-        _by_keyword(every, (disguise for found in hidden.values() for disguise in found)),
-        frozenset(
-            text[:length]
-            for text in (key.decode("utf-8", "ignore") for key in (*cues, *hidden))
-            for length in range(1, len(text) + 1)
-        ),
-        max(lengths.values()),
+        BytesAhoCorasick(list(found), matchkind=MatchKind.Standard, implementation=Implementation.DFA),
+        tuple(entry.anchor() for entry in found.values()),
+        words,
+        {
+            keyword: tuple(each for each in watched if any(keyword.startswith(anchor) for anchor in each.cue.anchors))
+            for keyword in KEYWORDS
+        },
+        frozenset(text[:length] for text in said for length in range(1, len(text) + 1)),
+        max(map(len, said)),
     )
 
 
-def _by_keyword(cues: Iterable[Cue], hidden: Iterable[Disguise]) -> dict[str, tuple[Cue, ...]]:
-    """The cues that may begin with each keyword that is disguised."""
-    known = tuple(cues)
-    return {
-        keyword: tuple(cue for cue in known if any(keyword.startswith(anchor) for anchor in cue.anchors))
-        for keyword in {disguise.keyword for disguise in hidden}
-    }
+class _Entry:
+    """An anchor in the making."""
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+        self.opens = self.closes = self.trick = False
+        self.cues: list[Watched] = []
+        self.disguises: list[Disguise] = []
+
+    def anchor(self) -> Anchor:
+        ahead = 0
+        for each in self.cues:
+            ahead |= each.ahead
+        if not all(each.ahead for each in self.cues):
+            ahead = 0
+        return Anchor(self.length, self.opens, self.closes, tuple(self.cues), ahead, tuple(self.disguises), self.trick)
+
+
+def _words(cues: Iterable[Cue]) -> tuple[Words, tuple[Watched, ...]]:
+    """The words that cues need, and the cues with their bits."""
+    bits: dict[str, int] = {}
+    watched = []
+    for place, cue in enumerate(cues):
+        masks = []
+        for side, needed in enumerate((cue.needs, cue.needs_before)):
+            mask = 1 << (2 * place + side) if needed else 0
+            for word in needed or ():
+                bits[word] = bits.get(word, 0) | mask
+            masks.append(mask)
+        watched.append(Watched(cue, *masks))
+    automaton = BytesAhoCorasick([word.encode() for word in bits], matchkind=MatchKind.Standard)
+    return Words(automaton, tuple(bits.values())), tuple(watched)

@@ -18,8 +18,7 @@ class InjectionStream:
     """One text. Holds `BEHIND` characters that are decided, for what begins after them, and those that are not."""
 
     def __init__(self, threshold: float) -> None:
-        self._threshold = threshold
-        self._tally = Tally()
+        self._tally = Tally(threshold)
         self._held = ""
         self._base = 0
         self._pieces: list[str] = []
@@ -38,23 +37,31 @@ class InjectionStream:
         self._length += len(text)
         if self._length < self._due:
             return ()
+        if self._tally.full:
+            return self._rest()
         return self._look(last=False)
 
     def finish(self) -> Sequence[Match]:
         """The text has ended; gives the rest of the matches."""
-        return self._look(last=True)
+        return self._rest() if self._tally.full else self._look(last=True)
+
+    def _rest(self) -> Sequence[Match]:
+        """What follows a full score is part of its match."""
+        full = self._tally.full
+        start, self._decided = self._decided, self._length
+        self._pieces.clear()
+        return [full._replace(start=start, end=self._length)] if full and self._length > start else ()
 
     def _look(self, *, last: bool) -> list[Match]:
         held = self._held + "".join(self._pieces)
         self._pieces.clear()
-        base, threshold = self._base, self._threshold
+        base = self._base
         end = len(held) if last else max(0, len(held) - REACH + 1)
         features, undecided = find(held, self._decided - base, end)
-        matches = []
-        for feature in features:
-            score = self._tally.add(feature._replace(start=feature.start + base))
-            if score >= threshold:
-                matches.append(Match(feature.start + base, feature.end + base, feature.family, score))
+        matches = self._tally.matches(features, base, self._length) if features else []
+        if self._tally.full:
+            self._decided = self._due = self._length
+            return matches
         waiting = len(held) if last else _beginning(held, self._decided - base)
         if undecided is not None and undecided <= waiting:
             self._due = base + undecided + REACH

@@ -1,15 +1,16 @@
 """The words to the left of a number that say what it is."""
 
-import re
 from typing import Final
+
+import re2
 
 #: So many characters to the left are looked at.
 REACH: Final = 48
 
 
-def _words(words: str) -> re.Pattern[str]:
-    """Any of these, which a letter may follow only where that ends a word in many languages."""
-    return re.compile(rf"(?<![a-z])(?:{words})", re.IGNORECASE)
+def _words(words: str) -> "re2._Regexp":
+    """Any of these, at the beginning of a word."""
+    return re2.compile(rf"(?i)(?:^|[^a-z])(?:{words})")
 
 
 #: What makes a number of an ambiguous form one of a kind.
@@ -53,25 +54,23 @@ CONTEXTS: Final = {
     ),
 }  # fmt: skip
 
-_NOT_PERSONAL: Final = re.compile(
-    r"(?:order|invoice|tracking|track|shipment|parcel|isbn|issn|ean|upc|gtin|barcode|sku|serial|imei|part|model|"
+_NOT_PERSONAL: Final = re2.compile(
+    r"(?i)(?:order|invoice|tracking|track|shipment|parcel|isbn|issn|ean|upc|gtin|barcode|sku|serial|imei|part|model|"
     r"ticket|case|version|build|commit|receipt|transaction|txn|reference|ref|bestell|rechnung|auftrag|sendung|commande|"
     r"facture|pedido|factura|ordine|fattura|batch|lot|revision|job|request|trace|span|product|item|article|artikel|"
     r"订单|訂單|注文|doi|rfc|pid|uid|session|epoch|timestamp|checksum|sample|seed|offset|bytes|lines?|row|rows|hash|"
     r"confirmation|booking|flight|policy|po|docket|coordinates?|lat|lon|lng|population|revenue|total)"
-    r"(?:[ _-]?(?:numbers?|num|nr|no|id|code|#|n[º°o]|nummer|number is|was|is|号|號))*[.:#=\s\"'(№]*$",
-    re.IGNORECASE,
+    r"(?:[ _-]?(?:numbers?|num|nr|no|id|code|#|n[º°o]|nummer|number is|was|is|号|號))*[.:#=\s\"'(№]*$"
 )
-_LETTER: Final = re.compile(r"[^\W\d_]")
 
 
 def near(kind: str, text: str, position: int) -> bool:
     """Whether a word that speaks of the kind stands a little to the left of a position."""
     left = text[max(0, position - REACH) : position]
-    return _LETTER.search(left) is not None and CONTEXTS[kind].search(left) is not None
+    return CONTEXTS[kind].search(left.encode("utf-8", "surrogatepass")) is not None
 
 
 def named_otherwise(text: str, position: int) -> bool:
     """Whether the word just before a position says that it is an order, a part, a book, but nothing personal."""
     left = text[max(0, position - 24) : position]
-    return _LETTER.search(left) is not None and _NOT_PERSONAL.search(left) is not None
+    return _NOT_PERSONAL.search(left.encode("utf-8", "surrogatepass")) is not None

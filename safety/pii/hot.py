@@ -1,6 +1,7 @@
 """Where something may begin: a rough test of whole texts, and the places that are worth a closer look."""
 
 import re
+from itertools import islice
 from typing import Final
 
 import re2
@@ -9,38 +10,49 @@ from safety.pii.emails import LOCAL, UNSPACED, WORD
 from safety.pii.secrets import NAMES, PREFIXES
 
 _BETWEEN: Final = r"[ .\-/()\u00a0\u2002-\u2014\u202f]{0,3}"
-_SEVEN_DIGITS: Final = rf"\d(?:{_BETWEEN}\d){{6}}"
+_MORE: Final = rf"(?:{_BETWEEN}\d){{6}}"
+
+def _simple(prefixes: str) -> str:
+    """Without bounded repetitions, which cost a machine many states."""
+    return re.sub(r"\(\?<!.\)", "", re.sub(r"\{(\d\d+),?\d*\}", "+", prefixes))
+
+
+_HEX: Final = "[0-9A-Fa-f]"
+_ASSIGNS: Final = r"(?:[_\-][A-Za-z0-9_\-]{1,12})?[\"'’`\]]{0,2}[ \t]{0,3}(?:[:=：＝])"
 
 #: A place where something may begin. It looks at no more than 64 characters from there and a few to the left.
 #: Group 1: a number, 2: a code, address or disguised e-mail, 3: an e-mail, 4: a key, 5: after a scheme or a word,
-#: 6: a name whose value is a secret.
+#: 6: a name whose value is a secret. Branches begin with a class or a letter, which lets most fail at once.
 PLACE: Final = re.compile(
     rf"(?<!{WORD})(?:"
-    rf"((?<!\d[.,:/\-+])(?<![$€£¥])(?<![A-Za-z_][\-/.])[+(（＋]{{0,2}}(?={_SEVEN_DIGITS})\d)"
-    r"|((?<![.:])[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]|(?<![:.])[0-9A-Fa-f]{0,4}:[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:]|(?<![\-/.])(?:"
-    r"[A-Za-z]{2}(?:[0-9]{2}[ \-]?[A-Za-z0-9]{4}|[ \-]?[0-9]{2}[ \-]?[0-9]{2}[ \-]?[0-9]{2})|[A-Z]{1,2}[ \-]?[0-9]{6}|"
-    r"[A-Za-z]{6}[0-9]{2}[A-Za-z][0-9]|[A-Z]{5}[0-9]{4}[A-Z])"
+    rf"([\d+(（＋](?<!\d[.,:/\-+].)(?<![$€£¥].)(?<![A-Za-z_][\-/.].)(?<=\d|(?=[+(（＋]?\d).)(?={_MORE}))"
+    rf"|([0-9](?<![.:].)[0-9]{{0,2}}\.[0-9]{{1,3}}\.[0-9]{{1,3}}\.[0-9]"
+    rf"|[0-9A-Fa-f:](?<![:.].)(?:{_HEX}{{0,3}}(?<!:):{_HEX}{{1,4}}:(?:{_HEX}{{1,4}}:|:)|{_HEX}{{0,3}}(?<!:)::{_HEX}|(?<=:):{_HEX})"
+    r"|[A-Z](?<![\-/.].)[A-Z]?[ \-]?[0-9]{2}[ \-]?[0-9]{2}[ \-]?[0-9]{2}"
+    r"|[A-Za-z](?<![\-/.].)[A-Za-z](?:[0-9]{2}[ \-]?[A-Za-z0-9]{4}|[A-Za-z]{4}[0-9]{2}[A-Za-z][0-9]|[A-Z]{3}[0-9]{4}[A-Z])"
     r"|[A-Za-z0-9][A-Za-z0-9._+-]{0,30}+ ?[\[({<] ?(?:(?:at|AT|At|@) ?[\])}>]|(?:dot|DOT) ?[\])}]))"
-    rf"|((?<!\w[.+%&'\-]){LOCAL}[@＠][^\s@]{{2}})"
-    rf"|((?<!-)-----BEGIN|{PREFIXES})"
-    r"|((?<=://)[^\s/@:]{0,24}:[^\s@/]{1,36}@|(?:(?<=[Bb]earer )|(?<=BEARER ))[A-Za-z0-9]|(?<=[Bb]asic )[A-Za-z0-9]|"
-    r"(?:(?<=(?i:sword is) )|(?<=(?i:swort ist) )|(?<=(?i:swort lautet) )|(?<=(?i:passe est) )|(?<=(?i:aseña es) )|"
-    r"(?<=(?i:senha é) )|(?<=(?i:senha é:) )|(?<=(?i:assword was) )|(?<=(?i:passcode is) )|(?<=(?i:pwd is) )|(?<=密码是)|(?<=パスワードは))[^\s]))"
-    rf"|((?i:{NAMES})(?:[_\-][A-Za-z0-9_\-]{{1,12}}+)?[\"'’`\]]{{0,2}}[ \t]{{0,3}}(?::=|=|[:：＝]))"
+    rf"|((?:{LOCAL})[@＠](?<!\w[.+%&'\-](?:[@＠]))[^\s@]{{2}})"
+    rf"|({PREFIXES})"
+    r"|(:(?=//[^\s/@:]{0,24}:[^\s@/]{1,34}@)|[^\s](?<= .)(?:(?<=[Rr] .)(?:(?<=[Bb]earer .)|(?<=BEARER .))|(?<=[Bb]asic .)"
+    r"|(?<= [IiEe][Ss] .)(?:(?<=(?i:sword is) .)|(?<=(?i:passcode is) .)|(?<=(?i:pwd is) .)|(?<=(?i:aseña es) .))"
+    r"|(?<= (?i:was|ist|est) .)(?:(?<=(?i:swort ist) .)|(?<=(?i:passe est) .)|(?<=(?i:assword was) .))"
+    r"|(?<=(?i:swort lautet) .)|(?<=(?i:senha é) .)|(?<=(?i:senha é:) .))"
+    r"|[^\s](?<=[是は].)(?:(?<=密码是.)|(?<=パスワードは.))))"
+    rf"|({NAMES}{_ASSIGNS})"
 )
 
-#: What every text has in which PLACE leads to something, within 64 characters of the place to either side.
+#: What every text has in which PLACE leads to something, close to that place; an @ aside.
 _ROUGH: Final = re2.compile(
     r"\pN(?:[ .\-/()\x{a0}\x{2002}-\x{2014}\x{202f}]{0,3}\pN){6}"
-    r"|\S[@＠]\S|[\[({<] ?(?i:at|@) ?[\])}>]"
-    r"|[0-9]\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]|[0-9A-Fa-f]?:[0-9A-Fa-f]{0,4}:[0-9A-Fa-f]"
-    r"|[A-Za-z]{2}[ \-]?[0-9]{2}[ \-]?[0-9]{2}[ \-]?[0-9]{2}|[A-Z][ \-]?[0-9]{6}|[A-Za-z]{2}[0-9]{2}[ \-]?[A-Za-z0-9]{4}"
+    r"|[\[({<] ?(?i:at|@|dot) ?[\])}>]"
+    r"|[0-9]\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]|[0-9A-Fa-f]:[0-9A-Fa-f]{1,4}:[0-9A-Fa-f]{1,4}:|[0-9A-Fa-f]?::[0-9A-Fa-f]|[0-9A-Fa-f]::"
+    r"|[A-Z][ \-]?[0-9]{2}[ \-]?[0-9]{2}[ \-]?[0-9]{2}|[A-Za-z]{2}[0-9]{2}[ \-]?[A-Za-z0-9]{4}"
     r"|[A-Za-z]{6}[0-9]{2}[A-Za-z][0-9]|[A-Z]{5}[0-9]{4}[A-Z]"
-    r"|-----BEGIN|" + re.sub(r"\{(\d\d+),?\d*\}", "+", PREFIXES) + r"|(?i:bearer|basic) [A-Za-z0-9+/._~\-]{16}"
+    r"|" + _simple(PREFIXES) + r"|(?i:bearer|basic) [A-Za-z0-9+/._~\-]{16}"
     r"|(?i:basic) [A-Za-z0-9+/]{8,16}[ \r\n\"'=]|(?i:basic) [A-Za-z0-9+/]{8,16}$"
     r"|(?i:sword|swort|wd|code) (?i:is|was|ist|lautet) |(?i:passe est|aseña es|senha é):? |密码是|パスワードは"
     r"|(?i:word|wort|phrase|wd|code|pwd|contraseña|contrasena|senha|lösenord|hasło|passe|пароль|密码|密碼|口令|パスワード|비밀번호|"
-    r"secret|token|credentials?|key)(?:[_\-][A-Za-z0-9_\-]{1,12})?[\"'’`\]]{0,2}[ \t]{0,3}[:=：＝]"
+    r"secret|token|credentials?|key)" + _ASSIGNS
 )
 
 #: What a place has within the characters that may be looked at, if there is anything.
@@ -57,38 +69,45 @@ LAST_UNSPACED: Final = re.compile(rf"[{UNSPACED}](?=[^{UNSPACED}]*$)")
 UNSPACED_HOLD: Final = 8
 
 _STRIDE: Final = 1024
-_AROUND: Final = 64
+#: A place is at most so far before a rough hit, or before an @.
+_BEFORE: Final = 44
+_BEFORE_AT: Final = 64
 #: With more hits than this in a stretch, all of the stretch is looked at.
 _HITS: Final = 4
 
 
 def areas(text: str) -> list[tuple[int, int]]:
-    """The stretches of a text where PLACE can lead to something, in order; they may touch."""
-    if len(text) <= _STRIDE and _ROUGH.search(text.encode("utf-8", "surrogatepass")) is None:
-        return []
+    """The stretches of a text, in order, where PLACE can lead to something that begins there."""
     found: list[tuple[int, int]] = []
     for start in range(0, len(text), _STRIDE):
-        found += _areas(text, max(0, start - _AROUND), min(len(text), start + _STRIDE))
-    whole: list[tuple[int, int]] = []
-    for first, end in found:
-        if whole and first <= whole[-1][1]:
-            whole[-1] = (whole[-1][0], max(end, whole[-1][1]))
-        else:
-            whole.append((first, end))
-    return whole
+        end = start + _STRIDE
+        part = text[max(0, start - _BEFORE_AT) : end + _BEFORE_AT]
+        encoded = part.encode("utf-8", "surrogatepass")
+        if "@" in part or "＠" in part or _ROUGH.search(encoded) is not None:
+            _join(found, _areas(part, encoded), max(0, start - _BEFORE_AT))
+    return found
 
 
-def _areas(text: str, start: int, end: int) -> list[tuple[int, int]]:
-    part = text[start:end].encode("utf-8", "surrogatepass")
-    plain = len(part) == end - start
-    found: list[tuple[int, int]] = []
-    for hit in _ROUGH.finditer(part):
-        if len(found) == _HITS:
-            found.append((found[-1][0], end + _AROUND))
-            break
+def _areas(part: str, encoded: bytes) -> list[tuple[int, int]]:
+    found = [(hit.start() - _BEFORE_AT, hit.end()) for hit in islice(_AT.finditer(part), _HITS + 1)]
+    plain = len(part) == len(encoded)
+    for hit in islice(_ROUGH.finditer(encoded), _HITS + 1):
         first, last = hit.span()
         if not plain:
-            first = len(part[:first].decode("utf-8", "surrogatepass"))
-            last = first + len(part[hit.start() : last].decode("utf-8", "surrogatepass"))
-        found.append((max(0, start + first - _AROUND), start + last + _AROUND))
-    return found
+            last = len(encoded[:last].decode("utf-8", "surrogatepass"))
+            first = len(encoded[:first].decode("utf-8", "surrogatepass"))
+        found.append((first - (_BEFORE if part[first] in "[({<" else 10), last))
+    if len(found) > _HITS:
+        return [(0, len(part))]
+    return sorted(found)
+
+
+def _join(found: list[tuple[int, int]], more: list[tuple[int, int]], offset: int) -> None:
+    for first, last in more:
+        if found and first + offset <= found[-1][1]:
+            found[-1] = (found[-1][0], max(last + offset, found[-1][1]))
+        else:
+            found.append((max(0, first + offset), last + offset))
+
+
+_AT: Final = re.compile("[@＠]")

@@ -5,15 +5,18 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from safety.pii import checks
-from safety.pii.context import named_otherwise, near
-from safety.pii.phones import phone_after_word, phone_in_groups, phone_with_prefix
+from safety.pii.context import REACH, named_otherwise, near
+from safety.pii.phones import DATE, phone_after_word, phone_in_groups, phone_with_prefix
 
 #: A run of groups of digits, of which a number takes all or the first few.
 _RUN: Final = re.compile(r"\d+(?:(?:[ .\-/+]| - )\d+){0,9}")
 _SHAPE: Final = str.maketrans("123456789", "000000000")
 _SEPARATORS: Final = str.maketrans("", "", " .-/+")
 _LONG: Final = re.compile(r"\d{40}")
-_TINY: Final = re.compile(r"(?:\d{1,3}[ .\-/]){12}")
+#: Twelve small groups are a table of numbers. Of larger ones only four are passed over, which may have been a card.
+_TABLE: Final = re.compile(r"(?:\d{1,3}[ .\-/]){12}|(?=(?:\d{4}[ .\-/]){12})(?:\d{4}[ .\-/]){4}")
+_FIRST: Final = re.compile(r"\d+")
+_LETTER: Final = re.compile(r"[^\W\d_]")
 
 #: The digits of a run too long for a number.
 DIGITS: Final = re.compile(r"\d*")
@@ -121,6 +124,12 @@ for _groups in (
         if _CARD not in _SHAPES.get(_shape, ()):
             _SHAPES[_shape] = (*_SHAPES.get(_shape, ()), _CARD)
 
+_KNOWN: Final = re.compile(
+    "(?:"
+    + "|".join(re.sub("0+", lambda digits: rf"\\d{{{len(digits[0])}}}", re.escape(shape)) for shape in _SHAPES)
+    + r")(?!\d)"
+)
+
 
 class Number(NamedTuple):
     """What was found at the place: a kind and where it ends there; without a kind, the place to go on at.
@@ -139,40 +148,44 @@ def number_at(text: str, position: int, view: str) -> Number:
         return Number(None, 40, True)
     run = _RUN.match(view)
     if run is not None:
-        found = _shaped(text, position, view, run.end())
-        if found is not None:
-            return found
+        if DATE.match(view):
+            return Number(None, _FIRST.match(view).end())
+        if _KNOWN.match(view):
+            found = _shaped(text, position, view, run.end())
+            if found is not None:
+                return found
         if view[0] == "0" and (end := phone_with_prefix(view)):
             return Number("phone", end)
     elif end := phone_with_prefix(view):
         return Number("phone", end)
     if (end := phone_in_groups(view)) and not named_otherwise(text, position):
         return Number("phone", end)
-    if (end := phone_after_word(view)) and near("phone", text, position) and not named_otherwise(text, position):
+    lettered = _LETTER.search(text, max(0, position - REACH), position) is not None
+    if lettered and (end := phone_after_word(view)) and near("phone", text, position) and not named_otherwise(text, position):
         return Number("phone", end)
     if run is None:
         return Number(None, 1)
-    tiny = _TINY.match(view)
-    return Number(None, tiny.end() if tiny else _FIRST.match(view).end())  # type: ignore[union-attr]
-
-
-_FIRST: Final = re.compile(r"\d+")
+    table = _TABLE.match(view)
+    return Number(None, table.end() if table else _FIRST.match(view).end())
 
 
 def _shaped(text: str, position: int, view: str, end: int) -> Number | None:
     """A number of one of the shapes, the longest first."""
     run = view[:end]
     shape = run.translate(_SHAPE)
+    lettered: bool | None = None
     while len(shape) > 8:
         forms = _SHAPES.get(shape)
         if forms is not None:
             after = view[end : end + 2]
             if not after[:1].isalnum() and after[:1] != "_" or after[:1] > "\u0e00":
                 digits = run[:end].translate(_SEPARATORS)
+                if lettered is None:
+                    lettered = _LETTER.search(text, max(0, position - REACH), position) is not None
                 for form in forms:
-                    if not _alone(shape, after, form) or not form.check(digits):
+                    if (form.named and not lettered) or not _alone(shape, after, form) or not form.check(digits):
                         continue
-                    if near(form.kind, text, position) if form.named else not named_otherwise(text, position):
+                    if near(form.kind, text, position) if form.named else not (lettered and named_otherwise(text, position)):
                         return Number(form.kind, end)
         shape = shape.rstrip("0").rstrip(" .-/+")
         end = len(shape)

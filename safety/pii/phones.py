@@ -39,7 +39,8 @@ _NATIONAL: Final = re.compile(
 
 #: What counts after a word such as "phone".
 _NAMED: Final = re.compile(r"(?:\(\d{1,5}\)[ \-]?)?\d{1,13}+(?:[ .\-/]\d{1,8}+){0,6}+" + _END)
-_DATE: Final = re.compile(
+#: Dates and spans of years or hours, which phone numbers look like.
+DATE: Final = re.compile(
     r"(?:19|20)\d\d[ .\-/][01]?\d[ .\-/][0-3]?\d(?!\d)|[0-3]?\d[.\-/ ][01]?\d[.\-/ ](?:19|20)\d\d(?!\d)"
     r"|(?:19|20)\d\d ?[-/] ?(?:19|20)\d\d(?!\d)|[0-3]\d[./-][01]\d[./-]\d\d(?![\d./-])"
     r"|0\d{3} ?- ?[012]\d{3}(?!\d)"
@@ -61,7 +62,7 @@ def phone_with_prefix(view: str) -> int:
 def phone_in_groups(view: str) -> int:
     """The end of a number in a national grouping that a text begins with, or 0."""
     found = _NATIONAL.match(view)
-    if found is None or _DATE.match(view):
+    if found is None:
         return 0
     digits = sum(map(str.isdigit, found.group()))
     return found.end() if 9 <= digits <= 12 else 0
@@ -70,7 +71,7 @@ def phone_in_groups(view: str) -> int:
 def phone_after_word(view: str) -> int:
     """The end of a number that counts only because of a word before it, or 0."""
     found = _NAMED.match(view)
-    if found is None or _DATE.match(view):
+    if found is None:
         return 0
     digits = sum(map(str.isdigit, found.group()))
     return found.end() if 7 <= digits <= 13 else 0

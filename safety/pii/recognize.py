@@ -80,9 +80,9 @@ def _has_own_form(view: str) -> bool:
 
 
 def _after(text: str, at: int, view: str) -> Secret | None:
-    left = text[max(0, at - 12) : at].lower()
-    if left.endswith("://"):
+    if view[0] == ":":
         return user_at(view)
+    left = text[max(0, at - 12) : at].lower()
     if left.endswith("bearer "):
         return authorization_at("bearer", view)
     if left.endswith("basic "):

@@ -94,10 +94,12 @@ _BY_FIRST: Final[dict[str, tuple[tuple[str, re.Pattern[str], tuple[re.Pattern[st
 
 #: The beginnings of all of these but those that begin with a digit; `discord_token` is told by its dots.
 PREFIXES: Final = (
-    r"sk-|[spr]k_(?:live|test)_|whsec_|gh[pousr]_|github_pat_|gl(?:pat|ptt|dt|rt|cbt|ft|soat|agent|imt)-|xox[abeoprs][.\-]|"
-    r"xapp-|https://hooks\.slack|https://(?:\w{1,10}\.)?discord(?:app)?\.com/api/|A(?:KIA|SIA|BIA|CCA|ROA|IDA|GPA|NPA)[A-Z2-7]{16}|"
-    r"AIza|GOCSPX-|ya29\.|(?:AC|SK)[0-9a-f]{32}|SG\.[A-Za-z0-9_\-]{16}|key-[0-9a-f]{32}|hf_|api_org_|npm_|pypi-|dckr_|"
-    r"do[opr]_v1_|shp(?:at|ca|pa|ss)_|eyJ|[MNO][A-Za-z0-9_\-]{22,27}\.[A-Za-z0-9_\-]{6}\."
+    r"s(?:k-|k_(?:live|test)_|hp(?:at|ca|pa|ss)_)|[pr]k_(?:live|test)_|whsec_|g(?:h[pousr]_|ithub_pat_|"
+    r"l(?:pat|ptt|dt|rt|cbt|ft|soat|agent|imt)-)|x(?:ox[abeoprs][.\-]|app-)|"
+    r"h(?:ttps://(?:hooks\.slack|(?:\w{1,10}\.)?discord(?:app)?\.com/api/)|f_)|"
+    r"A(?:(?:KIA|SIA|BIA|CCA|ROA|IDA|GPA|NPA)[A-Z2-7]{16}|Iza|C[0-9a-f]{32})|GOCSPX-|ya29\.|"
+    r"S(?:K[0-9a-f]{32}|G\.[A-Za-z0-9_\-]{16})|key-[0-9a-f]{32}|api_org_|npm_|pypi-|d(?:ckr_|o[opr]_v1_)|eyJ|"
+    r"[MNO][A-Za-z0-9_\-]{22,27}\.[A-Za-z0-9_\-]{6}\.|1//0|-(?<!--)----BEGIN"
 )
 
 
@@ -114,11 +116,13 @@ def secret_at(view: str) -> Secret | None:
 
 #: Names whose value is a secret, from where the rest of the name begins; what stands before it makes no difference.
 NAMES: Final = (
-    r"(?:pass(?:word|wort|phrase|wd|code)|passwd|pwd|kennwort|contraseña|contrasena|senha|wachtwoord|lösenord|hasło|"
-    r"passe|пароль|密码|密碼|口令|パスワード|비밀번호|secret|token|credentials?|"
-    r"(?:(?<=api)|(?<=api[ _\-])|(?<=access)|(?<=access[ _\-])|(?<=secret[ _\-])|(?<=private[ _\-])|(?<=auth[ _\-])|"
-    r"(?<=account)|(?<=encryption[ _\-])|(?<=signing[ _\-])|(?<=license[ _\-])|(?<=client[ _\-])|(?<=secret)|"
-    r"(?<=subscription[ _\-])|(?<=master[ _\-])|(?<=storage[ _\-])|(?<=service[ _\-])|(?<=app[ _\-]))key)"
+    r"(?:[pP](?i:ass(?:w(?:or[dt]|d)|phrase|code|e)|wd)|[kK](?i:ennwort)|[cC](?i:ontrase[nñ]a|redentials?)|"
+    r"[sS](?i:enha|ecret)|[wW](?i:achtwoord)|[lL](?i:ösenord)|[hH](?i:asło)|[пП](?i:ароль)|密[码碼]|口令|パスワード|비밀번호|"
+    r"[tT](?i:oken)|[kK](?i:ey)(?:(?<=[ _\-](?i:key))(?:(?<=(?i:api).{4})|(?<=(?i:access).{4})|(?<=(?i:secret).{4})|"
+    r"(?<=(?i:private).{4})|(?<=(?i:auth).{4})|(?<=(?i:encryption).{4})|(?<=(?i:signing).{4})|(?<=(?i:license).{4})|"
+    r"(?<=(?i:client).{4})|(?<=(?i:subscription).{4})|(?<=(?i:master).{4})|(?<=(?i:storage).{4})|(?<=(?i:service).{4})|"
+    r"(?<=(?i:account).{4})|(?<=(?i:app).{4}))|(?<=(?i:api).{3})|(?<=(?i:access).{3})|(?<=(?i:account).{3})|"
+    r"(?<=(?i:secret).{3})))"
 )
 _ASSIGNED: Final = re.compile(
     rf"(?P<name>{NAMES})(?:[_\-](?:base|value|id|key|prod|dev|live|test)(?:64)?)?[\"'’`\]]{{0,2}}[ \t]{{0,3}}"
@@ -140,15 +144,15 @@ _BASIC: Final = re.compile(r"[A-Za-z0-9+/]{8,}={0,2}")
 _AWS_SECRET: Final = re.compile(r"[A-Za-z0-9+/]{40}(?![A-Za-z0-9+/=])")
 _AWS_NAME: Final = re.compile(r"aws.{0,40}$|secret.?access.?$", re.IGNORECASE | re.DOTALL)
 _AZURE_VALUE: Final = re.compile(r"[A-Za-z0-9+/]{43}|[A-Za-z0-9+/]{30,}$")
-_USER: Final = re.compile(rf"[^/@:$|{ENDS}]{{0,24}}:[^@$/|{ENDS}]{{1,36}}(?=@[^\s@])")
+_USER: Final = re.compile(rf"://[^/@:$|{ENDS}]{{0,24}}:[^@$/|{ENDS}]{{1,34}}(?=@[^\s@])")
 _DIGIT: Final = re.compile(r"\d")
 _ONLY_LETTERS: Final = re.compile(r"[^\W\d_]+$|[a-z]+(?:[_.\-][a-z]+)+$|[A-Z]+(?:_[A-Z]+)+$|[a-z]+(?:[A-Z][a-z]+)+$")
 
 
 def user_at(view: str) -> Secret | None:
-    """User and password of an address, after its `//`."""
+    """User and password of an address, whose `://` a view begins with."""
     found = _USER.match(view)
-    return None if found is None else Secret("url_credentials", 0, found.end())
+    return None if found is None else Secret("url_credentials", 3, found.end())
 
 
 def authorization_at(scheme: str, view: str) -> Secret | None:

@@ -10,18 +10,17 @@ from rich.console import Console
 from gateway.cli import main
 from loadtest.breakdown import bar_of
 from loadtest.client import LoadResult
-from loadtest.overhead import MODES, Cell, cell_of, combine, limits_cost
+from loadtest.overhead import MODES, Cell, added_cost, cell_of, combine, in_turn
 from loadtest.processes import BenchError, command_line, process_tree
-from loadtest.report import print_breakdown, print_limits, print_overhead, print_soak, progress_bar
+from loadtest.report import print_added, print_breakdown, print_overhead, print_soak, progress_bar
 from loadtest.soak import SoakResult
-from loadtest.stack import Stack
+from loadtest.stack import Stack, Variant
 from loadtest.statistics import Percentiles
 from loadtest.track import Track
 
 STACK = Stack(
     port=1,
-    key="",
-    limited_key="",
+    keys={"plain": "", "limited": "", "filtered": ""},
     config=Path("penstock.yaml"),
     gateway_pid=10,
     worker_pid=11,
@@ -73,18 +72,42 @@ def test_other_processes_are_warned_of() -> None:
     assert one_core.others_busy(result(core_seconds={0: 3.3})) == 0.5
 
 
-def test_what_limits_add_is_the_median_of_each_runs_own_difference() -> None:
-    def cells(*worker_seconds: float, limited: bool) -> list[Cell]:
-        results = [result(cpu_seconds={10: 0.0, 11: each, 12: 0.0, 20: 0.5}) for each in worker_seconds]
-        return [cell_of("unary", 4, each, STACK, (1.0, 1.0), limited=limited, batches=0.5) for each in results]
+def unary_cells(variant: Variant, *worker_seconds: float) -> list[Cell]:
+    results = [result(cpu_seconds={10: 0.0, 11: each, 12: 0.0, 20: 0.5}) for each in worker_seconds]
+    return [cell_of("unary", 4, each, STACK, (1.0, 1.0), variant=variant, batches=0.5) for each in results]
 
-    # The runs differ by more than limits cost: medians of each side alone would give 0.2 s.
-    cost = limits_cost(cells(1.0, 2.0, 5.0, limited=False), cells(1.1, 2.2, 5.1, limited=True))
-    assert (cost.mode, cost.concurrency, cost.runs) == ("unary", 4, 3)
+
+@pytest.mark.parametrize("variant", ["limited", "filtered"])
+def test_what_a_variant_adds_is_the_median_of_each_runs_own_difference(variant: Variant) -> None:
+    # The runs differ by more than the variant costs: medians of each side alone would give 0.2 s.
+    cost = added_cost(unary_cells("plain", 1.0, 2.0, 5.0), unary_cells(variant, 1.1, 2.2, 5.1))
+    assert (cost.mode, cost.variant, cost.concurrency, cost.runs) == ("unary", variant, 4, 3)
     assert cost.worker_us_per_request == pytest.approx(10_000)
     assert cost.worker_us_per_token is None
     assert cost.batches_per_request == 0.5
-    assert "10,000" in shown(print_limits, [cost]).replace("10000", "10,000")
+
+
+def test_one_table_has_what_limits_and_filters_add() -> None:
+    limited = added_cost(unary_cells("plain", 1.0), unary_cells("limited", 1.1))
+    filtered = added_cost(unary_cells("plain", 1.0), unary_cells("filtered", 1.2))
+    text = shown(print_added, [limited, filtered], width=80)
+    rows = [line.split() for line in text.splitlines() if line.strip().startswith("unary,")]
+    assert [(row[1], row[-3]) for row in rows] == [("limits", "10000/10000"), ("filters", "20000/20000")]
+    assert "\nLimits: " in text
+    assert "a blocklist of 10,000 terms" in " ".join(text.split())
+    assert "\nFilters: " not in shown(print_added, [limited])
+    assert "\nLimits: " not in shown(print_added, [filtered])
+
+
+def test_each_variant_comes_first_in_turn() -> None:
+    variants: tuple[Variant, ...] = ("plain", "limited", "filtered")
+    assert [in_turn(variants, turn) for turn in range(4)] == [
+        ("plain", "limited", "filtered"),
+        ("limited", "filtered", "plain"),
+        ("filtered", "plain", "limited"),
+        ("plain", "limited", "filtered"),
+    ]
+    assert in_turn(("plain",), 5) == ("plain",)
 
 
 def test_cpu_of_streams_is_shared_among_tokens_that_arrived() -> None:
@@ -129,9 +152,10 @@ def test_windows_and_ramps_fit_their_modes() -> None:
 
 def test_tables_keep_a_row_on_a_line_of_80_columns() -> None:
     loaded = result(requests=6000, events=1000, output_tokens=10, answer_events=20, ttft_ms=[30.0, 50.0])
-    text = shown(print_overhead, [cell_of("paced", 1024, loaded, STACK, (100.0, 110.0))], 3, width=80)
+    cell = cell_of("paced", 1024, loaded, STACK, (100.0, 110.0), variant="filtered")
+    text = shown(print_overhead, [cell], 3, width=80)
     assert "medians of 3 runs" in text
-    rows = [line.split() for line in text.splitlines() if line.strip().startswith("paced")]
+    rows = [line.split()[1:] for line in text.splitlines() if line.strip().startswith("paced, filters")]
     assert [(row[1], row[-1]) for row in rows] == [("1,024", "0"), ("1,024", "100/100/100")]
 
 
@@ -199,8 +223,32 @@ def test_the_overhead_command_runs_and_leaves_no_process(tmp_path: Path, capsys:
     assert not [command_line(pid) for pid in left if "gateway.cli" in command_line(pid)]
 
 
-@pytest.mark.parametrize("option", [["--modes", "fast"], ["--concurrency", "0"], ["--concurrency", "x"]])
-def test_bad_options_are_refused(option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_limits_and_filters_are_measured_beside_the_plain_load(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "overhead.json"
+    arguments = ["--concurrency", "2", "--modes", "unary", "--requests", "20", "--limits", "--filters"]
+    assert main(["bench", "overhead", *arguments, "--json", str(output)]) == 0
+    assert "unary, filters" in capsys.readouterr().out
+    results = json.loads(output.read_bytes())["results"]
+    assert [cell["variant"] for cell in results["loads"]] == ["plain", "limited", "filtered"]
+    assert [cell["statuses"] for cell in results["loads"]] == [{"200": 20}] * 3
+    assert [(cost["variant"], cost["runs"]) for cost in results["added"]] == [("limited", 1), ("filtered", 1)]
+
+
+@pytest.mark.parametrize(
+    ("option", "problem"),
+    [
+        (["--modes", "fast"], "'fast' is none of unary, paced, stream"),
+        (["--modes", "unary,paced,unary"], "unary is given twice"),
+        (["--concurrency", "0"], "must be at least 1"),
+        (["--concurrency", "x"], "'x'"),
+        (["--concurrency", "64,64"], "64 is given twice"),
+    ],
+)
+def test_bad_options_are_refused(option: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["bench", "overhead", *option])
-    assert option[0] in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"argument {option[0]}: " in said
+    assert problem in said

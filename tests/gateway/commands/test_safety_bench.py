@@ -147,3 +147,10 @@ def test_errors_name_file_and_line(tmp_path: Path, capsys: pytest.CaptureFixture
     )
     assert main(["safety", "bench", "--filter", "no"]) == 2
     assert "there is no filter no that looks at text alone" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("count", ["-1", "x", "1.5", "1" * 5_000])
+def test_misses_is_a_number(count: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["safety", "bench", f"--misses={count}"])
+    assert "--misses: expected a number" in capsys.readouterr().err
