@@ -83,7 +83,7 @@ def unusable_filters(config: "Config") -> Problems:
 
     for where, settings in all_settings(config.safety).values():
         try:
-            text_filter(settings, where)
+            text_filter(settings, where, prompts=True)
         except FilterUnusable as error:
             yield error.where, error.problem
         for kind in ("model", "http", "presidio", "plugin"):

@@ -194,7 +194,8 @@ class Generation:
         table, stops = request.model.table, request.stops
         new_screen = None if request.filter is None else request.filter.new_screen
         self.sequences = [
-            SequenceText(table, stops, None if new_screen is None else new_screen()) for _ in range(request.sampling.n)
+            SequenceText(table, stops, None if new_screen is None else new_screen(), patient=not request.stream)
+            for _ in range(request.sampling.n)
         ]
         self.open_sequences = len(self.sequences)
         self.first = dispatched.first

@@ -1,12 +1,16 @@
 """The text of one sequence as its tokens arrive: detokenized, cut at stop strings, and screened."""
 
 from collections.abc import Sequence as Items
+from typing import Final
 
 from gateway.tokens.detokenizer import Detokenizer, TokenTable
 from gateway.tokens.stop_strings import StopMatcher
 from protos.types import Finish, FinishReason, TokenLogprobs
 from safety.screen import Screen
 
+#: Of an answer that is not streamed so many characters are screened at once, and at most so many are generated in vain
+#: after what blocks it.
+GATHERED: Final = 2048
 #: One token's logprobs: its id and the engine's entry.
 TokenEntry = tuple[int, TokenLogprobs]
 
@@ -21,8 +25,11 @@ class SequenceText:
     __slots__ = (
         "_decoded",
         "_entries",
+        "_gathered",
         "_matcher",
+        "_patience",
         "_released",
+        "_waiting",
         "completion_tokens",
         "detokenizer",
         "finish_reason",
@@ -31,10 +38,16 @@ class SequenceText:
         "streams",
     )
 
-    def __init__(self, table: TokenTable, stops: tuple[str, ...], screen: Screen | None = None) -> None:
+    def __init__(
+        self, table: TokenTable, stops: tuple[str, ...], screen: Screen | None = None, *, patient: bool = False
+    ) -> None:
+        """`patient`: nobody waits for the text, so what is screened may be gathered first."""
         self.detokenizer = Detokenizer(table)
         self._matcher = StopMatcher(stops) if stops else None
         self.screen = screen
+        self._patience = GATHERED if patient and screen is not None else 0
+        self._gathered: list[str] = []
+        self._waiting = 0
         #: Whether tokens need not be looked at one by one, ...
         self.streams = not stops
         #: ... and whether text passes through unchanged, too: both allow the caller's fast paths.
@@ -64,6 +77,12 @@ class SequenceText:
         screen = self.screen
         if screen is None:
             return text
+        if self._patience:
+            self._gathered.append(text)
+            self._waiting += len(text)
+            if self._waiting < self._patience:
+                return ""
+            text = self._take_gathered()
         text = screen.feed(text)
         if screen.blocked is not None:
             self.finish_reason = FinishReason.CONTENT_FILTER
@@ -92,9 +111,15 @@ class SequenceText:
         """All that may be shown still: the text has ended."""
         if self.screen is None:
             return text
-        text = self.screen.feed(text) + self.screen.finish()
+        text = self.screen.last(self._take_gathered() + text)
         if self.screen.blocked is not None:
             self.finish_reason = FinishReason.CONTENT_FILTER
+        return text
+
+    def _take_gathered(self) -> str:
+        text = "".join(self._gathered)
+        self._gathered.clear()
+        self._waiting = 0
         return text
 
     def _feed_singly(self, token_ids: Items[int], logprobs: list[TokenLogprobs] | None) -> tuple[str, list[TokenEntry]]:

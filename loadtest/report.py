@@ -20,6 +20,7 @@ from loadtest.fairness import Fairness
 from loadtest.filter_load import LONG_PROMPT, TERMS
 from loadtest.overhead import MODES, AddedCost, Cell, load_name
 from loadtest.soak import SoakResult
+from loadtest.stack import Variant
 from loadtest.statistics import Percentiles
 
 #: Tables are wider than the 80 columns that rich assumes where there is no terminal.
@@ -63,7 +64,7 @@ def print_overhead(cells: Sequence[Cell], repeat: int, out: Console) -> None:
     )
     for cell in cells:
         costs.add_row(
-            load_name(cell.mode, cell.variant),
+            _load_name(cell.mode, cell.variant, out),
             f"{cell.concurrency:,}",
             _number(cell.requests_per_s, 0 if cell.requests_per_s >= 100 else 1),
             _number(cell.tokens_per_s, 0),
@@ -75,7 +76,7 @@ def print_overhead(cells: Sequence[Cell], repeat: int, out: Console) -> None:
         )
         least, most = cell.added_ttft_least_ms, cell.added_ttft_most_ms
         latencies.add_row(
-            load_name(cell.mode, cell.variant),
+            _load_name(cell.mode, cell.variant, out),
             f"{cell.concurrency:,}",
             _three(cell.ttft_ms),
             f"{_short(least.p99)} to {_short(most.p99)}" if least and most else "-",
@@ -103,7 +104,7 @@ def print_added(costs: Sequence[AddedCost], out: Console) -> None:
     )
     for cost in costs:
         table.add_row(
-            load_name(cost.mode, cost.variant),
+            _load_name(cost.mode, cost.variant, out),
             f"{cost.concurrency:,}",
             str(cost.runs),
             _two(cost.worker_us_per_request, cost.tree_us_per_request),
@@ -120,8 +121,9 @@ def print_added(costs: Sequence[AddedCost], out: Console) -> None:
         )
     if "filtered" in variants:
         out.print(
-            f"Filters: personal data, prompt injection and a blocklist of {TERMS:,} terms, on prompts (of "
-            f"{len(LONG_PROMPT):,} characters, here in all loads) and on answers; nothing matches."
+            f"Filters: personal data, prompt injection and a blocklist of {TERMS:,} terms, on prompts and "
+            f"answers; nothing matches. Here all loads have prompts of {len(LONG_PROMPT):,} characters and the policy "
+            "least_load."
         )
 
 
@@ -174,6 +176,12 @@ def print_breakdown(bars: Sequence[Bar], out: Console) -> None:
         "gateway, both networks and the client; where the load's core is near 100% busy, waiting for that core too."
     )
     _warn_of_others([bar.others_busy for bar in bars], out)
+
+
+def _load_name(mode: str, variant: Variant, out: Console) -> str:
+    """On two lines where figures need the room."""
+    name = load_name(mode, variant)
+    return name if out.width >= _WIDTH else name.replace(", ", ",\n")
 
 
 def _warn_of_others(shares: Sequence[float], out: Console) -> None:

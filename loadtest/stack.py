@@ -39,7 +39,7 @@ state: state
 admin: {{enabled: false}}
 models:
   - name: {model}
-{tokenizer}    context: {context}
+{lines}    context: {context}
     price: {{input: 0.5, cached_input: 0.05, output: 1.5}}
     pools:
 {pools}
@@ -47,6 +47,9 @@ tenants:
   - name: limited
     limits: {{rpm: 1000000000, tpm: 1000000000000, concurrency: 1000000, budget: {{usd: 1000000, period: month}}}}
 """
+#: The default policy takes thousands of long prompts to learn that an engine takes no time, and holds them back until
+#: then; nothing of that is to be in the difference that filters make.
+_NO_PACING: Final = "    routing: {policy: least_load}\n"
 _BLOCKLIST: Final = "blocklist.txt"
 #: The end of a configuration in which the tenant `filtered` has every shipped filter both ways.
 _FILTERS: Final = f"""\
@@ -235,12 +238,14 @@ class _Bench:
         return self.ending.enter_context(running(command, self.load_core, log=self.log))
 
     def serve(
-        self, pools: Sequence[str], processes: "dict[str, subprocess.Popen[bytes]]", context: int, tokenizer: str
+        self, pools: Sequence[str], processes: "dict[str, subprocess.Popen[bytes]]", context: int, lines: str
     ) -> Stack:
-        """Start the gateway in front of these processes, with these lines of its configuration."""
+        """Start the gateway in front of these processes, with these pools and lines of its model."""
         (port,) = _free_ports(1)
         config = self.folder / "penstock.yaml"
-        text = _CONFIG.format(port=port, pools="\n".join(pools), model=MODEL, context=context, tokenizer=tokenizer)
+        if self.filters:
+            lines += _NO_PACING
+        text = _CONFIG.format(port=port, pools="\n".join(pools), model=MODEL, context=context, lines=lines)
         if self.filters:
             text += _FILTERS
             terms = blocklist([_SYSTEM, LONG_PROMPT, *corpus_sentences()])

@@ -23,6 +23,8 @@ _IS_UNSEEN: Final = re.compile(f"[{UNSEEN}]").search
 _ONE_BY_ONE: Final = re.compile(f"[{UNSEEN}{_MARKS}]").search
 _NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_ASCII: Final = bytes(range(128))
+_last: tuple[str, str] = ("", "")
 #: With at most one character in so many beyond ASCII, those alone are looked at.
 _FEW: Final = 16
 
@@ -31,12 +33,26 @@ def fold(text: str) -> str:
     """Lower case, in Unicode's compatibility decomposition, without what is invisible; maybe longer or shorter."""
     if text.isascii():
         return text.lower()
+    global _last
+    last = _last
+    if text is last[0]:
+        return last[1]
+    folded = _fold(text)
+    # Several filters fold the same text, one after the other.
+    _last = text, folded
+    return folded
+
+
+def _fold(text: str) -> str:
     data = text.encode("utf-8", "surrogatepass")
-    if (len(data) - len(text)) * _FEW > len(text):
+    if (len(data) - len(text)) * _FEW <= len(text):
+        if _SAME.issuperset(data.translate(None, _ASCII).decode("utf-8", "surrogatepass")):
+            # `lower` of bytes knows ASCII alone.
+            return data.lower().decode("utf-8", "surrogatepass")
+    else:
         folded = text.casefold()
         if not _ONE_BY_ONE(folded):
             return _decomposed(_decomposed(folded).casefold())
-    # `lower` of bytes knows ASCII alone.
     return _NOT_ASCII.sub(_fold_run, data.lower().decode("utf-8", "surrogatepass"))
 
 
@@ -93,8 +109,12 @@ class _Folds(dict[str, str]):
     def __missing__(self, char: str) -> str:
         folded = _decomposed(_decomposed(char.casefold()).casefold())
         self[char] = folded = "".join(part for part in folded if not _IS_UNSEEN(part))
+        if folded == char:
+            _SAME.add(char)
         return folded
 
 
+#: Characters that were seen and fold to themselves, such as quotation marks and dashes.
+_SAME: Final[set[str]] = set()
 _FOLDS: Final = _Folds()
 _FOLD_ONE: Final = _FOLDS.__getitem__

@@ -32,11 +32,12 @@ class Finding(NamedTuple):
 
 
 class Screened(NamedTuple):
-    """What is left of a text. `blocked` is what cut it off, if something did."""
+    """What is left of a text. `blocked` is what cut it off, if something did; `failures` were left out."""
 
     text: str
     blocked: Finding | None
     findings: list[Finding]
+    failures: Sequence[str] = ()
 
 
 class _Span(NamedTuple):
@@ -143,10 +144,17 @@ class Screen:
                 self._drop(index, error)
         return self._release(self._held, self.received)
 
-    def whole(self, text: str) -> Screened:
-        """A text that is there as a whole, in place of `feed` and `finish`. Raises FilterFailed."""
+    def last(self, text: str) -> str:
+        """The last piece, or the only one: `feed` and `finish`, and quicker for one that is all there is."""
+        return self.whole(text).text if self._streams is None else self.feed(text) + self.finish()
+
+    def whole(self, text: str, first: int = 0) -> Screened:
+        """A text that is there as a whole, in place of `feed` and `finish`. Raises FilterFailed.
+
+        The rules before the one at `first` are known to find nothing in it.
+        """
         self.received = len(text)
-        for index, rule in enumerate(self._rules):
+        for index, rule in enumerate(self._rules[first:], first):
             try:
                 found = rule.filter.scan(text)
                 if found:
@@ -155,7 +163,9 @@ class Screen:
                 self._failed(index, error)
         if self._spans or self._block is not None:
             text = self._release(text, len(text))
-        return Screened(text, self.blocked, self.findings)
+        else:
+            self.decided = len(text)
+        return Screened(text, self.blocked, self.findings, self.failures)
 
     def _again(self, text: str, failed: int) -> str:
         """Go on after a filter was dropped in the middle of a piece, with those that had not had it yet."""
@@ -262,7 +272,15 @@ class Screen:
 
 def screened(text: str, rules: Sequence[Rule], *, fail_open: bool = False) -> Screened:
     """A whole text as it may be shown. Raises FilterFailed."""
-    return Screen(rules, fail_open=fail_open).whole(text)
+    # Most texts have no match: they are spared the rest.
+    for index, rule in enumerate(rules):
+        try:
+            found = rule.filter.scan(text)
+        except Exception:
+            return Screen(rules, fail_open=fail_open).whole(text, index)
+        if found:
+            return Screen(rules, fail_open=fail_open).whole(text, index)
+    return Screened(text, None, [])
 
 
 def applied(text: str, findings: Sequence[Finding]) -> Screened:

@@ -81,7 +81,8 @@ class TermFilter:
         self._terms = sorted(folded)
         self._known = frozenset(folded)
         self._lengths = sorted({len(term) for term in folded}, reverse=True)
-        self._heads = frozenset(term[:2] for term in folded)
+        #: A text's last character is a head of its own.
+        self._heads = frozenset(term[:size] for term in folded for size in (1, 2))
         self._singles = frozenset(term for term in folded if len(term) == 1)
         few = len(folded) <= _MANY_TERMS
         self._automaton = AhoCorasick(
@@ -143,23 +144,28 @@ class TermFilter:
         folded = without_surrogates(fold(text))
         origin = _Origin(_JOINING if joined else "", text, folded)
         matches: list[tuple[int, int]] = []
-        at = 0
-        while at < len(folded):
-            head = folded[at : at + 2]
-            impossible = head not in self._heads and len(head) == 2 and head[0] not in self._singles
-            if impossible or not self._may_begin(origin, at):
-                at += 1
+        after = 0
+        for at in self._places(folded):
+            if at < after or not self._may_begin(origin, at):
                 continue
             if not last and self._may_go_on(origin, at):
                 cut = origin.source(at)
                 return _Step(tuple(matches), cut, text[cut:], self._joins_after(text[:cut], joined))
             end = next((end for end in self._ends(folded, at) if self._fits(origin, at, end)), None)
-            if end is None:
-                at += 1
-                continue
-            matches.append((origin.source(at), origin.source_end(end)))
-            at = end
+            if end is not None:
+                matches.append((origin.source(at), origin.source_end(end)))
+                after = end
         return _Step(tuple(matches), len(text), "", self._joins_after(text, joined))
+
+    def _places(self, folded: str) -> list[int]:
+        """Where the first characters of a term stand, and with words no plain letter or digit touches them."""
+        heads, singles = self._heads, self._singles
+        places = [at for at in range(len(folded)) if folded[at : at + 2] in heads]
+        if singles:
+            places = sorted({*places, *(at for at, char in enumerate(folded) if char in singles)})
+        if not self._words:
+            return places
+        return [at for at in places if not at or folded[at - 1] not in _PLAIN or folded[at] not in _PLAIN]
 
     def _may_begin(self, origin: "_Origin", at: int) -> bool:
         return origin.is_whole(at) and not (self._words and origin.joins(at))

@@ -4,8 +4,6 @@ import argparse
 from pathlib import Path
 
 from gateway.commands.output import print_json, print_table
-from gateway.commands.safety_bench import bench
-from gateway.commands.safety_test import test
 from safety.pii.kinds import KINDS
 
 
@@ -36,7 +34,7 @@ def _add_test(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         "--direction", choices=["input", "output"], default="input", help="as a prompt or as an answer (default: input)"
     )
     parser.add_argument("--json", action="store_true", help="print JSON, a line for each text")
-    parser.set_defaults(run=test)
+    parser.set_defaults(run=_test)
 
 
 def _add_bench(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -59,7 +57,7 @@ def _add_bench(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         "--misses", type=_count, default=0, metavar="N", help="show the first N misses and false alarms"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(run=bench)
+    parser.set_defaults(run=_bench)
 
 
 def _add_filter_options(parser: argparse.ArgumentParser) -> None:
@@ -67,6 +65,19 @@ def _add_filter_options(parser: argparse.ArgumentParser) -> None:
         "--config", type=Path, metavar="FILE", help="a configuration with filters (default: the built-in ones)"
     )
     parser.add_argument("--filter", action="append", metavar="NAME", help="only this filter; may be repeated")
+
+
+def _test(arguments: argparse.Namespace) -> int:
+    # Here and below: the filters take long to import, and `penstock --help` needs none.
+    from gateway.commands.safety_test import test
+
+    return test(arguments)
+
+
+def _bench(arguments: argparse.Namespace) -> int:
+    from gateway.commands.safety_bench import bench
+
+    return bench(arguments)
 
 
 def _kinds(arguments: argparse.Namespace) -> int:

@@ -51,7 +51,7 @@ class Measured(NamedTuple):
 def chosen_filters(arguments: argparse.Namespace) -> Measured:
     """The filters that --config and --filter name, or all. Raises Unusable."""
     safety = _safety(arguments)
-    built, settings = _built(safety), all_settings(safety)
+    built, settings = _built(safety, prompts=True), all_settings(safety)
     configured = {one.name for one in safety.filters}
     # As it is built in, `secrets` finds nothing that `pii` does not find.
     names = arguments.filter or [name for name in built if name != "secrets" or name in configured]
@@ -67,7 +67,7 @@ def chosen_filters(arguments: argparse.Namespace) -> Measured:
 def chosen_rules(arguments: argparse.Namespace) -> Chosen:
     """The filters that --config, --policy, --direction and --filter name, and what they do. Raises Unusable."""
     safety = _safety(arguments)
-    built = _built(safety)
+    built = _built(safety, prompts=arguments.direction == "input")
     settings = {name: filter_settings for name, (_, filter_settings) in all_settings(safety).items()}
     rules = _policy(safety, arguments.policy)
     uses: tuple[str | Use, ...] = BUILT_IN
@@ -99,9 +99,9 @@ def _safety(arguments: argparse.Namespace) -> Safety:
         raise Unusable(error) from error
 
 
-def _built(safety: Safety) -> dict[str, StreamFilter]:
+def _built(safety: Safety, *, prompts: bool) -> dict[str, StreamFilter]:
     try:
-        return text_filters(safety)
+        return text_filters(safety, prompts=prompts)
     except FilterUnusable as error:
         raise Unusable(error) from error
 

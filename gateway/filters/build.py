@@ -8,7 +8,8 @@ from gateway.config_safety import BUILT_IN, FilterSettings, InjectionFilter, Pii
 from safety.canaries import CanaryFilter
 from safety.expressions import BadExpression, ExpressionFilter
 from safety.filter import StreamFilter
-from safety.injection.filter import InjectionFilter as Injection
+from safety.injection.filter import InjectionFilter as AnswerInjectionFilter
+from safety.injection.prompts import PromptInjectionFilter
 from safety.pii.filter import PiiFilter as Pii
 from safety.pii.kinds import KINDS, SECRETS
 from safety.term_list import TermListError, read_terms
@@ -37,22 +38,26 @@ def all_settings(safety: Safety) -> dict[str, tuple[str, FilterSettings]]:
     return found
 
 
-def text_filters(safety: Safety) -> dict[str, StreamFilter]:
-    """Every filter that needs nobody else, by its name. Raises FilterUnusable."""
+def text_filters(safety: Safety, *, prompts: bool) -> dict[str, StreamFilter]:
+    """Every filter that needs nobody else, by its name, for prompts or for answers. Raises FilterUnusable."""
     built: dict[str, StreamFilter] = {}
     for name, (where, settings) in all_settings(safety).items():
-        filter_ = text_filter(settings, where)
+        filter_ = text_filter(settings, where, prompts=prompts)
         if filter_ is not None:
             built[name] = filter_
     return built
 
 
-def text_filter(settings: FilterSettings, where: str) -> StreamFilter | None:
-    """One filter; None for one that needs somebody else. Raises FilterUnusable."""
+def text_filter(settings: FilterSettings, where: str, *, prompts: bool) -> StreamFilter | None:
+    """One filter; None for one that needs somebody else. Some see more in prompts, which they need not stream.
+
+    Raises FilterUnusable.
+    """
     if settings.pii is not None:
         return Pii(_kinds(settings.pii, f"{where}.pii"))
     if settings.injection is not None:
-        return Injection(settings.injection.threshold)
+        kind = PromptInjectionFilter if prompts else AnswerInjectionFilter
+        return kind(settings.injection.threshold)
     if settings.terms is not None:
         return _terms(settings.name, settings.terms, f"{where}.terms")
     if settings.expressions is not None:

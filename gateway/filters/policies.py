@@ -9,6 +9,7 @@ from gateway.config_guards import Asking
 from gateway.config_safety import BUILT_IN, FilterSettings, Rules
 from gateway.config_safety_checks import as_use, kind_of
 from gateway.filters.build import all_settings, text_filter
+from gateway.filters.clean_texts import CleanTexts
 from gateway.filters.floods import FloodGate, ScriptStore
 from gateway.filters.policy import FloodRule, JudgeRule, Policy, SizeRule
 from gateway.filters.questions import judged
@@ -42,6 +43,8 @@ class Policies:
         self._of_models = {model.name: model.safety for model in config.models if model.safety is not None}
         self._settings: dict[str, FilterSettings] = {}
         self._filters: dict[str, StreamFilter] = {}
+        #: Those that see more in prompts than in answers.
+        self._of_prompts: dict[str, StreamFilter] = {}
         self._judges: dict[str, BoundedJudge] = {}
         self._floods: dict[str, FloodGate] = {}
         used = {as_use(use).filter for rules in (safety, *safety.policies) for use in (*rules.input, *rules.output)}
@@ -49,15 +52,18 @@ class Policies:
             self._settings[name] = settings
             if name not in used and name in BUILT_IN:
                 continue
-            built = text_filter(settings, where)
+            built = text_filter(settings, where, prompts=False)
             guard: Asking | None = settings.model or settings.http or settings.presidio or settings.plugin
             if built is not None:
                 self._filters[name] = built
+                if settings.injection is not None:
+                    self._of_prompts[name] = _prompt_filter(settings, where)
             elif guard is not None:
                 self._judges[name] = build_judge(guard, where, around)
             elif settings.floods is not None:
                 self._floods[name] = FloodGate(store, settings.floods)
         self._encoding = around.encoding
+        self._clean = CleanTexts()
         self._made: dict[tuple[str | None, str], Policy | None] = {}
 
     async def aclose(self) -> None:
@@ -99,10 +105,10 @@ class Policies:
             if name not in self._settings or self._settings[name].floods or self._settings[name].sizes:
                 shown = name if len(name) <= 128 else name[:128] + "..."
                 raise ModelNotFound(f"There is no filter '{shown}'.", param="model")
-            return [self._rule(name, Action.FLAG)], [], False
+            return [self._rule(name, Action.FLAG, prompts=True)], [], False
         policy = self.of(tenant, "")
         if policy is None or not (policy.prompt or policy.prompt_judges):
-            return [self._rule(built_in, Action.FLAG) for built_in in BUILT_IN], [], False
+            return [self._rule(built_in, Action.FLAG, prompts=True) for built_in in BUILT_IN], [], False
         return list(policy.prompt["user"]), list(policy.prompt_judges), policy.fail_open
 
     def _policy(self, tenant: Tenant, model: str) -> Policy | None:
@@ -121,7 +127,8 @@ class Policies:
             return None
         texts = {name: action for name, action in inputs.items() if name in self._filters}
         by_role = {
-            role: tuple(self._rule(name, texts[name]) for name in texts if self._sees(name, role)) for role in _ROLES
+            role: tuple(self._rule(name, texts[name], prompts=True) for name in texts if self._sees(name, role))
+            for role in _ROLES
         }
         return Policy(
             prompt=by_role if texts else {},
@@ -138,6 +145,7 @@ class Policies:
             answer_judges=tuple(self._judge_rule(name, outputs[name]) for name in outputs if name in self._judges),
             fail_open=all(rules.on_failure == "fail_open" for rules in all_rules),
             record_text=own.record_text,
+            clean=self._clean,
         )
 
     def _uses(self, lists: Sequence[Sequence[object]]) -> dict[str, Action]:
@@ -155,12 +163,10 @@ class Policies:
         injection = self._settings[name].injection
         return injection is None or role in injection.roles
 
-    def _rule(self, name: str, action: Action) -> Rule:
-        filter_ = self._filters.get(name)
-        if filter_ is None:
-            built = text_filter(self._settings[name], name)
-            assert built is not None, "only filters that look at text alone come here"
-            filter_ = self._filters[name] = built
+    def _rule(self, name: str, action: Action, *, prompts: bool = False) -> Rule:
+        filter_ = (self._of_prompts.get(name) if prompts else None) or self._filters.get(name)
+        if filter_ is None:  # a built-in one that no rules name, for moderations
+            filter_ = self._filters[name] = _prompt_filter(self._settings[name], name)
         return Rule(name, filter_, action)
 
     def _judge_rule(self, name: str, action: Action) -> JudgeRule:
@@ -170,6 +176,12 @@ class Policies:
         spans = settings.presidio is not None or settings.plugin is not None
         parallel = guard.parallel and action is not Action.REDACT
         return JudgeRule(name, self._judges[name], action, parallel, guard.window_characters, spans)
+
+
+def _prompt_filter(settings: FilterSettings, where: str) -> StreamFilter:
+    filter_ = text_filter(settings, where, prompts=True)
+    assert filter_ is not None, "only filters that look at text alone come here"
+    return filter_
 
 
 def _flagged(rules: Sequence[Rule], texts: Sequence[str]) -> list[list[Finding]]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol
 
+from gateway.filters.clean_texts import CleanTexts
 from gateway.filters.floods import FloodGate
 from safety.action import Action
 from safety.canaries import CanaryFilter
@@ -70,6 +71,7 @@ class Policy:
     answer_judges: tuple[JudgeRule, ...]
     fail_open: bool
     record_text: bool
+    clean: CleanTexts = field(default_factory=CleanTexts, repr=False, compare=False)
     #: For answers to prompts that bring no canaries of their own.
     _usual: NewScreen | None = field(init=False, repr=False, compare=False)
     _has_canaries: bool = field(init=False, repr=False, compare=False)

@@ -23,7 +23,11 @@ class Apart(Protocol):
     """Runs a function beside the event loop."""
 
     def __call__(
-        self, function: Callable[[Policy, Sequence[PromptText]], _Found], policy: Policy, texts: Sequence[PromptText]
+        self,
+        function: Callable[[Policy, str, Sequence[PromptText]], _Found],
+        policy: Policy,
+        tenant: str,
+        texts: Sequence[PromptText],
     ) -> Awaitable[_Found]:
         """What it gives."""
         ...
@@ -50,7 +54,8 @@ async def pass_prompt(
     Raises ContentFiltered, and FilterFailed or StoreUnavailable where a filter must not be passed over.
     """
     replaced: dict[_Path, str] = {}
-    found = _scanned(policy, texts) if apart is None else await apart(_scanned, policy, texts)
+    tenant = recorder.tenant
+    found = _scanned(policy, tenant, texts) if apart is None else await apart(_scanned, policy, tenant, texts)
     for index, result in found:
         at = texts[index]
         recorder.prompt(at.param, at.text, result.findings)
@@ -70,15 +75,22 @@ async def pass_prompt(
     return PassedPrompt(replaced, policy.screen(instructions), texts, rest)
 
 
-def _scanned(policy: Policy, texts: Sequence[PromptText]) -> _Found:
+def _scanned(policy: Policy, tenant: str, texts: Sequence[PromptText]) -> _Found:
     """The texts in which something was found."""
+    clean = policy.clean
     found = []
     for index, at in enumerate(texts):
         rules = policy.prompt.get(at.role)
-        if rules:
-            result = screened(at.text, rules, fail_open=policy.fail_open)
-            if result.findings:
-                found.append((index, result))
+        if not rules:
+            continue
+        name = clean.name_of(tenant, rules, at.text)
+        if name in clean:
+            continue
+        result = screened(at.text, rules, fail_open=policy.fail_open)
+        if result.findings:
+            found.append((index, result))
+        elif not result.failures:
+            clean.add(name)
     return found
 
 

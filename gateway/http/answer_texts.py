@@ -1,5 +1,6 @@
 """The texts of a relayed answer before the filters: a screen for each, and the judges after it."""
 
+import asyncio
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -9,6 +10,10 @@ from safety.screen import Finding, Screen
 
 #: An answer of more texts than this is none.
 MOST_TEXTS: Final = 4096
+#: Longer texts leave the event loop.
+_INLINE: Final = 65_536
+#: So much of the end of a text is looked at again with what is said in its place later.
+_TAIL: Final = 128
 #: Half a character, as UTF-16 has it and as JSON's escapes write it.
 _HIGH: Final = ("\ud800", "\udbff")
 
@@ -23,32 +28,59 @@ class FoundIn(NamedTuple):
 
 
 class StreamedText:
-    """A text that comes in pieces. `over`: all of it has come; `due`: there is enough for the judges to be asked."""
+    """A text that comes in pieces. `over`: all of it has come; `due`: there is enough for the judges to be asked.
 
-    __slots__ = ("_half", "_judged", "choice", "due", "over", "path", "screen")
+    What is said in the place of a text that seemed to be over goes on after it: a match that begins in what has been
+    shown already cuts it off.
+    """
+
+    __slots__ = ("_half", "_judged", "_mended", "_stands", "choice", "due", "over", "path", "screen", "tail")
 
     def __init__(self, choice: int, path: Path, screen: Screen, judged: JudgedAnswer | None) -> None:
         self.choice = choice
         self.path = path
         self.screen = screen
+        #: The end of what came.
+        self.tail = ""
         self._judged = judged
         self._half = ""
+        #: What comes of the text before it, and is not to be shown again.
+        self._stands = ""
+        #: Whether that has become something else.
+        self._mended = False
         self.over = self.due = False
 
     @property
     def blocked(self) -> bool:
         """Whether it has been cut off."""
-        return self.screen.blocked is not None or (self._judged is not None and self._judged.blocked is not None)
+        judged = self._judged
+        return self.screen.blocked is not None or self._mended or (judged is not None and judged.blocked is not None)
+
+    def follow(self, tail: str, stands: str) -> None:
+        """It goes on after a text with that end, which was shown like that. Called first. Raises FilterFailed."""
+        self._stands = stands
+        self.tail = tail
+        self._unshown(self.screen.feed(tail))
 
     def feed(self, piece: str) -> str:
         """The next piece; gives what may be shown now. Raises FilterFailed."""
         if self._half or not piece.isascii():
             piece = self._whole_characters(piece)
+        self.tail = (self.tail + piece)[-_TAIL:]
         shown = self.screen.feed(piece)
+        if self._stands or self._mended:
+            shown = self._unshown(shown)
         if self._judged is None:
             return shown
         self.due = self._judged.add(shown)
         return ""
+
+    def _unshown(self, shown: str) -> str:
+        """That without what was shown before."""
+        size = min(len(self._stands), len(shown))
+        self._mended = self._mended or self._stands[:size] != shown[:size]
+        self._stands = self._stands[size:]
+        return "" if self._mended else shown[size:]
 
     async def settle(self) -> str:
         """What may be shown after the judges' verdict. Raises FilterFailed."""
@@ -62,6 +94,8 @@ class StreamedText:
         shown = self.screen.feed("\ufffd") if self._half else ""
         self._half = ""
         shown += self.screen.finish()
+        if self._stands or self._mended:
+            shown = self._unshown(shown)
         if self._judged is None:
             return shown
         self._judged.add(shown)
@@ -84,14 +118,19 @@ class AnswerTexts:
         self._screens: dict[int, list[Screen]] = {}
         self._count = 0
 
-    def streamed(self, choice: int, path: Path) -> StreamedText:
-        """A new one, in that place of a choice. Raises FilterFailed."""
+    def streamed(self, choice: int, path: Path, tail: str) -> StreamedText:
+        """A new one, in that place of a choice, after one with that end. Raises FilterFailed."""
         self._count += 1
         if self._count > MOST_TEXTS:
             raise unreadable(f"an answer of more than {MOST_TEXTS} texts")
         screen = self._screen()
         self._screens.setdefault(choice, []).append(screen)
-        return StreamedText(choice, path, screen, self._filter.answer() if self._filter.judges else None)
+        text = StreamedText(choice, path, screen, self._filter.answer() if self._filter.judges else None)
+        if tail:
+            stood = self._screen().whole(tail)
+            if stood.blocked is None:
+                text.follow(tail, stood.text)
+        return text
 
     def whole(self, choice: int, text: str) -> tuple[str, bool]:
         """A text that came whole: what may be shown of it, and whether it has been cut off. Raises FilterFailed."""
@@ -103,8 +142,11 @@ class AnswerTexts:
         return result.text, result.blocked is not None
 
     async def judged(self, choice: int, text: str) -> tuple[str, bool]:
-        """The same, with the judges asked after the screens. Raises FilterFailed."""
-        text, blocked = self.whole(choice, text)
+        """The same, with the judges asked after the screens; long texts leave the event loop. Raises FilterFailed."""
+        if len(text) <= _INLINE:
+            text, blocked = self.whole(choice, text)
+        else:
+            text, blocked = await asyncio.to_thread(self.whole, choice, text)
         if not self._filter.judges or not text:
             return text, blocked
         answer = self._filter.answer()

@@ -7,11 +7,12 @@ upstream reads it too, it is refused.
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import msgspec
 
+from gateway.http.decoding import MAX_ECHO
 from protos.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
 NAME: Final = -1
 
 _Path = tuple[str | int, ...]
+
+#: A filtered request may have so many texts, in places of so many steps.
+MOST_TEXTS: Final = 32_768
+MOST_STEPS: Final = 64
+_MOST_PARAM: Final = 256
 
 #: Members that no model sees.
 _UNSEEN: Final = frozenset(
@@ -95,16 +101,16 @@ def prompt_texts(reading: "Reading", body: bytes, model: "ServedModel") -> list[
     if usual and own is not None and (not model.relays or _says_once(body, own)):
         return own
     members = _members(body)
-    texts = list(own or ())
+    walk = _Walk(list(own or ()))
     if own is None:
         joins = not model.opaque and reading.foreign is None
         for index, message in enumerate(members["messages"]):
-            texts += _of_message(message, index, joins=joins)
+            walk.message(message, index, joins=joins)
     for name, value in members.items():
         if name not in _UNSEEN:
             role = {"prediction": "assistant", "suffix": "user"}.get(name, "system")
-            texts += _within(value, role, name, (name,))
-    return texts
+            walk.within(value, role, name, (name,), frozenset(), {})
+    return walk.texts
 
 
 class _Change:
@@ -183,41 +189,63 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def _of_message(message: dict[str, Any], index: int, *, joins: bool) -> Iterator[PromptText]:
-    role, param, path = message["role"], f"messages[{index}]", ("messages", index)
-    content = message.get("content")
-    if joins and isinstance(content, list) and len(content) > 1:
-        parts = [part.get("text") for part in content if part.get("type") == "text"]
-        if all(isinstance(part, str) for part in parts) and len(parts) == len(content):
-            yield PromptText(role, *_content_place(index), "".join(parts))
-            message = {name: value for name, value in message.items() if name != "content"}
-    yield from _within(message, role, param, path, _UNSEEN_WITHIN["messages"], deeper=_UNSEEN_WITHIN)
+class _Walk:
+    """Gathers the texts of a body, which may be of any form."""
+
+    def __init__(self, texts: list[PromptText]) -> None:
+        self.texts = texts
+
+    def message(self, message: dict[str, Any], index: int, *, joins: bool) -> None:
+        """The texts of one message; `joins`: its parts are one."""
+        role = message["role"]
+        content = message.get("content")
+        if joins and isinstance(content, list) and len(content) > 1:
+            parts = [part.get("text") for part in content if part.get("type") == "text"]
+            if all(isinstance(part, str) for part in parts) and len(parts) == len(content):
+                self._add(PromptText(role, *_content_place(index), "".join(parts)))
+                message = {name: value for name, value in message.items() if name != "content"}
+        path: _Path = ("messages", index)
+        self.within(message, role, f"messages[{index}]", path, _UNSEEN_WITHIN["messages"], _UNSEEN_WITHIN)
+
+    def within(
+        self,
+        value: Any,
+        role: str,
+        param: str,
+        path: _Path,
+        unseen: frozenset[str],
+        deeper: Mapping[str, frozenset[str]],
+    ) -> None:
+        """Every string there, and the names of members that somebody chose. `deeper` is `unseen` of what is within."""
+        if isinstance(value, str):
+            self._add(PromptText(role, param, path, value))
+        elif len(path) > MOST_STEPS:
+            raise InvalidRequest(f"The request body is nested deeper than {MOST_STEPS} levels.")
+        elif isinstance(value, list):
+            for at, item in enumerate(value):
+                self.within(item, role, _longer(param, f"[{at}]"), (*path, at), unseen, deeper)
+        elif isinstance(value, dict):
+            for name, member in value.items():
+                if name in unseen:
+                    continue
+                place = _longer(param, f".{name[:MAX_ECHO]}")
+                if name not in _WORDS:
+                    self._add(PromptText(role, place, (*path, name, NAME), name))
+                if isinstance(member, str) and (
+                    (name == "type" and member in _WORDS) or (name == "image_url" and deeper)
+                ):
+                    continue
+                self.within(member, role, place, (*path, name), deeper.get(name, frozenset()), deeper)
+
+    def _add(self, text: PromptText) -> None:
+        if len(self.texts) >= MOST_TEXTS:
+            raise InvalidRequest(f"The request body has more than {MOST_TEXTS} texts.")
+        self.texts.append(text)
 
 
-def _within(
-    value: Any,
-    role: str,
-    param: str,
-    path: _Path,
-    unseen: frozenset[str] = frozenset(),
-    deeper: Mapping[str, frozenset[str]] = {},
-) -> Iterator[PromptText]:
-    """Every string there, and the names of members that somebody chose."""
-    if isinstance(value, str):
-        yield PromptText(role, param, path, value)
-    elif isinstance(value, list):
-        for at, item in enumerate(value):
-            yield from _within(item, role, f"{param}[{at}]", (*path, at), unseen, deeper)
-    elif isinstance(value, dict):
-        for name, member in value.items():
-            if name in unseen:
-                continue
-            place = f"{param}.{name}"
-            if name not in _WORDS:
-                yield PromptText(role, place, (*path, name, NAME), name)
-            if isinstance(member, str) and ((name == "type" and member in _WORDS) or (name == "image_url" and deeper)):
-                continue
-            yield from _within(member, role, place, (*path, name), deeper.get(name, frozenset()), deeper)
+def _longer(param: str, step: str) -> str:
+    """A place is told as far as it is of use to anybody."""
+    return param + step if len(param) < _MOST_PARAM else param
 
 
 def prompt_of_ids(ids: Sequence[int], at: str, path: _Path, model: "ServedModel") -> PromptText:

@@ -2,7 +2,6 @@
 
 import enum
 import json
-from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -28,6 +27,8 @@ _THOUGHTS: Final = ("reason", "think")
 _CALLS: Final = ("tool_calls", "function_call")
 #: Members of a choice whose strings go on in the next chunk.
 _PIECES: Final = ("delta", "message", "text")
+#: Nothing of an answer lies deeper.
+_MOST_STEPS: Final = 64
 _decode: Final = msgspec.json.decode
 
 
@@ -121,6 +122,8 @@ def encoded(value: dict[str, Any]) -> bytes:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
         raise unreadable("its answer has half a character where nothing may be changed") from None
+    except RecursionError:
+        raise unreadable("its answer is nested too deeply") from None
 
 
 def choices_of(answer: dict[str, Any]) -> list[dict[str, Any]] | None:
@@ -136,28 +139,32 @@ def choices_of(answer: dict[str, Any]) -> list[dict[str, Any]] | None:
 
 
 def strings_beside(answer: dict[str, Any]) -> list[Found]:
-    """What stands beside the choices; what cannot be screened is taken out."""
+    """What stands beside the choices; what cannot be screened is taken out. Raises FilterFailed."""
     for name in _WITHHELD:
         if name in answer:
             answer[name] = None
-    return [
-        found
-        for name, value in answer.items()
-        if name != "choices" and (name not in _OWN or isinstance(value, dict | list)) and value is not None
-        for found in _member(answer, name, value, (name,), whole=True)
-        if found.kind is not Kind.OTHER
-    ]
+    found: list[Found] = []
+    for name, value in answer.items():
+        if isinstance(value, dict | list | str) and name != "choices" and not (name in _OWN and isinstance(value, str)):
+            _member(found, answer, name, value, (name,), whole=True)
+    return [one for one in found if one.kind is not Kind.OTHER]
 
 
 def strings_of(choice: dict[str, Any]) -> list[Found]:
-    """All in a choice that is more than nothing, in the order of saying; what cannot be screened is taken out."""
-    found = list(_strings(choice, (), whole=False))
+    """All in a choice that is more than nothing, in the order of saying; what cannot be screened is taken out.
+
+    Raises FilterFailed.
+    """
+    found: list[Found] = []
+    _strings(found, choice, (), whole=False)
     if len(found) > 1:
         found.sort(key=lambda one: order_of(one.path))
     return found
 
 
-def _strings(node: Any, path: Path, *, whole: bool) -> Iterator[Found]:
+def _strings(found: list[Found], node: Any, path: Path, *, whole: bool) -> None:
+    if len(path) > _MOST_STEPS:
+        raise unreadable("its answer is nested too deeply")
     if isinstance(node, dict):
         for name in _WITHHELD:
             if name in node:
@@ -167,7 +174,7 @@ def _strings(node: Any, path: Path, *, whole: bool) -> Iterator[Found]:
         for name, value in node.items():
             if value is not None and (path or not _says_why(name, value)):
                 alone = whole or name in _WHOLE or (not path and name not in _PIECES)
-                yield from _member(node, name, value, (*path, name), whole=alone)
+                _member(found, node, name, value, (*path, name), whole=alone)
     else:
         for place, value in enumerate(node):
             step = Item(None, place)
@@ -178,27 +185,27 @@ def _strings(node: Any, path: Path, *, whole: bool) -> Iterator[Found]:
                 elif isinstance(kind, str) and path[-1] == "content":
                     step = Item(None, place, kind)
             # Strings in lists are items of their own to every client.
-            yield from _member(node, place, value, (*path, step), whole=whole or isinstance(value, str))
+            _member(found, node, place, value, (*path, step), whole=whole or isinstance(value, str))
 
 
 def _says_why(name: str, value: Any) -> bool:
     return name == "finish_reason" and isinstance(value, str) and (not value or value in _REASONS)
 
 
-def _member(container: Any, key: Any, value: Any, path: Path, *, whole: bool) -> Iterator[Found]:
+def _member(found: list[Found], container: Any, key: Any, value: Any, path: Path, *, whole: bool) -> None:
     if isinstance(value, str):
         if key in _PASSED:
             # Every chunk of a call may say that it is a function's.
             if value and key != "type":
-                yield Found(Kind.OTHER, container, key, path)
+                found.append(Found(Kind.OTHER, container, key, path))
         elif whole and key == "url" and value.startswith("data:"):
-            yield Found(Kind.OTHER, container, key, path)
+            found.append(Found(Kind.OTHER, container, key, path))
         else:
-            yield Found(Kind.WHOLE if whole else Kind.PIECE, container, key, path)
+            found.append(Found(Kind.WHOLE if whole else Kind.PIECE, container, key, path))
     elif isinstance(value, dict | list):
-        yield from _strings(value, path, whole=whole)
+        _strings(found, value, path, whole=whole)
     elif value is not None and key != "index":
-        yield Found(Kind.OTHER, container, key, path)
+        found.append(Found(Kind.OTHER, container, key, path))
 
 
 def placed(choice: dict[str, Any], path: Path, text: str) -> None:

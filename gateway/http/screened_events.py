@@ -55,14 +55,15 @@ class _Fed:
 class _Choice:
     """One choice of the answer. `over`: nothing more of it is sent; `ended`: its upstream has said so itself."""
 
-    __slots__ = ("calls", "calls_over", "ended", "index", "last", "names", "over", "texts")
+    __slots__ = ("calls", "ended", "index", "last", "names", "over", "tails", "texts")
 
     def __init__(self, index: int) -> None:
         self.index = index
         self.texts: dict[Path, StreamedText] = {}
-        #: Tool calls by their places, with their ids, and those that are over.
+        #: How texts that seem to be over have ended.
+        self.tails: dict[Path, str] = {}
+        #: Tool calls by their places, with their ids.
         self.calls: dict[Path, str] = {}
-        self.calls_over: set[Path] = set()
         #: The names that have come so far.
         self.names: dict[Path, str] = {}
         #: The text that the last event had alone.
@@ -102,10 +103,10 @@ class ScreenedEvents:
     """However texts are cut into events, what is shown of them is the same.
 
     Each place of a choice where pieces of text come is a text of its own, held back as its screen says. What is held is
-    sent when the choice ends, a model's thoughts when its answer begins, and a tool call's arguments when the next call
-    does. A choice that is cut off ends with `content_filter`. Logprobs, token ids and speech are left out: they would
-    show what is held back or replaced. What unknown members of a chunk or a choice hold beside the `delta` is screened
-    string by string.
+    sent when the choice ends, or the model goes on to something else: from its thoughts to its answer, to a tool call,
+    to the next. A choice that is cut off ends with `content_filter`. Logprobs, token ids and speech are left out: they
+    would show what is held back or replaced. What unknown members of a chunk or a choice hold beside the `delta` is
+    screened string by string.
 
     What is held when an upstream breaks off is not sent: nobody knows what it was going to be.
     """
@@ -218,23 +219,23 @@ class ScreenedEvents:
         reason = node.get("finish_reason")
         self._plain = self._plain or "text" in node
         await self._begin_calls(choice, entry)
-        spoke = named = False
+        said, named = Order.THOUGHT, False
         for found in strings_of(node):
             value = found.container[found.key]
             if found.kind is Kind.OTHER:
                 entry.more = entry.more or found.path[0] in ("delta", "message")
                 continue
             order = order_of(found.path)
-            if order > Order.THOUGHT and not spoke and value and found.path[0] in ("delta", "message", "text"):
-                spoke = True
-                await self._finish(choice, entry, _of_order(choice, Order.THOUGHT))
+            if order > said and value and found.path[0] in ("delta", "message", "text"):
+                said = order
+                await self._finish(choice, entry, [text for at, text in choice.texts.items() if order_of(at) < order])
             if entry.cut is not None and (order > entry.cut or order is Order.CALL):
                 found.container[found.key] = ""
             elif found.kind is Kind.WHOLE:
                 named = named or order is Order.CALL
                 self._screen_whole(choice, entry, found, value)
             else:
-                fed = _Fed(self._text(choice, found.path, value), found, value)
+                fed = _Fed(self._text(choice, found.path), found, value)
                 entry.fed.append(fed)
                 if fed.text.due:
                     fed.add(await fed.text.settle())
@@ -301,20 +302,20 @@ class ScreenedEvents:
             if known is None or (named and isinstance(said, str) and said and said != known):
                 begun = True
                 choice.calls[path] = said if isinstance(said, str) else ""
-                choice.calls_over.discard(path)
                 if known is not None:
                     choice.names = {at: name for at, name in choice.names.items() if at[:3] != path}
                     await self._finish(choice, entry, [text for at, text in choice.texts.items() if at[:3] == path])
+                    choice.tails = {at: tail for at, tail in choice.tails.items() if at[:3] != path}
         if begun:
-            over = [text for text in _of_order(choice, Order.CALL) if text.path[:3] not in here]
-            await self._finish(choice, entry, over)
-            choice.calls_over |= choice.calls.keys() - here
+            calls = [text for at, text in choice.texts.items() if order_of(at) is Order.CALL and at[:3] not in here]
+            await self._finish(choice, entry, calls)
 
     async def _finish(self, choice: _Choice, entry: _Entry, texts: list[StreamedText]) -> None:
         """The rest of texts that are over: in their own place in the event if they have one, else before it."""
         for text in texts:
             del choice.texts[text.path]
             rest = await text.finish()
+            choice.tails[text.path] = text.tail
             own = next((fed for fed in entry.fed if fed.text is text), None)
             if own is not None:
                 own.add(rest)
@@ -329,12 +330,10 @@ class ScreenedEvents:
         choice.over = True
         return self._rests(choice, entry) + self._cut(choice)
 
-    def _text(self, choice: _Choice, path: Path, piece: str) -> StreamedText:
+    def _text(self, choice: _Choice, path: Path) -> StreamedText:
         text = choice.texts.get(path)
         if text is None:
-            if piece and path[:3] in choice.calls_over:
-                raise unreadable("its answer goes on with a tool call that is over")
-            text = choice.texts[path] = self._texts.streamed(choice.index, path)
+            text = choice.texts[path] = self._texts.streamed(choice.index, path, choice.tails.get(path, ""))
         return text
 
     def _choice(self, index: int) -> _Choice:
@@ -364,10 +363,6 @@ class ScreenedEvents:
         if self._usage:
             chunk["usage"] = None
         return b"data: " + encoded(chunk) + b"\n\n"
-
-
-def _of_order(choice: _Choice, order: Order) -> list[StreamedText]:
-    return [text for path, text in choice.texts.items() if order_of(path) is order]
 
 
 def _lines(event: bytes) -> tuple[bytes, bytes]:

@@ -1,7 +1,8 @@
 """What a cue is, and the small language that its expressions are written in.
 
-An anchor that ends with `$` is a whole word. In an expression a space stands for what separates words (` ?` for that or nothing), `~3` for up to three words of any kind and what follows them,
-and `{NAME}` for a class of words that the table with the cue defines. The rest is Python's `re`, over folded text.
+An anchor that ends with `$` is a whole word. In an expression a space stands for what separates words (` ?` for that or
+nothing), `~3` for up to three words of any kind and what follows them, and `{NAME}` for a class of words that the table
+with the cue defines. The rest is Python's `re`, over folded text.
 """
 
 import re
@@ -15,6 +16,8 @@ from safety.injection.needles import needles
 
 #: Characters of a text, from the one where a cue begins, that decide whether it is there.
 REACH: Final = 64
+#: Shares that add up to a full score.
+FULL: Final = 0.8
 #: Characters before a cue that are looked at too.
 BEHIND: Final = 64
 
@@ -27,7 +30,8 @@ _WORD: Final = r"[^\W_]{1,18}"
 class Cue:
     """Words that speak for an attempt, as an expression that begins at one of `anchors`.
 
-    `behind` must be found in what stands before, if it is given. `share` is what the cue adds to a text's score.
+    `behind` must be found in what stands before, if it is given, and each of `around` on either side. `share` is
+    what the cue adds to a text's score.
     """
 
     name: str
@@ -36,6 +40,11 @@ class Cue:
     anchors: tuple[str, ...]
     ahead: str
     behind: str | None = None
+    around: tuple[str, ...] = ()
+
+    def compile(self) -> None:
+        """Compiles the expressions, so that no text has to wait for that."""
+        _ = self.here, self.before, self.sides
 
     @cached_property
     def needs(self) -> frozenset[str] | None:
@@ -46,6 +55,16 @@ class Cue:
     def needs_before(self) -> frozenset[str] | None:
         """Strings of which one is in all that `behind` is found in."""
         return None if self.behind is None else needles(self.behind)
+
+    @cached_property
+    def needs_around(self) -> tuple[frozenset[str] | None, ...]:
+        """For each of `around`, strings of which one is in all that it is found in."""
+        return tuple(needles(each) for each in self.around)
+
+    @cached_property
+    def sides(self) -> tuple[re.Pattern[str], ...]:
+        """What must be found before the anchor or after it."""
+        return tuple(re.compile(each) for each in self.around)
 
     @cached_property
     def here(self) -> re.Pattern[str]:
@@ -76,11 +95,18 @@ class Table:
         self._classes = classes
 
     def add(
-        self, family: str, share: float, anchors: str | tuple[str, ...], ahead: str, behind: str | None = None
+        self,
+        family: str,
+        share: float,
+        anchors: str | tuple[str, ...],
+        ahead: str = "",
+        behind: str | None = None,
+        around: tuple[str, ...] = (),
     ) -> None:
-        """A cue; `anchors` are divided by `|`."""
+        """A cue; `anchors` are divided by `|`. Without `ahead` an anchor is all that it takes."""
         classes = self._classes
         before = None if behind is None else expression(behind, classes)
+        sides = tuple(expression(each, classes) for each in around)
         name = f"{self._name} {len(self.cues)}"
         known = tuple(anchors.split("|")) if isinstance(anchors, str) else anchors
-        self.cues.append(Cue(name, family, share, known, expression(ahead, classes), before))
+        self.cues.append(Cue(name, family, share, known, expression(ahead, classes), before, sides))

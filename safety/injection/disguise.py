@@ -12,9 +12,15 @@ from typing import Final, NamedTuple
 
 #: Words of attacks, and how much it says of a text that one of them stands there in disguise.
 KEYWORDS: Final = {
-    "ignore": 0.45, "disregard": 0.45, "override": 0.4, "bypass": 0.4, "jailbreak": 0.4, "instructions": 0.3,
-    "previous": 0.3, "reveal": 0.3, "system": 0.25, "prompt": 0.25, "forget": 0.3, "uncensored": 0.3, "unrestricted": 0.3,
-    "password": 0.25,
+    "ignore": 0.5, "disregard": 0.5, "override": 0.5, "bypass": 0.5, "jailbreak": 0.5, "instructions": 0.3,
+    "previous": 0.3,
+        "reveal": 0.3,
+        "system": 0.25,
+        "prompt": 0.25,
+        "forget": 0.3,
+        "uncensored": 0.3,
+        "unrestricted": 0.3,
+    "password": 0.25, "restriction": 0.25,
 }  # fmt: skip
 
 _DIGITS: Final = {"a": "4@", "e": "3", "i": "1!|", "o": "0", "s": "5$", "t": "7", "g": "9", "l": "1|"}
@@ -80,15 +86,26 @@ def misspelt(*words: str) -> str:
             found[word[:place] + word[place + 1] + word[place] + word[place + 2 :]] = None
             found[word[:place] + word[place + 1 :]] = None
             found[word[:place] + word[place] + word[place:]] = None
+        found[word + word[-1]] = None
         found.pop(word, None)
     return "|".join(found)
 
 
 def letters(text: str) -> str:
     """The text with digits and signs inside words as the letters that they look like; as long as before."""
+    if not MIXING.search(text):
+        return text
     return _MIXED.sub(lambda word: word[0].translate(_LETTERS), text)
 
 
+def joined(text: str) -> str:
+    """The text without signs between two letters."""
+    return _JOINT.sub("", text)
+
+
+_JOINT: Final = re.compile(r"(?<=[^\W\d_])[-._*|~/\u00a0](?=[^\W\d_])")
+#: Where a digit or sign may stand for a letter.
+MIXING: Final = re.compile(r"[013457@$9!|][a-z]|[a-z][013457@$9]")
 _MIXED: Final = re.compile(r"[013457@$!|9]*[a-z][a-z013457@$!|9]*(?<![!|])")
 
 
@@ -174,7 +191,7 @@ def spelled_out(keyword: str, text: str) -> int:
 
 
 def decoded(disguise: Disguise, text: str, place: int, end: int) -> str | None:
-    """What the code says from `place` (up to `end` of the text) on, in lower case; None if that is no text with the keyword."""
+    """What the code says from `place` on, in lower case; None if that is no text with the keyword."""
     if disguise.technique == "base64":
         run = _BASE64_RUN.match(text, place - disguise.offset, end) if place >= disguise.offset else None
         if run is None:

@@ -8,7 +8,7 @@ from safety.injection.finder import Feature, find
 from safety.injection.lexicon import lexicon
 from safety.injection.stream import InjectionStream
 from safety.injection.tally import Tally
-from safety.match import Match, merged
+from safety.match import Match
 
 #: Long texts are searched in parts of so many characters.
 _PART: Final = 8192
@@ -42,14 +42,14 @@ class InjectionFilter:
         """The features of the text with which its score is at the threshold or above."""
         if len(text) <= _PART:
             features, _ = find(text)
-            return merged(Tally(self._threshold).matches(features, 0, len(text))) if features else []
+            return Tally(self._threshold).matches(features, 0, len(text)) if features else []
         tally = Tally(self._threshold)
         matches: list[Match] = []
         for features, base in _parts(text):
             matches += tally.matches(features, base, len(text))
             if tally.full:
                 break
-        return merged(matches)
+        return matches
 
     def stream(self) -> InjectionStream:
         """A stream for one text."""

@@ -4,22 +4,22 @@ Whether a feature begins at a character depends on the `BEHIND` characters befor
 on, and on nothing else; so a stream finds what the whole text has.
 """
 
+import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from safety.injection.context import weight
-from safety.injection.cues import BEHIND, REACH
-from safety.injection.disguise import KEYWORDS, Disguise, decoded, letters, spelled_out
-from safety.injection.fold import folded, plain
-from safety.injection.lexicon import Anchor, Watched, encoded, lexicon
+from safety.injection.cues import BEHIND, FULL, REACH, Cue
+from safety.injection.disguise import KEYWORDS, MIXING, Disguise, decoded, joined, letters, spelled_out
+from safety.injection.fold import LOOKALIKES, UNFOLDED, folded, plain
+from safety.injection.lexicon import WEAK, Anchor, Watched, encoded, lexicon
 
 EVASION: Final = "evasion"
 ENCODED: Final = "encoded_instructions"
 _CODES: Final = frozenset({"base64", "hex", "codes", "rot13", "reversed", "morse"})
 #: A word that is only split or has an accent may be a slip.
 _MILD: Final = {"split": 0.5, "accents": 0.4, "letters": 0.7, "digits": 0.8}
-_SIGNS: Final = frozenset("0134579@$!|")
 
 
 class Feature(NamedTuple):
@@ -41,6 +41,87 @@ def find(text: str, begin: int = 0, end: int | None = None) -> tuple[list[Featur
     return _Search(text, begin, len(text) if end is None else end).found(data, hits)
 
 
+class _View:
+    """A window of a text from a place on, folded, and what stands before it.
+
+    `starts`: where its characters stand in the text, if not one after the other. `code`: it says what so many
+    characters of the text hide. `ahead` has the bits of the words of the view.
+    """
+
+    __slots__ = ("_before", "_behind", "_code", "_latin", "_starts", "_whole", "ahead", "place", "text")
+
+    def __init__(
+        self, whole: str, place: int, text: str, starts: Sequence[int] | None, *, latin: bool = False, code: int = 0
+    ) -> None:
+        self.place = place
+        self.text = text
+        self.ahead = lexicon().words.within(text)
+        self._whole = whole
+        self._starts = starts
+        self._latin = latin
+        self._code = code
+        self._behind: str | None = None
+        self._before: int | None = None
+
+    def length(self, end: int) -> int:
+        """How many characters of the text the view's first `end` stand for."""
+        if self._code or self._starts is None:
+            return self._code or end
+        return self._starts[end - 1] - self._starts[0] + 1
+
+    def behind(self) -> str:
+        """What stands before the view, folded."""
+        if self._behind is None:
+            text = self._whole[max(0, self.place - BEHIND) : self.place]
+            self._behind = folded(text, latin=True).text if self._latin else plain(text)
+        return self._behind
+
+    def before(self) -> int:
+        """Bits of the words of what stands before."""
+        if self._before is None:
+            self._before = lexicon().words.within(self.behind())
+        return self._before
+
+
+def _key(cue: Cue, said: str) -> str:
+    """What a cue says: by its name, and if it is a list of phrases by the phrase."""
+    return cue.name if cue.ahead else f"{cue.name} {said}"
+
+
+def _views(whole: str, place: int, window: str) -> list[_View]:
+    """A window as it stands there, and with its disguises taken off if it has any."""
+    starts: Sequence[int] | None = None
+    if window.isascii() or UNFOLDED.isdisjoint(window):
+        shown = seen = window.lower()
+    else:
+        plainly = folded(window, latin=False)
+        shown = seen = plainly.text
+        starts = plainly.starts
+    views = [_View(whole, place, shown, starts)]
+    if starts is not None and not LOOKALIKES.isdisjoint(window):
+        unmasked = folded(window, latin=True)
+        seen, starts = unmasked.text, unmasked.starts
+    seen = letters(seen)
+    if seen != shown:
+        views.append(_View(whole, place, seen, starts))
+    if "%" in window:
+        unquoted = _QUOTED.sub(lambda sign: chr(int(sign[1], 16)), shown)
+        if unquoted != shown:
+            views.append(_View(whole, place, unquoted, None, code=len(window)))
+    return views
+
+
+def _near(text: str) -> int | None:
+    """Bits of the words around a place; None where disguises may hide some."""
+    if not text.isascii() or "%" in text:
+        return None
+    shown = text.lower()
+    return None if MIXING.search(shown) else lexicon().words.within(shown)
+
+
+_QUOTED: Final = re.compile(r"%([0-7][0-9a-f])")
+
+
 class _Search:
     """One search of a text."""
 
@@ -50,6 +131,9 @@ class _Search:
         self._end = end
         self._features: dict[tuple[int, str], Feature] = {}
         self._undecided: int | None = None
+        self._place = -1
+        self._near: int | None = None
+        self._views: list[_View] | None = None
 
     def found(self, data: bytes, hits: Sequence[tuple[int, int, int]]) -> tuple[list[Feature], int | None]:
         """What there is at these places of the text's bytes."""
@@ -74,6 +158,7 @@ class _Search:
 
     def _add(self, start: int, end: int, family: str, share: float, key: str) -> None:
         """A feature; of those of one family that begin at one character, the strongest counts."""
+        share /= FULL
         known = self._features.get((start, family))
         if known is None or share > known.share:
             self._features[start, family] = Feature(start, end, family, share, key)
@@ -85,60 +170,45 @@ class _Search:
         window = text[place : place + REACH]
         if anchor.closes and window[anchor.length : anchor.length + 1].isalnum():
             return
+        for cue in anchor.hints:
+            self._add(place, place + anchor.length, cue.family, cue.share, cue.name)
         if anchor.cues:
             self._plain(place, anchor, window)
         for disguise in anchor.disguises:
             self._disguise(place, disguise, window)
 
     def _plain(self, place: int, anchor: Anchor, window: str) -> None:
-        """Cues at a place, in the window as it stands there, or else with its disguises taken off."""
-        ascii_only = window.isascii()
-        if ascii_only:
-            shown, starts = window.lower(), None
-        else:
-            whole = folded(window, latin=False)
-            shown, starts = whole.text, whole.starts
-        self._cues(place, anchor.cues, anchor.ahead, shown, starts)
-        if ascii_only and _SIGNS.isdisjoint(window):
+        """Cues at a place, in the window as it stands there, and with its disguises taken off."""
+        if place != self._place:
+            self._place = place
+            self._views = None
+            self._near = _near(self._text[max(0, place - BEHIND) : place + REACH])
+        near = self._near
+        cues = anchor.cues if near is None else [each for each in anchor.cues if near & each.near == each.near]
+        if not cues:
             return
-        if not ascii_only:
-            whole = folded(window, latin=True)
-            starts = whole.starts
-        seen = letters(shown if ascii_only else whole.text)
-        if seen != shown:
-            self._cues(place, anchor.cues, anchor.ahead, seen, starts)
+        if self._views is None:
+            self._views = _views(self._text, place, window)
+        for view in self._views:
+            self._cues(view, cues, anchor.ahead, anchor.length)
 
-    def _cues(self, place: int, cues: Sequence[Watched], ahead: int, shown: str, starts: Sequence[int] | None, *, latin: bool = False, code: int = 0) -> None:
-        """Cues that a folded window begins with. `starts`: where its characters stand; `code`: so long is what it was made from."""
-        words = lexicon().words
-        there = words.within(shown)
-        if ahead and not there & ahead:
+    def _cues(self, view: _View, cues: Sequence[Watched], ahead: int, least: int) -> None:
+        """Cues that a view begins with."""
+        if ahead and not view.ahead & ahead:
             return
-        behind: str | None = None
-        before = 0
-        for cue, needs, needs_before in cues:
-            if needs and not there & needs:
+        for cue, needs, needs_before, needs_around, _ in cues:
+            if (needs and not view.ahead & needs) or (needs_before and not view.before() & needs_before):
                 continue
-            if needs_before:
-                if behind is None:
-                    behind, before = self._behind(place, latin)
-                if not before & needs_before:
-                    continue
-            match = cue.here.match(shown)
-            if match is None:
+            if needs_around and not all((view.ahead | view.before()) & mask for mask in needs_around if mask):
                 continue
-            if behind is None:
-                behind, before = self._behind(place, latin)
-            if cue.before is None or cue.before.search(behind):
-                end = match.end()
-                length = code or (end if starts is None else starts[end - 1] - starts[0] + 1)
-                self._add(place, place + length, cue.family, cue.share * weight(behind, shown, end, cue.family), cue.name)
-
-    def _behind(self, place: int, latin: bool) -> tuple[str, int]:
-        """What stands before a place, folded, and the bits of its words."""
-        text = self._text[max(0, place - BEHIND) : place]
-        behind = folded(text, latin=True).text if latin else plain(text)
-        return behind, lexicon().words.within(behind)
+            match = cue.here.match(view.text)
+            if match is None or (cue.before is not None and not cue.before.search(view.behind())):
+                continue
+            if cue.around and not all(side.search(view.behind()) or side.search(view.text) for side in cue.sides):
+                continue
+            end = max(match.end(), least)
+            share = cue.share if cue.share < WEAK else cue.share * weight(view.behind(), view.text, end, cue.family)
+            self._add(view.place, view.place + view.length(end), cue.family, share, _key(cue, view.text[:end]))
 
     def _disguise(self, place: int, disguise: Disguise, window: str) -> None:
         """A word in disguise, and the cues that begin with it if one sees through that."""
@@ -169,8 +239,8 @@ class _Search:
         share = KEYWORDS[keyword] * _MILD.get(technique, 1.0)
         family = ENCODED if technique in _CODES else EVASION
         self._add(place, place + min(length, len(window)), family, share, f"{technique} {keyword}")
-        seen = keyword + plain(window[length:]) if said is None else said[max(0, said.find(keyword)) :]
-        self._cues(place, lexicon().by_keyword[keyword], 0, seen, None, code=len(window))
+        seen = keyword + joined(plain(window[length:])) if said is None else said[max(0, said.find(keyword)) :]
+        self._cues(_View(text, place, seen, None, code=len(window)), lexicon().by_keyword[keyword], 0, 1)
 
     def _unmask(self, tricks: list[int]) -> None:
         """Anchors of the text with its letters unmasked, those that stand where letters were disguised."""
@@ -179,7 +249,7 @@ class _Search:
         data = encoded(seen.text)
         starts = seen.starts
         for place, anchor in _placed(data, lexicon().automaton.find_matches_as_indexes(data, overlapping=True)):
-            if not anchor.cues:
+            if not (anchor.cues or anchor.hints):
                 continue
             start = begin + starts[place]
             last = begin + starts[place + anchor.length - 1]
@@ -197,19 +267,35 @@ class _Search:
         keyword = next((keyword for keyword in KEYWORDS if window.startswith(keyword)), None)
         if keyword is not None:
             self._add(start, last + 1, EVASION, KEYWORDS[keyword] * _MILD["letters"], f"letters {keyword}")
-        self._cues(start, anchor.cues, anchor.ahead, window, starts, latin=True)
+        for cue in anchor.hints:
+            self._add(start, last + 1, cue.family, cue.share, cue.name)
+        self._cues(_View(self._text, start, window, starts, latin=True), anchor.cues, anchor.ahead, anchor.length)
 
 
-def _placed(data: bytes, hits: Sequence[tuple[int, int, int]]) -> Iterator[tuple[int, Anchor]]:
-    """The anchors with the characters where they begin, in order."""
+def _placed(data: bytes, hits: Sequence[tuple[int, int, int]]) -> list[tuple[int, Anchor]]:
+    """The anchors with the characters where they begin, in order, without those that are plainly parts of words."""
     anchors = lexicon().anchors
+    length = len(data)
+    starts = []
+    for which, start, end in hits:
+        anchor = anchors[which]
+        if anchor.opens and start and data[start - 1] in _ALPHANUMERIC:
+            continue
+        if anchor.closes and end < length and data[end] in _ALPHANUMERIC:
+            continue
+        starts.append((start, which))
+    starts.sort()
+    if not starts or data.isascii():
+        return [(start, anchors[which]) for start, which in starts]
+    placed = []
     place = byte = 0
-    for start, which in sorted([(start, which) for which, start, _ in hits]):
+    for start, which in starts:
         if start != byte:
             place += len(data[byte:start].decode("utf-8", "surrogatepass"))
             byte = start
-        yield place, anchors[which]
+        placed.append((place, anchors[which]))
+    return placed
 
 
+_ALPHANUMERIC: Final = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789")
 _CODE_SIGNS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=%\\"
-

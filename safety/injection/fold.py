@@ -27,7 +27,8 @@ _LOOKS: Final = {
 
 #: Characters that show nothing, as ranges.
 INVISIBLE: Final = (
-    (0x00AD, 0x00AD), (0x0300, 0x036F), (0x061C, 0x061C), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F),
+    (0x00AD, 0x00AD), (0x0300, 0x036F), (0x0483, 0x0489),
+    (0x061C, 0x061C), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F),
     (0x1AB0, 0x1AFF), (0x1DC0, 0x1DFF), (0x200B, 0x200F), (0x202A, 0x202E), (0x2060, 0x206F), (0x20D0, 0x20FF),
     (0x3164, 0x3164), (0xFE00, 0xFE0F), (0xFE20, 0xFE2F), (0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0), (0xFFF9, 0xFFFB),
     (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF),
@@ -61,13 +62,14 @@ def _table() -> dict[str, str]:
     table |= dict.fromkeys(_characters(INVISIBLE), "")
     table |= {chr(code): chr(code - 0xE0000).lower() for code in range(TAGS[0], TAGS[1] + 1)}
     table |= {chr(code): chr(code + 32) for code in range(65, 91)}
-    table |= dict.fromkeys("‘’ʼ′´`", "'")
     return {character: folded for character, folded in table.items() if character != folded}
 
 
 _PLAIN: Final = _table()
 _LATIN: Final = _PLAIN | {character: latin for same, latin in _LOOKS.items() for character in same}
 
+#: Characters beyond ASCII that are not folded to themselves.
+UNFOLDED: Final = frozenset(_LATIN) - frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 #: Letters of other scripts that pass for Latin ones.
 LOOKALIKES: Final = frozenset("".join(_LOOKS))
 
@@ -94,7 +96,7 @@ def folded(text: str, *, latin: bool) -> Folded:
 
 def plain(text: str) -> str:
     """The text in one spelling, its scripts as they are."""
-    if text.isascii():
+    if text.isascii() or UNFOLDED.isdisjoint(text):
         return text.lower()
     get = _PLAIN.get
     return "".join([get(character, character) for character in text])

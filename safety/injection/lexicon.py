@@ -1,7 +1,8 @@
 """All cues and disguises in one automaton, which says in one pass over a text where any of them may begin."""
 
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, reduce
+from operator import or_
 from typing import Final, NamedTuple
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
@@ -11,20 +12,29 @@ from safety.injection.cues import Cue
 from safety.injection.disguise import KEYWORDS, Disguise, disguises
 from safety.injection.english import ENGLISH
 from safety.injection.english_agents import AGENTS
+from safety.injection.english_around import AROUND
+from safety.injection.english_hints import HINTS
+from safety.injection.english_nearby import NEARBY
 from safety.injection.english_personas import PERSONAS
 from safety.injection.european import GERMAN, ROMANCE, SLAVIC, TURKISH
 from safety.injection.fold import INVISIBLE, LOOKALIKES, plain
+from safety.injection.more_languages import MORE
 
-_TABLES: Final = (ENGLISH, PERSONAS, AGENTS, GERMAN, ROMANCE, SLAVIC, TURKISH, ASIAN)
+TABLES: Final = (ENGLISH, PERSONAS, AGENTS, HINTS, AROUND, NEARBY, MORE, GERMAN, ROMANCE, SLAVIC, TURKISH, ASIAN)
 _LATIN: Final = "abcdefghijklmnopqrstuvwxyz"
 #: Letters in forms that only a trick, or an ornament, writes words in.
 _ORNAMENTS: Final = (
     (0xFF21, 0xFF3A), (0xFF41, 0xFF5A), (0x24B6, 0x24E9), (0x249C, 0x24B5), (0x1D00, 0x1D22), (0xE0020, 0xE007E),
-    (0x1D400, 0x1D7FF), (0x1F110, 0x1F189), (0x1F1E6, 0x1F1FF), (0x2100, 0x214F), (0x1D2C, 0x1D6A), (0xA730, 0xA731),
+    (0x1D400, 0x1D7FF), (0x1F110, 0x1F189), (0x1F1E6, 0x1F1FF), (0x2100, 0x2188), (0x1D2C, 0x1D6A), (0xA730, 0xA731),
 )  # fmt: skip
 #: Greek, Cyrillic and Armenian.
 _OTHER_SCRIPTS: Final = (0x0370, 0x058F)
 _BLOCK: Final = 63
+_TELLING: Final = 4
+#: Cues with less than this share need no weighing: alone they never count.
+WEAK: Final = 0.25
+#: By so many last characters beginnings are found.
+LAST: Final = 3
 #: Anchors that are the end of a word.
 _ENDINGS: Final = ("n't", "n’t", "nt ")
 _BOUNDED: Final = frozenset(
@@ -33,18 +43,24 @@ _BOUNDED: Final = frozenset(
 
 
 class Watched(NamedTuple):
-    """A cue, and the bits of the words that must be ahead of and behind its anchor; 0 if it can do without."""
+    """A cue, and the bits of the words that must be ahead of, behind and around its anchor; 0 if it can do without.
+
+    `near` has them all: without them on one side or the other the cue is not there.
+    """
 
     cue: Cue
     ahead: int
     behind: int
+    around: tuple[int, ...]
+    near: int
 
 
 class Anchor(NamedTuple):
     """What a string of the automaton stands for. `length` counts characters.
 
     `opens`, `closes`: only where no letter or digit stands before it, or after it. `ahead`: bits of words of which one
-    must follow, 0 if nothing must. `trick`: letters that are disguised one by one.
+    must follow, 0 if nothing must. `hints`: cues that take no more than the anchor and say little. `trick`: letters
+    that are disguised one by one.
     """
 
     length: int
@@ -52,6 +68,7 @@ class Anchor(NamedTuple):
     closes: bool
     cues: tuple[Watched, ...]
     ahead: int
+    hints: tuple[Cue, ...]
     disguises: tuple[Disguise, ...]
     trick: bool
 
@@ -66,7 +83,8 @@ class Words(NamedTuple):
         """Bits of the words that are in a folded text."""
         found = 0
         bits = self.bits
-        for which, _, _ in self.automaton.find_matches_as_indexes(text.encode("utf-8", "surrogatepass"), overlapping=True):
+        hits = self.automaton.find_matches_as_indexes(text.encode("utf-8", "surrogatepass"), overlapping=True)
+        for which in {hit[0] for hit in hits}:
             found |= bits[which]
         return found
 
@@ -74,7 +92,8 @@ class Words(NamedTuple):
 class Lexicon(NamedTuple):
     """The automaton over a text's bytes in lower case, and what its strings stand for.
 
-    `beginnings`: all that an anchor may begin with. `longest`: the characters of the longest anchor.
+    `beginnings`: all that an anchor may begin with. `longest`: the characters of the longest anchor. `endings`: how
+    long beginnings are that end with these `LAST` characters, the longest first.
     """
 
     automaton: BytesAhoCorasick
@@ -83,6 +102,7 @@ class Lexicon(NamedTuple):
     by_keyword: dict[str, tuple[Watched, ...]]
     beginnings: frozenset[str]
     longest: int
+    endings: dict[str, tuple[int, ...]]
 
 
 def encoded(text: str) -> bytes:
@@ -124,7 +144,9 @@ def _tricks() -> Iterator[tuple[bytes, int]]:
 @cache
 def lexicon() -> Lexicon:
     """The lexicon, which is built once."""
-    cues = [cue for table in _TABLES for cue in table.cues]
+    cues = [cue for table in TABLES for cue in table.cues]
+    for cue in cues:
+        cue.compile()
     words, watched = _words(cues)
     found: dict[bytes, _Entry] = {}
     for each in watched:
@@ -141,6 +163,11 @@ def lexicon() -> Lexicon:
     said = [key.decode("utf-8", "surrogatepass") for key in found]
     for key, length in _tricks():
         found.setdefault(key, _Entry(length)).trick = True
+    beginnings = frozenset(text[:length] for text in said for length in range(1, len(text) + 1))
+    endings: dict[str, set[int]] = {}
+    for beginning in beginnings:
+        if len(beginning) >= LAST:
+            endings.setdefault(beginning[-LAST:], set()).add(len(beginning))
     return Lexicon(
         BytesAhoCorasick(list(found), matchkind=MatchKind.Standard, implementation=Implementation.DFA),
         tuple(entry.anchor() for entry in found.values()),
@@ -149,8 +176,9 @@ def lexicon() -> Lexicon:
             keyword: tuple(each for each in watched if any(keyword.startswith(anchor) for anchor in each.cue.anchors))
             for keyword in KEYWORDS
         },
-        frozenset(text[:length] for text in said for length in range(1, len(text) + 1)),
+        beginnings,
         max(map(len, said)),
+        {ending: tuple(sorted(lengths, reverse=True)) for ending, lengths in endings.items()},
     )
 
 
@@ -164,25 +192,39 @@ class _Entry:
         self.disguises: list[Disguise] = []
 
     def anchor(self) -> Anchor:
+        hints = tuple(
+            each.cue
+            for each in self.cues
+            if not each.cue.ahead and each.cue.behind is None and not each.cue.around and each.cue.share < WEAK
+        )
+        cues = tuple(each for each in self.cues if each.cue not in hints)
         ahead = 0
-        for each in self.cues:
+        for each in cues:
             ahead |= each.ahead
-        if not all(each.ahead for each in self.cues):
+        if not all(each.ahead for each in cues):
             ahead = 0
-        return Anchor(self.length, self.opens, self.closes, tuple(self.cues), ahead, tuple(self.disguises), self.trick)
+        return Anchor(self.length, self.opens, self.closes, cues, ahead, hints, tuple(self.disguises), self.trick)
 
 
 def _words(cues: Iterable[Cue]) -> tuple[Words, tuple[Watched, ...]]:
     """The words that cues need, and the cues with their bits."""
     bits: dict[str, int] = {}
     watched = []
-    for place, cue in enumerate(cues):
+    known: dict[frozenset[str], int] = {}
+    for cue in cues:
         masks = []
-        for side, needed in enumerate((cue.needs, cue.needs_before)):
-            mask = 1 << (2 * place + side) if needed else 0
+        for needed in (cue.needs, cue.needs_before, *cue.needs_around):
+            mask = known.setdefault(needed, 1 << len(known)) if needed else 0
             for word in needed or ():
                 bits[word] = bits.get(word, 0) | mask
             masks.append(mask)
-        watched.append(Watched(cue, *masks))
-    automaton = BytesAhoCorasick([word.encode() for word in bits], matchkind=MatchKind.Standard)
+        watched.append(Watched(cue, masks[0], masks[1], tuple(masks[2:]), reduce(or_, masks)))
+    for word in sorted(bits, key=len, reverse=True):
+        # Where a word is, its beginning is too, and one of the two is enough to look for.
+        short = next((word[:length] for length in range(_TELLING, len(word)) if word[:length] in bits), None)
+        if short is not None:
+            bits[short] |= bits.pop(word)
+    automaton = BytesAhoCorasick(
+        [word.encode() for word in bits], matchkind=MatchKind.Standard, implementation=Implementation.DFA
+    )
     return Words(automaton, tuple(bits.values())), tuple(watched)

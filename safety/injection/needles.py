@@ -8,7 +8,14 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-_LEAST: Final = 2
+_LEAST: Final = 3
+#: What a string costs that is in most texts.
+_COMMON: Final = 5.0
+_OFTEN: Final = frozenset(
+    "the and you that this with are was for all any not can out off new has have from her his our one who what but how its "
+    "use see say get out may let now other their which when where will would there here into more some than then them they "
+    "were been each over".split()
+)
 _LITERAL: Final = re.compile(r"[^\\\[\](){}?*+|.^$\x00-\x20]+")
 _OPTIONAL: Final = re.compile(r"[?*]|\{0,")
 _REPEAT: Final = re.compile(r"[+*?]\??|\{\d+(?:,\d*)?\}\??")
@@ -22,7 +29,9 @@ def needles(source: str, *, later: bool = False) -> frozenset[str] | None:
         found = [needles(branch, later=later) for branch in branches]
         return None if None in found else frozenset().union(*(some for some in found if some is not None))
     best: frozenset[str] | None = None
-    for part in _needed(source[_end(source, 0) :] if later and source else source):
+    for place, part in _needed(source):
+        if later and not place:
+            continue
         some = needles(part[3:-1]) if part.startswith("(?:") else frozenset({part})
         if some and min(map(len, some)) >= _LEAST and (best is None or _worth(some) > _worth(best)):
             best = some
@@ -30,11 +39,12 @@ def needles(source: str, *, later: bool = False) -> frozenset[str] | None:
 
 
 def _worth(some: frozenset[str]) -> float:
-    return min(map(len, some)) - len(some) / 100
+    """The rarer its strings are in texts of any kind, the more a choice is worth."""
+    return -sum(_COMMON if word in _OFTEN else 1 / len(word) ** 2 for word in some)
 
 
-def _needed(source: str) -> Iterator[str]:
-    """Groups and literals at the top of an expression that every match has."""
+def _needed(source: str) -> Iterator[tuple[int, str]]:
+    """Groups and literals at the top of an expression that every match has, with their places."""
     place = 0
     while place < len(source):
         end = _end(source, place)
@@ -42,7 +52,7 @@ def _needed(source: str) -> Iterator[str]:
         literal = not part.startswith(("\\", "[", "(", ".", "^", "$"))
         repeat = _REPEAT.match(source, end)
         if not (repeat and _OPTIONAL.match(repeat[0])) and not _LOOK.match(part) and (literal or part.startswith("(")):
-            yield part
+            yield place, part
         place = repeat.end() if repeat else end
 
 

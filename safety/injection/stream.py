@@ -5,13 +5,13 @@ from typing import Final
 
 from safety.injection.cues import BEHIND, REACH
 from safety.injection.finder import find
-from safety.injection.fold import folded
-from safety.injection.lexicon import encoded, lexicon
+from safety.injection.fold import LOOKALIKES, UNFOLDED, folded
+from safety.injection.lexicon import LAST, encoded, lexicon
 from safety.injection.tally import Tally
 from safety.match import Match
 
 #: So many characters are gathered before they are looked at, if nothing before them waits for its end.
-_BATCH: Final = 16
+_BATCH: Final = 24
 
 
 class InjectionStream:
@@ -76,28 +76,24 @@ class InjectionStream:
 
 def _beginning(text: str, begin: int) -> int:
     """Where, from `begin` on, the text's end begins that may be an anchor's beginning; its length if none."""
-    words = lexicon()
-    beginnings = words.beginnings
-    tail = text[max(begin, len(text) - words.longest) :]
-    shown = tail.lower() if tail.isascii() else encoded(tail).decode("utf-8", "surrogatepass")
-    length = len(shown)
-    for place in range(length):
-        if shown[place:] in beginnings:
-            break
-    else:
-        place = length
-    found = len(text) - length + place
-    if tail.isascii() and (begin >= len(text) - REACH or text[max(begin, len(text) - REACH) :].isascii()):
-        return found
-    return min(found, _masked(text, max(begin, len(text) - REACH)))
+    length = len(text)
+    tail = text[max(begin, length - lexicon().longest) :]
+    plainly = length - _prefix(tail.lower() if tail.isascii() else encoded(tail).decode("utf-8", "surrogatepass"))
+    start = max(begin, length - REACH)
+    if tail.isascii() and (start >= length - len(tail) or text[start:].isascii()):
+        return plainly
+    if LOOKALIKES.isdisjoint(text[start:]) and UNFOLDED.isdisjoint(text[start:]):
+        return plainly
+    seen = folded(text[start:], latin=True)
+    shown = encoded(seen.text[-lexicon().longest :]).decode("utf-8", "surrogatepass")
+    waits = _prefix(shown)
+    return min(plainly, start + seen.starts[len(seen.text) - waits]) if waits else plainly
 
 
-def _masked(text: str, begin: int) -> int:
-    """As above, of the text with its letters unmasked."""
-    seen = folded(text[begin:], latin=True)
+def _prefix(tail: str) -> int:
+    """The most characters at the text's end that an anchor may begin with."""
     beginnings = lexicon().beginnings
-    shown = encoded(seen.text).decode("utf-8", "surrogatepass")
-    for place in range(max(0, len(shown) - lexicon().longest), len(shown)):
-        if shown[place:] in beginnings:
-            return begin + seen.starts[place]
-    return len(text)
+    for length in lexicon().endings.get(tail[-LAST:], ()):
+        if length <= len(tail) and tail[-length:] in beginnings:
+            return length
+    return next((length for length in range(min(LAST - 1, len(tail)), 0, -1) if tail[-length:] in beginnings), 0)

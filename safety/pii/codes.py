@@ -5,11 +5,13 @@ import re
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+import re2
+
 from safety.pii import checks
 from safety.pii.context import near
 
 _END: Final = r"(?![A-Za-z0-9_])"
-_SEPARATORS: Final = str.maketrans("", "", " -\u00a0")
+_SEPARATORS: Final = str.maketrans("", "", " -.()\u00a0")
 
 
 class _Form(NamedTuple):
@@ -27,19 +29,19 @@ def _always(text: str) -> bool:
 
 #: Forms that begin with a digit.
 _DIGITS_FIRST: Final = (
-    _Form("es_dni", re.compile(r"\d{8}[ -]?[A-HJ-NP-TV-Z]" + _END), checks.es_dni),
-    _Form("es_dni", re.compile(r"\d\d\.\d{3}\.\d{3}[ -]?[A-HJ-NP-TV-Z]" + _END), checks.es_dni),
+    _Form("es_dni", re.compile(r"[0-9]{8}[ -]?[A-HJ-NP-TV-Z]" + _END), checks.es_dni),
+    _Form("es_dni", re.compile(r"[0-9][0-9]\.[0-9]{3}\.[0-9]{3}[ -]?[A-HJ-NP-TV-Z]" + _END), checks.es_dni),
     _Form(
         "fi_hetu",
-        re.compile(r"\d{6}[-+A-FU-Y]\d{3}[0-9A-FHJ-NPR-Ya-fhj-npr-y]" + _END),
+        re.compile(r"[0-9]{6}[-+A-FU-Y][0-9]{3}[0-9A-FHJ-NPR-Ya-fhj-npr-y]" + _END),
         checks.fi_hetu,
     ),
-    _Form("ie_pps", re.compile(r"\d{7}[A-W][A-IW]?" + _END), checks.ie_pps, True),
-    _Form("cn_resident_id", re.compile(r"\d{17}[Xx]" + _END), checks.cn_resident_id),
-    _Form("cl_rut", re.compile(r"\d{1,2}\.?\d{3}\.?\d{3}-[Kk]" + _END), lambda t: checks.cl_rut(t.replace(".", ""))),
+    _Form("ie_pps", re.compile(r"[0-9]{7}[A-W][A-IW]?" + _END), checks.ie_pps, True),
+    _Form("cn_resident_id", re.compile(r"[0-9]{17}[Xx]" + _END), checks.cn_resident_id),
+    _Form("cl_rut", re.compile(r"[0-9]{1,2}\.?[0-9]{3}\.?[0-9]{3}-[Kk]" + _END), checks.cl_rut),
     _Form(
         "fr_nir",
-        re.compile(r"[12] ?\d\d ?(?:0\d|1[0-2]) ?2[AB] ?\d{3} ?\d{3} ?\d\d" + _END),
+        re.compile(r"[12] ?[0-9][0-9] ?(?:0[0-9]|1[0-2]) ?2[AB] ?[0-9]{3} ?[0-9]{3} ?[0-9][0-9]" + _END),
         checks.fr_nir,
     ),
 )  # fmt: skip
@@ -50,36 +52,36 @@ _LETTER_FIRST: Final = (
         "uk_nino",
         re.compile(
             r"(?!BG|GB|NK|KN|TN|NT|ZZ)[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z]"
-            r"(?:[ -]?\d\d[ -]?\d\d[ -]?\d\d[ -]?[A-D]|[ -]?\d{6}[ -]?[A-D])" + _END
+            r"(?:[ -]?[0-9][0-9][ -]?[0-9][0-9][ -]?[0-9][0-9][ -]?[A-D]|[ -]?[0-9]{6}[ -]?[A-D])" + _END
         ),
         _always,
     ),
-    _Form("es_nie", re.compile(r"[XYZ][ -]?\d{7}[ -]?[A-HJ-NP-TV-Z]" + _END), checks.es_dni),
+    _Form("es_nie", re.compile(r"[XYZ][ -]?[0-9]{7}[ -]?[A-HJ-NP-TV-Z]" + _END), checks.es_dni),
     _Form(
         "it_codice_fiscale",
-        re.compile(r"[A-Z]{6}\d\d[A-EHLMPR-T]\d\d[A-Z]\d{3}[A-Z]" + _END, re.IGNORECASE),
+        re.compile(r"[A-Z]{6}[0-9][0-9][A-EHLMPR-T][0-9][0-9][A-Z][0-9]{3}[A-Z]" + _END, re.IGNORECASE),
         checks.it_codice_fiscale,
     ),
-    _Form("mx_curp", re.compile(r"[A-Z][AEIOUX][A-Z]{2}\d{6}[HMX][A-Z]{5}[A-Z0-9]\d" + _END), checks.mx_curp),
-    _Form("in_pan", re.compile(r"[A-Z]{3}[ABCFGHJLPT][A-Z]\d{4}[A-Z]" + _END), _always),
-    _Form("sg_nric", re.compile(r"[STFGM]\d{7}[A-Z]" + _END), checks.sg_nric),
-    _Form("hk_hkid", re.compile(r"[A-Z]{1,2}\d{6}\([0-9A]\)"), lambda text: checks.hk_hkid(re.sub(r"[()]", "", text))),
-    _Form("tw_national_id", re.compile(r"[A-Z][1289]\d{8}" + _END), checks.tw_national_id, True),
+    _Form("mx_curp", re.compile(r"[A-Z][AEIOUX][A-Z]{2}[0-9]{6}[HMX][A-Z]{5}[A-Z0-9][0-9]" + _END), checks.mx_curp),
+    _Form("in_pan", re.compile(r"[A-Z]{3}[ABCFGHJLPT][A-Z][0-9]{4}[A-Z]" + _END), _always),
+    _Form("sg_nric", re.compile(r"[STFGM][0-9]{7}[A-Z]" + _END), checks.sg_nric),
+    _Form("hk_hkid", re.compile(r"[A-Z]{1,2}[0-9]{6}\([0-9A]\)"), checks.hk_hkid),
+    _Form("tw_national_id", re.compile(r"[A-Z][1289][0-9]{8}" + _END), checks.tw_national_id, True),
 )
 
-_IBAN: Final = re.compile(r"([A-Za-z]{2})\d\d[ \-\u00a0]?[A-Za-z0-9]{4}")
+_IBAN: Final = re.compile(r"([A-Za-z]{2})[0-9][0-9][ \-\u00a0]?[A-Za-z0-9]{4}")
 _IBANS: Final = {
-    country: re.compile(rf"[A-Za-z]{{2}}\d\d(?:(?:[ \u00a0]|-)?[A-Za-z0-9]){{{length - 4}}}" + _END)
+    country: re.compile(rf"[A-Za-z]{{2}}[0-9][0-9](?:(?:[ \u00a0]|-)?[A-Za-z0-9]){{{length - 4}}}" + _END)
     for country, length in checks.IBAN_LENGTHS.items()
 }
 
-_V6: Final = re.compile(r"(?:[0-9A-Fa-f]{0,4}:){2,7}(?:[0-9A-Fa-f]{1,4}|(?<=::)|\d{1,3}(?:\.\d{1,3}){3})")
-_VERSION: Final = re.compile(
-    r"(?:(?:\bv|\bver|version|versión|versione|release|build|firmware|driver|chrome|firefox|safari|opr|edg|mozilla|"
-    r"section|chapter|clause|§|figure|fig|oid|upgrade[sd]?|upgraded? (?:from|to)|updated? (?:from|to)|from|to|python|"
+_V6: Final = re.compile(r"(?:[0-9A-Fa-f]{0,4}:){2,7}(?:[0-9A-Fa-f]{1,4}|(?<=::)|[0-9]{1,3}(?:\.[0-9]{1,3}){3})")
+_VERSION: Final = re2.compile(
+    r"(?i)(?:(?:\bv|\bver|version|versión|versione|release|build|firmware|driver|chrome|firefox|safari|opr|edg|mozilla|"
+    r"section|chapter|clause|§|figure|fig|oid|upgrad(?:e[sd]?|ing)|updat(?:e[sd]?|ing)|downgrad(?:e[sd]?|ing)|migrated?|python|"
     r"windows|kernel|release notes|patch|tag|rev|revision|assembly|appendix|table|step|paragraph|article|spec|"
-    r"releases|versions|版本|バージョン)(?:\s+(?:is|number|no|to|from|of))?[ .:=\"'\-_(/v]*|[A-Za-z]/|==|>=|<=|~=|\^|~|@)$",
-    re.IGNORECASE,
+    r"releases|versions|版本|バージョン)(?:\s+(?:is|number|no|to|from|of))?(?: v?[0-9.]{3,15} (?:to|->|→|and|or))?"
+    r"[ .:=\"'\-_(/v]*|[A-Za-z]/|==|>=|<=|~=|\^|~)$"
 )
 
 
@@ -138,10 +140,10 @@ _NOBODY: Final = ("127.", "0.", "255.255.")
 _WELL_KNOWN: Final = re.compile(
     r"(?:[23][0-9a-f]{3}|fe[89ab][0-9a-f]|f[cd][0-9a-f]{2}|ff0|64:ff9b|::ffff):", re.IGNORECASE
 )
-_OCTET: Final = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
-_V4_WHOLE: Final = re.compile(rf"{_OCTET}(?:\.{_OCTET}){{3}}(?![\dA-Za-z_]|\.\d|\.[a-z]|-[a-z0-9]+\.)")
+_OCTET: Final = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+_V4_WHOLE: Final = re.compile(rf"{_OCTET}(?:\.{_OCTET}){{3}}(?![0-9A-Za-z_]|\.[0-9]|\.[a-z]|-[a-z0-9]+\.)")
 
 
 def _is_version(text: str, position: int) -> bool:
-    left = text[max(0, position - 24) : position]
-    return _VERSION.search(left) is not None
+    left = text[max(0, position - 40) : position]
+    return _VERSION.search(left.encode("utf-8", "surrogatepass")) is not None

@@ -21,7 +21,7 @@ CONTEXTS: Final = {
     "uk_nino": _words(r"nino|national ins|ni (?:no|num)|insurance n"),
     "ca_sin": _words(r"sin\b|social ins|nas\b|assurance sociale|canadian (?:id|tax)"),
     "de_tax_id": _words(r"steuer|idnr|id-nr|tin\b|tax|identifikationsn|st-?id"),
-    "fr_nir": _words(r"nir\b|s[eé]curit[eé] sociale|sécu|n° ?ss|insee|social security|num[eé]ro de s[eé]cu|carte vitale"),
+    "fr_nir": _words(r"nir\b|s[eé]curit[eé] sociale|sécu|n° ?ss|insee|social security|carte vitale"),
     "nl_bsn": _words(r"bsn|burgerservice|sofi|citizen service|sofinummer"),
     "be_nn": _words(r"rijksregister|insz|niss|nn\b|registre national|national n|numéro national|rrn|nrn"),
     "pl_pesel": _words(r"pesel"),
@@ -43,22 +43,28 @@ CONTEXTS: Final = {
     "cl_rut": _words(r"rut\b|run\b|cédula"),
     "za_id": _words(r"(?:sa|south african) id|id n|identity n|rsa id"),
     "es_dni": _words(r"dni|nif\b|documento|identidad"),
-    "credit_card": _words(r"card|visa|mastercard|amex|tarjeta|karte|carte|cart[ãa]o|carta|credit|debit|pan\b|卡|カード"),
+    "credit_card": _words(r"card|visa|mastercard|amex|tarjeta|karte|carte|cart[ãa]o|carta|credit|debit|卡|カード"),
     "phone": _words(
-        r"phone|tel|call|cell|mobil|whats ?app|fax|text (?:me|us|him|her)|sms|contact|dial|ring (?:me|us|him|her)|"
-        r"reach (?:me|us|him|her)|number is|hotline|"
-        r"t[eé]l[eé]|port(?:able)?\b|appele|joindre|fon\b|ruf|handy|nummer|móvil|movil|celular|cel\b|llám|llame|llama|"
-        r"número|numero|cellulare|chiama|ligue|liga|contato|telem|bel\b|bellen|zadzwo|kom[óo]r|numer|tlf|puh|ring|"
-        r"тел|моб|звон|номер|电话|電話|手机|手機|联系|聯絡|聯繫|致电|致電|微信|携帯|連絡|전화|휴대|연락|핸드폰|번호는|هاتف|جوال|اتصل|"
-        r"फोन|फ़ोन|मोबाइल|नंबर|कॉल|โทร|เบอร์|טלפון|נייד|điện thoại|sđt|gọi|hubungi|hp\b|wa\b"
+        r"phone|tel(?:[^l]|$)|call|cell(?:$|[^us])|mobil|whats ?app|fax|text (?:me|us|him|her)|sms|contact|dial|"
+        r"(?:ring|reach|phone) (?:me|us|him|her|them)|hotline|helpline|landline|(?:my|our|your|his|"
+        r"her) (?:new )?(?:number|no\.)|ring |t[eé]l[eé](?:[^v]|$)|portable|(?:r?appel|joind|joign)|(?:mon|son|ton|"
+        r"votre|notre) num|fon\b|(?:an|zurück)?ruf|handy|(?:meine?|ihre?|seine?|unsere?|deine?) nummer|durchwahl|"
+        r"erreich|móvil|movil|celular|cel\b|llám|llam[ae]|(?:mi|su|tu|nuestro) número|cellulare|chiama|recapito|"
+        r"(?:mio|suo|tuo) numero|ligue|liga|contato|telem|(?:meu|seu) número|bel\b|bellen|mijn nummer|zadzwo|dzwoń|"
+        r"kom[óo]r|(?:mój|mojego) numer|tlf|puh\b|soita|mitt nummer|mit nummer|zavol|sun[aăa]|hívj|cep\b|gsm\b|"
+        r"ara(?:yın|yabilir)?\b|pozov|nazov|zov[ie]|viber|signal|telegram|тел|моб|звон|дзвон|обад|(?:мой|мій|мојот|"
+        r"моя) номер|номер тел|позов|τηλ|κινητ|πάρε|καλέσ|电话|電話|手机|手機|联系|聯絡|聯繫|致电|致電|微信|携帯|連絡|"
+        r"전화|휴대|연락|핸드폰|هاتف|"
+        r"جوال|اتصل|رقمي|موبايل|تلفن|موبایل|تماس|فون|फोन|फ़ोन|मोबाइल|कॉल|ফোন|মোবাইল|தொலைபேசி|โทร|เบอร์|טלפון|נייד|"
+        r"חייג|điện thoại|sđt|gọi|hubungi|telp|hp\b|wa\b|simu"
     ),
 }  # fmt: skip
 
 _NOT_PERSONAL: Final = re2.compile(
-    r"(?i)(?:order|invoice|tracking|track|shipment|parcel|isbn|issn|ean|upc|gtin|barcode|sku|serial|imei|part|model|"
+    r"(?i)(?:^|[^a-z])(?:order|invoice|tracking|track|shipment|parcel|isbn|issn|ean|upc|gtin|barcode|sku|serial|imei|part|model|"
     r"ticket|case|version|build|commit|receipt|transaction|txn|reference|ref|bestell|rechnung|auftrag|sendung|commande|"
     r"facture|pedido|factura|ordine|fattura|batch|lot|revision|job|request|trace|span|product|item|article|artikel|"
-    r"订单|訂單|注文|doi|rfc|pid|uid|session|epoch|timestamp|checksum|sample|seed|offset|bytes|lines?|row|rows|hash|"
+    r"订单|訂單|注文|주문|송장|계좌|快递|单号|單號|追跡|заказ|накладн|счет|sipariş|zamówien|faktur|objedn|doi|rfc|pid|uid|session|epoch|timestamp|checksum|sample|seed|offset|bytes|lines?|row|rows|hash|"
     r"confirmation|booking|flight|policy|po|docket|coordinates?|lat|lon|lng|population|revenue|total)"
     r"(?:[ _-]?(?:numbers?|num|nr|no|id|code|#|n[º°o]|nummer|number is|was|is|号|號))*[.:#=\s\"'(№]*$"
 )

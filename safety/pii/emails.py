@@ -4,7 +4,10 @@ import re
 from typing import Final
 
 #: Scripts that put no spaces between words, so that an address has to begin somewhere within a run of letters.
-UNSPACED: Final = r"\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u30ff\u3130-\u318f\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
+UNSPACED: Final = (
+    r"\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u30ff\u3130-\u318f\u3400-\u9fff"
+    r"\uac00-\ud7af\uf900-\ufaff"
+)
 #: A letter, digit or underscore of all other scripts.
 WORD: Final = rf"[^\W{UNSPACED}]"
 #: The same, vowel signs and accents that stand for themselves, and the signs that an address may have before its @.
@@ -26,11 +29,13 @@ _ADDRESS: Final = re.compile(
 )
 _CUT: Final = re.compile(rf"{LOCAL}[@＠](?:{_LABEL}\.)*(?:{_LABEL})?\.?$")
 _DISGUISED: Final = re.compile(
-    r"[A-Za-z0-9](?:[A-Za-z0-9._+-]|(?: ?[\[({] ?dot ?[\])}] ?)){0,40}(?<=[A-Za-z0-9]) ?"
+    r"[A-Za-z0-9](?:[A-Za-z0-9_+-]|\.(?!\s)|(?: ?[\[({] ?dot ?[\])}] ?)){0,40}(?<=[A-Za-z0-9]) ?"
     r"(?:[\[({<] ?(?:at|@) ?[\])}>])"
     r" ?[A-Za-z0-9-]{1,30}(?:(?: ?[\[({<] ?(?:dot|\.) ?[\])}>] ?|\.)[A-Za-z0-9-]{2,20}){1,3}(?![A-Za-z0-9])",
     re.IGNORECASE,
 )
+#: What stands before the user or the password of an address.
+_LOGIN: Final = re.compile(r"//(?:[^\s/@:]{0,30}:)?$")
 _FILE: Final = re.compile(r"\.(?:png|jpe?g|gif|svg|webp|js|ts|py|css|html?|json)$", re.IGNORECASE)
 
 #: What goes on after the end of what may be looked at.
@@ -48,7 +53,7 @@ def email_at(text: str, position: int, view: str) -> tuple[int, bool] | None:
     if found.end() == 64:
         return 64, True
     address = found.group()
-    if text[max(0, position - 2) : position] == "//" or _FILE.search(address):
+    if _LOGIN.search(text[max(0, position - 32) : position]) or _FILE.search(address):
         return None
     if address.startswith(("git@", "hg@", "svn@")) and view[found.end() : found.end() + 1] in (":", "/"):
         return None

@@ -6,7 +6,7 @@ from typing import Final
 from safety.match import Match
 from safety.pii.hot import PLACE, areas
 from safety.pii.kinds import ALL, KINDS
-from safety.pii.recognize import WINDOW, recognize
+from safety.pii.recognize import WINDOW, recognize, run_end
 from safety.pii.stream import NAMED, PiiStream
 
 
@@ -37,8 +37,8 @@ class PiiFilter:
                     break
                 kind, start, end, goes_on = recognize(text, found)
                 for run in goes_on:
-                    end = run.match(text, end).end()
-                if kind in self.kinds:
+                    end = run_end(run, text, end)
+                if kind is not None and kind in self.kinds:
                     if matches and start == matches[-1].end:
                         matches[-1] = matches[-1]._replace(end=end)
                     else:

@@ -9,36 +9,44 @@ import re2
 from safety.pii.emails import LOCAL, UNSPACED, WORD
 from safety.pii.secrets import NAMES, PREFIXES
 
-_BETWEEN: Final = r"[ .\-/()\u00a0\u2002-\u2014\u202f]{0,3}"
+_BETWEEN: Final = r"(?:[ \-/()\u00a0\u2002-\u2014\u202f]|\.(?!\s)){0,3}"
 _MORE: Final = rf"(?:{_BETWEEN}\d){{6}}"
+
 
 def _simple(prefixes: str) -> str:
     """Without bounded repetitions, which cost a machine many states."""
-    return re.sub(r"\(\?<!.\)", "", re.sub(r"\{(\d\d+),?\d*\}", "+", prefixes))
+    return re.sub(r"\(\?<!.*?\)", "", re.sub(r"\{(\d\d+),?\d*\}", "+", prefixes))
 
 
+_LONE: Final = r"(?<!\d[.:/\-+].)(?:(?<!\d,.)|(?=\d{3}[\d-]))(?<![$€£¥].)(?<![A-Za-z_][\-/.].)"
 _HEX: Final = "[0-9A-Fa-f]"
-_ASSIGNS: Final = r"(?:[_\-][A-Za-z0-9_\-]{1,12})?[\"'’`\]]{0,2}[ \t]{0,3}(?:[:=：＝])"
+_ASSIGNS: Final = r"(?:[_\-][A-Za-z0-9_\-]{1,12})?(?:[\"'’`\]]{0,2}[ \t]{0,3}[:=：＝]|>)"
 
 #: A place where something may begin. It looks at no more than 64 characters from there and a few to the left.
-#: Group 1: a number, 2: a code, address or disguised e-mail, 3: an e-mail, 4: a key, 5: after a scheme or a word,
-#: 6: a name whose value is a secret. Branches begin with a class or a letter, which lets most fail at once.
+#: Group 1: a number, 2: a code, address or disguised e-mail, 3: an e-mail, 4: a key, 5: after a word,
+#: 6: a name whose value is a secret, 7: user and password of an address.
+#: Branches begin with a class or a letter, which lets most fail at once.
 PLACE: Final = re.compile(
     rf"(?<!{WORD})(?:"
-    rf"([\d+(（＋](?<!\d[.,:/\-+].)(?<![$€£¥].)(?<![A-Za-z_][\-/.].)(?<=\d|(?=[+(（＋]?\d).)(?={_MORE}))"
+    rf"(\d{_LONE}(?={_MORE})|[+(（＋]{_LONE}(?=[+(（＋]?\d{_MORE}))"
     rf"|([0-9](?<![.:].)[0-9]{{0,2}}\.[0-9]{{1,3}}\.[0-9]{{1,3}}\.[0-9]"
     rf"|[0-9A-Fa-f:](?<![:.].)(?:{_HEX}{{0,3}}(?<!:):{_HEX}{{1,4}}:(?:{_HEX}{{1,4}}:|:)|{_HEX}{{0,3}}(?<!:)::{_HEX}|(?<=:):{_HEX})"
+    r"|[0-9]{6}[A-FU-Ya-fu-y][0-9]{3}"
     r"|[A-Z](?<![\-/.].)[A-Z]?[ \-]?[0-9]{2}[ \-]?[0-9]{2}[ \-]?[0-9]{2}"
-    r"|[A-Za-z](?<![\-/.].)[A-Za-z](?:[0-9]{2}[ \-]?[A-Za-z0-9]{4}|[A-Za-z]{4}[0-9]{2}[A-Za-z][0-9]|[A-Z]{3}[0-9]{4}[A-Z])"
-    r"|[A-Za-z0-9][A-Za-z0-9._+-]{0,30}+ ?[\[({<] ?(?:(?:at|AT|At|@) ?[\])}>]|(?:dot|DOT) ?[\])}]))"
-    rf"|((?:{LOCAL})[@＠](?<!\w[.+%&'\-](?:[@＠]))[^\s@]{{2}})"
+    r"|[A-Za-z](?<![\-/.].)[A-Za-z](?:[0-9]{2}[ \-]?[A-Za-z0-9]{4}|[A-Za-z]{4}[0-9]{2}[A-Za-z][0-9]|"
+    r"[A-Z]{3}[0-9]{4}[A-Z]|[A-Z]{2}[0-9]{6}[HMX])"
+    r"|[A-Za-z0-9][A-Za-z0-9._+-]{0,30}+(?<=[A-Za-z0-9]) ?[\[({<] ?(?:(?:at|AT|At|@) ?[\])}>]|(?:dot|DOT) ?[\])}]))"
+    rf"|((?<!\w[.+%&'\-]){LOCAL}[@＠][^\s@，。！？；、…]{{2}})"
     rf"|({PREFIXES})"
-    r"|(:(?=//[^\s/@:]{0,24}:[^\s@/]{1,34}@)|[^\s](?<= .)(?:(?<=[Rr] .)(?:(?<=[Bb]earer .)|(?<=BEARER .))|(?<=[Bb]asic .)"
+    r"|([^\s](?<= .)(?:(?<=[Rr] .)(?:(?<=[Bb]earer .)|(?<=BEARER .))|(?<=[Bb]asic .)"
     r"|(?<= [IiEe][Ss] .)(?:(?<=(?i:sword is) .)|(?<=(?i:passcode is) .)|(?<=(?i:pwd is) .)|(?<=(?i:aseña es) .))"
     r"|(?<= (?i:was|ist|est) .)(?:(?<=(?i:swort ist) .)|(?<=(?i:passe est) .)|(?<=(?i:assword was) .))"
-    r"|(?<=(?i:swort lautet) .)|(?<=(?i:senha é) .)|(?<=(?i:senha é:) .))"
+    r"|(?<=(?i:swort lautet) .)|(?<=(?i:senha é) .)|(?<=: .)(?:(?<=(?i:sword is): .)|(?<=(?i:swort ist): .)|"
+    r"(?<=(?i:swort lautet): .)|(?<=(?i:passe est): .)|(?<=(?i:passe est) : .)|(?<=(?i:aseña es): .)|"
+    r"(?<=(?i:senha é): .)|(?<=(?i:sword e): .)|(?<=(?i:sword è): .)|(?<=(?i:hasło to): .)))"
     r"|[^\s](?<=[是は].)(?:(?<=密码是.)|(?<=パスワードは.))))"
     rf"|({NAMES}{_ASSIGNS})"
+    r"|(:(?=//[^\s/@:，。！？；、…]{0,24}:[^\s@/，。！？；、…]{1,34}@))"
 )
 
 #: What every text has in which PLACE leads to something, close to that place; an @ aside.
@@ -47,18 +55,21 @@ _ROUGH: Final = re2.compile(
     r"|[\[({<] ?(?i:at|@|dot) ?[\])}>]"
     r"|[0-9]\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]|[0-9A-Fa-f]:[0-9A-Fa-f]{1,4}:[0-9A-Fa-f]{1,4}:|[0-9A-Fa-f]?::[0-9A-Fa-f]|[0-9A-Fa-f]::"
     r"|[A-Z][ \-]?[0-9]{2}[ \-]?[0-9]{2}[ \-]?[0-9]{2}|[A-Za-z]{2}[0-9]{2}[ \-]?[A-Za-z0-9]{4}"
-    r"|[A-Za-z]{6}[0-9]{2}[A-Za-z][0-9]|[A-Z]{5}[0-9]{4}[A-Z]"
+    r"|[0-9]{6}[A-FU-Ya-fu-y][0-9]{3}|[A-Za-z]{6}[0-9]{2}[A-Za-z][0-9]|[A-Z]{4}(?:[0-9]{6}[HMX]|[A-Z][0-9]{4}[A-Z])"
     r"|" + _simple(PREFIXES) + r"|(?i:bearer|basic) [A-Za-z0-9+/._~\-]{16}"
     r"|(?i:basic) [A-Za-z0-9+/]{8,16}[ \r\n\"'=]|(?i:basic) [A-Za-z0-9+/]{8,16}$"
-    r"|(?i:sword|swort|wd|code) (?i:is|was|ist|lautet) |(?i:passe est|aseña es|senha é):? |密码是|パスワードは"
-    r"|(?i:word|wort|phrase|wd|code|pwd|contraseña|contrasena|senha|lösenord|hasło|passe|пароль|密码|密碼|口令|パスワード|비밀번호|"
+    r"|(?i:sword|swort|wd|code) (?i:is|was|ist|lautet|e|è):? |(?i:passe est|aseña es|senha é|hasło to) ?:? "
+    r"|密码是|パスワードは"
+    r"|(?i:word|wort|phrase|wd|code|pwd|pass|pw|parola|passord|ifre|heslo|jelszó|salasana|sandi|adgangskode|kodeord|"
+    r"lozinka|ωδικός|khẩu|المرور|السر|סיסמה|पासवर्ड|รหัสผ่าน|"
+    r"contraseña|contrasena|senha|lösenord|hasło|passe|пароль|密码|密碼|口令|パスワード|비밀번호|"
     r"secret|token|credentials?|key)" + _ASSIGNS
 )
 
 #: What a place has within the characters that may be looked at, if there is anything.
-TRIGGER: Final = re.compile(r"[\d@＠=＝:：\[(（{<+＋\-]")
+TRIGGER: Final = re.compile(r"[\d@＠=＝:：\[(（{<>+＋\-]")
 #: The same, less digits.
-SIGN: Final = re.compile(r"[@＠=＝:：\[(（{<+＋\-]")
+SIGN: Final = re.compile(r"[@＠=＝:：\[(（{<>+＋\-]")
 #: After this a new stretch begins: nothing that begins before it depends on what follows.
 BREAK: Final = re.compile(
     r"\n|[.,;!?]\s|[，。！？；、…]|(?<=[^\W\d_A-Z])\s(?=[^\W\d_])|(?<=[A-Z])\s(?=[^\W\d_A-Z])",
@@ -72,6 +83,8 @@ _STRIDE: Final = 1024
 #: A place is at most so far before a rough hit, or before an @.
 _BEFORE: Final = 44
 _BEFORE_AT: Final = 64
+#: A rough hit that is no number may hide the beginning of another one, which is no longer than this.
+_HIDDEN: Final = 32
 #: With more hits than this in a stretch, all of the stretch is looked at.
 _HITS: Final = 4
 
@@ -89,14 +102,20 @@ def areas(text: str) -> list[tuple[int, int]]:
 
 
 def _areas(part: str, encoded: bytes) -> list[tuple[int, int]]:
-    found = [(hit.start() - _BEFORE_AT, hit.end()) for hit in islice(_AT.finditer(part), _HITS + 1)]
+    found = []
+    for at in islice(_AT.finditer(part), _HITS + 1):
+        end = at.end()
+        found.append((max(end - _BEFORE_AT, part.rfind(" ", max(0, end - _BEFORE_AT), end)), end))
     plain = len(part) == len(encoded)
     for hit in islice(_ROUGH.finditer(encoded), _HITS + 1):
         first, last = hit.span()
         if not plain:
             last = len(encoded[:last].decode("utf-8", "surrogatepass"))
             first = len(encoded[:first].decode("utf-8", "surrogatepass"))
-        found.append((first - (_BEFORE if part[first] in "[({<" else 10), last))
+        if part[first].isdigit():
+            found.append((first - 10, last + 2))
+        else:
+            found.append((first - (_BEFORE if part[first] in "[({<" else 10), last + _HIDDEN))
     if len(found) > _HITS:
         return [(0, len(part))]
     return sorted(found)

@@ -9,17 +9,18 @@ from safety.pii.context import REACH, named_otherwise, near
 from safety.pii.phones import DATE, phone_after_word, phone_in_groups, phone_with_prefix
 
 #: A run of groups of digits, of which a number takes all or the first few.
-_RUN: Final = re.compile(r"\d+(?:(?:[ .\-/+]| - )\d+){0,9}")
+_RUN: Final = re.compile(r"([0-9]+)(?:(?:[ .\-/+]| - )[0-9]+){0,6}")
 _SHAPE: Final = str.maketrans("123456789", "000000000")
 _SEPARATORS: Final = str.maketrans("", "", " .-/+")
-_LONG: Final = re.compile(r"\d{40}")
+_LONG: Final = re.compile(r"[0-9]{40}")
 #: Twelve small groups are a table of numbers. Of larger ones only four are passed over, which may have been a card.
-_TABLE: Final = re.compile(r"(?:\d{1,3}[ .\-/]){12}|(?=(?:\d{4}[ .\-/]){12})(?:\d{4}[ .\-/]){4}")
-_FIRST: Final = re.compile(r"\d+")
+_TABLE: Final = re.compile(r"(?:[0-9]{1,3}[ .\-/]){12}|(?=(?:[0-9]{4}[ .\-/]){12})(?:[0-9]{4}[ .\-/]){4}")
+#: Ends of groups that a number would be the rest of.
+_INSIDE: Final = re.compile(r"(?:[0-9]{2}|[A-Z][0-9])[ \u00a0]$")
 _LETTER: Final = re.compile(r"[^\W\d_]")
 
 #: The digits of a run too long for a number.
-DIGITS: Final = re.compile(r"\d*")
+DIGITS: Final = re.compile(r"[0-9]*")
 
 
 class _Form(NamedTuple):
@@ -124,10 +125,14 @@ for _groups in (
         if _CARD not in _SHAPES.get(_shape, ()):
             _SHAPES[_shape] = (*_SHAPES.get(_shape, ()), _CARD)
 
+#: The longest of the shapes.
 _KNOWN: Final = re.compile(
     "(?:"
-    + "|".join(re.sub("0+", lambda digits: rf"\\d{{{len(digits[0])}}}", re.escape(shape)) for shape in _SHAPES)
-    + r")(?!\d)"
+    + "|".join(
+        re.sub("0+", lambda digits: rf"[0-9]{{{len(digits[0])}}}", re.escape(shape))
+        for shape in sorted(_SHAPES, key=len, reverse=True)
+    )
+    + r")(?![0-9])"
 )
 
 
@@ -146,50 +151,58 @@ def number_at(text: str, position: int, view: str) -> Number:
     """The number that begins at a position. `view` is what may be looked at from there, with plain digits and signs."""
     if _LONG.match(view):
         return Number(None, 40, True)
+    lettered = _lettered(text, position)
     run = _RUN.match(view)
     if run is not None:
         if DATE.match(view):
-            return Number(None, _FIRST.match(view).end())
-        if _KNOWN.match(view):
-            found = _shaped(text, position, view, run.end())
-            if found is not None:
-                return found
-        if view[0] == "0" and (end := phone_with_prefix(view)):
-            return Number("phone", end)
-    elif end := phone_with_prefix(view):
+            return Number(None, run.end(1))
+        known = _KNOWN.match(view)
+        if known is not None and (found := _shaped(text, position, view, known.end(), lettered)) is not None:
+            return found
+    inside = _INSIDE.match(text, max(0, position - 3), position) is not None
+    if view[0] in "0+(" and not inside and (end := phone_with_prefix(view)):
         return Number("phone", end)
-    if (end := phone_in_groups(view)) and not named_otherwise(text, position):
+    if (end := phone_in_groups(view, inside)) and not (lettered and named_otherwise(text, position)):
         return Number("phone", end)
-    lettered = _LETTER.search(text, max(0, position - REACH), position) is not None
-    if lettered and (end := phone_after_word(view)) and near("phone", text, position) and not named_otherwise(text, position):
+    if (
+        lettered
+        and (end := phone_after_word(view))
+        and near("phone", text, position)
+        and not named_otherwise(text, position)
+    ):
         return Number("phone", end)
     if run is None:
         return Number(None, 1)
     table = _TABLE.match(view)
-    return Number(None, table.end() if table else _FIRST.match(view).end())
+    return Number(None, table.end() if table else run.end(1))
 
 
-def _shaped(text: str, position: int, view: str, end: int) -> Number | None:
+def _shaped(text: str, position: int, view: str, end: int, lettered: bool) -> Number | None:
     """A number of one of the shapes, the longest first."""
-    run = view[:end]
-    shape = run.translate(_SHAPE)
-    lettered: bool | None = None
+    shape = view[:end].translate(_SHAPE)
     while len(shape) > 8:
         forms = _SHAPES.get(shape)
         if forms is not None:
             after = view[end : end + 2]
-            if not after[:1].isalnum() and after[:1] != "_" or after[:1] > "\u0e00":
-                digits = run[:end].translate(_SEPARATORS)
-                if lettered is None:
-                    lettered = _LETTER.search(text, max(0, position - REACH), position) is not None
+            if (not after[:1].isalnum() and after[:1] != "_") or after[:1] > "\u0e00":
+                digits = view[:end].translate(_SEPARATORS)
                 for form in forms:
-                    if (form.named and not lettered) or not _alone(shape, after, form) or not form.check(digits):
-                        continue
-                    if near(form.kind, text, position) if form.named else not (lettered and named_otherwise(text, position)):
+                    if _alone(shape, after, form) and _speaks_for(form, digits, text, position, lettered):
                         return Number(form.kind, end)
         shape = shape.rstrip("0").rstrip(" .-/+")
         end = len(shape)
     return None
+
+
+def _speaks_for(form: _Form, digits: str, text: str, position: int, lettered: bool) -> bool:
+    if form.named:
+        return lettered and form.check(digits) and near(form.kind, text, position)
+    return form.check(digits) and not (lettered and named_otherwise(text, position))
+
+
+def _lettered(text: str, position: int) -> bool:
+    """Whether any word stands a little to the left, which is a quick answer for tables of numbers."""
+    return _LETTER.search(text, max(0, position - REACH), position) is not None
 
 
 def _alone(shape: str, after: str, form: _Form) -> bool:

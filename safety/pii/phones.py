@@ -4,15 +4,24 @@ import re
 from typing import Final
 
 _END: Final = r"(?![ .\-/]?\d|[A-Za-z_%€$£°]|[:,]\d)"
+#: The same, for numbers that one without spaces may follow after a space.
+_END_OF_ONE: Final = r"(?![.\-/]?\d|[A-Za-z_%€$£°]|[:,]\d)"
+
+#: What is counted is no number of a phone.
+_NO_UNIT: Final = (
+    r"(?! (?i:times|bytes|people|users|rows|lines|items|units|records|tokens|euros?|dollars?|usd|eur|km|kg|years|"
+    r"points|views|copies|inhabitants|followers|customers|requests|messages|files|calls|mal|fois|veces|volte)\b)"
+)
 
 _PLUS: Final = re.compile(
     r"\(?(?:\+|00(?=[1-9]\d{0,2}[ .\-/(]))\)? ?"
     r"(?P<country>1|7|2[07]|3[0-469]|4[013-9]|5[1-8]|6[0-6]|8[1246]|9[0-58]|2[1-689]\d|3[578]\d|42\d|5[09]\d|6[789]\d|"
     r"8[0578]\d|9[679]\d)"
-    r"(?P<rest>(?:(?: - |[ .\-/]\(?| ?\(|\)[ \-]?)?+\d){6,13}+\)?)" + _END
+    r"(?P<rest>(?:(?: - |[ .\-/]\(?| ?\(|\)[ \-]?)?+\d){6,13}+\)?)" + _END,
+    re.ASCII,
 )
 
-#: National groupings that no context is needed for. Every one is followed by `_END`.
+#: National groupings that no context is needed for. Every one is followed by `_END_OF_ONE`.
 _NATIONAL: Final = re.compile(
     r"(?:"
     # North America
@@ -20,11 +29,11 @@ _NATIONAL: Final = re.compile(
     r"|(?:1[ .\-])?[2-9]\d\d [2-9]\d\d[ \-]\d{4}"
     # A trunk prefix 0 and an area or mobile code: much of Europe, Asia, Africa and Oceania
     r"|\(0\d{1,5}\)[ \-]?\d{2,8}(?:[ .\-]\d{2,4}){0,4}"
-    r"|0\d{1,5}(?: ?/ ?|-| - )\d{3,8}(?:[ \-]\d{2,5}){0,3}"
-    r"|0\d{1,5}(?: ?/ ?|-)\d{2}(?:[ \-]\d{2,4}){1,4}"
-    r"|0\d{1,4} \d{5,8}"
-    r"|0\d{1,4} \d{2,4}(?: \d{2,4}){1,4}"
-    r"|0\d{1,3}\.\d{3,4}\.\d{3,4}|0[1-9](?:\.\d\d){4}|0\d{2,3}(?:\.\d\d){3}"
+    r"|0[1-9]\d{0,4}(?: ?/ ?|-| - )\d{3,8}(?:[ \-]\d{2,5}){0,3}"
+    r"|0[1-9]\d{0,4}(?: ?/ ?|-)\d{2}(?: \d{2,4}){1,4}"
+    r"|0[1-9]\d{0,3} \d{5,8}"
+    r"|(?!0\d(?: \d{2}){5})0[1-9]\d{0,3} \d{2,4}(?: \d{2,4}){1,4}"
+    r"|0[67]\d{8,9}|0[1-9]\d{0,2}\.\d{3,4}\.\d{3,4}|0[1-9](?:\.\d\d){4}|0\d{2,3}(?:\.\d\d){3}"
     # Italy, Spain, Portugal, India, Brazil, China, Mexico, Australia, Russia
     r"|3[2-9]\d[ .\-/]\d{3}[ .\-]\d{3,4}|3[2-9]\d[ .\-/]\d{6,7}"
     r"|[6789]\d\d \d\d \d\d \d\d|9[1-8] \d{3} \d\d \d\d"
@@ -34,16 +43,18 @@ _NATIONAL: Final = re.compile(
     r"|\(?[2-9]\d\)? \d{4} \d{4}"
     r"|1[38]00[ \-]\d{3}[ \-]\d{3}"
     r"|8[ \-]?\([3489]\d\d\)[ \-]?\d{3}[ \-]\d\d[ \-]\d\d|8[ \-][3489]\d\d[ \-]\d{3}[ \-]\d\d[ \-]\d\d"
-    r")" + _END
+    r")" + _END_OF_ONE,
+    re.ASCII,
 )
 
 #: What counts after a word such as "phone".
-_NAMED: Final = re.compile(r"(?:\(\d{1,5}\)[ \-]?)?\d{1,13}+(?:[ .\-/]\d{1,8}+){0,6}+" + _END)
+_NAMED: Final = re.compile(r"(?:\(\d{1,5}\)[ \-]?)?\d{1,13}+(?:[ .\-/]\d{1,8}+){0,6}+" + _END + _NO_UNIT, re.ASCII)
 #: Dates and spans of years or hours, which phone numbers look like.
 DATE: Final = re.compile(
     r"(?:19|20)\d\d[ .\-/][01]?\d[ .\-/][0-3]?\d(?!\d)|[0-3]?\d[.\-/ ][01]?\d[.\-/ ](?:19|20)\d\d(?!\d)"
-    r"|(?:19|20)\d\d ?[-/] ?(?:19|20)\d\d(?!\d)|[0-3]\d[./-][01]\d[./-]\d\d(?![\d./-])"
-    r"|0\d{3} ?- ?[012]\d{3}(?!\d)"
+    r"|(?:19|20)\d\d ?[-/] ?(?:19|20)\d\d(?!\d)|[0-3]\d[./-][01]\d[./-]\d\d(?![0-9./-])"
+    r"|(?:19|20)\d{2}-\d{1,3}(?![0-9-])|0\d{3} ?- ?[012]\d{3}(?!\d)",
+    re.ASCII,
 )
 
 
@@ -59,13 +70,18 @@ def phone_with_prefix(view: str) -> int:
     return found.end() if digits + len(country) <= 15 else 0
 
 
-def phone_in_groups(view: str) -> int:
-    """The end of a number in a national grouping that a text begins with, or 0."""
+def phone_in_groups(view: str, inside: bool) -> int:
+    """The end of a number in a national grouping that a text begins with, or 0.
+
+    `inside`: other digits and a space stand before it, so that one with spaces may be part of something longer.
+    """
     found = _NATIONAL.match(view)
     if found is None:
         return 0
-    digits = sum(map(str.isdigit, found.group()))
-    return found.end() if 9 <= digits <= 12 else 0
+    number, end = found.group(), found.end()
+    if " " in number and (inside or (view[end : end + 1] == " " and view[end + 1 : end + 2].isdigit())):
+        return 0
+    return end if 9 <= sum(map(str.isdigit, number)) <= 12 else 0
 
 
 def phone_after_word(view: str) -> int:

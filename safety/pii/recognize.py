@@ -25,9 +25,11 @@ _PLAIN: Final = str.maketrans(
         **{ord(wide): plain for wide, plain in zip("＋（）．／＠", "+()./@", strict=True)},
     }
 )
-#: What all e-mails have.
-_AT: Final = re.compile(r"[@\[({<]")
-_NUMBER, _CODE, _EMAIL, _KEY, _AFTER, _NAME = range(1, 7)
+#: What all secrets and addresses have that begin with a digit, and all e-mails.
+_SIGNED: Final = re.compile(r"[:/.@\[({<]")
+#: What all codes begin with that begin with a digit.
+_LETTERED: Final = re.compile(r"[0-9][0-9.+ \-]{4,18}[A-Za-z]")
+_NUMBER, _CODE, _EMAIL, _KEY, _AFTER, _NAME, _USER = range(1, 8)
 
 
 class Found(NamedTuple):
@@ -45,46 +47,47 @@ def recognize(text: str, place: re.Match[str]) -> Found:
     group = place.lastindex or 0
     seen = text[at : at + WINDOW]
     view = seen if seen.isascii() else seen.translate(_PLAIN)
+    if group == _USER:
+        user = user_at(seen)
+        return Found(None, at, at + 1) if user is None else Found(user.kind, at + user.start, at + user.end)
     if group == _NAME:
-        found = assigned_at(text, at, seen)
-        if found is None or (found.kind in _GENERAL and _has_own_form(seen[found.start :])):
+        found = assigned_at(text, at, at + WINDOW)
+        if found is None or (found.kind in _GENERAL and secret_at(text[found.start : at + WINDOW]) is not None):
             return Found(None, at, at + 1)
-        return Found(found.kind, at + found.start, at + found.end, found.goes_on)
-    if group == _EMAIL and (email := email_at(text, at, view)):
-        return Found("email", at, at + email[0], (DOMAIN,) if email[1] else ())
-    secret = secret_at(view)
+        return Found(*found)
+    number = group == _NUMBER
+    signed = not number or _SIGNED.search(view) is not None
+    secret = secret_at(view) if signed else None
     if secret is None and group == _AFTER:
         secret = _after(text, at, seen)
     if secret is not None:
         return Found(secret.kind, at + secret.start, at + secret.end, secret.goes_on)
-    if _AT.search(view) and (email := email_at(text, at, view)):
+    if signed and (email := email_at(text, at, view)):
         return Found("email", at, at + email[0], (DOMAIN,) if email[1] else ())
     if group in (_CODE, _NUMBER) and view[0] not in "+(":
-        address = address_at(text, at, view)
-        if address is not None:
+        if signed and (address := address_at(text, at, view)):
             return Found("ip_address", at, at + address)
-        code = code_at(text, at, view)
-        if code is not None:
+        if (not number or _LETTERED.match(view)) and (code := code_at(text, at, view)):
             return Found(code[0], at, at + code[1])
-    if group == _NUMBER:
-        number = number_at(text, at, view)
-        return Found(number.kind, at, at + number.end, (DIGITS,) if number.digits else ())
+    if number:
+        found_number = number_at(text, at, view)
+        return Found(found_number.kind, at, at + found_number.end, (DIGITS,) if found_number.digits else ())
     return Found(None, at, at + 1)
 
 
 _GENERAL: Final = ("password", "generic_secret")
 
 
-def _has_own_form(view: str) -> bool:
-    return secret_at(view) is not None
-
-
 def _after(text: str, at: int, view: str) -> Secret | None:
-    if view[0] == ":":
-        return user_at(view)
     left = text[max(0, at - 12) : at].lower()
     if left.endswith("bearer "):
         return authorization_at("bearer", view)
     if left.endswith("basic "):
         return authorization_at("basic", view)
     return said_at(view)
+
+
+def run_end(run: re.Pattern[str], text: str, place: int) -> int:
+    """Where a run that goes on from a place ends; such a pattern matches everywhere, if need be nothing."""
+    found = run.match(text, place)
+    return place if found is None else found.end()

@@ -19,7 +19,7 @@ _VALUE: Final = re.compile(rf"[^{ENDS}]*")
 
 #: The parts of a key in PEM form: its body, and its last line. Each is a run that text to the left alone decides.
 PEM: Final = (
-    re.compile(r"(?:[A-Za-z0-9+/=\\\r\n\t:,\"]|(?<!-)-|(?<=[A-Za-z0-9+/=]{16}) |(?<=[:,\s\\]) )*"),
+    re.compile(r"(?:[A-Za-z0-9+/=\\\r\n\t:,\"]|(?<!-)-|(?<=[A-Za-z0-9+/=]{16}) |(?<=[:,\s\\]) |(?<=-----) )*"),
     re.compile(r"-*"),
     re.compile(r"[A-Z0-9 ]*"),
     re.compile(r"-*"),
@@ -44,7 +44,8 @@ _PREFIXED: Final = (
     ("stripe_key", r"(?:sk|pk|rk)_(?:live|test)_[A-Za-z0-9]{10}|whsec_[A-Za-z0-9+/]{20}", (_LETTERS,)),
     ("github_token", r"gh[pousr]_[A-Za-z0-9]{30}|github_pat_[A-Za-z0-9_]{20}", (_WORD,)),
     ("gitlab_token", r"gl(?:pat|ptt|dt|rt|cbt|ft|soat|agent|imt)-[A-Za-z0-9_\-]{18}", (_DOTTED,)),
-    ("slack_token", r"xox[abeoprs](?:\.xox[bp])?-(?=[A-Za-z\-]{0,40}\d)[A-Za-z0-9\-]{10}|xapp-\d-[A-Za-z0-9\-]{10}", (_WORD,)),
+    ("slack_token", r"xox[abeoprs](?:\.xox[bp])?-(?=[A-Za-z\-]{0,40}\d)[A-Za-z0-9\-]{10}", (_WORD,)),
+    ("slack_token", r"xapp-\d-[A-Za-z0-9\-]{10}", (_WORD,)),
     ("slack_webhook", r"https://hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9/_\-]{8}", (_PATH,)),
     ("discord_webhook", r"https://(?:\w{1,10}\.)?discord(?:app)?\.com/api/(?:v\d+/)?webhooks/\d{10}", (_PATH,)),
     ("aws_access_key", r"(?:AKIA|ASIA|ABIA|ACCA|AROA|AIDA|AGPA|ANPA)[A-Z2-7]{16}(?![A-Za-z0-9])", ()),
@@ -115,28 +116,36 @@ def secret_at(view: str) -> Secret | None:
 
 
 #: Names whose value is a secret, from where the rest of the name begins; what stands before it makes no difference.
+_OF_KEYS: Final = (
+    "api", "access", "account", "secret", "private", "auth", "encryption", "signing", "license", "client",
+    "subscription", "master", "storage", "service", "app",
+)  # fmt: skip
+_KEYS: Final = "|".join(rf"(?<=(?i:{word}).{{3}})|(?<=(?i:{word})[ _\-].{{3}})" for word in _OF_KEYS)
 NAMES: Final = (
-    r"(?:[pP](?i:ass(?:w(?:or[dt]|d)|phrase|code|e)|wd)|[kK](?i:ennwort)|[cC](?i:ontrase[nñ]a|redentials?)|"
-    r"[sS](?i:enha|ecret)|[wW](?i:achtwoord)|[lL](?i:ösenord)|[hH](?i:asło)|[пП](?i:ароль)|密[码碼]|口令|パスワード|비밀번호|"
-    r"[tT](?i:oken)|[kK](?i:ey)(?:(?<=[ _\-](?i:key))(?:(?<=(?i:api).{4})|(?<=(?i:access).{4})|(?<=(?i:secret).{4})|"
-    r"(?<=(?i:private).{4})|(?<=(?i:auth).{4})|(?<=(?i:encryption).{4})|(?<=(?i:signing).{4})|(?<=(?i:license).{4})|"
-    r"(?<=(?i:client).{4})|(?<=(?i:subscription).{4})|(?<=(?i:master).{4})|(?<=(?i:storage).{4})|(?<=(?i:service).{4})|"
-    r"(?<=(?i:account).{4})|(?<=(?i:app).{4}))|(?<=(?i:api).{3})|(?<=(?i:access).{3})|(?<=(?i:account).{3})|"
-    r"(?<=(?i:secret).{3})))"
+    r"(?=[achjklpstwACHJKLPSTWşŞпПκΚ密口パ비السपरรס])(?:[pP](?:(?i:ass)(?:(?i:w(?:or[dt]|d)|phrase|code|e|ord)|(?<![^\W_]....))|"
+    r"(?i:wd|arola)|(?<![^\W_].)(?i:w))|"
+    rf"[kK](?i:ennwort|odeord|ey(?:{_KEYS}))|[sS](?i:ecret|enha|ifre|alasana|andi)|[tT](?i:oken)|"
+    r"[cC](?i:ontrase[nñ]a|redentials?)|[hH](?i:asło|eslo)|[lL](?i:ösenord|ozinka)|[wW](?i:achtwoord)|[jJ](?i:elszó)|"
+    r"[aA](?i:dgangskode)|[şŞ](?i:ifre)|[пП](?i:ароль)|[κΚ](?i:ωδικός)|"
+    r"(?:密[码碼]|口令|パスワード|비밀번호|khẩu|المرور|السر|סיסמה|पासवर्ड|รหัสผ่าน))"
 )
 _ASSIGNED: Final = re.compile(
-    rf"(?P<name>{NAMES})(?:[_\-](?:base|value|id|key|prod|dev|live|test)(?:64)?)?[\"'’`\]]{{0,2}}[ \t]{{0,3}}"
-    r"(?::=|=>|==?|[:：＝])[ \t]{0,3}(?P<quote>[\"'`]?)"
+    rf"(?P<name>{NAMES})(?:[_\-](?:base|value|id|key|prod|dev|live|test)(?:64)?)?"
+    r"(?:[\"'’`\]]{0,2}[ \t]{0,3}(?::=|=>|==?|[:：＝])[ \t]{0,3}|>)(?P<quote>[\"'`]?)"
     rf"(?P<value>[^{ENDS}]{{4,}})",
     re.IGNORECASE,
 )
-_SAID: Final = re.compile(r"(?=[^\s,;]{0,40}\d)(?=[^\s,;]{0,40}[A-Za-z])" rf"[^{ENDS}{UNSPACED}]{{5,}}")
+#: In a query, after a value.
+_FOLLOWING: Final = re.compile(r"&[A-Za-z_]\w*=")
+_SAID: Final = re.compile(r"[\"'`“‘«]?(?=[^\s,;]{0,40}\d)(?=[^\s,;]{0,40}[A-Za-z])" rf"[^{ENDS}{UNSPACED}]{{5,}}")
+#: What stands where a secret would: nothing, a reference, a type, the beginning of a sentence.
 _QUIET: Final = re.compile(
-    r"[*•xX#._\-]+$|\$|%|\{|\[|<|(?:your|my|the|some|enter|insert|example|change)[_\-]?|none$|null$|nil$|true$|false$|undefined|"
-    r"os\.|process\.|env[.\[]|config\.|settings\.|self\.|this\.|args\.|str(?:ing)?$|text$|required|optional|redacted|"
-    r"hidden|secret$|password$|token$|pass(?:word|wd)?\d?$|invalid|missing|must|should|expired|incorrect|wrong|reset|"
-    r"https?://|placeholder|todo|n/a|\.\.\.|bearer$|basic$|…|input|field|form\.|req\.|request\.|user\.|params\.|ctx\.|"
-    r"data\.|get|hash|len|int$|varchar|bool|object|type|value$|key$|new|old|current|default$|empty|unset|unknown",
+    r"[*•xX#._\-…]+$|\$[{(A-Za-z_]|%[A-Za-z({]|\{|\[|<|https?://|\.\.\.|@|n/a$|os\.|process\.|env[.\[]|config[.\[]|settings[.\[]|self\.|"
+    r"this\.|args\.|form\.|req\.|request\.|user\.|params\.|ctx\.|data\.|"
+    r"(?:your|my|the|some|enter|insert|example|change|none|null|nil|true|false|undefined|str|text|required|optional|redacted|"
+    r"hidden|secret|password|token|pass|invalid|missing|must|should|expired|incorrect|wrong|reset|placeholder|todo|bearer|basic|"
+    r"input|field|get|hash|len|int|varchar|bool|object|type|value|key|new|old|current|default|empty|unset|unknown)"
+    r"[A-Za-z_.\-\[\]]*$|(?:your|my|test|example)?[_\-]?(?:password|passwd|token|secret)\d?$",
     re.IGNORECASE,
 )
 _BEARER: Final = re.compile(r"(?=[A-Za-z._~+/\-]{0,60}\d)[A-Za-z0-9._~+/\-]{16,}=*")
@@ -144,8 +153,9 @@ _BASIC: Final = re.compile(r"[A-Za-z0-9+/]{8,}={0,2}")
 _AWS_SECRET: Final = re.compile(r"[A-Za-z0-9+/]{40}(?![A-Za-z0-9+/=])")
 _AWS_NAME: Final = re.compile(r"aws.{0,40}$|secret.?access.?$", re.IGNORECASE | re.DOTALL)
 _AZURE_VALUE: Final = re.compile(r"[A-Za-z0-9+/]{43}|[A-Za-z0-9+/]{30,}$")
-_USER: Final = re.compile(rf"://[^/@:$|{ENDS}]{{0,24}}:[^@$/|{ENDS}]{{1,34}}(?=@[^\s@])")
+_USER: Final = re.compile(rf"://(?![$%<{{{{])[^/@:|{ENDS}]{{0,24}}:(?![$%<{{{{])[^@/|{ENDS}]{{1,34}}(?=@[^\s@])")
 _DIGIT: Final = re.compile(r"\d")
+_NO_DIGIT: Final = re.compile(r"\D")
 _ONLY_LETTERS: Final = re.compile(r"[^\W\d_]+$|[a-z]+(?:[_.\-][a-z]+)+$|[A-Z]+(?:_[A-Z]+)+$|[a-z]+(?:[A-Z][a-z]+)+$")
 
 
@@ -176,44 +186,57 @@ _BASE64_DOTTED: Final = re.compile(r"[A-Za-z0-9._~+/=\-]*")
 def said_at(view: str) -> Secret | None:
     """A password that a text tells: `the password is ...`."""
     found = _SAID.match(view)
-    if found is None or _QUIET.match(found.group()):
-        return None
-    return Secret("password", 0, len(found.group().rstrip(".!?:")), ())
-
-
-def assigned_at(text: str, position: int, view: str) -> Secret | None:
-    """The value of a name such as `password`, which a view begins with; its start is the value's."""
-    found = _ASSIGNED.match(view)
     if found is None:
         return None
+    value = found.group().rstrip(".?:”’»")
+    start = value[0] in "\"'`“‘«"
+    return None if _QUIET.match(value[start:]) else Secret("password", int(start), len(value))
+
+
+def assigned_at(text: str, position: int, end: int) -> Secret | None:
+    """The value of a name such as `password`, which stands at a position; nothing from `end` on is looked at."""
+    found = _ASSIGNED.match(text, position, end)
+    if found is None:
+        return None
+    return _assigned(text, position, end, found)
+
+
+def _assigned(text: str, position: int, last: int, found: re.Match[str]) -> Secret | None:
     name, value, quoted = found["name"].lower(), found["value"], bool(found["quote"])
     start, end = found.span("value")
+    following = None if quoted else _FOLLOWING.search(value)
+    if following is not None:
+        value, end = value[: following.start()], start + following.start()
     left = text[max(0, position - 24) : position]
-    goes_on = (_VALUE,) if end == len(view) else ()
+    goes_on = (_VALUE,) if end == last and last - position == 64 else ()
     if name == "key" and left[-7:].lower() in ("account", "_access", "daccess") and _AZURE_VALUE.match(value):
         return Secret("azure_storage_key", start, end, (_BASE64,))
     if _AWS_SECRET.match(value) and (_AWS_NAME.search(left) or "secret" in left.lower()):
         return Secret("aws_secret_key", start, start + 40)
     if _QUIET.match(value) or (not quoted and value[-1:] in "([{"):
         return None
-    bare = value.rstrip(".!?:")
+    bare = value.rstrip(".?:")
+    if name in ("pass", "pw") and not (_DIGIT.search(bare) and _NO_DIGIT.search(bare)):
+        return None
     if name.startswith(_PASSWORDS):
-        tight = view[start - 1] == "="
+        tight = text[start - 1] == "="
         if (quoted and len(bare) >= 4) or _DIGIT.search(bare) or not _ONLY_LETTERS.match(bare):
             good = len(bare) >= 4
         else:
-            good = tight and len(bare) >= 6 and (name.isupper() or left[-1:].isupper() or view[:1].isupper())
-        if view[end : end + 1] in ("(", "[") or not good:
+            good = tight and len(bare) >= 6 and (name.isupper() or left[-1:].isupper() or text[position].isupper())
+        if text[end : min(end + 1, last)] in ("(", "[") or not good:
             return None
         return Secret("password", start, start + len(value if quoted else bare), goes_on)
     if len(bare) < 8 or bare.isdigit() or (not _DIGIT.search(bare) and (not quoted or len(bare) < 12)):
         return None
-    if view[end : end + 1] == "(" or _ONLY_LETTERS.match(bare):
+    if text[end : min(end + 1, last)] == "(" or _ONLY_LETTERS.match(bare):
         return None
     return Secret("generic_secret", start, start + len(value if quoted else bare), goes_on)
 
 
 _PASSWORDS: Final = (
-    "pass", "pwd", "kennwort", "contrase", "senha", "wachtwoord", "lösenord", "hasło", "пароль",
+    "pass", "pw", "parola", "sifre", "şifre", "heslo", "jelszó", "salasana", "sandi", "adgangskode", "kodeord",
+    "lozinka",    "κωδικός", "khẩu", "المرور", "السر", "סיסמה", "पासवर्ड", "รหัสผ่าน",
+    "kennwort", "contrase", "senha", "wachtwoord", "lösenord", "hasło", "пароль",
     "密码", "密碼", "口令", "パスワード", "비밀번호",
 )  # fmt: skip

@@ -1,11 +1,12 @@
 """Personal data and secrets in a text that comes in pieces."""
 
+import re
 from collections.abc import Collection, Sequence
 from typing import Final
 
 from safety.match import Match
 from safety.pii.hot import BREAK, LAST_UNSPACED, PLACE, SIGN, TRIGGER, UNSPACED_HOLD
-from safety.pii.recognize import LEFT, WINDOW, recognize
+from safety.pii.recognize import LEFT, WINDOW, recognize, run_end
 
 #: Of a piece without a trigger: how many of its last characters may be part of something that goes on, or all so far.
 _HOLDS: Final[dict[str, int]] = {}
@@ -42,7 +43,7 @@ def _hold(piece: str) -> int:
 
 
 class PiiStream:
-    """A `safety.filter.Stream`. What starts before `_place` is decided; a buffer has that and LEFT characters before it."""
+    """A `safety.filter.Stream`. What starts before `_place` is decided; the buffer has LEFT characters before it."""
 
     __slots__ = ("_cold", "_goes_on", "_kind", "_kinds", "_offset", "_place", "_text")
 
@@ -54,7 +55,7 @@ class PiiStream:
         # No trigger stands at or after `_place`.
         self._cold = True
         # The runs that the last match goes on with, and its kind; a kind of None is not told.
-        self._goes_on: tuple = ()
+        self._goes_on: tuple[re.Pattern[str], ...] = ()
         self._kind: str | None = None
 
     @property
@@ -119,7 +120,7 @@ class PiiStream:
                 place = max(place, decided)
                 break
             kind, start, end, self._goes_on = recognize(text, found)
-            if kind in kinds:
+            if kind is not None and kind in kinds:
                 matches.append(Match(self._offset + start, self._offset + end, kind))
                 self._kind = kind
             else:
@@ -133,7 +134,7 @@ class PiiStream:
         """Tells more of the last match; `_goes_on` is empty when that has ended."""
         text, start = self._text, place
         while self._goes_on:
-            place = self._goes_on[0].match(text, place).end()
+            place = run_end(self._goes_on[0], text, place)
             if place == len(text):
                 break
             self._goes_on = self._goes_on[1:]

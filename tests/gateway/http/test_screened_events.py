@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.filters.answers import AnswerFilter
+from gateway.filters.policy import JudgeRule
 from gateway.filters.records import Recorder
 from gateway.http.answer_texts import AnswerTexts
 from gateway.http.screened_events import ScreenedEvents
@@ -20,104 +21,7 @@ from protos.errors import FilterFailed
 from safety.action import Action
 from safety.match import Match
 from safety.screen import Rule, Screen, screened
-from safety.terms import TermFilter
-
-TERMS = ("forbidden", "blue moon", "geheim")
-DONE = b"data: [DONE]\n\n"
-
-
-class Raises:
-    """A filter that does not work."""
-
-    window = 0
-
-    def scan(self, text: str) -> list[Match]:
-        raise RuntimeError(text)
-
-    def stream(self) -> Any:
-        raise RuntimeError
-
-
-def rules(action: Action, **more: Action) -> list[Rule]:
-    found = [Rule("list", TermFilter("term", TERMS, words=True), action)]
-    return found + [Rule(name, TermFilter(name, [name], words=True), other) for name, other in more.items()]
-
-
-def filter_of(found: Sequence[Rule], *, fail_open: bool = False) -> AnswerFilter:
-    return AnswerFilter(partial(Screen, found, fail_open=fail_open), (), "", fail_open, Recorder("req", "acme", False))
-
-
-def event(choices: Any, **members: Any) -> bytes:
-    chunk = {"id": "c", "object": "chat.completion.chunk", "created": 7, "model": "m", "choices": choices} | members
-    return b"data: " + orjson.dumps(chunk) + b"\n\n"
-
-
-def delta(text: str, index: int = 0, name: str = "content", **members: Any) -> bytes:
-    return event([{"index": index, "delta": {name: text}, "logprobs": None, "finish_reason": None}], **members)
-
-
-def call(arguments: str | None, place: int = 0, index: int = 0, **more: Any) -> bytes:
-    function = ({} if arguments is None else {"arguments": arguments}) | more.pop("function", {})
-    calls = [{"index": place, "function": function} | more]
-    return event([{"index": index, "delta": {"tool_calls": calls}, "logprobs": None, "finish_reason": None}])
-
-
-def end(index: int = 0, reason: str = "stop", **said: Any) -> bytes:
-    return event([{"index": index, "delta": said, "logprobs": None, "finish_reason": reason}])
-
-
-class Shown:
-    """What a client makes of a stream."""
-
-    def __init__(self, sent: bytes) -> None:
-        self.texts: dict[Any, str] = {}
-        self.reasons: dict[int, str] = {}
-        self.chunks: list[Any] = []
-        self.done = sent.endswith(DONE)
-        for part in sent.split(b"\n\n"):
-            data = part[part.find(b"data: ") + 6 :]
-            if not data.startswith(b"{"):
-                continue
-            chunk = json.loads(data)
-            self.chunks.append(chunk)
-            for choice in chunk.get("choices") or ():
-                index = choice["index"]
-                assert index not in self.reasons, "nothing comes after the end"
-                said = choice.get("delta", {"text": choice.get("text")})
-                for name, value in said.items():
-                    if name == "tool_calls":
-                        for one in value:
-                            self._add((index, one["index"]), one.get("function", {}).get("arguments"))
-                    elif isinstance(value, str) and name != "role":
-                        self._add((index, name), value)
-                if choice.get("finish_reason"):
-                    self.reasons[index] = choice["finish_reason"]
-
-    def _add(self, key: Any, text: str | None) -> None:
-        if text:
-            self.texts[key] = self.texts.get(key, "") + text
-
-    @property
-    def text(self) -> str:
-        return self.texts.get((0, "content"), "")
-
-
-def stream(
-    events: Sequence[bytes], filter_: AnswerFilter, *, n: int | None = 1, usage: bool = False, at_once: bool = False
-) -> tuple[Shown, AnswerTexts]:
-    texts = AnswerTexts(filter_)
-
-    async def main() -> bytes:
-        screened_events = ScreenedEvents(texts, n, usage=usage)
-        sent = b""
-        for part in [b"".join(events)] if at_once else events:
-            sent += await screened_events.feed(part)
-            if screened_events.cut:
-                return sent + screened_events.closing({"completion_tokens": 1})
-        return sent + await screened_events.end()
-
-    return Shown(asyncio.run(main())), texts
-
+from tests.gateway.http.screened import DONE, Raises, Shown, call, delta, end, event, filter_of, rules, stream
 
 TEXT = st.lists(
     st.sampled_from(
@@ -274,9 +178,22 @@ def test_a_new_call_in_the_old_place_and_one_whose_id_changes() -> None:
     assert shown.texts[0, 0] == "[TERM]"
 
 
-def test_calls_whose_pieces_are_mixed_cannot_be_screened() -> None:
-    with pytest.raises(FilterFailed):
-        stream([call("a", 0), call("b", 1), call("c", 0)], filter_of(rules(Action.FLAG)))
+def test_what_goes_on_after_something_else_is_one_text_still() -> None:
+    for parts, text, reason in (
+        (("it is for", "given"), "it is forgiven", "stop"),
+        (("it is for", "bidden now"), "it is for", "content_filter"),
+        (("a forbidden ", "b forbidden c"), "a [TERM] b [TERM] c", "stop"),
+        (("x" * 500 + " blue", " moon y"), "x" * 500 + " blue", "content_filter"),
+    ):
+        mixed = [delta(parts[0]), call("{}"), delta(parts[1])]
+        shown, _ = stream([*mixed, end(), DONE], filter_of(rules(Action.REDACT)))
+        assert (shown.text, shown.reasons) == (text, {0: reason})
+        thoughts = [delta(parts[0], name="thinking"), delta("Hm. "), delta(parts[1], name="thinking")]
+        shown, _ = stream([*thoughts, end(), DONE], filter_of(rules(Action.REDACT)))
+        assert (shown.texts[0, "thinking"], shown.reasons) == (text, {0: reason})
+        calls = [call(parts[0], 0), call("b", 1), call(parts[1], 0)]
+        shown, _ = stream([*calls, end(), DONE], filter_of(rules(Action.REDACT)))
+        assert (shown.texts[0, 0], shown.texts[0, 1], shown.reasons) == (text, "b", {0: reason})
 
 
 def test_what_would_show_the_text_by_other_means_is_left_out() -> None:
@@ -366,6 +283,48 @@ def test_a_filter_that_fails() -> None:
     (found,) = texts.found()
     assert (found.choice, found.characters, found.failures) == (0, 17, ["broken"])
     assert [finding.rule for finding in found.findings] == ["list"]
+
+
+class Judge:
+    """Finds texts with a bomb in them unsafe."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def judge(self, text: str, prompt: str | None = None, tenant: str = "") -> list[Match]:
+        self.asked.append(text)
+        return [Match(0, len(text), "unsafe")] if "bomb" in text else []
+
+
+def test_judges_see_every_text_before_it_is_shown() -> None:
+    judge = Judge()
+    rule = JudgeRule("guard", judge, Action.BLOCK, parallel=True, window=16, spans=False)
+    filter_ = AnswerFilter(partial(Screen, rules(Action.REDACT)), (rule,), "", False, Recorder("req", "acme", False))
+    words = ["It is ", "forbidden ", "to speak ", "of a b", "omb", " at all, ", "says he."]
+    shown, _ = stream([delta(word) for word in words], filter_)
+    assert (shown.text, shown.reasons, shown.done) == ("It is [TERM] to speak ", {0: "content_filter"}, True)
+    assert judge.asked[0] == "It is [TERM] to speak "
+    shown, _ = stream([delta("fine"), call("{}"), call("bomb", 1), end(), DONE], filter_)
+    assert shown.texts == {(0, "content"): "fine", (0, 0): "{}"}
+    assert shown.reasons == {0: "content_filter"}
+
+
+def test_contents_that_are_lists_of_parts() -> None:
+    def parts(*said: Any) -> bytes:
+        return event([{"index": 0, "delta": {"content": list(said)}, "finish_reason": None}])
+
+    def thought(text: str) -> Any:
+        return {"type": "thinking", "thinking": [{"type": "text", "text": text}]}
+
+    events = [parts(thought("it is for")), parts(thought("bidden")), parts({"type": "text", "text": "a for"})]
+    events += [parts({"type": "text", "text": "bidden b"}), end(), DONE]
+    shown, _ = stream(events, filter_of(rules(Action.REDACT)))
+    found: dict[str, str] = {}
+    for each in shown.chunks:
+        for part in each["choices"][0]["delta"].get("content", ()):
+            text = part["text"] if part["type"] == "text" else part["thinking"][0]["text"]
+            found[part["type"]] = found.get(part["type"], "") + text
+    assert found == {"thinking": "it is [TERM]", "text": "a [TERM] b"}
 
 
 def test_text_completions() -> None:

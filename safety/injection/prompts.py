@@ -1,0 +1,46 @@
+"""The injection filter of prompts, which are there as a whole: what they say, and how they are worded."""
+
+from typing import Final
+
+from safety.injection.filter import InjectionFilter, Scored
+from safety.injection.phrases import phrases
+from safety.match import Match
+
+WORDING: Final = "suspicious_wording"
+
+
+class PromptInjectionFilter(InjectionFilter):
+    """Sees more than its streams do: the score of the features and that of the wording speak for an attempt together.
+
+    Neither alone must be sure. Where the score reaches the threshold, every feature is a match, and the stretch whose
+    wording is the worst.
+    """
+
+    def __init__(self, threshold: float = 0.5) -> None:
+        super().__init__(threshold)
+        self._least = threshold
+        self._phrases = phrases()
+
+    def scan(self, text: str) -> list[Match]:
+        """The matches of a whole prompt."""
+        scored = self.score(text)
+        return _apart(scored.matches) if scored.score >= self._least else []
+
+    def score(self, text: str) -> Scored:
+        """What speaks for an attempt in a prompt, whether it reaches the threshold or not."""
+        worded = self._phrases.score(text)
+        features = super().score(text)
+        if not worded.score:
+            return features
+        score = 1 - (1 - features.score) * (1 - worded.score)
+        wording = Match(worded.start, worded.end, WORDING, worded.score)
+        return Scored(score, sorted([*features.matches, wording]))
+
+
+def _apart(matches: list[Match]) -> list[Match]:
+    """In order; what overlaps an earlier one is left out."""
+    kept: list[Match] = []
+    for match in matches:
+        if not kept or match.start >= kept[-1].end:
+            kept.append(match)
+    return kept

@@ -1,0 +1,207 @@
+"""Personal data of each kind, and what only looks like it."""
+
+import pytest
+
+from safety.pii.filter import PiiFilter
+from safety.pii.kinds import KINDS
+
+FILTER = PiiFilter()
+
+# Each text has one stretch of the kind, in braces.
+FOUND = """
+email|Write to {a.b-c+d@sub.example.co.uk}.
+email|<{bob@example.com}>, mailto:bob
+email|O'Brien: {o'brien@example.ie}, who else?
+email|{δοκιμή@παράδειγμα.δοκιμή}
+email|{चाचा@डाटामेल.भारत} देखें
+email|{用户@例子.公司}，谢谢
+email|发邮件到{zhang.wei@example.cn}谢谢
+email|{bob＠example.com}
+email|{bob [at] example [dot] com}, please
+email|{bob(at)example.com}
+phone|Call {(212) 555-0147} tomorrow
+phone|{+1 212 555 0147} ext. 12
+phone|Tel: {020 7946 0958}
+phone|{+44 (0)20 7946 0958}
+phone|Meine Nummer ist {030 1234567}
+phone|{089/12345678}
+phone|Mon numéro : {06 12 34 56 78}.
+phone|llámame al {612 345 678}
+phone|chiamami al {347 1234567}
+phone|mobile number: {9876543210}
+phone|Ligue para {(11) 91234-5678}
+phone|電話は{03-1234-5678}です
+phone|我的手机号是{13812345678}
+phone|전화번호는 {010-1234-5678}입니다
+phone|رقم الهاتف {٠٥٠١٢٣٤٥٦٧}
+phone|call {４１５-５５５-０１３２} now
+phone|{"phone": "{415-555-0132}"}
+credit_card|{4111111111111111}
+credit_card|pay {4242 4242 4242 4242}, exp 04/27, cvc 123
+credit_card|{3782 822463 10005}
+iban|{DE89370400440532013000}
+iban|{FR14 2004 1010 0505 0001 3M02 606}
+iban|{mt84malt011000012345mtlcast001s}
+ip_address|from {203.0.113.42}:8080
+ip_address|[{2001:db8::ff00:42:8329}]:443
+ip_address|ssh deploy@{198.51.100.7} ls
+us_ssn|{536-22-1234}
+us_ssn|my ssn is {536221234}
+us_itin|ITIN {912-78-1234}
+uk_nino|{AB 12 34 56 C}
+uk_nhs|NHS number {943 476 5919}
+ca_sin|SIN {046 454 286}
+de_tax_id|Steuer-ID: {86 095 742 719}
+fr_nir|sécu: {2 55 08 14 168 025 38}
+es_dni|{12.345.678-Z}
+es_nie|NIE {X1234567L}
+it_codice_fiscale|{RSSMRA85T10A562S}
+nl_bsn|BSN {111222333}
+be_nn|{85.07.30-033.28}
+pl_pesel|PESEL {44051401359}
+se_personnummer|{811218-9876}
+fi_hetu|{131052-308T}
+fi_hetu|{010594Y9032}
+dk_cpr|CPR {070761-4285}
+no_fodselsnummer|fødselsnummer {01019012480}
+ch_ahv|{756.9217.0769.85}
+at_svnr|SVNR {1237 010180}
+pt_nif|NIF {123456789}
+ie_pps|PPS {1234567T}
+cz_rodne_cislo|{736028/5163}
+bg_egn|ЕГН {7523169263}
+tr_tckn|T.C. kimlik no {10000000146}
+br_cpf|{123.456.789-09}
+ar_cuit|{20-12345678-6}
+cl_rut|{12.345.678-5}
+mx_curp|{HEGG560427MVZRRL04}
+in_aadhaar|{2341 2341 2346}
+in_pan|PAN: {ABCPE1234F}
+cn_resident_id|身份证号{11010519491231002X}
+hk_hkid|{A123456(3)}
+tw_national_id|身分證字號 {A123456789}
+jp_my_number|マイナンバー {123456789018}
+kr_rrn|{900101-1234567}
+au_tfn|TFN {123 456 782}
+sg_nric|{S1234567D}
+za_id|{8001015009087}
+"""
+
+NOTHING = """
+The meeting is on 2023-10-15 at 10:30:45, or 05.06.2024 13:45.
+$1,234.56, €99.99, 1.234.567,89 EUR, 12 345 678 Ft, ₹12,34,567
+Order #112-3456789-1234567 and order 4155550132 have shipped
+Tracking 1Z 999 AA1 01 2345 6784, FedEx 123456789012
+ISBN 978-3-16-148410-0, ISBN 0306406152, ISSN 2049-3630, EAN 4006381333931
+version 1.2.3.4, upgraded from 10.0.1.2 to 10.0.2.0, Chrome/120.0.6099.109
+commit 9fceb02d0ae598e95dc970b74767f19372d61af8 of 123e4567-e89b-12d3-a456-426614174000
+timestamps 1700000000, 1700000000123, 20240115103045, 2024-01-15T10:30:45.123456Z
+40.7128, -74.0060 and lat=37.7749295 lon=-122.4194155
+ports 8080, 8443 and 5432; years 2019-2020, 1998–2004
+3.14159265358979323846; 2^64 = 18446744073709551616
+Listening on 127.0.0.1:8080 and 0.0.0.0, mask 255.255.255.0
+192.168.1.256 and 1.2.840.113549.1.1.11 are no addresses
+git clone git@github.com:org/repo.git; npm install lodash@4.17.21; logo@2x.png
+@dataclass def f(x: str) -> None: a@b.c, user@localhost
+999-99-9999 000-12-3456 4111 1111 1111 1112
+DE89 3704 0044 0532 0130 01, 12345678A, 111.222.333-44
+Customer 123456789, part number 555-1234-567
+a::b::c std::vector<int>::iterator 10:30:45.123 ::1 fe:dc:ba:98:76:54
+population 331 002 651, call function 1234567 times
+sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+https://example.com/users/4155550132
+1 2 3 4 5 6 7 8 9 10 11 12 13 14
+"""
+
+
+@pytest.mark.parametrize("line", FOUND.strip().splitlines())
+def test_it_is_found(line: str) -> None:
+    kind, marked = line.split("|", 1)
+    before, _, rest = marked.rpartition("{")
+    value, _, after = rest.partition("}")
+    text = before + value + after
+    assert [(m.label, text[m.start : m.end]) for m in FILTER.scan(text)] == [(kind, value)]
+
+
+@pytest.mark.parametrize("line", NOTHING.strip().splitlines())
+def test_nothing_is_found(line: str) -> None:
+    assert FILTER.scan(line) == []
+
+
+CHECKED = (
+    "credit_card",
+    "iban",
+    "de_tax_id",
+    "nl_bsn",
+    "pl_pesel",
+    "se_personnummer",
+    "fi_hetu",
+    "es_dni",
+    "es_nie",
+    "uk_nhs",
+    "ca_sin",
+    "br_cpf",
+    "in_aadhaar",
+    "tr_tckn",
+    "bg_egn",
+    "ch_ahv",
+    "be_nn",
+    "za_id",
+    "sg_nric",
+    "au_tfn",
+    "pt_nif",
+    "it_codice_fiscale",
+    "cn_resident_id",
+    "no_fodselsnummer",
+    "cz_rodne_cislo",
+    "ar_cuit",
+    "cl_rut",
+    "mx_curp",
+    "hk_hkid",
+    "jp_my_number",
+    "tw_national_id",
+    "ie_pps",
+    "at_svnr",
+)
+
+
+@pytest.mark.parametrize("line", [line for line in FOUND.strip().splitlines() if line.split("|")[0] in CHECKED])
+def test_another_last_character_is_not_it(line: str) -> None:
+    kind, marked = line.split("|", 1)
+    before, _, rest = marked.rpartition("{")
+    value, _, after = rest.partition("}")
+    place = max(i for i, c in enumerate(value) if c.isalnum())
+    last = value[place]
+    others = "0123456789" if last.isdigit() else "ABCDEFGHJKLMNPQRSTVWXYZ"
+    other = others[(others.index(last.upper()) + 1) % len(others)]
+    text = before + value[:place] + other + value[place + 1 :] + after
+    assert kind not in [m.label for m in FILTER.scan(text)]
+
+
+@pytest.mark.parametrize(
+    "bare", ["536221234", "9434765919", "111222333", "44051401359", "12345678909", "123456782", "5551234567"]
+)
+def test_bare_digits_need_a_word(bare: str) -> None:
+    assert FILTER.scan(f"The result was {bare} today") == []
+
+
+def test_each_of_a_list_is_found() -> None:
+    for value in ("415-555-0132", "078-05-1120", "4242424242424242", "bob@example.com"):
+        for between in (" ", ", ", "\n", ";", "|"):
+            assert len(FILTER.scan(between.join([value] * 5))) == 5
+
+
+def test_only_the_kinds_that_are_asked_for() -> None:
+    text = "bob@example.com, (212) 555-0147"
+    assert [m.label for m in PiiFilter({"phone"}).scan(text)] == ["phone"]
+    assert PiiFilter(()).scan(text) == []
+
+
+def test_unknown_kinds_are_refused() -> None:
+    with pytest.raises(ValueError, match="no such kind: shoe_size"):
+        PiiFilter({"email", "shoe_size"})
+
+
+def test_every_personal_kind_has_an_example() -> None:
+    kinds = {line.split("|")[0] for line in FOUND.strip().splitlines()}
+    assert {name for name, kind in KINDS.items() if not kind.secret} - kinds == {"ro_cnp"}

@@ -1,0 +1,179 @@
+"""However a text is cut, a stream finds what the whole text has."""
+
+from itertools import pairwise
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from safety.match import Match, merged
+from safety.pii.filter import PiiFilter
+from safety.pii.kinds import PERSONAL, SECRETS
+
+FILTERS = (PiiFilter(), PiiFilter(PERSONAL), PiiFilter(SECRETS), PiiFilter({"phone", "jwt"}))
+
+PARTS = [
+    "john.smith@example.com",
+    "用户@例子.公司",
+    "müller@bücher.de",
+    "चाचा@डाटामेल.भारत",
+    "name [at] example [dot] com",
+    "(415) 555-1234",
+    "+49 30 1234567",
+    "call ",
+    "SSN ",
+    "078-05-1120",
+    "4111 1111 1111 1111",
+    "4111 1111 1111 1112",
+    "DE89 3704 0044 0532 0130 00",
+    "GB29NWBK60161331926819",
+    "10.1.2.3",
+    "1.2.3.4.5",
+    "2001:db8::1",
+    "2001:8::",
+    "QQ 12 34 56 C",
+    "password = hunter2",
+    "password is Hunter22",
+    "密码是abc123",
+    "密码：abc123",
+    "key",
+    "api key: ",
+    "-----BEGIN RSA PRIVATE KEY-----",
+    "MIIEpAIBAAKCAQEA" * 5,
+    "-----END RSA PRIVATE KEY-----",
+    "\\n",
+    "Bearer abcdef1234567890abcdef",
+    "Basic dXNlcjpwYXNzd29yZA==",
+    "postgres://bob:s3cret@db.host/x",
+    "://",
+    "sk-penstock-" + "aB3-" * 11,
+    "sk-ant-api03-" + "aB3_" * 20,
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0." + "abc1" * 12,
+    "AKIAIOSFODNN7EXAMPLE",
+    "aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+    "API_KEY=",
+    "token",
+    " ",
+    "  ",
+    "\t",
+    "\n",
+    "\0",
+    "\ud800",
+    ". ",
+    ", ",
+    "，",
+    "。",
+    "…",
+    "'",
+    '"',
+    "\u00a0",
+    "\u200b",
+    "🙂",
+    "@",
+    "＠",
+    "[at]",
+    " [dot] ",
+    "=",
+    ": ",
+    ":",
+    "-",
+    "--",
+    "+",
+    "(",
+    ")",
+    ">",
+    "a",
+    "Z",
+    "é",
+    "word",
+    "Word",
+    "WORD",
+    " the",
+    "12",
+    " 34",
+    "2023-10-15",
+    "10:30:45",
+    "1234567",
+    "１２３",
+    "٠١٢٣٤٥٦٧٨٩",
+    "x" * 70,
+    "1" * 70,
+    "1 " * 30,
+    "我在北京有",
+    "ไทย",
+    "입니다",
+    "MR ",
+    "UR",
+    "IBAN ",
+    "bearer ",
+    "basic ",
+    "https://hooks.slack.com/services/T0/B0/x1",
+    "12345678Z",
+    "RSSMRA85T10A562S",
+]
+
+TEXTS = st.lists(st.sampled_from(PARTS) | st.text(max_size=3), max_size=24).map("".join)
+
+
+def streamed(filter_: PiiFilter, text: str, cuts: list[int]) -> list[Match]:
+    stream = filter_.stream()
+    told: list[Match] = []
+    fed = opened = 0
+    for cut in [*cuts, len(text)]:
+        news = list(stream.feed(text[fed:cut]))
+        fed = cut
+        assert opened <= stream.open <= fed
+        assert fed - stream.open <= filter_.window
+        assert all(opened <= match.start < match.end <= fed for match in news)
+        opened = stream.open
+        told += news
+    told += stream.finish()
+    assert stream.open == len(text)
+    assert all(one.end <= next_.start for one, next_ in pairwise(told))
+    return merged(told)
+
+
+@settings(max_examples=400, deadline=None)
+@given(text=TEXTS, data=st.data())
+@example(text="2001:8::", data=None)
+@example(text="er22sword is unte2", data=None)
+@example(text="7851120[at]e[dot]om\n＠", data=None)
+@example(text=".10.1.2.3. 25", data=None)
+@example(text="Bearer a234567890abcdef@…A", data=None)
+@example(text="Bearer cdef12abcdeftel. [dot]", data=None)
+def test_cuts_make_no_difference(text: str, data: st.DataObject | None) -> None:
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=40))) if data else []
+    for filter_ in FILTERS:
+        whole = filter_.scan(text)
+        assert whole == merged(whole)
+        assert all(match.label in filter_.kinds for match in whole)
+        assert streamed(filter_, text, cuts) == whole
+        assert streamed(filter_, text, list(range(len(text)))) == whole
+
+
+@settings(max_examples=100, deadline=None)
+@given(text=st.text())
+def test_any_text_can_be_looked_at(text: str) -> None:
+    assert streamed(FILTERS[0], text, list(range(len(text)))) == FILTERS[0].scan(text)
+
+
+def test_ordinary_words_are_held_no_longer_than_a_word() -> None:
+    stream = FILTERS[0].stream()
+    length = 0
+    for word in ("The", "quick", "brown", "fox", "jumps", "over", "the", "lazy", "dog"):
+        stream.feed(" " + word)
+        length += len(word) + 1
+        assert length - stream.open <= len(word)
+
+
+def test_a_script_without_spaces_is_held_no_longer_than_a_few_letters() -> None:
+    stream = FILTERS[0].stream()
+    for place, character in enumerate("我们明天早上在北京的办公室见面讨论这个项目的计划和预算然后一起吃饭" * 4):
+        stream.feed(character)
+        assert place + 1 - stream.open <= 9
+
+
+def test_a_long_stream_keeps_little() -> None:
+    stream = FILTERS[0].stream()
+    for _ in range(20_000):
+        stream.feed(" word 12")
+    assert len(stream._text) < 1024
