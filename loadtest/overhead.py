@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
+from itertools import count, islice
 from typing import Final, Literal
 
 import msgspec
@@ -23,6 +24,8 @@ PROMPT: Final = (
 #: One of the engines of gateway/config_engines.py that a benchmark can have without a GPU.
 BenchEngine = Literal["simulated", "trtllm_grpc", "openai"]
 CONCURRENCIES: Final = (1, 64, 256, 1024)
+#: Different prompts of one load.
+_PROMPTS: Final = 8192
 #: Answers that are compared before a load with filters.
 _COMPARED: Final = 16
 
@@ -128,25 +131,29 @@ def overhead(
     """Measure every mode at every concurrency, `repeat` times, each time with a fresh gateway; gives medians.
 
     `engine` is what the gateway has behind it, as its configuration names it. The variants `beside` the plain load run
-    on the same gateway, in turn, and their cost is given too; with `filtered` among them all have the long prompt.
+    on the same gateway, in turn, and their cost is given too; with `filtered` among them all have long prompts, no two
+    the same.
     `show` follows the progress, as `Track` has it. Raises BenchError.
     """
     variants: tuple[Variant, ...] = ("plain", *beside)
     filters = "filtered" in variants
     track = Track(repeat * len(modes) * len(concurrencies) * len(variants), show)
     found: dict[tuple[str, int, Variant], list[Cell]] = {}
+    # A prompt that comes again is known to be clean, and costs next to nothing.
+    serial = (f"{number:07}. {LONG_PROMPT[:-9]}" for number in count())
     for turn in range(repeat):
         for name in modes:
             mode = MODES[name]
-            prompt = LONG_PROMPT if filters else PROMPT
-            body = partial(chat_body, prompt, stream=mode.stream, max_tokens=mode.output_tokens)
+            body = partial(chat_body, stream=mode.stream, max_tokens=mode.output_tokens)
             track.at(f"{name}: starting a gateway")
             with _stack(engine, mode, filters=filters) as stack:
                 if filters:
-                    require_same_answers(stack, [body(seed=seed) for seed in range(_COMPARED)])
+                    require_same_answers(stack, [body(LONG_PROMPT, seed=seed) for seed in range(_COMPARED)])
                 for concurrency in concurrencies:
                     for variant in in_turn(variants, turn):
-                        cell = _measure(stack, name, variant, concurrency, body(), requests, track)
+                        wanted = mode.requests(concurrency) if requests is None else requests
+                        prompts = list(islice(serial, min(wanted, _PROMPTS))) if filters else [PROMPT]
+                        cell = _measure(stack, name, variant, concurrency, [*map(body, prompts)], wanted, track)
                         found.setdefault((name, concurrency, variant), []).append(cell)
                         track.part_done()
     costs = [
@@ -217,12 +224,11 @@ def combine(cells: Sequence[Cell]) -> Cell:
 
 
 def _measure(
-    stack: Stack, name: str, variant: Variant, concurrency: int, body: bytes, requests: int | None, track: Track
+    stack: Stack, name: str, variant: Variant, concurrency: int, bodies: list[bytes], wanted: int, track: Track
 ) -> Cell:
     mode = MODES[name]
-    wanted = mode.requests(concurrency) if requests is None else requests
     spec = LoadSpec(
-        bodies=[body],
+        bodies=bodies,
         concurrency=concurrency,
         requests=wanted,
         warmup=min(wanted, concurrency if mode.ramp_seconds else max(concurrency, 200)),

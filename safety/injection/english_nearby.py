@@ -298,3 +298,84 @@ add(
     "",
     r"\b(?:you|model|ai|bot|assistant|named|called|as|chatgpt|which|who|that)\b.{0,50}$",
 )
+
+add(
+    INDIRECT,
+    0.5,
+    "ai$|ais$|assistant|llm|language model|chatbot|chatgpt|gpt|bot|ai model|agent",
+    r"(?:ais?|assistants?|llms?|(?:large )?language models?|chatbots?|chatgpt|gpt|bots?|agents?)(?: (?:assistants?|"
+    r"models?|agents?|systems?|tools?|bots?))?(?: (?:that is|who is|which is|is|are|that are|that|which|who))? "
+    r"(?:screen\w*|read\w*|process\w*|summari[sz]\w*|analy[sz]\w*|review\w*|pars(?:es?|ing)|handl\w*|evaluat\w*|"
+    r"scan\w*|grad\w+|crawl\w*|index\w*) (?:of )?(?:this|the following|my|these)(?: (?:e?mail|page|web ?page|"
+    r"website|document|message|application|resum\w*|cv|text|article|review|content|file|site|post|"
+    r"comment|ticket|report|paper|profile|data|listing|essay|submission))?(?:$|[\W_]{0,3}(?:$|[:,.!]|(?:must|"
+    r"should|please|it|shall|needs?|ignore|is|are|and|has|you|include|will|has to)\b))",
+)
+add(
+    INDIRECT,
+    0.35,
+    "dear ai|dear assistant|dear llm|dear chatbot|dear chatgpt|dear language model|hey ai|hello ai|hi ai|"
+    "dear model|dear bot",
+    r"(?:dear|hey|hello|hi) [a-z]{2,12}(?: [a-z]{2,12})? ?(?:screening|reading|reviewing|processing|summari[sz]ing|"
+    r"evaluating|analy[sz]ing|grading|who|that|handling|,? ?(?:please )?(?:rank|rate|ignore|include|recommend|"
+    r"forward|send|the user|tell the user|do not tell))\b",
+)
+add(
+    INDIRECT,
+    0.35,
+    "the user actually|the user has author|the user has approved|the user has agreed|the user has consent|"
+    "the user has request|the user wants you|the user really wants|the user already|user has author",
+    r"(?:the )?user (?:has |actually |already |really |now )*(?:wants? you|authori[sz]ed|approved|agreed|consented|"
+    r"requested|would like you)\b",
+)
+add(
+    INDIRECT,
+    0.3,
+    "without asking|without confirm|without telling|without notifying|without the user|without their knowledge|"
+    "do not ask for|don't ask for|without mention|secretly|silently|no confirmation",
+    r"[a-z]{2,9}(?:[\W_]{1,2}(?:for |the |their |any |me |user.?s? |ask(?:ing)? )*(?:confirm\w*|knowledge|"
+    r"permission|approval|user|consent|anyone|asking|it|this|send|forward|include|add|execute))?\b",
+    r"\b(?:send|forward|transfer|call|do it|execute|delete|email|run|add|include|e.?mails?|money|account|tool|pay|"
+    r"and|it|then)\b.{0,44}$",
+)
+add(
+    INDIRECT,
+    0.35,
+    "call the|use the|invoke the|run the|execute the",
+    r"(?:call|use|invoke|run|execute) the ~1(?:\w+_\w+|send\w*|delete\w*|transfer\w*|e?mail\w*) ?(?:tool|function|"
+    r"api|command|plugin|action)\b",
+    r"\b(?:before|important|must|first|then|also|always|immediately|reply|you|and|instead)\b.{0,44}$",
+)
+add(
+    INDIRECT,
+    0.25,
+    "hidden text|hidden instruction|hidden message|injected|white text|invisible text|important!!!|important!!|"
+    "[important]|<important>|**important**",
+    "",
+)
+add(
+    INDIRECT,
+    0.3,
+    "rank this|rank the|rate this|rate the|always recommend|recommend this|must recommend|best candidate|"
+    "candidate first|highest score|top candidate|give it a positive|only positive|positive review",
+    r"[a-z]{3,9} (?:[a-z]{3,11} ?){1,3}",
+    r"\b(?:ai|llm|assistant|model|models|instruction|instructions|must|reviewer|chatbot|note|ignore)\b.{0,56}$",
+)
+add(
+    EXFILTRATION,
+    0.35,
+    "@",
+    r"@[a-z0-9-]{1,30}\.[a-z]{2,10}",
+    r"\b(?:send|forward|e?mail|bcc|transmit|leak|exfiltrate)\b.{0,44}\b(?:messages?|e?mails?|inbox|contents?|"
+    r"conversations?|history|password|credentials|keys?|data|documents?|files?|contacts|codes?|tokens?|summary|"
+    r"invoice)\b.{0,16}\bto\b.{0,24}$",
+)
+add(
+    EXFILTRATION,
+    0.5,
+    "http://|https://|the url|the link|this url|this link",
+    "",
+    r"\b(?:take|grab|collect|read|steal|gather|find|copy|extract|get)\b.{0,20}\b(?:api keys?|passwords?|"
+    r"credentials?|secrets?|tokens?|conversation|history|system prompt|user.?s data|cookies?|private|personal|"
+    r"e?mails?)\b.{0,34}\b(?:to|into|in|at|via|onto|with)\W{0,3}(?:the |a |this )?(?:link|url)?\W{0,2}$",
+)

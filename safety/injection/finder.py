@@ -6,7 +6,7 @@ on, and on nothing else; so a stream finds what the whole text has.
 
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from safety.injection.context import weight
@@ -20,6 +20,10 @@ ENCODED: Final = "encoded_instructions"
 _CODES: Final = frozenset({"base64", "hex", "codes", "rot13", "reversed", "morse"})
 #: A word that is only split or has an accent may be a slip.
 _MILD: Final = {"split": 0.5, "accents": 0.4, "letters": 0.7, "digits": 0.8}
+
+
+#: From this length on a text may say the same often enough to remember it.
+_LONG: Final = 2000
 
 
 class Feature(NamedTuple):
@@ -113,13 +117,41 @@ def _views(whole: str, place: int, window: str) -> list[_View]:
 
 def _near(text: str) -> int | None:
     """Bits of the words around a place; None where disguises may hide some."""
-    if not text.isascii() or "%" in text:
+    if "%" in text or not (text.isascii() or UNFOLDED.isdisjoint(text)):
         return None
     shown = text.lower()
     return None if MIXING.search(shown) else lexicon().words.within(shown)
 
 
 _QUOTED: Final = re.compile(r"%([0-7][0-9a-f])")
+
+
+class _Cued(NamedTuple):
+    """A cue that was found at a place."""
+
+    length: int
+    family: str
+    share: float
+    key: str
+
+
+def _cued(view: _View, cues: Sequence[Watched], ahead: int, least: int) -> Iterator[_Cued]:
+    """Cues that a view begins with; they cover at least so many characters of it."""
+    if ahead and not view.ahead & ahead:
+        return
+    for cue, needs, needs_before, needs_around, _ in cues:
+        if (needs and not view.ahead & needs) or (needs_before and not view.before() & needs_before):
+            continue
+        if needs_around and not all((view.ahead | view.before()) & mask for mask in needs_around if mask):
+            continue
+        match = cue.here.match(view.text)
+        if match is None or (cue.before is not None and not cue.before.search(view.behind())):
+            continue
+        if cue.around and not all(side.search(view.behind()) or side.search(view.text) for side in cue.sides):
+            continue
+        end = max(match.end(), least)
+        share = cue.share if cue.share < WEAK else cue.share * weight(view.behind(), view.text, end, cue.family)
+        yield _Cued(view.length(end), cue.family, share, _key(cue, view.text[:end]))
 
 
 class _Search:
@@ -134,6 +166,7 @@ class _Search:
         self._place = -1
         self._near: int | None = None
         self._views: list[_View] | None = None
+        self._known: dict[tuple[str, str, int], list[_Cued]] = {}
 
     def found(self, data: bytes, hits: Sequence[tuple[int, int, int]]) -> tuple[list[Feature], int | None]:
         """What there is at these places of the text's bytes."""
@@ -178,6 +211,19 @@ class _Search:
             self._disguise(place, disguise, window)
 
     def _plain(self, place: int, anchor: Anchor, window: str) -> None:
+        """Cues at a place; of a long text those that are known from the same words before."""
+        if len(self._text) < _LONG:
+            found = self._cues_at(place, anchor, window)
+        else:
+            here = (self._text[max(0, place - BEHIND) : place], window, id(anchor))
+            known = self._known.get(here)
+            if known is None:
+                known = self._known[here] = self._cues_at(place, anchor, window)
+            found = known
+        for length, family, share, key in found:
+            self._add(place, place + length, family, share, key)
+
+    def _cues_at(self, place: int, anchor: Anchor, window: str) -> list[_Cued]:
         """Cues at a place, in the window as it stands there, and with its disguises taken off."""
         if place != self._place:
             self._place = place
@@ -186,29 +232,10 @@ class _Search:
         near = self._near
         cues = anchor.cues if near is None else [each for each in anchor.cues if near & each.near == each.near]
         if not cues:
-            return
+            return []
         if self._views is None:
             self._views = _views(self._text, place, window)
-        for view in self._views:
-            self._cues(view, cues, anchor.ahead, anchor.length)
-
-    def _cues(self, view: _View, cues: Sequence[Watched], ahead: int, least: int) -> None:
-        """Cues that a view begins with."""
-        if ahead and not view.ahead & ahead:
-            return
-        for cue, needs, needs_before, needs_around, _ in cues:
-            if (needs and not view.ahead & needs) or (needs_before and not view.before() & needs_before):
-                continue
-            if needs_around and not all((view.ahead | view.before()) & mask for mask in needs_around if mask):
-                continue
-            match = cue.here.match(view.text)
-            if match is None or (cue.before is not None and not cue.before.search(view.behind())):
-                continue
-            if cue.around and not all(side.search(view.behind()) or side.search(view.text) for side in cue.sides):
-                continue
-            end = max(match.end(), least)
-            share = cue.share if cue.share < WEAK else cue.share * weight(view.behind(), view.text, end, cue.family)
-            self._add(view.place, view.place + view.length(end), cue.family, share, _key(cue, view.text[:end]))
+        return [found for view in self._views for found in _cued(view, cues, anchor.ahead, anchor.length)]
 
     def _disguise(self, place: int, disguise: Disguise, window: str) -> None:
         """A word in disguise, and the cues that begin with it if one sees through that."""
@@ -240,7 +267,9 @@ class _Search:
         family = ENCODED if technique in _CODES else EVASION
         self._add(place, place + min(length, len(window)), family, share, f"{technique} {keyword}")
         seen = keyword + joined(plain(window[length:])) if said is None else said[max(0, said.find(keyword)) :]
-        self._cues(_View(text, place, seen, None, code=len(window)), lexicon().by_keyword[keyword], 0, 1)
+        view = _View(text, place, seen, None, code=len(window))
+        for found in _cued(view, lexicon().by_keyword[keyword], 0, 1):
+            self._add(place, place + found.length, *found[1:])
 
     def _unmask(self, tricks: list[int]) -> None:
         """Anchors of the text with its letters unmasked, those that stand where letters were disguised."""
@@ -269,7 +298,9 @@ class _Search:
             self._add(start, last + 1, EVASION, KEYWORDS[keyword] * _MILD["letters"], f"letters {keyword}")
         for cue in anchor.hints:
             self._add(start, last + 1, cue.family, cue.share, cue.name)
-        self._cues(_View(self._text, start, window, starts, latin=True), anchor.cues, anchor.ahead, anchor.length)
+        view = _View(self._text, start, window, starts, latin=True)
+        for found in _cued(view, anchor.cues, anchor.ahead, anchor.length):
+            self._add(start, start + found.length, *found[1:])
 
 
 def _placed(data: bytes, hits: Sequence[tuple[int, int, int]]) -> list[tuple[int, Anchor]]:

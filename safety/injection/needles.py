@@ -11,11 +11,12 @@ from typing import Final
 _LEAST: Final = 3
 #: What a string costs that is in most texts.
 _COMMON: Final = 5.0
-_OFTEN: Final = frozenset(
-    "the and you that this with are was for all any not can out off new has have from her his our one who what but how its "
-    "use see say get out may let now other their which when where will would there here into more some than then them they "
-    "were been each over".split()
-)
+_OFTEN: Final = frozenset({
+    "the", "and", "you", "that", "this", "with", "are", "was", "for", "all", "any", "not", "can", "out", "off",
+    "new", "has", "have", "from", "her", "his", "our", "one", "who", "what", "but", "how", "its", "use", "see",
+    "say", "get", "may", "let", "now", "other", "their", "which", "when", "where", "will", "would", "there",
+    "here", "into", "more", "some", "than", "then", "them", "they", "were", "been", "each", "over",
+})  # fmt: skip
 _LITERAL: Final = re.compile(r"[^\\\[\](){}?*+|.^$\x00-\x20]+")
 _OPTIONAL: Final = re.compile(r"[?*]|\{0,")
 _REPEAT: Final = re.compile(r"[+*?]\??|\{\d+(?:,\d*)?\}\??")
