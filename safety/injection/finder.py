@@ -15,6 +15,8 @@ from safety.injection.disguise import KEYWORDS, MIXING, Disguise, decoded, joine
 from safety.injection.fold import LOOKALIKES, UNFOLDED, folded, plain
 from safety.injection.lexicon import WEAK, Anchor, Watched, encoded, lexicon
 
+#: So many different idle anchors are worth a search.
+MANY_IDLE: Final = 4
 EVASION: Final = "evasion"
 ENCODED: Final = "encoded_instructions"
 _CODES: Final = frozenset({"base64", "hex", "codes", "rot13", "reversed", "morse"})
@@ -34,6 +36,18 @@ class Feature(NamedTuple):
     family: str
     share: float
     key: str
+
+
+def may_have_features(text: str) -> bool:
+    """Whether a whole text is worth a search: it has an anchor that is not idle, or many that are."""
+    data = encoded(text)
+    hits = lexicon().automaton.find_matches_as_indexes(data, overlapping=True)
+    idle: set[int] = set()
+    for _, anchor in _placed(data, hits) if hits else ():
+        if not anchor.idle:
+            return True
+        idle.add(id(anchor))
+    return len(idle) >= MANY_IDLE
 
 
 def find(text: str, begin: int = 0, end: int | None = None) -> tuple[list[Feature], int | None]:

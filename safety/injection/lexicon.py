@@ -37,6 +37,15 @@ WEAK: Final = 0.25
 LAST: Final = 3
 #: Anchors that are the end of a word.
 _ENDINGS: Final = ("n't", "n’t", "nt ")
+#: Anchors that harmless texts are full of.
+_IDLE: Final = frozenset(
+    (
+        *("act", "before", "bot", "break", "call", "call ", "change", "clear", "client", "code", "command", "commands"),
+        *("context", "conversation", "customer", "end", "fill", "follow", "here", "imagine", "instead", "key", "laws"),
+        *("limit", "limits", "lives", "message", "meth", "mode", "model", "named", "nothing", "order", "output"),
+        *("points", "print", "reset", "respect", "run", "say", "talk", "task", "text", "user", "word", "words", "write"),
+    )
+)
 _BOUNDED: Final = frozenset(
     "".join(chr(code) for code in (*range(0x61, 0x7B), *range(0xC0, 0x250), *range(0x400, 0x530)))
 )
@@ -60,7 +69,7 @@ class Anchor(NamedTuple):
 
     `opens`, `closes`: only where no letter or digit stands before it, or after it. `ahead`: bits of words of which one
     must follow, 0 if nothing must. `hints`: cues that take no more than the anchor and say little. `trick`: letters
-    that are disguised one by one.
+    that are disguised one by one. `idle`: a word of everyday language, which few attempts do with alone.
     """
 
     length: int
@@ -71,6 +80,7 @@ class Anchor(NamedTuple):
     hints: tuple[Cue, ...]
     disguises: tuple[Disguise, ...]
     trick: bool
+    idle: bool
 
 
 class Words(NamedTuple):
@@ -153,7 +163,7 @@ def lexicon() -> Lexicon:
         for anchor in dict.fromkeys(each.cue.anchors):
             name = anchor.removesuffix("$")
             for spelling in _written(name):
-                entry = found.setdefault(encoded(spelling), _Entry(len(spelling)))
+                entry = found.setdefault(encoded(spelling), _Entry(len(spelling), spelling))
                 entry.opens = plain(name)[:1] in _BOUNDED and not name.startswith(_ENDINGS)
                 entry.closes = name != anchor
                 if each not in entry.cues:
@@ -169,7 +179,7 @@ def lexicon() -> Lexicon:
         if len(beginning) >= LAST:
             endings.setdefault(beginning[-LAST:], set()).add(len(beginning))
     return Lexicon(
-        BytesAhoCorasick(list(found), matchkind=MatchKind.Standard, implementation=Implementation.DFA),
+        BytesAhoCorasick(list(found), matchkind=MatchKind.Standard, implementation=Implementation.ContiguousNFA),
         tuple(entry.anchor() for entry in found.values()),
         words,
         {
@@ -185,8 +195,9 @@ def lexicon() -> Lexicon:
 class _Entry:
     """An anchor in the making."""
 
-    def __init__(self, length: int) -> None:
+    def __init__(self, length: int, spelling: str = "") -> None:
         self.length = length
+        self.spelling = spelling.lower()
         self.opens = self.closes = self.trick = False
         self.cues: list[Watched] = []
         self.disguises: list[Disguise] = []
@@ -203,7 +214,10 @@ class _Entry:
             ahead |= each.ahead
         if not all(each.ahead for each in cues):
             ahead = 0
-        return Anchor(self.length, self.opens, self.closes, cues, ahead, hints, tuple(self.disguises), self.trick)
+        idle = self.spelling in _IDLE and not self.disguises
+        return Anchor(
+            self.length, self.opens, self.closes, cues, ahead, hints, tuple(self.disguises), self.trick, idle
+        )
 
 
 def _words(cues: Iterable[Cue]) -> tuple[Words, tuple[Watched, ...]]:

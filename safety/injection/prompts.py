@@ -3,9 +3,11 @@
 from typing import Final
 
 from safety.injection.filter import InjectionFilter, Scored
+from safety.injection.finder import may_have_features
 from safety.injection.phrases import phrases
 from safety.match import Match
 
+_NOTHING: Final = Scored(0.0, [])
 WORDING: Final = "suspicious_wording"
 
 
@@ -29,7 +31,7 @@ class PromptInjectionFilter(InjectionFilter):
     def score(self, text: str) -> Scored:
         """What speaks for an attempt in a prompt, whether it reaches the threshold or not."""
         worded = self._phrases.score(text)
-        features = super().score(text)
+        features = super().score(text) if may_have_features(text) else _NOTHING
         if not worded.score:
             return features
         score = 1 - (1 - features.score) * (1 - worded.score)
