@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
-from itertools import count, islice
+from itertools import islice, product
+from string import ascii_lowercase
 from typing import Final, Literal
 
 import msgspec
@@ -140,7 +141,7 @@ def overhead(
     track = Track(repeat * len(modes) * len(concurrencies) * len(variants), show)
     found: dict[tuple[str, int, Variant], list[Cell]] = {}
     # A prompt that comes again is known to be clean, and costs next to nothing.
-    serial = (f"{number:07}. {LONG_PROMPT[:-9]}" for number in count())
+    serial = (f"{''.join(letters)}: {LONG_PROMPT[:-8]}" for letters in product(ascii_lowercase, repeat=6))
     for turn in range(repeat):
         for name in modes:
             mode = MODES[name]

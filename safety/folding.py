@@ -24,7 +24,8 @@ _ONE_BY_ONE: Final = re.compile(f"[{UNSEEN}{_MARKS}]").search
 _NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _ASCII: Final = bytes(range(128))
-_last: tuple[str, str] = ("", "")
+#: The text that was folded last, and what it came to.
+_LAST: Final[list[tuple[str, str]]] = [("", "")]
 #: With at most one character in so many beyond ASCII, those alone are looked at.
 _FEW: Final = 16
 
@@ -33,13 +34,12 @@ def fold(text: str) -> str:
     """Lower case, in Unicode's compatibility decomposition, without what is invisible; maybe longer or shorter."""
     if text.isascii():
         return text.lower()
-    global _last
-    last = _last
+    last = _LAST[0]
     if text is last[0]:
         return last[1]
     folded = _fold(text)
     # Several filters fold the same text, one after the other.
-    _last = text, folded
+    _LAST[0] = text, folded
     return folded
 
 

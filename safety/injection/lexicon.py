@@ -43,7 +43,8 @@ _IDLE: Final = frozenset(
         *("act", "before", "bot", "break", "call", "call ", "change", "clear", "client", "code", "command", "commands"),
         *("context", "conversation", "customer", "end", "fill", "follow", "here", "imagine", "instead", "key", "laws"),
         *("limit", "limits", "lives", "message", "meth", "mode", "model", "named", "nothing", "order", "output"),
-        *("points", "print", "reset", "respect", "run", "say", "talk", "task", "text", "user", "word", "words", "write"),
+        *("points", "print", "reset", "respect", "run", "say", "talk", "task", "text", "user", "word", "words"),
+        "write",
     )
 )
 _BOUNDED: Final = frozenset(
@@ -215,9 +216,7 @@ class _Entry:
         if not all(each.ahead for each in cues):
             ahead = 0
         idle = self.spelling in _IDLE and not self.disguises
-        return Anchor(
-            self.length, self.opens, self.closes, cues, ahead, hints, tuple(self.disguises), self.trick, idle
-        )
+        return Anchor(self.length, self.opens, self.closes, cues, ahead, hints, tuple(self.disguises), self.trick, idle)
 
 
 def _words(cues: Iterable[Cue]) -> tuple[Words, tuple[Watched, ...]]:

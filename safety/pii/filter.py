@@ -1,5 +1,6 @@
 """The filter of personal data and secrets."""
 
+import re
 from collections.abc import Collection
 from typing import Final
 
@@ -32,8 +33,8 @@ class PiiFilter:
         for first, last in stretches:
             place = max(place, first)
             while place <= last:
-                found = PLACE.search(text, place, last + 2 * WINDOW)
-                if found is None or found.start() > last:
+                found = _first_place(text, place, last)
+                if found is None:
                     break
                 kind, start, end, goes_on = recognize(text, found)
                 for run in goes_on:
@@ -51,3 +52,17 @@ class PiiFilter:
     def stream(self) -> PiiStream:
         """A stream for one text."""
         return PiiStream(self.kinds)
+
+
+def _first_place(text: str, first: int, last: int) -> "re.Match[str] | None":
+    """Where PLACE first leads to something between two characters, which are both included."""
+    end = last + 2 * WINDOW
+    if last - first < _NEAR:
+        # A search would go on to the end of what a place may look at.
+        return next((found for at in range(first, last + 1) if (found := _place_at(text, at, end))), None)
+    found = PLACE.search(text, first, end)
+    return found if found is not None and found.start() <= last else None
+
+
+_place_at: Final = PLACE.match
+_NEAR: Final = 128
