@@ -6,7 +6,7 @@ PURE := tests/architecture tests/contract/test_policy.py tests/contract/test_tok
 	tests/gateway/queue tests/gateway/tokens tests/loadtest/reproduce tests/loadtest/simulation \
 	tests/loadtest/test_engine_model.py tests/loadtest/test_heatmap.py tests/protos tests/replicas/test_forward.py \
 	tests/replicas/test_kv_cache.py tests/replicas/test_model.py tests/replicas/test_timing.py tests/routing/estimates \
-	tests/routing/health tests/routing/policies tests/routing/prefix
+	tests/routing/health tests/routing/policies tests/routing/prefix tests/safety
 # Where `make test-real` puts engines that this project did not write; they take 6 GB.
 REAL := .venv-real
 BIN := $(VENV)/bin

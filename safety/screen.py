@@ -53,8 +53,8 @@ class Screen:
     """One text that comes in pieces, and as it may be shown.
 
     However it is cut, what is shown in all is what `screened` shows of the whole. A match of a rule that blocks ends
-    the text before it; of two the one that begins first. Stretches to be replaced that touch or overlap become one, under
-    the kind of the first.
+    the text before it; of two the one that begins first. Stretches to be replaced that touch or overlap become one,
+    under the kind of the first.
 
     A filter that raises, or says what cannot be, fails the text with FilterFailed, or is left out from there on with
     `fail_open`; `failures` names those.
