@@ -27,6 +27,17 @@ _OF_ANSWERS: Final = ("canaries",)
 _WHOLE: Final = ("floods", "sizes", "model", "http")
 
 
+#: What takes a tenant's policy away on the command line.
+NO_POLICY: Final = "none"
+#: Personal data is worth replacing; what else is looked for is not to be said at all.
+_REDACTED: Final = ("pii", "presidio")
+
+
+def usual_action(settings: FilterSettings) -> str:
+    """What a match does where the rules do not say."""
+    return "redact" if kind_of(settings) in _REDACTED else "block"
+
+
 def kind_of(settings: FilterSettings) -> str:
     """The field that says what a filter is; empty if none or several do."""
     kinds = [name for name in _KINDS if getattr(settings, name) is not None]
@@ -51,6 +62,8 @@ def safety_problems(config: "Config") -> Problems:
             yield f"{where}.name", f"{echo(settings.name)} is already the name of another filter"
         seen.add(settings.name)
         kind = kind_of(settings)
+        if kind and kinds.get(settings.name, kind) != kind:
+            yield f"{where}.name", f"{echo(settings.name)} is the name of a built-in filter of another kind"
         if not kind:
             yield where, f"expected exactly one of {', '.join(_KINDS)}"
             continue
@@ -62,6 +75,8 @@ def safety_problems(config: "Config") -> Problems:
         where = f"safety.policies[{index}]"
         if policy.name in names:
             yield f"{where}.name", f"{echo(policy.name)} is already the name of another policy"
+        if policy.name == NO_POLICY:
+            yield f"{where}.name", f"{echo(policy.name)} means no policy, for `penstock tenants update --safety`"
         names.add(policy.name)
         yield from _rules_problems(policy, where, kinds)
     for index, model in enumerate(config.models):

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from safety.filter import Stream
+from safety.folding import fold
 from safety.match import Match
 from safety.terms import WINDOW, TermFilter
 
@@ -31,8 +32,8 @@ class CanaryFilter:
         """With the canaries that stand in system and developer messages."""
         if self._words is None:
             return self
-        found = {word.rstrip(_AFTER)[: WINDOW - 1] for text in instructions for word in self._words.findall(text)}
-        found = {word for word in found if len(word) >= _SHORTEST}
+        found = {_fitting(word.rstrip(_AFTER)) for text in instructions for word in self._words.findall(text)}
+        found = {word for word in found if len(word) >= _SHORTEST and fold(word).strip()}
         return CanaryFilter([*self._tokens, *sorted(found)[:MOST]]) if found else self
 
     def scan(self, text: str) -> list[Match]:
@@ -42,6 +43,13 @@ class CanaryFilter:
     def stream(self) -> Stream:
         """A stream for one text."""
         return self._terms.stream() if self._terms is not None else _Nothing()
+
+
+def _fitting(word: str) -> str:
+    """As much of a word as can be looked for."""
+    while len(fold(word)) >= WINDOW:
+        word = word[:-1]
+    return word
 
 
 class _Nothing:

@@ -5,12 +5,15 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 from gateway.commands.output import shown_limits, table
 from gateway.config import Config, ConfigError, Model, Pool, Safety, load_config, resolve, schema, usable_cores
 from gateway.config_docs import render
 from gateway.config_safety import Use
-from gateway.config_safety_checks import as_use
+from gateway.config_safety_checks import as_use, usual_action
+
+_BUILT_IN: Final = {"pii": "redact", "secrets": "redact", "injection": "block"}
 
 
 def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -88,7 +91,7 @@ def _safety_summary(safety: Safety) -> Iterator[str]:
     rows = [("RULES", "PROMPTS", "ANSWERS", "ON FAILURE")]
     named = [(policy.name, policy) for policy in safety.policies]
     for name, rules in (("(default)", safety), *named):
-        rows.append((name, _uses(rules.input), _uses(rules.output), rules.on_failure))
+        rows.append((name, _uses(safety, rules.input), _uses(safety, rules.output), rules.on_failure))
     if len(rows) == 2 and not (safety.input or safety.output):
         yield "filters  none look at prompts or answers"
         return
@@ -96,9 +99,14 @@ def _safety_summary(safety: Safety) -> Iterator[str]:
     yield from (f"  {line}" for line in table(rows))
 
 
-def _uses(uses: Sequence[str | Use]) -> str:
-    found = map(as_use, uses)
-    return ", ".join(f"{use.filter}{f' ({use.action})' if use.action else ''}" for use in found) or "-"
+def _uses(safety: Safety, uses: Sequence[str | Use]) -> str:
+    settings = {one.name: one for one in safety.filters}
+
+    def action(use: Use) -> str:
+        usual = usual_action(settings[use.filter]) if use.filter in settings else _BUILT_IN[use.filter]
+        return use.action or usual
+
+    return ", ".join(f"{use.filter} ({action(use)})" for use in map(as_use, uses)) or "-"
 
 
 def _tenants_summary(config: Config) -> Iterator[str]:
@@ -112,13 +120,14 @@ def _tenants_summary(config: Config) -> Iterator[str]:
         yield "tenants  none in this file; others may come from the admin API, and keys without one have `default`"
         return
     yield "tenants of this file"
-    tenants = [("TENANT", "TIER", "MODELS", "LIMITS")]
+    tenants = [("TENANT", "TIER", "MODELS", "LIMITS", "FILTERS")]
     tenants += [
         (
             tenant.name,
             config.tier(tenant.tier)[1].name,
             ", ".join(tenant.models),
             shown_limits(tenant.limits) or "none",
+            tenant.safety or "(default)",
         )
         for tenant in config.tenants
     ]

@@ -118,7 +118,7 @@ def _lines(report: _Report, chosen: Chosen, direction: str) -> Iterator[str]:
             yield from _score_table(scored, report.text)
     if chosen.elsewhere:
         yield ""
-        yield f"not looked at here, for they need more than a text: {', '.join(chosen.elsewhere)}"
+        yield f"not asked here, a running gateway does that: {', '.join(chosen.elsewhere)}"
     if not report.text:
         return
     yield ""

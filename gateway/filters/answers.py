@@ -22,7 +22,7 @@ class AnswerFilter:
 
     new_screen: NewScreen | None
     judges: Sequence[JudgeRule]
-    prompt: str
+    prompt: str | None
     fail_open: bool
     recorder: Recorder
     judged: "list[JudgedAnswer]" = field(default_factory=list)
@@ -55,6 +55,7 @@ class JudgedAnswer:
         self._spans = frozenset(rule.name for rule in filter_.judges if rule.spans)
         self._shown = ""
         self._gathered = ""
+        self._due = self._window + (OVERLAP if self._spans else 0)
         self.received = 0
         self.blocked: Finding | None = None
         self.findings: list[Finding] = []
@@ -63,7 +64,7 @@ class JudgedAnswer:
         """The next piece; gives whether it is time for a question."""
         self._gathered += text
         self.received += len(text)
-        return len(self._gathered) >= self._window + (OVERLAP if self._spans else 0)
+        return len(self._gathered) >= self._due
 
     async def settle(self, *, last: bool) -> str:
         """Ask; gives what may be shown now, with `last` all that may be. Raises FilterFailed."""
@@ -89,6 +90,8 @@ class JudgedAnswer:
         self.blocked = result.blocked
         self._shown = (self._shown + text[:end])[-CONTEXT:]
         self._gathered = text[end:]
+        # What is undecided still is asked about again with a window more.
+        self._due = self._window + max(len(self._gathered), OVERLAP if self._spans else 0)
         return result.text
 
     def _note(self, findings: Sequence[Finding]) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 from gateway.config import Config
 from gateway.config_guards import Asking
 from gateway.config_safety import BUILT_IN, FilterSettings, Rules
-from gateway.config_safety_checks import as_use, kind_of
+from gateway.config_safety_checks import as_use, usual_action
 from gateway.filters.build import all_settings, text_filter
 from gateway.filters.clean_texts import CleanTexts
 from gateway.filters.floods import FloodGate, ScriptStore
@@ -28,8 +28,6 @@ _ACTIONS: Final = {"flag": Action.FLAG, "redact": Action.REDACT, "block": Action
 #: Longer texts are looked at beside the event loop.
 INLINE_CHARACTERS: Final = 16 * 1024
 _ROLES: Final = ("system", "developer", "user", "assistant", "tool", "function")
-#: Personal data is worth replacing; what else is looked for is not to be said at all.
-_REDACTED: Final = ("pii", "presidio")
 
 
 class Policies:
@@ -48,9 +46,10 @@ class Policies:
         self._judges: dict[str, BoundedJudge] = {}
         self._floods: dict[str, FloodGate] = {}
         used = {as_use(use).filter for rules in (safety, *safety.policies) for use in (*rules.input, *rules.output)}
+        configured = {settings.name for settings in safety.filters}
         for name, (where, settings) in all_settings(safety).items():
             self._settings[name] = settings
-            if name not in used and name in BUILT_IN:
+            if name not in used and name not in configured and name in BUILT_IN:
                 continue
             built = text_filter(settings, where, prompts=False)
             guard: Asking | None = settings.model or settings.http or settings.presidio or settings.plugin
@@ -64,22 +63,22 @@ class Policies:
                 self._floods[name] = FloodGate(store, settings.floods)
         self._encoding = around.encoding
         self._clean = CleanTexts()
-        self._made: dict[tuple[str | None, str], Policy | None] = {}
+        self._made: dict[tuple[str | None, tuple[str, ...]], Policy | None] = {}
 
     async def aclose(self) -> None:
         """Give up what guards are asked, and close their connections."""
         await asyncio.gather(*(judge.aclose() for judge in self._judges.values()))
 
-    def of(self, tenant: Tenant, model: str) -> Policy | None:
-        """What looks at that tenant's requests to that model; None: nothing.
+    def of(self, tenant: Tenant, *models: str) -> Policy | None:
+        """What looks at that tenant's requests to a model, or to one in another one's place; None: nothing.
 
         Raises FilterFailed for a tenant whose rules are not in the configuration any more.
         """
-        key = (tenant.safety, model)
+        key = (tenant.safety, models)
         try:
             return self._made[key]
         except KeyError:
-            policy = self._made[key] = self._policy(tenant, model)
+            policy = self._made[key] = self._policy(tenant, models)
             return policy
 
     async def judge_texts(self, caller: Caller, name: str | None, texts: Sequence[str]) -> list[list[Finding]]:
@@ -99,28 +98,37 @@ class Policies:
         return found
 
     def _asked(self, tenant: Tenant, name: str | None) -> tuple[list[Rule], list[JudgeRule], bool]:
+        rules = self._rules_of(tenant)
         if name is not None:
-            if name in self._judges:
-                return [], [self._judge_rule(name, Action.FLAG)], False
-            if name not in self._settings or self._settings[name].floods or self._settings[name].sizes:
+            # Others' blocklists are not there to be asked about.
+            own = {as_use(use).filter for use in (*rules.input, *rules.output)} | set(BUILT_IN)
+            if name not in own or name in self._floods or self._settings[name].sizes is not None:
                 shown = name if len(name) <= 128 else name[:128] + "..."
                 raise ModelNotFound(f"There is no filter '{shown}'.", param="model")
-            return [self._rule(name, Action.FLAG, prompts=True)], [], False
-        policy = self.of(tenant, "")
+            return *self._flagging([name]), False
+        policy = self.of(tenant)
         if policy is None or not (policy.prompt or policy.prompt_judges):
-            return [self._rule(built_in, Action.FLAG, prompts=True) for built_in in BUILT_IN], [], False
-        return list(policy.prompt["user"]), list(policy.prompt_judges), policy.fail_open
+            return *self._flagging(BUILT_IN), False
+        return list(policy.prompt.get("user", ())), list(policy.prompt_judges), policy.fail_open
 
-    def _policy(self, tenant: Tenant, model: str) -> Policy | None:
-        own = self._default
-        if tenant.safety is not None:
-            named = self._named.get(tenant.safety)
-            if named is None:
-                raise FilterFailed.of(tenant.safety, f"the tenant {tenant.name} names this policy, and there is none")
-            own = named
-        all_rules = [own]
-        if (of_model := self._of_models.get(model)) is not None:
-            all_rules.append(self._named[of_model])
+    def _flagging(self, names: Sequence[str]) -> tuple[list[Rule], list[JudgeRule]]:
+        """Filters by their names, as rules that do nothing about a match."""
+        judges = [self._judge_rule(name, Action.FLAG) for name in names if name in self._judges]
+        others = [name for name in names if name not in self._judges]
+        others = [name for name in others if name not in self._floods and self._settings[name].sizes is None]
+        return [self._rule(name, Action.FLAG, prompts=True) for name in others], judges
+
+    def _rules_of(self, tenant: Tenant) -> Rules:
+        if tenant.safety is None:
+            return self._default
+        named = self._named.get(tenant.safety)
+        if named is None:
+            raise FilterFailed.of(tenant.safety, f"the tenant {tenant.name} names this policy, and there is none")
+        return named
+
+    def _policy(self, tenant: Tenant, models: Sequence[str]) -> Policy | None:
+        own = self._rules_of(tenant)
+        all_rules = [own, *(self._named[self._of_models[model]] for model in models if model in self._of_models)]
         inputs = self._uses([rules.input for rules in all_rules])
         outputs = self._uses([rules.output for rules in all_rules])
         if not inputs and not outputs:
@@ -154,8 +162,7 @@ class Policies:
         for uses in lists:
             for written in uses:
                 use = as_use(written)  # type: ignore[arg-type]
-                default = "redact" if kind_of(self._settings[use.filter]) in _REDACTED else "block"
-                action = _ACTIONS[use.action or default]
+                action = _ACTIONS[use.action or usual_action(self._settings[use.filter])]
                 found[use.filter] = max(action, found.get(use.filter, action))
         return found
 

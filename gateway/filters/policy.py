@@ -83,8 +83,9 @@ class Policy:
 
     @property
     def looks_at_prompts(self) -> bool:
-        """Whether anything does."""
-        return bool(self.prompt or self.sizes or self.floods or self.prompt_judges or self._has_canaries)
+        """Whether anything does, or must know them to look at answers."""
+        of_prompts = self.prompt or self.sizes or self.floods or self.prompt_judges
+        return bool(of_prompts or self._has_canaries or self.answer_judges)
 
     def screen(self, instructions: Iterable[str]) -> NewScreen | None:
         """What the answers to a prompt with those system messages are screened by; None: nothing."""

@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from math import ceil
 from typing import Final, NamedTuple, Protocol
 
 from gateway.filters.policy import INSTRUCTING, JudgeRule, NewScreen, Policy
 from gateway.filters.questions import judged
 from gateway.filters.records import Recorder
 from gateway.http.prompt_texts import PromptText
-from protos.errors import ContentFiltered, StoreUnavailable
+from protos.errors import ContentFiltered, FilterFailed, StoreUnavailable
 from safety.action import Action
 from safety.screen import Finding, Screened, applied, screened
 from safety.sizes import oversized
@@ -17,6 +18,11 @@ _Path = tuple[str | int, ...]
 #: Members of a body that are the conversation, and not about it.
 _TALK: Final = ("messages", "prompt")
 _Found = list[tuple[int, Screened]]
+
+
+#: Questions of one request, and those of them that are asked at one time.
+_MOST_QUESTIONS: Final = 32
+_AT_ONCE: Final = 4
 
 
 class Apart(Protocol):
@@ -47,9 +53,14 @@ class PassedPrompt(NamedTuple):
 
 
 async def pass_prompt(
-    policy: Policy, texts: Sequence[PromptText], recorder: Recorder, apart: Apart | None = None
+    policy: Policy,
+    texts: Sequence[PromptText],
+    recorder: Recorder,
+    apart: Apart | None = None,
+    *,
+    again: bool = False,
 ) -> PassedPrompt:
-    """Look at a prompt, with `apart` beside the event loop.
+    """Look at a prompt, with `apart` beside the event loop; `again`: for another model, so it is not counted anew.
 
     Raises ContentFiltered, and FilterFailed or StoreUnavailable where a filter must not be passed over.
     """
@@ -58,18 +69,21 @@ async def pass_prompt(
     found = _scanned(policy, tenant, texts) if apart is None else await apart(_scanned, policy, tenant, texts)
     for index, result in found:
         at = texts[index]
-        recorder.prompt(at.param, at.text, result.findings)
+        recorder.prompt(at.param, at.text, result.findings, all_known=True)
         _refuse(result.blocked, at.param)
         if result.text != at.text:
             texts = _with(texts, index, result.text)
             replaced[at.path] = result.text
     if policy.sizes:
         _check_sizes(policy, texts, recorder)
-    if policy.floods:
+    if policy.floods and not again:
         await _check_floods(policy, texts, recorder)
     first = [rule for rule in policy.prompt_judges if not rule.parallel]
-    if first:
-        texts = await _judge_first(policy, first, texts, replaced, recorder)
+    # What some redact the others do not see.
+    for redacts in (True, False):
+        rules = [rule for rule in first if (rule.action is Action.REDACT) is redacts]
+        if rules:
+            texts = await _judge_first(policy, rules, texts, replaced, recorder)
     instructions = [at.text for at in texts if at.role in INSTRUCTING]
     rest = [rule for rule in policy.prompt_judges if rule.parallel]
     return PassedPrompt(replaced, policy.screen(instructions), texts, rest)
@@ -105,9 +119,15 @@ async def _judge_all(
     policy: Policy, rules: Sequence[JudgeRule], tenant: str, texts: Sequence[PromptText]
 ) -> list[tuple[PromptText, list[Finding]]]:
     """What judges find in the texts that somebody sent; instructions are the application's own."""
-    asked = [at for at in texts if at.role not in INSTRUCTING and at.text]
-    questions = (judged(rules, at.text, None, tenant, fail_open=policy.fail_open) for at in asked)
-    answers = await asyncio.gather(*questions, return_exceptions=True)
+    asked = _questions(rules, [at for at in texts if at.role not in INSTRUCTING and at.text])
+    turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def ask(text: str) -> list[Finding]:
+        # One long conversation is not to take all the turns that a guard has.
+        async with turns:
+            return await judged(rules, text, None, tenant, fail_open=policy.fail_open)
+
+    answers = await asyncio.gather(*(ask(at.text) for at in asked), return_exceptions=True)
     found: list[tuple[PromptText, list[Finding]]] = []
     for at, answer in zip(asked, answers, strict=True):
         if isinstance(answer, BaseException):
@@ -115,6 +135,18 @@ async def _judge_all(
         if answer:
             found.append((at, answer))
     return found
+
+
+def _questions(rules: Sequence[JudgeRule], texts: Sequence[PromptText]) -> Sequence[PromptText]:
+    """What judges are asked about: each text, or of many several together. Raises FilterFailed if they cannot be."""
+    if len(texts) <= _MOST_QUESTIONS:
+        return texts
+    redacting = next((rule.name for rule in rules if rule.action is Action.REDACT), None)
+    if redacting is not None:
+        raise FilterFailed.of(redacting, f"more than {_MOST_QUESTIONS} texts in one request")
+    size = ceil(len(texts) / _MOST_QUESTIONS)
+    groups = (texts[start : start + size] for start in range(0, len(texts), size))
+    return [group[0]._replace(text="\n\n".join(at.text for at in group)) for group in groups]
 
 
 async def _judge_first(

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
+from gateway.http.prompt_texts import WORDS
 from observability.logs import RateLimit
 from observability.printable import printable
 from safety.action import Action
-from safety.screen import Finding, applied
+from safety.screen import MOST_FINDINGS, Finding, applied
 
 log = logging.getLogger(__name__)
 log.addFilter(RateLimit(per_second=50))
@@ -18,6 +19,7 @@ log.addFilter(RateLimit(per_second=50))
 #: Hashes can be compared within the life of a worker, and with nothing else.
 _SALT: Final = secrets.token_bytes(32)
 _DID: Final = {Action.FLAG: "flagged", Action.REDACT: "redacted", Action.BLOCK: "blocked"}
+_NAMES: Final = WORDS | {"messages", "prompt", "suffix", "prediction", "tools", "response_format"}
 #: Characters of a text that are shown on either side of what was found first.
 _AROUND: Final = 80
 
@@ -29,16 +31,17 @@ class Recorder(NamedTuple):
     tenant: str
     shows_text: bool
 
-    def prompt(self, param: str, text: str, findings: Sequence[Finding]) -> None:
-        """Something was found in that parameter."""
+    def prompt(self, param: str, text: str, findings: Sequence[Finding], *, all_known: bool = False) -> None:
+        """Something was found in that parameter; `all_known`: all that every filter of texts finds in it."""
         digest = blake2b(text.encode("utf-8", "surrogatepass"), key=_SALT, digest_size=8).hexdigest()
-        shown = f": {_excerpt(text, findings)}" if self.shows_text else ""
+        shows = self.shows_text and all_known and len(findings) < MOST_FINDINGS
+        shown = f": {_excerpt(text, findings)}" if shows else ""
         log.info(
             "request %s of tenant %s: %s in %s, %d characters, hash %s%s",
             self.request_id,
             self.tenant,
             summary(findings),
-            param,
+            _place(param),
             len(text),
             digest,
             shown,
@@ -76,8 +79,19 @@ def summary(findings: Sequence[Finding]) -> str:
     )
 
 
+def _place(param: str) -> str:
+    """Where in a request; names that its sender chose are text of it."""
+    return ".".join(part if part.partition("[")[0] in _NAMES else "*" for part in param.split("."))
+
+
 def _excerpt(text: str, findings: Sequence[Finding]) -> str:
-    """The text around what was found first; nothing that was found, whatever is done about it, is shown."""
-    redacted = applied(text, [finding._replace(action=Action.REDACT) for finding in findings]).text
+    """The text around what was found first; nothing that was found, whatever is done about it, is shown.
+
+    After what blocks nothing was looked for.
+    """
+    blocking = min((finding.end for finding in findings if finding.action is Action.BLOCK), default=len(text))
+    redacted = applied(text, [finding._replace(action=Action.REDACT) for finding in findings])
+    if blocking < len(text):
+        redacted = applied(text[:blocking], [f._replace(action=Action.REDACT) for f in findings if f.end <= blocking])
     first = min(finding.start for finding in findings)
-    return printable(redacted[max(0, first - _AROUND) : first + _AROUND])
+    return printable(redacted.text[max(0, first - _AROUND) : first + _AROUND])

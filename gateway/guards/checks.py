@@ -11,7 +11,7 @@ from gateway.config_errors import echo
 from gateway.config_guards import Asking, HttpGuard, ModelGuard, PluginFilter, PresidioFilter
 from gateway.config_secrets import source_problems, with_absolute_file
 from gateway.guards.errors import GuardUnusable
-from gateway.guards.plugin import plugin_class
+from gateway.guards.plugin import load_scan
 from gateway.guards.presidio import presidio_problem
 from protos import pem
 from routing.http.origin import origin_of
@@ -47,7 +47,7 @@ def guard_problems(settings: Asking, where: str, models: Collection[str]) -> Ite
 
 
 def unusable_guard(settings: Asking, where: str) -> Iterator[tuple[str, str]]:
-    """What a guard refers to that cannot be used on this machine, as (path, problem); plugins are only imported."""
+    """What a guard refers to that cannot be used on this machine, as (path, problem); plugins are made once."""
     if isinstance(settings, HttpGuard):
         yield from _unusable_files(settings, where)
     elif isinstance(settings, PresidioFilter):
@@ -55,7 +55,7 @@ def unusable_guard(settings: Asking, where: str) -> Iterator[tuple[str, str]]:
             yield where, problem
     elif isinstance(settings, PluginFilter):
         try:
-            plugin_class(settings, where)
+            load_scan(settings, where)
         except GuardUnusable as error:
             yield error.where, error.problem
 

@@ -31,8 +31,12 @@ async def start_filtered(
     reading: Reading,
     body: bytes,
     launch: Launch,
+    *,
+    again: bool,
 ) -> Generation:
     """What `launch` starts, if the filters let the prompt pass, and from what they leave of it.
+
+    `again`: another model could not answer it.
 
     Raises ContentFiltered, FilterFailed and what `launch` raises.
     """
@@ -42,7 +46,7 @@ async def start_filtered(
     texts = prompt_texts(reading, body, model)
     # Long texts leave the event loop, as they do to be tokenized.
     apart = None if len(body) <= INLINE_BYTES else partial(gateway.encoding.run, exchange.attempt, caller.tenant.name)
-    passed = await pass_prompt(policy, texts, recorder, apart)
+    passed = await pass_prompt(policy, texts, recorder, apart, again=again)
     if passed.replaced:
         body = rewritten(body, passed.replaced)
         reading = read_body(reading.dialect, body)
@@ -56,9 +60,9 @@ def _of_answers(policy: Policy, passed: PassedPrompt | None, recorder: Recorder)
     new_screen = policy.screen(()) if passed is None else passed.screen
     if new_screen is None and not policy.answer_judges:
         return None
-    prompt = ""
+    prompt: str | None = None
     if policy.answer_judges and passed is not None:
-        prompt = next((at.text for at in reversed(passed.texts) if at.role == "user"), "")
+        prompt = next((at.text for at in reversed(passed.texts) if at.role == "user" and at.text), None)
     return AnswerFilter(new_screen, policy.answer_judges, prompt, policy.fail_open, recorder)
 
 

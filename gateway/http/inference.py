@@ -64,6 +64,8 @@ async def infer(gateway: Gateway, exchange: Exchange, dialect: Dialect) -> None:
                 return
             show_route(exchange, explained)
 
+        started: list[ServedModel] = []
+
         def start(chosen: ServedModel) -> Coroutine[Any, Any, Generation]:
             def launch(read: Reading, sent: bytes, answers: AnswerFilter | None) -> Coroutine[Any, Any, Generation]:
                 own, noting, payload = request, explained, None
@@ -79,10 +81,13 @@ async def infer(gateway: Gateway, exchange: Exchange, dialect: Dialect) -> None:
                     own, gateway.limiter, gateway.encoding, exchange.attempt, wait_until, deadline, noting, payload
                 )
 
-            policy = gateway.policies.of(caller.tenant, chosen.name)
+            # A model that answers in another one's place is held to the rules of both.
+            names = (model.name,) if chosen is model else (model.name, chosen.name)
+            policy = gateway.policies.of(caller.tenant, *names)
             if policy is None:
                 return launch(reading, body, None)
-            return start_filtered(gateway, exchange, caller, chosen, policy, reading, body, launch)
+            again, started[:] = bool(started), [chosen]
+            return start_filtered(gateway, exchange, caller, chosen, policy, reading, body, launch, again=again)
 
         if model.fallbacks is None:
             generation = await start(model)

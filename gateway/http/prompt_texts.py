@@ -45,8 +45,10 @@ _UNSEEN_WITHIN: Final[dict[str, frozenset[str]]] = {
     "input_audio": frozenset(("data", "format")),
     "file": frozenset(("file_data", "file_id")),
 }
+#: Members of messages that have text too, or nothing: where one is, it is looked for once and twice.
+_ELSEWHERE: Final = (b'"name"', b'"refusal"', b'"audio"', b'"tool_calls"', b'"function_call"')
 #: Names that APIs and JSON schemas themselves have, and types; they are no text.
-_WORDS: Final = frozenset(
+WORDS: Final = frozenset(
     (
         *("role", "content", "type", "text", "name", "refusal", "audio", "image_url", "input_audio", "file"),
         *("filename", "tool_calls", "function_call", "function", "functions", "arguments", "id", "tools", "strict"),
@@ -170,6 +172,7 @@ def _says_once(body: bytes, texts: Sequence[PromptText]) -> bool:
     return (
         body.count(b'"content"') == count
         and body.count(b'"role"') == count
+        and not any(name in body for name in _ELSEWHERE)
         and not (b"\\" in body and _ESCAPED_ASCII.search(body))
     )
 
@@ -229,10 +232,10 @@ class _Walk:
                 if name in unseen:
                     continue
                 place = _longer(param, f".{name[:MAX_ECHO]}")
-                if name not in _WORDS:
+                if name not in WORDS:
                     self._add(PromptText(role, place, (*path, name, NAME), name))
                 if isinstance(member, str) and (
-                    (name == "type" and member in _WORDS) or (name == "image_url" and deeper)
+                    (name == "type" and member in WORDS) or (name == "image_url" and deeper)
                 ):
                     continue
                 self.within(member, role, place, (*path, name), deeper.get(name, frozenset()), deeper)

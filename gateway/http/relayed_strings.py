@@ -212,12 +212,20 @@ def placed(choice: dict[str, Any], path: Path, text: str) -> None:
     """Put a text where the path leads, with what must be on the way."""
     node: Any = choice
     for step, then in zip(path, (*path[1:], None), strict=True):
+        _require(isinstance(node, dict if isinstance(step, str) else list))
         if then is None:
+            _require(not isinstance(node.get(step), dict | list))
             node[step] = text
         elif isinstance(step, str):
             node = node.setdefault(step, [] if isinstance(then, Item) else {})
         else:
             node = _item(node, step)
+
+
+def _require(fits: bool) -> None:
+    """An upstream may say the same place once as a text and once as a list of parts."""
+    if not fits:
+        raise unreadable("its answer has two forms for one place")
 
 
 def _item(items: list[Any], step: Item) -> dict[str, Any]:

@@ -20,6 +20,7 @@ REACH: Final = 280
 _BETWEEN: Final = "‹›—–…、。，！？：；「」『』（）【】《》・।؟،؛·•"
 _HANGING: Final = "’‘ʼ´“”„«»"
 _MARKS: Final = frozenset(_BETWEEN + _HANGING)
+_LONGEST_WORD: Final = 32
 _ASCII: Final = bytes(range(128))
 #: Those of ASCII that hang on a word, which a blank follows as a rule.
 _DROPPED: Final = b"'\".,;:!?)]}"
@@ -105,7 +106,10 @@ def _place(text: str, data: bytes, start: int, end: int) -> tuple[int, int]:
     """About where in the text a stretch of its normal form is; what is told is never empty."""
     scale = len(text) / max(1, len(data))
     begin = min(int(start * scale), max(0, len(text) - 1))
-    return begin, max(begin + 1, min(len(text), math.ceil(end * scale)))
+    begin = text.rfind(" ", max(0, begin - _LONGEST_WORD), begin) + 1 or begin
+    end = max(begin + 1, min(len(text), math.ceil(end * scale)))
+    space = text.find(" ", end, end + _LONGEST_WORD)
+    return begin, end if space < 0 else space
 
 
 @lru_cache(maxsize=1)

@@ -14,8 +14,8 @@ WORDING: Final = "suspicious_wording"
 class PromptInjectionFilter(InjectionFilter):
     """Sees more than its streams do: the score of the features and that of the wording speak for an attempt together.
 
-    Neither alone must be sure. Where the score reaches the threshold, every feature is a match, and the stretch whose
-    wording is the worst.
+    Neither alone must be sure. Where the features reach the threshold by themselves, the matches are theirs; where only
+    both together do, they are every feature and the words that are worst.
     """
 
     def __init__(self, threshold: float = 0.5) -> None:
@@ -25,8 +25,13 @@ class PromptInjectionFilter(InjectionFilter):
 
     def scan(self, text: str) -> list[Match]:
         """The matches of a whole prompt."""
+        found = super().scan(text) if may_have_features(text) else []
+        if found:
+            return found
         scored = self.score(text)
-        return _apart(scored.matches) if scored.score >= self._least else []
+        if scored.score < self._least:
+            return []
+        return _apart([match._replace(score=scored.score) for match in scored.matches])
 
     def score(self, text: str) -> Scored:
         """What speaks for an attempt in a prompt, whether it reaches the threshold or not."""

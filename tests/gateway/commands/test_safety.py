@@ -106,7 +106,7 @@ def test_a_configuration_says_which_filters_look_and_what_they_do(
     file = text_file(tmp_path, "kim@brindle.dev")
     out = shown(capsys, file, "--config", config, status=1)
     assert re.search(r"\npii +flag +email ", out)
-    assert "\nnot looked at here, for they need more than a text: size\n\nGoes on unchanged.\n" in out
+    assert "\nnot asked here, a running gateway does that: size\n\nGoes on unchanged.\n" in out
 
 
 def test_a_policy_is_named(config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from replicas.engines.answers import Corpus
 from replicas.engines.simulated import SimulatedEngine
 from tests.asgi import Answer, gateway_of
 from tests.gateway.http.answers import shown
-from tests.harness import bounded, engine_of, tekken
+from tests.harness import MODEL, bounded, engine_of, tekken
 
 MAIL = "anna.bell@mail.example.org"
 CARD = "4111 1111 1111 1111"
@@ -239,3 +239,45 @@ def test_a_long_prompt_is_looked_at_beside_the_loop(store_url: str) -> None:
             assert answer.error["code"] == "content_filter"
 
     bounded(main)
+
+
+def test_a_fallback_is_held_to_the_rules_of_both_models(store_url: str) -> None:
+    safety = {"filters": [TERMS], "policies": [{"name": "strict", "input": ["list"], "output": ["list"]}]}
+    pool = {"name": "dead", "shape": {"tp": 2}, "engine": "simulated", "replicas": ["unix:/nowhere/at/all"]}
+    asked = {"name": "asked", "tokenizer": "mistral-tekken", "context": 2000, "pools": [pool], "safety": "strict"}
+    asked |= {"fallbacks": {"models": [MODEL]}}
+
+    async def main() -> None:
+        said = "Once in a blue moon I go there. "
+        async with gateway_of(store_url, says(said), safety=safety, more_models=[asked]) as client:
+            refused = await client.chat(model="asked", messages=user("frobnicate"))
+            assert refused.error["code"] == "content_filter"
+            answer = await client.chat(model="asked", max_tokens=8, seed=1)
+            assert answer.headers["x-penstock-fallback"] == MODEL
+            assert shown(answer)[0]["end"] == "content_filter"
+            assert shown(await client.chat(max_tokens=8, seed=1))[0]["end"] == "length"
+
+    bounded(main, seconds=40)
+
+
+def test_a_canary_that_grows_when_it_is_folded(store_url: str) -> None:
+    async def main() -> None:
+        safety = {"filters": [{"name": "leak", "canaries": {"prefix": "cnry-"}}], "output": ["leak"]}
+        async with gateway_of(store_url, says("Fine. "), safety=safety) as client:
+            messages = [{"role": "system", "content": "x cnry-" + "\ufdfa" * 20}, {"role": "user", "content": "Hello"}]
+            assert (await client.chat(messages=messages)).status == 200
+
+    bounded(main)
+
+
+def test_shown_excerpts_end_where_something_blocks(store_url: str, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        safety = {"filters": [TERMS], "input": ["pii", "list"], "record_text": True}
+        async with gateway_of(store_url, says("Fine. "), safety=safety) as client:
+            answer = await client.chat(messages=user(f"please frobnicate and mail {MAIL} now"))
+            assert answer.error["code"] == "content_filter"
+
+    with caplog.at_level(logging.INFO):
+        bounded(main)
+    assert "please [LIST]" in caplog.text
+    assert MAIL not in caplog.text

@@ -131,3 +131,28 @@ def test_a_refused_prompt_leaves_nothing_behind(store_url: str) -> None:
             assert (await client.chat(messages=user("hello"))).status == 200
 
     bounded(main)
+
+
+def test_many_messages_are_judged_together(store_url: str) -> None:
+    async def main() -> None:
+        many = [{"role": "user", "content": f"hello {number}"} for number in range(100)]
+        async with gateway_of(store_url, says("Fine. "), safety=rules("input")) as client:
+            assert (await client.chat(messages=many)).status == 200
+            many[77]["content"] = "my secret"
+            assert (await client.chat(messages=many)).error["code"] == "content_filter"
+        async with gateway_of(store_url, says("Fine. "), safety=rules("input", "redact", fail_open=True)) as client:
+            assert (await client.chat(messages=many)).error["code"] == "filter_failed"
+
+    bounded(main)
+
+
+@pytest.mark.parametrize("model", [None, "own"])
+def test_moderations_by_a_judge_alone(store_url: str, model: str | None) -> None:
+    async def main() -> None:
+        async with gateway_of(store_url, says("Fine. "), safety=rules("input")) as client:
+            body = {"input": ["a secret", "nothing"]} | ({"model": model} if model else {})
+            answer = await client.request("POST", "/v1/moderations", body)
+            assert [result["flagged"] for result in answer.json["results"]] == [True, False]
+            assert (await client.request("POST", "/v1/moderations", body | {"model": "other"})).status == 404
+
+    bounded(main)
