@@ -193,7 +193,10 @@ def test_an_empty_list(penstock: Shell) -> None:
         ("create --name quickstart", "name: 'quickstart' is kept for the key that penstock serve --quickstart makes"),
         ("create --name k --models a,,b", "models[1]: expected str matching regex"),
         ("create --name k --models *,m", 'models[1]: "m" is already covered by "*"'),
-        ("create --name k --endpoints chat,audio", "endpoints[1]: expected chat or completions or models or moderations, got"),
+        (
+            "create --name k --endpoints chat,audio",
+            "endpoints[1]: expected chat or completions or models or moderations, got",
+        ),
         ("create --name k --tenant nobody", "tenant: there is no tenant 'nobody'"),
         ("create --name k --rpm -5", "limits.rpm: expected int >= 1, got -5"),
         ("create --name k --rpm 0", "limits.rpm: expected int >= 1, got 0"),
