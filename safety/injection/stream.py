@@ -11,7 +11,7 @@ from safety.injection.tally import Tally
 from safety.match import Match
 
 #: So many characters are gathered before they are looked at, if nothing before them waits for its end.
-_BATCH: Final = 8
+_BATCH: Final = 24
 
 
 class InjectionStream:
