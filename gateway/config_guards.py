@@ -1,6 +1,6 @@
 """Filters of the configuration that ask somebody else: a model, a service, or code that is not ours."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -151,6 +151,3 @@ class PluginFilter(Threads, frozen=True, kw_only=True):
     settings: Annotated[dict[str, Any], Meta(description="Keyword arguments that it is made with.")] = msgspec.field(
         default_factory=dict
     )
-
-
-Guard = Literal["model", "http", "presidio", "plugin"]
