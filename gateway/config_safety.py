@@ -4,7 +4,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
-from gateway.config_guards import HttpGuard, ModelGuard, PluginFilter, PresidioFilter
+from gateway.config_guards import Asking, HttpGuard, ModelGuard, PluginFilter, PresidioFilter
 from gateway.tenants.records import END, NAME, Record
 
 #: Filters that need no settings, and have these names.
@@ -120,6 +120,11 @@ class FilterSettings(Record, frozen=True, kw_only=True):
     http: Annotated[HttpGuard | None, Meta(description="A moderation service, as a judge.")] = None
     presidio: Annotated[PresidioFilter | None, Meta(description="Microsoft Presidio, if it is installed.")] = None
     plugin: Annotated[PluginFilter | None, Meta(description="A filter of your own, in Python.")] = None
+
+    @property
+    def guard(self) -> Asking | None:
+        """What asks somebody else; None for a filter that does not."""
+        return self.model or self.http or self.presidio or self.plugin
 
 
 class Use(Record, frozen=True, kw_only=True):

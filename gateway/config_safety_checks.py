@@ -9,7 +9,6 @@ import msgspec
 
 from gateway.config_adapters import SEPARATOR
 from gateway.config_errors import echo
-from gateway.config_guards import Asking
 from gateway.config_safety import BUILT_IN, FilterSettings, Policy, Rules, Safety, Use
 from gateway.guards.checks import guard_problems, unusable_guard, with_absolute_files
 
@@ -101,10 +100,8 @@ def unusable_filters(config: "Config") -> Problems:
             text_filter(settings, where, prompts=True)
         except FilterUnusable as error:
             yield error.where, error.problem
-        for kind in ("model", "http", "presidio", "plugin"):
-            guard: Asking | None = getattr(settings, kind)
-            if guard is not None:
-                yield from unusable_guard(guard, f"{where}.{kind}")
+        if settings.guard is not None:
+            yield from unusable_guard(settings.guard, f"{where}.{kind_of(settings)}")
 
 
 def with_absolute_lists(safety: Safety, folder: Path) -> Safety:
@@ -131,9 +128,8 @@ def _filter_problems(settings: FilterSettings, kind: str, where: str, models: Co
         yield inside, "expected identical, similar, or both"
     if settings.sizes is not None and settings.sizes == type(settings.sizes)():
         yield inside, "expected a bound"
-    guard = getattr(settings, kind)
-    if isinstance(guard, Asking):
-        yield from guard_problems(guard, inside, models)
+    if settings.guard is not None:
+        yield from guard_problems(settings.guard, inside, models)
 
 
 def _rules_problems(rules: Rules, where: str, kinds: dict[str, str]) -> Problems:

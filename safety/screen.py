@@ -30,6 +30,11 @@ class Finding(NamedTuple):
     end: int
     score: float
 
+    @classmethod
+    def of(cls, rule: str, action: Action, match: Match) -> "Finding":
+        """A match, as a rule of that name found it."""
+        return cls(rule, action, match.label, match.start, match.end, match.score)
+
 
 class Screened(NamedTuple):
     """What is left of a text. `blocked` is what cut it off, if something did; `failures` were left out."""

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from gateway.config import Config
-from gateway.config_guards import Asking
-from gateway.config_safety import BUILT_IN, FilterSettings, Rules
+from gateway.config_safety import BUILT_IN, FilterSettings, Rules, Use
 from gateway.config_safety_checks import as_use, usual_action
 from gateway.filters.build import all_settings, text_filter
 from gateway.filters.clean_texts import CleanTexts
@@ -52,13 +51,12 @@ class Policies:
             if name not in used and name not in configured and name in BUILT_IN:
                 continue
             built = text_filter(settings, where, prompts=False)
-            guard: Asking | None = settings.model or settings.http or settings.presidio or settings.plugin
             if built is not None:
                 self._filters[name] = built
                 if settings.injection is not None:
                     self._of_prompts[name] = _prompt_filter(settings, where)
-            elif guard is not None:
-                self._judges[name] = build_judge(guard, where, around)
+            elif settings.guard is not None:
+                self._judges[name] = build_judge(settings.guard, where, around)
             elif settings.floods is not None:
                 self._floods[name] = FloodGate(store, settings.floods)
         self._encoding = around.encoding
@@ -156,12 +154,12 @@ class Policies:
             clean=self._clean,
         )
 
-    def _uses(self, lists: Sequence[Sequence[object]]) -> dict[str, Action]:
+    def _uses(self, lists: Sequence[Sequence[str | Use]]) -> dict[str, Action]:
         """Each filter with the strictest action that any list gives it."""
         found: dict[str, Action] = {}
         for uses in lists:
             for written in uses:
-                use = as_use(written)  # type: ignore[arg-type]
+                use = as_use(written)
                 action = _ACTIONS[use.action or usual_action(self._settings[use.filter])]
                 found[use.filter] = max(action, found.get(use.filter, action))
         return found
@@ -178,7 +176,7 @@ class Policies:
 
     def _judge_rule(self, name: str, action: Action) -> JudgeRule:
         settings = self._settings[name]
-        guard = settings.model or settings.http or settings.presidio or settings.plugin
+        guard = settings.guard
         assert guard is not None, "only guards come here"
         spans = settings.presidio is not None or settings.plugin is not None
         parallel = guard.parallel and action is not Action.REDACT

@@ -18,8 +18,6 @@ _Path = tuple[str | int, ...]
 #: Members of a body that are the conversation, and not about it.
 _TALK: Final = ("messages", "prompt")
 _Found = list[tuple[int, Screened]]
-
-
 #: Questions of one request, and those of them that are asked at one time.
 _MOST_QUESTIONS: Final = 32
 _AT_ONCE: Final = 4
@@ -170,7 +168,7 @@ def _check_sizes(policy: Policy, texts: Sequence[PromptText], recorder: Recorder
     for rule in policy.sizes:
         for index, match in oversized([at.text for at in texts], rule.sizes):
             at = texts[index]
-            finding = Finding(rule.name, rule.action, match.label, match.start, match.end, match.score)
+            finding = Finding.of(rule.name, rule.action, match)
             recorder.prompt(at.param, at.text, [finding])
             if rule.action is Action.BLOCK:
                 _refuse(finding, at.param)
@@ -190,7 +188,7 @@ async def _check_floods(policy: Policy, texts: Sequence[PromptText], recorder: R
                 raise
             continue
         for match in matches:
-            finding = Finding(rule.name, rule.action, match.label, match.start, match.end, match.score)
+            finding = Finding.of(rule.name, rule.action, match)
             recorder.prompt(users[0].param, "".join(at.text for at in users), [finding])
             if rule.action is Action.BLOCK:
                 _refuse(finding, None)

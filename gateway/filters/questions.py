@@ -39,4 +39,4 @@ async def _ask(rule: JudgeRule, text: str, prompt: str | None, tenant: str, fail
             raise FilterFailed.of(rule.name, error.problem) from None
         log.warning("the filter %s came to no verdict, and a request goes on without it: %s", rule.name, error.problem)
         return []
-    return [Finding(rule.name, rule.action, match.label, match.start, match.end, match.score) for match in matches]
+    return [Finding.of(rule.name, rule.action, match) for match in matches]

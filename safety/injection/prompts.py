@@ -25,18 +25,23 @@ class PromptInjectionFilter(InjectionFilter):
 
     def scan(self, text: str) -> list[Match]:
         """The matches of a whole prompt."""
-        found = super().scan(text) if may_have_features(text) else []
-        if found:
-            return found
-        scored = self.score(text)
+        features = self._features(text)
+        if features.score >= self._least:
+            return super().scan(text)
+        scored = self._with_wording(text, features)
         if scored.score < self._least:
             return []
         return _apart([match._replace(score=scored.score) for match in scored.matches])
 
     def score(self, text: str) -> Scored:
         """What speaks for an attempt in a prompt, whether it reaches the threshold or not."""
+        return self._with_wording(text, self._features(text))
+
+    def _features(self, text: str) -> Scored:
+        return super().score(text) if may_have_features(text) else _NOTHING
+
+    def _with_wording(self, text: str, features: Scored) -> Scored:
         worded = self._phrases.score(text)
-        features = super().score(text) if may_have_features(text) else _NOTHING
         if not worded.score:
             return features
         score = 1 - (1 - features.score) * (1 - worded.score)
