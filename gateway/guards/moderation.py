@@ -1,6 +1,5 @@
 """A service with OpenAI's moderation API as a guard (OpenAI API reference, Moderations)."""
 
-import asyncio
 from collections.abc import Mapping
 from math import isfinite
 from pathlib import Path
@@ -12,7 +11,8 @@ from gateway.config_guards import HttpGuard
 from gateway.config_secrets import ApiKeySource
 from gateway.guards.verdicts import label_of
 from gateway.providers.keys import KeyOf
-from routing.http.exchange import Exchange, Fault, Headers, HttpFailure
+from routing.http.exchange import HttpFailure
+from routing.http.get import ask
 from routing.http.origin import head, origin_of
 from routing.http.pool import ConnectionPool
 from routing.http.timeouts import Timeouts
@@ -89,15 +89,10 @@ class ModerationGuard:
             start = head("POST", self._origin.path or "/", self._origin, _headers(self._key(), len(body)))
         except ValueError as error:
             raise JudgeFailed(str(error)) from None
-        exchange = _Post(start + b"\r\n" + body)
-        self._pool.send(exchange)
         try:
-            answer = await exchange.answer
-        finally:
-            exchange.cancel()
-        if isinstance(answer, HttpFailure):
-            raise JudgeFailed(answer.problem)
-        return answer
+            return await ask(self._pool, start + b"\r\n" + body, MAX_ANSWER_BYTES)
+        except HttpFailure as failure:
+            raise JudgeFailed(failure.problem) from None
 
     def _found(self, result: _Result) -> list[tuple[float, str]]:
         """Score and label of each category that counts, the likeliest first. Raises JudgeFailed."""
@@ -158,40 +153,3 @@ def _score(score: float) -> float:
     if not isfinite(score) or not 0 <= score <= 1:
         raise JudgeFailed("a score that is not from 0 to 1")
     return score
-
-
-class _Post(Exchange):
-    """A whole answer in memory."""
-
-    __slots__ = ("_parts", "_size", "_status", "answer")
-
-    def __init__(self, request: bytes) -> None:
-        super().__init__(request)
-        self._status = self._size = 0
-        self._parts: list[bytes] = []
-        loop = asyncio.get_running_loop()
-        self.answer: asyncio.Future[tuple[int, bytes] | HttpFailure] = loop.create_future()
-
-    def answered(self, status: int, headers: Headers) -> None:
-        self._status = status
-        if status != _OK:
-            # Nobody reads what it says then: it may repeat the text.
-            self.cancel()
-            self._settle((status, b""))
-
-    def received(self, data: bytes) -> None:
-        self._parts.append(data)
-        self._size += len(data)
-        if self._size > MAX_ANSWER_BYTES:
-            self.cancel()
-            self.failed(HttpFailure(Fault.NONSENSE, f"an answer of more than {MAX_ANSWER_BYTES} bytes"))
-
-    def ended(self) -> None:
-        self._settle((self._status, b"".join(self._parts)))
-
-    def failed(self, failure: HttpFailure) -> None:
-        self._settle(failure)
-
-    def _settle(self, answer: tuple[int, bytes] | HttpFailure) -> None:
-        if not self.answer.done():
-            self.answer.set_result(answer)

@@ -1,4 +1,4 @@
-"""A short look at an upstream: one GET, its whole answer in memory."""
+"""Short questions to an upstream: one request, its whole answer in memory."""
 
 import asyncio
 from typing import Final
@@ -10,7 +10,7 @@ from routing.http.pool import ConnectionPool
 _ACCEPT: Final = {"accept": "*/*", "accept-encoding": "identity", "user-agent": "penstock"}
 
 
-class _Get(Exchange):
+class _Whole(Exchange):
     __slots__ = ("_limit", "_parts", "_size", "_status", "answer")
 
     def __init__(self, request: bytes, limit: int) -> None:
@@ -46,12 +46,19 @@ async def get(
 
     Raises HttpFailure, and ValueError for a target or header that cannot be sent.
     """
-    exchange = _Get(head("GET", target, pool.origin, _ACCEPT | headers) + b"\r\n", limit)
-    pool.send(exchange)
+    request = head("GET", target, pool.origin, _ACCEPT | headers) + b"\r\n"
     try:
         async with asyncio.timeout(timeout):
-            return await exchange.answer
+            return await ask(pool, request, limit)
     except TimeoutError:
         raise HttpFailure(Fault.TIMEOUT, f"no answer within {timeout:g} s") from None
+
+
+async def ask(pool: ConnectionPool, request: bytes, limit: int) -> tuple[int, bytes]:
+    """Status and body, of `limit` bytes at most, of the answer to a request in HTTP's own bytes. Raises HttpFailure."""
+    exchange = _Whole(request, limit)
+    pool.send(exchange)
+    try:
+        return await exchange.answer
     finally:
         exchange.cancel()
