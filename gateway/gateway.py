@@ -28,6 +28,8 @@ from gateway.limits.courier import Courier
 from gateway.limits.plans import Plans
 from gateway.limits.price import FREE
 from gateway.limits.store_limiter import StoreLimiter
+from gateway.observatory import Observatory
+from gateway.observing.digests import Digests
 from gateway.providers.keys import KeyOf, ProviderKeys
 from gateway.queue.activity import Activity
 from gateway.queue.turnstile import Turnstile
@@ -97,6 +99,9 @@ class Gateway:
         self._discovery = Discovery(config, fleets, hashes, key_of=key_of, texts=texts)
         self._exchange = FleetExchange(self._store, config, holder, fleets, finder=self._discovery)
         self._discovery.changed = self._exchange.heed
+        #: For the journal's hashes; None: nobody wants any.
+        self.digests: Digests | None = None
+        self.observatory = Observatory(())
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -111,6 +116,7 @@ class Gateway:
         self._tasks = [
             asyncio.create_task(self.authenticator.run()),
             asyncio.create_task(self.overseer.run()),
+            asyncio.create_task(self.observatory.run()),
             asyncio.create_task(self._courier.run()),
             asyncio.create_task(self.limiter.run()),
             asyncio.create_task(self._activity.run()),
@@ -133,6 +139,7 @@ class Gateway:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.observatory.aclose()
         await self.policies.aclose()
         await self._discovery.aclose()
         await asyncio.gather(*(model.fleet.aclose() for model in self.models.values()))
@@ -173,7 +180,9 @@ class Gateway:
         Raises AuthenticationFailed, PermissionDenied or StoreUnavailable.
         """
         caller = await self.authenticator.authenticate(exchange.authorization)
-        key_id = caller.key.key_id
+        key_id, record = caller.key.key_id, exchange.record
+        record.tenant, record.key_id, record.tier = caller.tenant.name, key_id, caller.tier.name
+        record.identified = time.monotonic()
         exchange.caller_headers = lambda: rate_headers(self.limiter.last_rate(key_id))
         caller.require_endpoint(endpoint)
         return caller

@@ -1,6 +1,7 @@
 """THE request path: from a decoded request to a generation under way."""
 
 import asyncio
+from time import monotonic
 
 import msgspec
 
@@ -13,7 +14,8 @@ from gateway.queue.turn import Turn, TurnRequest
 from gateway.request import GenerateRequest
 from gateway.sequence import SequenceText, TokenEntry
 from gateway.token_bounds import bound_to_tell, output_bound
-from protos.errors import ClientGone, DeadlineExceeded, Overloaded, SlowClient
+from observability.record import RequestRecord
+from protos.errors import ClientGone, DeadlineExceeded, Overloaded, PenstockError, SlowClient
 from protos.types import FinishReason, Payload, Submit, Timing
 from routing.decode_length import Origin
 from routing.dispatch import Attempt, Dispatched, dispatch
@@ -43,18 +45,25 @@ async def generate(
     `attempt.fail` ends it from outside at any moment. `explained` notes why it goes where it goes; `payload` is the
     request for replicas that speak its API. Raises the errors of protos/errors.py.
     """
-    model, caller, sampling = request.model, request.caller, request.sampling
+    model, caller, sampling, record = request.model, request.caller, request.sampling, request.record
     needs = checked_needs(request)
     prompt = await encoded(request, encoding, attempt)
+    record.encoded = monotonic()
     prompt_tokens, max_tokens = prompt.tokens, output_bound(request, prompt.tokens)
     ask = Ask(model.plans.of(caller), prompt_tokens, max_tokens * sampling.n, sampling.n)
-    lease = await limiter.reserve(ask)
+    try:
+        lease = await limiter.reserve(ask)
+    except PenstockError:
+        record.rejected_tokens = prompt_tokens
+        raise
+    record.reserved = monotonic()
     turn: Turn | None = None
     try:
         route = route_request(request, prompt, max_tokens, deadline, needs)
         wanted = turn_request(request, route, lease.output, wait_until, explained)
         desk = model.desk if explained is None else explained_desk(model, wanted, explained)
         turn = model.turnstile.try_enter(wanted) or await model.turnstile.enter(wanted, attempt)
+        record.admitted = monotonic()
         if payload is not None and request.max_tokens is None:
             payload = msgspec.structs.replace(payload, max_tokens=bound_to_tell(request, max_tokens))
         submit = Submit(
@@ -68,10 +77,12 @@ async def generate(
             guide=request.guide,
             payload=payload,
         )
+        record.sent = monotonic()
         dispatched = await dispatch(desk, turn.route, submit, attempt, turn)
     except BaseException as error:
-        end_unanswered(lease, turn, prompt_tokens, error)
+        end_unanswered(lease, turn, prompt_tokens, error, record)
         raise
+    record.first_token = monotonic()
     return Generation(request, prompt_tokens, dispatched, lease, turn)
 
 
@@ -141,7 +152,9 @@ def turn_request(
     )
 
 
-def end_unanswered(lease: Lease, turn: Turn | None, prompt_tokens: int, error: BaseException) -> None:
+def end_unanswered(
+    lease: Lease, turn: Turn | None, prompt_tokens: int, error: BaseException, record: RequestRecord
+) -> None:
     """End what was taken for a request that came to nothing.
 
     A client that left, or a deadline, does not undo a prefill that has been asked for; a replica's failure or refusal
@@ -150,8 +163,10 @@ def end_unanswered(lease: Lease, turn: Turn | None, prompt_tokens: int, error: B
     left = isinstance(error, ClientGone | DeadlineExceeded | SlowClient | asyncio.CancelledError)
     if left and turn is not None and turn.sent:
         lease.settle(Usage(prompt_tokens, 0, 0))
+        record.prompt_tokens = prompt_tokens
     else:
         lease.release(rejected=isinstance(error, Overloaded))
+        record.rejected_tokens = prompt_tokens if isinstance(error, Overloaded) else 0
     if turn is not None:
         turn.release(0)
 
@@ -248,6 +263,8 @@ class Generation:
 
     def _ended(self, sequence: SequenceText) -> None:
         self.open_sequences -= 1
+        if not self.open_sequences:
+            self.request.record.last_token = monotonic()
         self._learn(sequence)
 
     def _learn(self, sequence: SequenceText) -> None:

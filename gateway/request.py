@@ -7,6 +7,7 @@ import msgspec
 from gateway.filters.answers import AnswerFilter
 from gateway.served_model import ServedModel
 from gateway.tenants.caller import Caller
+from observability.record import RequestRecord
 from protos.errors import UnsupportedParameter
 from protos.types import Guide, Sampling
 
@@ -17,13 +18,19 @@ class Chat(msgspec.Struct, frozen=True):
     messages: list[dict[str, Any]]
 
 
+def unrecorded() -> RequestRecord:
+    """For requests of the gateway's own, which nobody is told of."""
+    return RequestRecord("", "", 0.0, 0.0)
+
+
 class GenerateRequest(msgspec.Struct, frozen=True):
     """One request, free of any API's dialect. `size` is the body's length in bytes, `max_tokens` None: all that fits,
     `arrived` is on the monotonic clock. `max_tokens_param` is what the client called the limit.
 
     `prompt` is messages, text to be tokenized as it is, or token ids; empty where `foreign` is there: what a client is
     told of the first parameter in the body that only a replica that speaks the API itself can honour, if none does.
-    `guide_param` is the parameter that the guide is from. `filter` looks at its answers.
+    `guide_param` is the parameter that the guide is from.
+    `filter` looks at its answers, and `record` is filled in as the request goes on.
     """
 
     id: str
@@ -41,6 +48,7 @@ class GenerateRequest(msgspec.Struct, frozen=True):
     guide: Guide | None = None
     guide_param: str = ""
     filter: AnswerFilter | None = None
+    record: RequestRecord = msgspec.field(default_factory=unrecorded)
 
     @property
     def opaque(self) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence as Items
 from typing import Final
 
+from gateway.observing.digests import TextDigest
 from gateway.tokens.detokenizer import Detokenizer, TokenTable
 from gateway.tokens.stop_strings import StopMatcher
 from protos.types import Finish, FinishReason, TokenLogprobs
@@ -35,6 +36,7 @@ class SequenceText:
         "finish_reason",
         "plain",
         "screen",
+        "shown",
         "streams",
     )
 
@@ -52,6 +54,8 @@ class SequenceText:
         self.streams = not stops
         #: ... and whether text passes through unchanged, too: both allow the caller's fast paths.
         self.plain = not stops and screen is None
+        #: Gathers what is shown, if that is wanted.
+        self.shown: TextDigest | None = None
         self.completion_tokens = 0
         self.finish_reason: FinishReason | None = None
         self._decoded = 0
@@ -76,7 +80,7 @@ class SequenceText:
         """What may be shown now of that and what was held before. Raises FilterFailed."""
         screen = self.screen
         if screen is None:
-            return text
+            return self._noted(text)
         if self._patience:
             self._gathered.append(text)
             self._waiting += len(text)
@@ -86,7 +90,7 @@ class SequenceText:
         text = screen.feed(text)
         if screen.blocked is not None:
             self.finish_reason = FinishReason.CONTENT_FILTER
-        return text
+        return self._noted(text)
 
     def finish(self, finish: Finish) -> tuple[str, list[TokenEntry]]:
         """The engine's end of the sequence; returns what was still held back."""
@@ -110,10 +114,15 @@ class SequenceText:
     def _show_last(self, text: str) -> str:
         """All that may be shown still: the text has ended."""
         if self.screen is None:
-            return text
+            return self._noted(text)
         text = self.screen.last(self._take_gathered() + text)
         if self.screen.blocked is not None:
             self.finish_reason = FinishReason.CONTENT_FILTER
+        return self._noted(text)
+
+    def _noted(self, text: str) -> str:
+        if self.shown is not None and text:
+            self.shown.update(text)
         return text
 
     def _take_gathered(self) -> str:

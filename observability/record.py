@@ -2,15 +2,18 @@
 from it, in batches and beside the request path.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from observability.outcome import Outcome
 
+#: The action of a rule that came to no verdict.
+FAILED: Final = "failed"
+
 
 class Verdict(NamedTuple):
-    """What one rule of the filters did. `action` is `flag`, `redact`, `block`, or `failed` for a rule that was left out;
+    """What one rule of the filters did. `action` is `flag`, `redact`, `block`, or FAILED for a rule that was left out;
     `where` is `prompt` or `answer`.
     """
 
@@ -33,8 +36,9 @@ class TraceContext(NamedTuple):
 class RequestRecord(msgspec.Struct):
     """One request, of any endpoint. Filled in as the request goes on; read only after it has ended.
 
-    Moments are seconds on the monotonic clock, 0.0 where the request did not come so far; `wall` is `arrived` in seconds
-    since 1970. What is not known is empty or 0. Nothing of a prompt or an answer is here but lengths and salted hashes.
+    Moments are seconds on the monotonic clock, 0.0 where the request did not come so far; `wall` is `arrived` in
+    seconds since 1970. What is not known is empty or 0. Nothing of a prompt or an answer is here but lengths and salted
+    hashes.
     """
 
     id: str

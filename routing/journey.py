@@ -72,9 +72,12 @@ class Journey:
         "cached_tokens",
         "counts",
         "decision",
+        "hedges",
         "inbox",
+        "migrations",
         "receive",
         "relay",
+        "retries",
         "route",
     )
 
@@ -86,6 +89,8 @@ class Journey:
         self.relay: Relay | None = None
         #: What its upstream says of a relayed answer as a whole, once it has ended.
         self.counts: Finish | None = None
+        #: Submits beyond the first: in place of one that came to nothing, of one that had begun, and beside a slow one.
+        self.retries = self.migrations = self.hedges = 0
         #: The last one followed.
         self.decision: Decision | None = None
         self.inbox = Inbox(submit.sampling.n, self.fail, asyncio.get_running_loop())
@@ -226,6 +231,7 @@ class Journey:
         now = desk.clock()
         if trip.route.deadline - now < LEAST_SECONDS or not desk.budget.take():
             raise error
+        self.retries += 1
         self._place(msgspec.structs.replace(trip.route, now=now), trip.submit, history, error)
 
     def _go_on(self, trip: Trip, history: History, error: PenstockError | None) -> None:
@@ -242,6 +248,7 @@ class Journey:
                 continue
             route = rest_of(self.route, len(tokens), cached, now)
             own = history if trip.sequences == 1 else history.of_one(len(tokens), before)
+            self.migrations += 1
             self._place(route, continuation(submit, index, tokens), own, error)
 
     def _place(
@@ -293,6 +300,7 @@ class Journey:
             rival.open(desk.fleet, self._kv_tokens(route, trip.submit))
         except ReplicaUnavailable:
             return
+        self.hedges += 1
         self._enter(rival)
         race(trip, rival, self._won)
 

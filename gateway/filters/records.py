@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from gateway.http.prompt_texts import WORDS
 from observability.logs import RateLimit
 from observability.printable import printable
+from observability.record import FAILED, RequestRecord, Verdict
 from safety.action import Action
 from safety.screen import MOST_FINDINGS, Finding, applied
 
@@ -25,20 +26,24 @@ _AROUND: Final = 80
 
 
 class Recorder(NamedTuple):
-    """Of one request. `shows_text`: its tenant wants texts in the log, with all that was found in them redacted."""
+    """Of one request, whose record gets the verdicts.
 
-    request_id: str
+    `shows_text`: its tenant wants texts in the log, with all that was found in them redacted.
+    """
+
+    record: RequestRecord
     tenant: str
     shows_text: bool
 
     def prompt(self, param: str, text: str, findings: Sequence[Finding], *, all_known: bool = False) -> None:
         """Something was found in that parameter; `all_known`: all that every filter of texts finds in it."""
+        self._note("prompt", findings)
         digest = blake2b(text.encode("utf-8", "surrogatepass"), key=_SALT, digest_size=8).hexdigest()
         shows = self.shows_text and all_known and len(findings) < MOST_FINDINGS
         shown = f": {_excerpt(text, findings)}" if shows else ""
         log.info(
             "request %s of tenant %s: %s in %s, %d characters, hash %s%s",
-            self.request_id,
+            self.record.id,
             self.tenant,
             summary(findings),
             _place(param),
@@ -49,10 +54,11 @@ class Recorder(NamedTuple):
 
     def answer(self, index: int, characters: int, findings: Sequence[Finding], failures: Sequence[str]) -> None:
         """Something was found in an answer of so many characters; `failures` are filters that were left out."""
+        self._note("answer", findings, failures)
         if findings:
             log.info(
                 "request %s of tenant %s: %s in answer %d, %d characters",
-                self.request_id,
+                self.record.id,
                 self.tenant,
                 summary(findings),
                 index,
@@ -61,11 +67,17 @@ class Recorder(NamedTuple):
         if failures:
             log.warning(
                 "request %s of tenant %s: answer %d went on without the filters that failed: %s",
-                self.request_id,
+                self.record.id,
                 self.tenant,
                 index,
                 ", ".join(failures),
             )
+
+    def _note(self, where: str, findings: Sequence[Finding], failures: Sequence[str] = ()) -> None:
+        counts = Counter((finding.rule, finding.action.name.lower(), finding.label) for finding in findings)
+        verdicts = self.record.verdicts
+        verdicts += [Verdict(rule, action, where, label, times) for (rule, action, label), times in counts.items()]
+        verdicts += [Verdict(rule, FAILED, where, "", 1) for rule in failures]
 
 
 def summary(findings: Sequence[Finding]) -> str:

@@ -1,6 +1,5 @@
 """`POST /v1/chat/completions` (OpenAI API reference, Chat)."""
 
-import time
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -15,6 +14,7 @@ from gateway.request import Chat, GenerateRequest
 from gateway.sequence import TokenEntry
 from gateway.served_model import ServedModel
 from gateway.tenants.caller import Caller
+from observability.record import RequestRecord
 from protos.errors import InvalidRequest, UnsupportedParameter
 
 MAX_MESSAGES = 10_000
@@ -82,7 +82,7 @@ def _request(
     body: SamplingFields,
     caller: Caller,
     model: ServedModel,
-    request_id: str,
+    record: RequestRecord,
     size: int,
     foreign: UnsupportedParameter | None,
 ) -> GenerateRequest:
@@ -97,7 +97,7 @@ def _request(
     elif body.top_logprobs is not None:
         raise InvalidRequest("'top_logprobs' is only allowed when 'logprobs' is enabled.", param="top_logprobs")
     return GenerateRequest(
-        id=request_id,
+        id=record.id,
         caller=caller,
         model=model,
         prompt=Chat([] if foreign else [_message(message, i) for i, message in enumerate(body.messages)]),
@@ -106,9 +106,10 @@ def _request(
         max_tokens=body.max_completion_tokens or body.max_tokens,
         stops=body.stops,
         stream=bool(body.stream),
-        arrived=time.monotonic(),
+        arrived=record.arrived,
         max_tokens_param="max_tokens" if body.max_completion_tokens is None else "max_completion_tokens",
         foreign=foreign,
+        record=record,
     )
 
 

@@ -1,6 +1,5 @@
 """`POST /v1/completions` (OpenAI API reference, Completions): one prompt, as text or as token ids."""
 
-import time
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -14,6 +13,7 @@ from gateway.request import GenerateRequest
 from gateway.sequence import TokenEntry
 from gateway.served_model import ServedModel
 from gateway.tenants.caller import Caller
+from observability.record import RequestRecord
 from protos.errors import InvalidRequest, UnsupportedParameter
 
 #: What the API generates when a completion names no limit.
@@ -39,13 +39,13 @@ def _request(
     body: SamplingFields,
     caller: Caller,
     model: ServedModel,
-    request_id: str,
+    record: RequestRecord,
     size: int,
     foreign: UnsupportedParameter | None,
 ) -> GenerateRequest:
     assert isinstance(body, CompletionBody)
     return GenerateRequest(
-        id=request_id,
+        id=record.id,
         caller=caller,
         model=model,
         prompt="" if foreign else _single(body.prompt),
@@ -54,8 +54,9 @@ def _request(
         max_tokens=body.max_tokens or DEFAULT_MAX_TOKENS,
         stops=body.stops,
         stream=bool(body.stream),
-        arrived=time.monotonic(),
+        arrived=record.arrived,
         foreign=foreign,
+        record=record,
     )
 
 

@@ -13,6 +13,7 @@ from gateway.request import GenerateRequest
 from gateway.sequence import TokenEntry
 from gateway.served_model import ServedModel
 from gateway.tenants.caller import Caller
+from observability.record import RequestRecord
 from protos.errors import UnsupportedParameter
 
 
@@ -34,7 +35,9 @@ class Dialect:
     chunk_object: str
     decode: Callable[[bytes], SamplingFields]
     decode_all: Callable[[bytes], tuple[SamplingFields, dict[str, Any]]]
-    request: Callable[[SamplingFields, Caller, ServedModel, str, int, UnsupportedParameter | None], GenerateRequest]
+    request: Callable[
+        [SamplingFields, Caller, ServedModel, RequestRecord, int, UnsupportedParameter | None], GenerateRequest
+    ]
     texts: Callable[[SamplingFields, ServedModel], list[PromptText] | None]
     message: Callable[[str], dict[str, Any]]
     logprobs: Callable[[list[TokenEntry], ServedModel, int], dict[str, Any]]

@@ -9,10 +9,13 @@ import math
 import secrets
 import time
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 from starlette.types import Message, Receive, Scope, Send
 
 from observability.logs import RateLimit
+from observability.outcome import outcome_of
+from observability.record import RequestRecord
 from protos.errors import (
     BodyTooLarge,
     ClientGone,
@@ -31,6 +34,8 @@ log.addFilter(RateLimit(per_second=20))
 BODY_SECONDS = 30.0
 STUCK_SECONDS = 30.0
 MAX_LENGTH_DIGITS = 18
+#: The endpoint of requests for what there is not.
+OTHER: Final = "other"
 JSON = b"application/json"
 EVENT_STREAM = b"text/event-stream; charset=utf-8"
 
@@ -57,12 +62,14 @@ class Exchange:
         "method",
         "path",
         "read_timeout",
+        "record",
         "request_id",
         "request_timeout",
         "started",
     )
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, endpoint: str = OTHER) -> None:
+        """`endpoint` is its name in metrics and in the journal."""
         self._receive = receive
         self._send = send
         self._task = asyncio.current_task()
@@ -75,6 +82,11 @@ class Exchange:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.request_id = "req_" + secrets.token_hex(12)
+        #: What is told of it once it has ended.
+        self.record = RequestRecord(self.request_id, endpoint, time.monotonic(), time.time())
+        client = scope.get("client")
+        if client is not None:
+            self.record.client = client[0]
         self.started = False
         #: Headers that an answer has because of who asks, made when it goes out.
         self.caller_headers: Callable[[], _Headers] = list
@@ -215,21 +227,27 @@ class Exchange:
         """Send the last part of the stream."""
         await self._send({"type": "http.response.body", "body": body, "more_body": False})
 
+    def note_failure(self, error: PenstockError, where: str = "") -> None:
+        """What the request has ended with; one line for what is not the client's doing, with what it is not told."""
+        record = self.record
+        record.outcome, record.status, record.code = outcome_of(error), error.status, error.code or ""
+        if error.status >= 500:
+            # Of causes only the store's are known to say nothing of the request.
+            stored = error.__cause__ if isinstance(error, StoreUnavailable) else None
+            record.detail = error.detail or str(stored or error.message)
+            log.warning(
+                "request %s: %d %s (%s) %s",
+                self.request_id,
+                error.status,
+                error.code,
+                where or error.source.value,
+                record.detail,
+            )
+
     async def _watch(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
         self.attempt.fail(ClientGone("The client closed the connection."))
-
-
-def log_failure(request_id: str, error: PenstockError, where: str = "") -> None:
-    """One line for what is not the client's doing, with what the client is not told."""
-    if error.status >= 500:
-        # Of causes only the store's are known to say nothing of the request.
-        stored = error.__cause__ if isinstance(error, StoreUnavailable) else None
-        cause = error.detail or str(stored or error.message)
-        log.warning(
-            "request %s: %d %s (%s) %s", request_id, error.status, error.code, where or error.source.value, cause
-        )
 
 
 def error_headers(error: PenstockError) -> _Headers:

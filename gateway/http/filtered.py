@@ -1,6 +1,7 @@
 """A request to one model, through the filters of its tenant and of that model."""
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
@@ -40,16 +41,19 @@ async def start_filtered(
 
     Raises ContentFiltered, FilterFailed and what `launch` raises.
     """
-    recorder = Recorder(exchange.request_id, caller.tenant.name, policy.record_text)
+    recorder = Recorder(exchange.record, caller.tenant.name, policy.record_text)
     if not policy.looks_at_prompts:
         return await launch(reading, body, _of_answers(policy, None, recorder))
     texts = prompt_texts(reading, body, model)
     # Long texts leave the event loop, as they do to be tokenized.
     apart = None if len(body) <= INLINE_BYTES else partial(gateway.encoding.run, exchange.attempt, caller.tenant.name)
+    began = time.monotonic()
     passed = await pass_prompt(policy, texts, recorder, apart, again=again)
+    exchange.record.filter_seconds += time.monotonic() - began
     if passed.replaced:
         body = rewritten(body, passed.replaced)
         reading = read_body(reading.dialect, body)
+    exchange.record.screened = time.monotonic()
     launched = launch(reading, body, _of_answers(policy, passed, recorder))
     if not passed.open:
         return await launched

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Coroutine
+from time import monotonic
 from typing import Any
 
 import msgspec
@@ -14,7 +15,7 @@ from gateway.generate import Generation, generate
 from gateway.http.answers import collect
 from gateway.http.chunks import ChunkEncoder
 from gateway.http.dialect import Dialect
-from gateway.http.exchange import Exchange, log_failure
+from gateway.http.exchange import Exchange
 from gateway.http.explain import (
     Explain,
     explain_wanted,
@@ -32,8 +33,10 @@ from gateway.http.relayed import relay_answer
 from gateway.http.served import served_headers
 from gateway.http.timeouts import read_timeout, request_timeout
 from gateway.http.timing_headers import timing_headers
+from gateway.observing.answered import describe, digest_shown, note_held
 from gateway.request import GenerateRequest
 from gateway.served_model import ServedModel
+from observability.gaps import MOMENTS, count_gaps
 from protos.errors import PenstockError
 from protos.types import Payload
 from routing.explained_policy import ExplainedPolicy
@@ -47,9 +50,14 @@ async def infer(gateway: Gateway, exchange: Exchange, dialect: Dialect) -> None:
     timeout = request_timeout(exchange.request_timeout)
     body = await exchange.body(gateway.config.listen.max_body_bytes)
     reading = read_body(dialect, body)
-    model = gateway.model(caller, reading.fields.model)
+    model, record = gateway.model(caller, reading.fields.model), exchange.record
+    record.model = record.asked_model = model.name
+    record.request_bytes = len(body)
+    if gateway.digests is not None:
+        record.request_hash = gateway.digests.of(body)
+    record.screened = time.monotonic()
     include_usage = reading.include_usage
-    request = reading.request(caller, model, exchange.request_id)
+    request = reading.request(caller, model, record)
     exchange.deadline = deadline = wait_until = gateway.deadline(timeout)
     if timeout is not None:
         exchange.look_after(timeout)
@@ -70,7 +78,7 @@ async def infer(gateway: Gateway, exchange: Exchange, dialect: Dialect) -> None:
             def launch(read: Reading, sent: bytes, answers: AnswerFilter | None) -> Coroutine[Any, Any, Generation]:
                 own, noting, payload = request, explained, None
                 if chosen is not model or read is not reading:
-                    own = read.request(caller, chosen, exchange.request_id)
+                    own = read.request(caller, chosen, record)
                 if chosen is not model:
                     noting = None
                 if chosen.relays:
@@ -94,6 +102,7 @@ async def infer(gateway: Gateway, exchange: Exchange, dialect: Dialect) -> None:
         else:
             models = chain(model, gateway.models, caller, len(body), request.max_tokens, request.sampling.n)
             generation = await first_to_answer(exchange, model, models, start)
+        digest_shown(generation, gateway.digests)
         try:
             exchange.answer_headers = served_headers(generation)
             if generation.stream.relay is not None:
@@ -113,6 +122,7 @@ async def infer(gateway: Gateway, exchange: Exchange, dialect: Dialect) -> None:
         finally:
             generation.close()
             generation.record_findings()
+            describe(generation, gateway.digests)
     finally:
         exchange.unwatch()
         exchange.look_no_more()
@@ -130,17 +140,30 @@ async def _answer_dry_run(
 
 
 async def _stream(exchange: Exchange, generation: Generation, encoder: ChunkEncoder) -> None:
+    record = exchange.record
     # Encoding the first events before the status goes out lets an engine's refusal still be one.
     body = encoder.opening() + encoder.encode(generation.first)
     await exchange.start_stream()
+    moments, held = [monotonic()], 0.0
     try:
         while generation.open_sequences:
             if body:
+                if held:
+                    note_held(record, moments[-1] - held)
+                    held = 0.0
                 await exchange.write(body)
-            body = encoder.encode(await generation.stream.receive())
+            elif not held:
+                held = moments[-1]
+            events = await generation.stream.receive()
+            moments.append(monotonic())
+            if len(moments) > MOMENTS:
+                count_gaps(record, moments)
+            body = encoder.encode(events)
         generation.close()
         exchange.unwatch()
         await exchange.end(body + encoder.closing())
     except PenstockError as error:
-        log_failure(exchange.request_id, error, f"replica {generation.replica_id}, mid-stream")
+        exchange.note_failure(error, f"replica {generation.replica_id}, mid-stream")
         await exchange.end(error_event(error))
+    finally:
+        count_gaps(record, moments)

@@ -3,7 +3,7 @@
 from gateway.filters.answers import JudgedAnswer
 from gateway.generate import Generation
 from gateway.http.chunks import ChunkEncoder
-from gateway.http.exchange import Exchange, log_failure
+from gateway.http.exchange import Exchange
 from gateway.http.openai_errors import error_event
 from protos.errors import PenstockError
 from protos.types import FinishReason
@@ -26,7 +26,7 @@ async def stream_judged(exchange: Exchange, generation: Generation, encoder: Chu
         exchange.unwatch()
         await exchange.end(body + encoder.closing())
     except PenstockError as error:
-        log_failure(exchange.request_id, error, f"replica {generation.replica_id}, mid-stream")
+        exchange.note_failure(error, f"replica {generation.replica_id}, mid-stream")
         await exchange.end(error_event(error))
 
 

@@ -9,6 +9,7 @@ from gateway.http.params import SamplingFields
 from gateway.request import GenerateRequest
 from gateway.served_model import ServedModel
 from gateway.tenants.caller import Caller
+from observability.record import RequestRecord
 from protos.errors import UnsupportedParameter
 from protos.types import Guide
 
@@ -24,16 +25,16 @@ class Reading(msgspec.Struct, frozen=True):
     guide_param: str = ""
     foreign: UnsupportedParameter | None = None
 
-    def request(self, caller: Caller, model: ServedModel, request_id: str) -> GenerateRequest:
-        """The request to a model. Raises InvalidRequest."""
+    def request(self, caller: Caller, model: ServedModel, record: RequestRecord) -> GenerateRequest:
+        """The request to a model, of which `record` tells. Raises InvalidRequest."""
         make, fields, size, foreign = self.dialect.request, self.fields, self.size, self.foreign
         if foreign is None:
             try:
-                request = make(fields, caller, model, request_id, size, None)
+                request = make(fields, caller, model, record, size, None)
             except UnsupportedParameter as refusal:
                 foreign = _bare(refusal)
         if foreign is not None:
-            request = make(fields, caller, model, request_id, size, foreign)
+            request = make(fields, caller, model, record, size, foreign)
         if self.guide is not None:
             request = msgspec.structs.replace(request, guide=self.guide, guide_param=self.guide_param)
         return request

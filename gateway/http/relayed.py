@@ -1,7 +1,7 @@
 """An upstream's answer in the API's own bytes, passed on to the client as it comes."""
 
 from gateway.generate import Generation
-from gateway.http.exchange import Exchange, log_failure
+from gateway.http.exchange import Exchange
 from gateway.http.openai_errors import error_event
 from gateway.http.screened_relay import relay_screened
 from gateway.http.timing_headers import own_headers
@@ -34,7 +34,7 @@ async def relay_answer(
     try:
         await _pass_on(exchange, generation, relay, part)
     except PenstockError as error:
-        log_failure(exchange.request_id, error, f"replica {generation.replica_id}, in the middle of its answer")
+        exchange.note_failure(error, f"replica {generation.replica_id}, in the middle of its answer")
         # A body that falls short of its length, or is half a JSON, nobody takes for a whole answer.
         await exchange.end(error_event(error) if relay.streamed else b"")
 

@@ -6,7 +6,7 @@ from gateway.filters.answers import AnswerFilter
 from gateway.generate import Generation
 from gateway.http.answer_texts import AnswerTexts
 from gateway.http.chunks import usage_fields
-from gateway.http.exchange import Exchange, log_failure
+from gateway.http.exchange import Exchange
 from gateway.http.openai_errors import error_event
 from gateway.http.relayed_strings import unreadable
 from gateway.http.screened_answer import screened_answer
@@ -80,5 +80,5 @@ async def _stream(
         exchange.unwatch()
         await exchange.end(body)
     except PenstockError as error:
-        log_failure(exchange.request_id, error, f"replica {generation.replica_id}, in the middle of its answer")
+        exchange.note_failure(error, f"replica {generation.replica_id}, in the middle of its answer")
         await exchange.end(error_event(error))

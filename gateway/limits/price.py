@@ -21,5 +21,10 @@ class Price(Record, frozen=True, kw_only=True):
     ] = None
     output: Annotated[_Usd, Meta(description="Of the answers.")] = 0.0
 
+    def nano(self, prompt: int, cached: int, completion: int) -> int:
+        """What so many tokens cost, in nanodollars; `cached` of the prompt's were in the KV cache."""
+        of_cached = self.input if self.cached_input is None else self.cached_input
+        return round(1000 * ((prompt - cached) * self.input + cached * of_cached + completion * self.output))
+
 
 FREE = Price()

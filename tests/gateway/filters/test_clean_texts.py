@@ -7,6 +7,7 @@ from gateway.filters.policy import Policy
 from gateway.filters.prompts import pass_prompt
 from gateway.filters.records import Recorder
 from gateway.http.prompt_texts import PromptText
+from gateway.request import unrecorded
 from safety.action import Action
 from safety.match import Match
 from safety.screen import Rule
@@ -59,7 +60,7 @@ def test_a_prompt_is_looked_at_once() -> None:
     def ask(tenant: str, *texts: str) -> int:
         before = filter_.looks
         prompt = [PromptText("user", "p", ("p", index), text) for index, text in enumerate(texts)]
-        asyncio.run(pass_prompt(policy, prompt, Recorder("r", tenant, False)))
+        asyncio.run(pass_prompt(policy, prompt, Recorder(unrecorded(), tenant, False)))
         return filter_.looks - before
 
     assert ask("acme", "hello", "you") == 2

@@ -12,6 +12,7 @@ from gateway.filters.answers import AnswerFilter
 from gateway.filters.records import Recorder
 from gateway.http.answer_texts import AnswerTexts
 from gateway.http.screened_events import ScreenedEvents
+from gateway.request import unrecorded
 from safety.action import Action
 from safety.match import Match
 from safety.screen import Rule, Screen
@@ -39,7 +40,9 @@ def rules(action: Action, **more: Action) -> list[Rule]:
 
 
 def filter_of(found: Sequence[Rule], *, fail_open: bool = False) -> AnswerFilter:
-    return AnswerFilter(partial(Screen, found, fail_open=fail_open), (), "", fail_open, Recorder("req", "acme", False))
+    return AnswerFilter(
+        partial(Screen, found, fail_open=fail_open), (), "", fail_open, Recorder(unrecorded(), "acme", False)
+    )
 
 
 def event(choices: Any, **members: Any) -> bytes:

@@ -17,6 +17,7 @@ from gateway.filters.policy import JudgeRule
 from gateway.filters.records import Recorder
 from gateway.http.answer_texts import AnswerTexts
 from gateway.http.screened_events import ScreenedEvents
+from gateway.request import unrecorded
 from protos.errors import FilterFailed
 from safety.action import Action
 from safety.match import Match
@@ -299,7 +300,9 @@ class Judge:
 def test_judges_see_every_text_before_it_is_shown() -> None:
     judge = Judge()
     rule = JudgeRule("guard", judge, Action.BLOCK, parallel=True, window=16, spans=False)
-    filter_ = AnswerFilter(partial(Screen, rules(Action.REDACT)), (rule,), "", False, Recorder("req", "acme", False))
+    filter_ = AnswerFilter(
+        partial(Screen, rules(Action.REDACT)), (rule,), "", False, Recorder(unrecorded(), "acme", False)
+    )
     words = ["It is ", "forbidden ", "to speak ", "of a b", "omb", " at all, ", "says he."]
     shown, _ = stream([delta(word) for word in words], filter_)
     assert (shown.text, shown.reasons, shown.done) == ("It is [TERM] to speak ", {0: "content_filter"}, True)

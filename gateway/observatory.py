@@ -1,0 +1,60 @@
+"""Where a worker's ended requests go: gathered for a moment, then to everything that is made from them."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from observability.record import RequestRecord
+from observability.sink import Sink
+
+log = logging.getLogger(__name__)
+
+#: Records wait so long for others, in seconds, or until so many wait.
+GATHER_SECONDS: Final = 0.1
+MOST_WAITING: Final = 512
+
+
+class Observatory:
+    """One of a worker. A sink that raises loses its batch and nothing else; that is said once until it works again."""
+
+    def __init__(self, sinks: Sequence[Sink], clock: Callable[[], float] = time.monotonic) -> None:
+        self._sinks = sinks
+        self._clock = clock
+        self._waiting: list[RequestRecord] = []
+        self._failing: set[int] = set()
+
+    def ended(self, record: RequestRecord) -> None:
+        """A request is over, and its record final."""
+        record.ended = self._clock()
+        if not self._sinks:
+            return
+        self._waiting.append(record)
+        if len(self._waiting) >= MOST_WAITING:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand on what waits."""
+        records, self._waiting = self._waiting, []
+        if not records:
+            return
+        for index, sink in enumerate(self._sinks):
+            try:
+                sink.take(records)
+                self._failing.discard(index)
+            except Exception:
+                if index not in self._failing:
+                    log.exception("%s loses records of requests", type(sink).__name__)
+                self._failing.add(index)
+
+    async def run(self) -> None:
+        """Flush until cancelled."""
+        while True:
+            await asyncio.sleep(GATHER_SECONDS)
+            self.flush()
+
+    async def aclose(self) -> None:
+        """Hand on the rest, and close the sinks."""
+        self.flush()
+        await asyncio.gather(*(sink.aclose() for sink in self._sinks), return_exceptions=True)

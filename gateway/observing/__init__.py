@@ -1,0 +1,1 @@
+"""What a worker tells of its requests and of itself."""

@@ -1,0 +1,65 @@
+"""A request's record, once it has been answered."""
+
+import time
+
+from gateway.generate import Generation
+from gateway.observing.digests import Digests
+from observability.outcome import Outcome
+from observability.record import RequestRecord
+from protos.types import FinishReason
+
+
+def digest_shown(generation: Generation, digests: Digests | None) -> None:
+    """Before the first event: have what is shown hashed where it is not just what the tokens say."""
+    if digests is not None:
+        for sequence in generation.sequences:
+            if not sequence.plain:
+                sequence.shown = digests.begin()
+
+
+def note_held(record: RequestRecord, seconds: float) -> None:
+    """Nothing of what came in that time could be shown."""
+    record.held_seconds = max(record.held_seconds, seconds)
+
+
+def describe(generation: Generation, digests: Digests | None) -> None:
+    """Fill in what the answer tells; it has ended, whatever way, and is closed."""
+    request, stream, timing = generation.request, generation.stream, generation.timing
+    record, model, usage = request.record, request.model, generation.usage
+    record.model = model.name
+    record.stream, record.sequences = request.stream, len(generation.sequences)
+    record.prompt_tokens, record.completion_tokens, record.cached_tokens = usage.prompt, usage.completion, usage.cached
+    record.cost_nano_usd = model.price.nano(usage.prompt, usage.cached, usage.completion)
+    record.policy = model.policy_name
+    decision = stream.decision
+    if decision is not None:
+        record.pool, record.replica, record.reason = decision.replica.pool, decision.replica.id, decision.reason
+        record.predicted_tokens = stream.route.cached.get(decision.entry.id, 0)
+        record.version = model.fleet.version(decision.replica.id)
+    record.retries, record.migrations, record.hedges = stream.retries, stream.migrations, stream.hedges
+    record.engine_queue_us, record.engine_prefill_us = timing.queue_us, timing.prefill_us
+    record.engine_decode_us = timing.decode_us
+    if not record.last_token:
+        record.last_token = time.monotonic()
+    reasons = [sequence.finish_reason for sequence in generation.sequences]
+    if stream.counts is not None:
+        reasons = [stream.counts.reason]
+    if reasons[0] is not None:
+        record.finish = reasons[0].value
+    if record.outcome is Outcome.OK and FinishReason.CONTENT_FILTER in reasons:
+        record.outcome = Outcome.CUT
+    if digests is not None and stream.relay is None:
+        _digest(generation, record, digests)
+
+
+def _digest(generation: Generation, record: RequestRecord, digests: Digests) -> None:
+    token_bytes = generation.request.model.table.token_bytes
+    hashes = []
+    for sequence, tokens in zip(generation.sequences, generation.stream.inbox.tokens, strict=True):
+        shown = sequence.shown
+        if shown is None:
+            shown = digests.begin()
+            shown.update(b"".join(map(token_bytes, tokens)).decode(errors="replace"))
+        record.answer_characters += shown.characters
+        hashes.append(shown.hexdigest())
+    record.answer_hash = hashes[0] if len(hashes) == 1 else digests.of("".join(hashes).encode())
