@@ -1,6 +1,6 @@
 """Blocklists: terms that are found wherever they stand, written in whatever case and width.
 
-Whole texts go through an Aho-Corasick automaton. Streams look at the few characters that may begin a term, and
+Whole texts are searched for all terms in one pass. Streams look at the few characters that may begin a term, and
 remember what they made of them, for the same words come again and again.
 """
 
@@ -10,16 +10,13 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from ahocorasick_rs import AhoCorasick, Implementation
-
 from safety.folding import Places, fold, without_surrogates
+from safety.literals import Hit, Literals
 from safety.match import Match
 
 #: The longest term, and the longest stretch that is one, in characters.
 WINDOW: Final = 64
-#: Above this many terms the automaton is made for size and not for speed: it takes 20 MB for 100,000.
-_MANY_TERMS: Final = 20_000
-#: A longer piece goes through the automaton too.
+#: A longer piece is searched so too.
 _LONG: Final = 8 * WINDOW
 #: Remembered steps of streams, of about 300 bytes each.
 _MOST_STEPS: Final = 20_000
@@ -84,10 +81,7 @@ class TermFilter:
         #: A text's last character is a head of its own.
         self._heads = frozenset(term[:size] for term in folded for size in (1, 2))
         self._singles = frozenset(term for term in folded if len(term) == 1)
-        few = len(folded) <= _MANY_TERMS
-        self._automaton = AhoCorasick(
-            self._terms, implementation=Implementation.DFA if few else Implementation.ContiguousNFA
-        )
+        self._literals = Literals([term.encode() for term in self._terms])
         #: By what is held with a new piece, where nothing joins it to what was before, and where something does.
         self.steps: tuple[dict[str, _Step], dict[str, _Step]] = ({}, {})
 
@@ -99,11 +93,26 @@ class TermFilter:
         """Those that begin after so many folded characters."""
         folded = fold(text)
         try:
-            found = self._automaton.find_matches_as_indexes(folded, overlapping=True)
+            data = folded.encode()
         except UnicodeEncodeError:
             folded = without_surrogates(folded)
-            found = self._automaton.find_matches_as_indexes(folded, overlapping=True)
-        return self._settled(text, folded, found, after) if found else []
+            data = folded.encode()
+        found = self._literals.find(data)
+        if not found:
+            return []
+        if len(data) != len(folded):
+            found = self._in_characters(data, found)
+        return self._settled(text, folded, found, after)
+
+    def _in_characters(self, data: bytes, found: Sequence[Hit]) -> list[Hit]:
+        """The same places, by characters and not by bytes."""
+        places = []
+        byte = character = 0
+        for index, _, end in found:
+            character += len(data[byte:end].decode())
+            byte = end
+            places.append((index, character - len(self._terms[index]), character))
+        return places
 
     def stream(self) -> "TermStream":
         """A stream for one text."""

@@ -5,8 +5,6 @@ from functools import cache, reduce
 from operator import or_
 from typing import Final, NamedTuple
 
-from ahocorasick_rs import BytesAhoCorasick, Implementation, MatchKind
-
 from safety.injection.asian import ASIAN
 from safety.injection.cues import Cue
 from safety.injection.disguise import KEYWORDS, Disguise, disguises
@@ -19,6 +17,7 @@ from safety.injection.english_personas import PERSONAS
 from safety.injection.european import GERMAN, ROMANCE, SLAVIC, TURKISH
 from safety.injection.fold import INVISIBLE, LOOKALIKES, plain
 from safety.injection.more_languages import MORE
+from safety.literals import Literals
 
 TABLES: Final = (ENGLISH, PERSONAS, AGENTS, HINTS, AROUND, NEARBY, MORE, GERMAN, ROMANCE, SLAVIC, TURKISH, ASIAN)
 _LATIN: Final = "abcdefghijklmnopqrstuvwxyz"
@@ -87,14 +86,14 @@ class Anchor(NamedTuple):
 class Words(NamedTuple):
     """Words that cues need around their anchors."""
 
-    automaton: BytesAhoCorasick
+    automaton: Literals
     bits: tuple[int, ...]
 
     def within(self, text: str) -> int:
         """Bits of the words that are in a folded text."""
         found = 0
         bits = self.bits
-        hits = self.automaton.find_matches_as_indexes(text.encode("utf-8", "surrogatepass"), overlapping=True)
+        hits = self.automaton.find(text.encode("utf-8", "surrogatepass"))
         for which in {hit[0] for hit in hits}:
             found |= bits[which]
         return found
@@ -107,7 +106,7 @@ class Lexicon(NamedTuple):
     long beginnings are that end with these `LAST` characters, the longest first.
     """
 
-    automaton: BytesAhoCorasick
+    automaton: Literals
     anchors: tuple[Anchor, ...]
     words: Words
     by_keyword: dict[str, tuple[Watched, ...]]
@@ -180,7 +179,7 @@ def lexicon() -> Lexicon:
         if len(beginning) >= LAST:
             endings.setdefault(beginning[-LAST:], set()).add(len(beginning))
     return Lexicon(
-        BytesAhoCorasick(list(found), matchkind=MatchKind.Standard, implementation=Implementation.ContiguousNFA),
+        Literals(list(found)),
         tuple(entry.anchor() for entry in found.values()),
         words,
         {
@@ -237,7 +236,5 @@ def _words(cues: Iterable[Cue]) -> tuple[Words, tuple[Watched, ...]]:
         short = next((word[:length] for length in range(_TELLING, len(word)) if word[:length] in bits), None)
         if short is not None:
             bits[short] |= bits.pop(word)
-    automaton = BytesAhoCorasick(
-        [word.encode() for word in bits], matchkind=MatchKind.Standard, implementation=Implementation.DFA
-    )
+    automaton = Literals([word.encode() for word in bits])
     return Words(automaton, tuple(bits.values())), tuple(watched)
