@@ -26,11 +26,8 @@ class SequenceText:
     __slots__ = (
         "_decoded",
         "_entries",
-        "_gathered",
         "_matcher",
-        "_patience",
         "_released",
-        "_waiting",
         "completion_tokens",
         "detokenizer",
         "finish_reason",
@@ -47,9 +44,8 @@ class SequenceText:
         self.detokenizer = Detokenizer(table)
         self._matcher = StopMatcher(stops) if stops else None
         self.screen = screen
-        self._patience = GATHERED if patient and screen is not None else 0
-        self._gathered: list[str] = []
-        self._waiting = 0
+        if patient and screen is not None:
+            screen.wait_for(GATHERED)
         #: Whether tokens need not be looked at one by one, ...
         self.streams = not stops
         #: ... and whether text passes through unchanged, too: both allow the caller's fast paths.
@@ -81,12 +77,6 @@ class SequenceText:
         screen = self.screen
         if screen is None:
             return self._noted(text)
-        if self._patience:
-            self._gathered.append(text)
-            self._waiting += len(text)
-            if self._waiting < self._patience:
-                return ""
-            text = self._take_gathered()
         text = screen.feed(text)
         if screen.blocked is not None:
             self.finish_reason = FinishReason.CONTENT_FILTER
@@ -115,7 +105,7 @@ class SequenceText:
         """All that may be shown still: the text has ended."""
         if self.screen is None:
             return self._noted(text)
-        text = self.screen.last(self._take_gathered() + text)
+        text = self.screen.last(text)
         if self.screen.blocked is not None:
             self.finish_reason = FinishReason.CONTENT_FILTER
         return self._noted(text)
@@ -123,12 +113,6 @@ class SequenceText:
     def _noted(self, text: str) -> str:
         if self.shown is not None and text:
             self.shown.update(text)
-        return text
-
-    def _take_gathered(self) -> str:
-        text = "".join(self._gathered)
-        self._gathered.clear()
-        self._waiting = 0
         return text
 
     def _feed_singly(self, token_ids: Items[int], logprobs: list[TokenLogprobs] | None) -> tuple[str, list[TokenEntry]]:

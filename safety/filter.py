@@ -50,6 +50,11 @@ class StreamFilter(Filter, Protocol):
         """The most characters that a stream of it ever holds back."""
         ...
 
+    @property
+    def batch(self) -> int:
+        """Characters that had better be gathered for a stream of it; 1: looking at each token costs little."""
+        ...
+
     def stream(self) -> Stream:
         """A stream for one text, which begins at its character 0."""
         ...

@@ -68,8 +68,12 @@ class Screen:
     __slots__ = (
         "_block",
         "_fail_open",
+        "_due",
         "_findings",
+        "_gather",
+        "_gathered",
         "_held",
+        "_most_held",
         "_rules",
         "_spans",
         "_streams",
@@ -84,6 +88,11 @@ class Screen:
         self._rules = rules
         self._fail_open = fail_open
         self._streams: list[tuple[int, Stream]] | None = None
+        self._gather = 1
+        self._most_held = 0
+        self._gathered: list[str] = []
+        # From so many characters on they are looked at.
+        self._due = 0
         self._held = ""
         self._spans: list[_Span] = []
         self._findings: list[Finding] = []
@@ -106,12 +115,32 @@ class Screen:
             return self._findings
         return [finding for finding in self._findings if finding.start < block.start or finding is block]
 
+    def wait_for(self, characters: int) -> None:
+        """Nobody waits for the text: filters may look at so many characters at once."""
+        self._gather = self._due = self._most_held = characters
+
     def feed(self, text: str) -> str:
         """The next piece; gives what may be shown now. Raises FilterFailed."""
         if self.blocked is not None:
             return ""
-        received = decided = self.received + len(text)
-        self.received = received
+        self.received = received = self.received + len(text)
+        if self._gather == 1:
+            return self._look(text)
+        self._gathered.append(text)
+        if received < self._due:
+            return ""
+        text = self._look(self._take_gathered())
+        # What is gathered and what filters wait with together is no more than what they may hold back.
+        self._due = min(received + self._gather, self.decided + self._most_held)
+        return text
+
+    def _take_gathered(self) -> str:
+        text = "".join(self._gathered)
+        self._gathered.clear()
+        return text
+
+    def _look(self, text: str) -> str:
+        received = decided = self.received
         streams = self._streams
         if streams is None:
             streams = self._begin()
@@ -142,16 +171,19 @@ class Screen:
         """The text has ended; gives the rest of what may be shown. Raises FilterFailed."""
         if self.blocked is not None:
             return ""
+        shown = self._look(self._take_gathered()) if self._gathered else ""
         for index, stream in list(self._streams or ()):
             try:
                 self._note(index, stream.finish())
             except Exception as error:
                 self._drop(index, error)
-        return self._release(self._held, self.received)
+        return shown + self._release(self._held, self.received)
 
     def last(self, text: str) -> str:
         """The last piece, or the only one: `feed` and `finish`, and quicker for one that is all there is."""
-        return self.whole(text).text if self._streams is None else self.feed(text) + self.finish()
+        if self._streams is None:
+            return self.whole(self._take_gathered() + text).text
+        return self.feed(text) + self.finish()
 
     def whole(self, text: str, first: int = 0) -> Screened:
         """A text that is there as a whole, in place of `feed` and `finish`. Raises FilterFailed.
@@ -257,9 +289,13 @@ class Screen:
 
     def _begin(self) -> list[tuple[int, Stream]]:
         self._streams = streams = []
+        patient = self._gather > 1
         for index, rule in enumerate(self._rules):
             try:
                 streams.append((index, rule.filter.stream()))
+                if not patient:
+                    self._gather = max(self._gather, rule.filter.batch)
+                    self._most_held = max(self._most_held, rule.filter.window)
             except Exception as error:
                 self._failed(index, error)
         return streams

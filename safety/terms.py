@@ -62,6 +62,7 @@ class TermFilter:
     """
 
     window: Final = WINDOW
+    batch: Final = 1
 
     def __init__(self, label: str, terms: Iterable[str], *, words: bool) -> None:
         """Takes time in proportion to the terms; raises TermError for one that is empty, once folded, or too long."""

@@ -12,6 +12,8 @@ from safety.match import Match
 
 #: Long texts are searched in parts of so many characters.
 _PART: Final = 8192
+#: So many characters are gathered for a stream, whose looks are costly.
+_BATCH: Final = 24
 
 
 class Scored(NamedTuple):
@@ -37,6 +39,11 @@ class InjectionFilter:
     def window(self) -> int:
         """The most characters that a stream holds back."""
         return REACH
+
+    @property
+    def batch(self) -> int:
+        """A look costs much the same for a character and for so many."""
+        return _BATCH
 
     def scan(self, text: str) -> list[Match]:
         """The features of the text with which its score is at the threshold or above."""

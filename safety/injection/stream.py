@@ -1,17 +1,12 @@
 """Finds attempts in a text that comes in pieces."""
 
 from collections.abc import Sequence
-from typing import Final
-
 from safety.injection.cues import BEHIND, REACH
 from safety.injection.finder import find
 from safety.injection.fold import LOOKALIKES, UNFOLDED, folded
 from safety.injection.lexicon import LAST, encoded, lexicon
 from safety.injection.tally import Tally
 from safety.match import Match
-
-#: So many characters are gathered before they are looked at, if nothing before them waits for its end.
-_BATCH: Final = 24
 
 
 class InjectionStream:
@@ -23,7 +18,7 @@ class InjectionStream:
         self._base = 0
         self._pieces: list[str] = []
         self._length = 0
-        self._due = _BATCH
+        self._due = 0
         self._decided = 0
 
     @property
@@ -67,7 +62,7 @@ class InjectionStream:
             self._due = base + undecided + REACH
             waiting = undecided
         else:
-            self._due = min(base + waiting + REACH, self._length + _BATCH)
+            self._due = 0
         self._decided = base + waiting
         self._base = max(0, self._decided - BEHIND)
         self._held = held[self._base - base :]

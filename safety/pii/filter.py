@@ -15,6 +15,7 @@ class PiiFilter:
     """A `safety.filter.StreamFilter`; the labels of its matches are the kinds' names."""
 
     window: Final = WINDOW
+    batch: Final = 1
 
     def __init__(self, kinds: Collection[str] = ALL) -> None:
         """Raises ValueError where there is no such kind."""

@@ -9,10 +9,28 @@ from hypothesis import strategies as st
 from protos.errors import FilterFailed
 from safety.action import Action
 from safety.expressions import ExpressionFilter
+from safety.filter import Stream, StreamFilter
 from safety.match import Match
 from safety.screen import Rule, Screen, Screened, applied, screened
 from safety.terms import TermFilter
 from tests.safety.cuts import pieces
+
+
+class Costly:
+    """A filter that had better look at more than one token."""
+
+    batch = 6
+
+    def __init__(self, of: StreamFilter) -> None:
+        self.of = of
+        self.window = of.window
+
+    def scan(self, text: str) -> list[Match]:
+        return self.of.scan(text)
+
+    def stream(self) -> Stream:
+        return self.of.stream()
+
 
 NAMES = TermFilter("name", ["anna", "anna bell", "bob"], words=False)
 CODES = ExpressionFilter("code", ["b[0-9]{1,4}", "x-[a-z]{2,}"])
@@ -23,6 +41,7 @@ RULES = [
     [Rule("names", NAMES, Action.REDACT), Rule("codes", CODES, Action.REDACT)],
     [Rule("codes", CODES, Action.REDACT), Rule("bad", BAD, Action.BLOCK), Rule("names", NAMES, Action.FLAG)],
     [Rule("names", NAMES, Action.REDACT), Rule("codes", CODES, Action.REDACT), Rule("bad", BAD, Action.BLOCK)],
+    [Rule("names", Costly(NAMES), Action.REDACT), Rule("codes", CODES, Action.REDACT), Rule("bad", BAD, Action.BLOCK)],
 ]
 PARTS = ["anna", " bell", "bob", "b1", "12", "b12 ", "x-", "abc", "evi", "l", "evil", " ", "ann", "a", "é", "日", "\n"]
 TEXTS = st.lists(st.sampled_from(PARTS), max_size=12).map("".join)
@@ -35,6 +54,7 @@ def by_pieces(rules: Sequence[Rule], parts: Sequence[str]) -> Screened:
         shown += screen.feed(part)
         assert screen.blocked is None or not screen.feed("more")
         assert screen.decided <= screen.received
+        assert screen.blocked or screen.received - screen.decided <= max(rule.filter.window for rule in rules)
     shown += screen.finish()
     return Screened(shown, screen.blocked, screen.findings)
 
@@ -98,6 +118,25 @@ def test_text_goes_on_as_soon_as_it_may() -> None:
     assert screen.replaced == [(5, 9)]
 
 
+def test_what_is_costly_to_look_at_is_gathered_first() -> None:
+    screen = Screen([Rule("names", Costly(NAMES), Action.REDACT)])
+    shown = [screen.feed(piece) for piece in ["so ", "we ", "go", " an", "na", " there", " now"]]
+    assert shown == ["so ", "we ", "", "", "go ", "[NAME] there", ""]
+    assert screen.finish() == " now"
+
+
+@given(st.sampled_from(RULES), TEXTS, st.lists(st.integers(0, 100), max_size=8))
+def test_what_nobody_waits_for_is_looked_at_in_large_pieces(rules: list[Rule], text: str, cuts: list[int]) -> None:
+    screen = Screen(rules)
+    screen.wait_for(10)
+    shown = "".join([screen.feed(part) for part in pieces(text, cuts)]) + screen.last("")
+    assert shown == screened(text, rules).text
+    patient = Screen(rules)
+    patient.wait_for(1000)
+    assert "".join([patient.feed(part) for part in pieces(text, cuts)]) == ""
+    assert patient.last("anna") == screened(text + "anna", rules).text
+
+
 def test_findings_of_a_match_in_parts_are_one() -> None:
     whole = by_pieces(RULES[3], ["x-a", "bc", "def", " "])
     assert [(f.rule, f.start, f.end) for f in whole.findings] == [("codes", 0, 8)]
@@ -112,6 +151,7 @@ class Broken:
     """A filter with a fault of its own."""
 
     window = 8
+    batch = 1
 
     def __init__(self, matches: list[Match] | None = None, *, after: int = 0) -> None:
         self.matches, self.after, self.open = matches, after, 0

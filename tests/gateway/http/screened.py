@@ -26,6 +26,7 @@ class Raises:
     """A filter that does not work."""
 
     window = 0
+    batch = 1
 
     def scan(self, text: str) -> list[Match]:
         raise RuntimeError(text)

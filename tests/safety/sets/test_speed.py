@@ -9,6 +9,7 @@ class Words:
     """Finds words `bad` and holds back what could become one; notes what it was given."""
 
     window = 2
+    batch = 1
 
     def __init__(self) -> None:
         self.wholes: list[str] = []
