@@ -67,8 +67,8 @@ class Screen:
 
     __slots__ = (
         "_block",
-        "_fail_open",
         "_due",
+        "_fail_open",
         "_findings",
         "_gather",
         "_gathered",

@@ -1,6 +1,7 @@
 """Finds attempts in a text that comes in pieces."""
 
 from collections.abc import Sequence
+
 from safety.injection.cues import BEHIND, REACH
 from safety.injection.finder import find
 from safety.injection.fold import LOOKALIKES, UNFOLDED, folded
