@@ -17,6 +17,7 @@ from gateway.config_engines import PoolShape, PoolTls, SimulatedEngine
 from gateway.config_errors import ConfigError, convert, echo
 from gateway.config_heatmap import usable_heatmap
 from gateway.config_models import Model, Pool
+from gateway.config_observability import Observability
 from gateway.config_routing import Routing
 from gateway.config_safety import Safety
 from gateway.config_safety_checks import unusable_filters, with_absolute_lists
@@ -186,6 +187,7 @@ class Config(Record, frozen=True, kw_only=True):
         Admission()
     )
     alerts: Annotated[Alerts, Meta(description="Where spent budgets are announced.")] = Alerts()
+    observability: Annotated[Observability, Meta(description="What operators are shown.")] = Observability()
     admin: Annotated[Admin, Meta(description="The admin API.")] = Admin()
 
     @property

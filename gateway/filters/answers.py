@@ -7,6 +7,7 @@ from typing import Final
 from gateway.filters.policy import JudgeRule, NewScreen
 from gateway.filters.questions import judged
 from gateway.filters.records import Recorder
+from gateway.observing.digests import Digests
 from safety.action import Action
 from safety.screen import Finding, Screen, applied
 
@@ -18,13 +19,17 @@ OVERLAP: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class AnswerFilter:
-    """Screens for the texts of answers, and judges to be asked about them; `prompt` is what they answer."""
+    """Screens for the texts of answers, and judges to be asked about them; `prompt` is what they answer.
+
+    With `digests`, hashes are made of what judges let pass.
+    """
 
     new_screen: NewScreen | None
     judges: Sequence[JudgeRule]
     prompt: str | None
     fail_open: bool
     recorder: Recorder
+    digests: Digests | None = None
     judged: "list[JudgedAnswer]" = field(default_factory=list)
 
     def record(self, screens: Sequence[Screen]) -> None:
@@ -57,6 +62,7 @@ class JudgedAnswer:
         self._gathered = ""
         self._due = self._window + (OVERLAP if self._spans else 0)
         self.received = 0
+        self.shown = None if filter_.digests is None else filter_.digests.begin()
         self.blocked: Finding | None = None
         self.findings: list[Finding] = []
 
@@ -92,6 +98,8 @@ class JudgedAnswer:
         self._gathered = text[end:]
         # What is undecided still is asked about again with a window more.
         self._due = self._window + max(len(self._gathered), OVERLAP if self._spans else 0)
+        if self.shown is not None:
+            self.shown.update(result.text)
         return result.text
 
     def _note(self, findings: Sequence[Finding]) -> None:

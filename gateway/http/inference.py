@@ -106,7 +106,10 @@ async def infer(gateway: Gateway, exchange: Exchange, dialect: Dialect) -> None:
         try:
             exchange.answer_headers = served_headers(generation)
             if generation.stream.relay is not None:
-                await relay_answer(exchange, generation, generation.stream.relay, include_usage=include_usage)
+                digest = None if gateway.digests is None else gateway.digests.begin()
+                await relay_answer(exchange, generation, generation.stream.relay, digest, include_usage=include_usage)
+                if digest is not None:
+                    record.answer_hash = digest.hexdigest()
                 return
             judged = generation.request.filter is not None and bool(generation.request.filter.judges)
             answer_id, created = dialect.id_prefix + exchange.request_id[4:], int(time.time())

@@ -5,22 +5,32 @@ from gateway.http.exchange import Exchange
 from gateway.http.openai_errors import error_event
 from gateway.http.screened_relay import relay_screened
 from gateway.http.timing_headers import own_headers
+from gateway.observing.digests import TextDigest
 from protos.errors import PenstockError
 from routing.transport import Relay
 
 
 async def relay_answer(
-    exchange: Exchange, generation: Generation, relay: Relay, *, include_usage: bool = False
+    exchange: Exchange,
+    generation: Generation,
+    relay: Relay,
+    digest: TextDigest | None = None,
+    *,
+    include_usage: bool = False,
 ) -> None:
     """Answer with what the upstream says, or what filters leave of it. Raises PenstockError while that can be a status.
 
-    `include_usage`: the client wants the chunk with the counts at the end of a stream.
+    `include_usage`: the client wants the chunk with the counts at the end of a stream. `digest` takes in what is sent.
     """
     if generation.request.filter is not None:
-        await relay_screened(exchange, generation, relay, generation.request.filter, include_usage=include_usage)
+        await relay_screened(
+            exchange, generation, relay, generation.request.filter, digest, include_usage=include_usage
+        )
         return
     part = await relay.read()
     generation.stream.check()
+    if digest is not None:
+        digest.update_bytes(part)
     if relay.streamed:
         await exchange.start_stream()
     elif len(part) == relay.length:
@@ -32,18 +42,22 @@ async def relay_answer(
     else:
         await exchange.start_body(relay.length)
     try:
-        await _pass_on(exchange, generation, relay, part)
+        await _pass_on(exchange, generation, relay, part, digest)
     except PenstockError as error:
         exchange.note_failure(error, f"replica {generation.replica_id}, in the middle of its answer")
         # A body that falls short of its length, or is half a JSON, nobody takes for a whole answer.
         await exchange.end(error_event(error) if relay.streamed else b"")
 
 
-async def _pass_on(exchange: Exchange, generation: Generation, relay: Relay, part: bytes) -> None:
+async def _pass_on(
+    exchange: Exchange, generation: Generation, relay: Relay, part: bytes, digest: TextDigest | None
+) -> None:
     read, write = relay.read, exchange.write
     while part:
         await write(part)
         part = await read()
+        if digest is not None:
+            digest.update_bytes(part)
     generation.stream.check()
     generation.close()
     exchange.unwatch()

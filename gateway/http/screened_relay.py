@@ -12,6 +12,7 @@ from gateway.http.relayed_strings import unreadable
 from gateway.http.screened_answer import screened_answer
 from gateway.http.screened_events import ScreenedEvents
 from gateway.http.timing_headers import own_headers
+from gateway.observing.digests import TextDigest
 from protos.errors import PenstockError
 from routing.transport import Relay
 
@@ -20,7 +21,13 @@ MOST_BYTES: Final = 16 * 1024 * 1024
 
 
 async def relay_screened(
-    exchange: Exchange, generation: Generation, relay: Relay, filter_: AnswerFilter, *, include_usage: bool
+    exchange: Exchange,
+    generation: Generation,
+    relay: Relay,
+    filter_: AnswerFilter,
+    digest: TextDigest | None,
+    *,
+    include_usage: bool,
 ) -> None:
     """Answer with what may be shown. Raises PenstockError while that can still be a status.
 
@@ -30,11 +37,13 @@ async def relay_screened(
     texts = AnswerTexts(filter_)
     try:
         if relay.streamed:
-            await _stream(exchange, generation, relay, texts, include_usage=include_usage)
+            await _stream(exchange, generation, relay, texts, digest, include_usage=include_usage)
         else:
             body = await _gathered(relay)
             generation.stream.check()
             answer = await screened_answer(body, texts)
+            if digest is not None:
+                digest.update_bytes(answer)
             generation.close()
             exchange.unwatch()
             await exchange.respond(200, answer, headers=own_headers(generation))
@@ -55,7 +64,13 @@ async def _gathered(relay: Relay) -> bytes:
 
 
 async def _stream(
-    exchange: Exchange, generation: Generation, relay: Relay, texts: AnswerTexts, *, include_usage: bool
+    exchange: Exchange,
+    generation: Generation,
+    relay: Relay,
+    texts: AnswerTexts,
+    digest: TextDigest | None,
+    *,
+    include_usage: bool,
 ) -> None:
     request = generation.request
     # Of a completion of several prompts there are more, and how many is not known here.
@@ -68,6 +83,8 @@ async def _stream(
     try:
         while part and not events.cut:
             if body:
+                if digest is not None:
+                    digest.update_bytes(body)
                 await exchange.write(body)
             part = await relay.read()
             body = await events.feed(part) if part else b""
@@ -76,6 +93,8 @@ async def _stream(
         else:
             generation.stream.check()
             body = await events.end()
+        if digest is not None:
+            digest.update_bytes(body)
         generation.close()
         exchange.unwatch()
         await exchange.end(body)

@@ -1,17 +1,24 @@
 """A request's record, once it has been answered."""
 
 import time
+from typing import Final
 
 from gateway.generate import Generation
 from gateway.observing.digests import Digests
 from observability.outcome import Outcome
 from observability.record import RequestRecord
-from protos.types import FinishReason
+from safety.action import Action
+
+_BLOCK: Final = Action.BLOCK.name.lower()
 
 
 def digest_shown(generation: Generation, digests: Digests | None) -> None:
-    """Before the first event: have what is shown hashed where it is not just what the tokens say."""
-    if digests is not None:
+    """Before the first event: have what is shown hashed where it is not just what the tokens say.
+
+    What judges let pass is hashed by those who ask them.
+    """
+    filter_ = generation.request.filter
+    if digests is not None and not (filter_ is not None and filter_.judges):
         for sequence in generation.sequences:
             if not sequence.plain:
                 sequence.shown = digests.begin()
@@ -46,19 +53,22 @@ def describe(generation: Generation, digests: Digests | None) -> None:
         reasons = [stream.counts.reason]
     if reasons[0] is not None:
         record.finish = reasons[0].value
-    if record.outcome is Outcome.OK and FinishReason.CONTENT_FILTER in reasons:
+    cut = any(verdict.where == "answer" and verdict.action == _BLOCK for verdict in record.verdicts)
+    if cut and record.outcome is Outcome.OK:
         record.outcome = Outcome.CUT
     if digests is not None and stream.relay is None:
         _digest(generation, record, digests)
 
 
 def _digest(generation: Generation, record: RequestRecord, digests: Digests) -> None:
-    token_bytes = generation.request.model.table.token_bytes
+    token_bytes, filter_ = generation.request.model.table.token_bytes, generation.request.filter
+    texts = [sequence.shown for sequence in generation.sequences]
+    if filter_ is not None and filter_.judged:
+        texts = [answer.shown for answer in filter_.judged]
     hashes = []
-    for sequence, tokens in zip(generation.sequences, generation.stream.inbox.tokens, strict=True):
-        shown = sequence.shown
-        if shown is None:
-            shown = digests.begin()
+    for said, tokens in zip(texts, generation.stream.inbox.tokens, strict=False):
+        shown = said or digests.begin()
+        if said is None:
             shown.update(b"".join(map(token_bytes, tokens)).decode(errors="replace"))
         record.answer_characters += shown.characters
         hashes.append(shown.hexdigest())

@@ -30,6 +30,10 @@ class TextDigest:
         self.characters += len(text)
         self._hash.update(text.encode("utf-8", "surrogatepass"))
 
+    def update_bytes(self, data: bytes) -> None:
+        """The next piece of a body that is not read here."""
+        self._hash.update(data)
+
     def hexdigest(self) -> str:
         """Of all that came."""
         return self._hash.hexdigest()

@@ -1,0 +1,18 @@
+"""The part of the configuration that says what operators are shown."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from gateway.config_logs import Logs
+from gateway.config_metrics import Metrics
+from gateway.config_traces import Traces
+from gateway.tenants.records import Record
+
+
+class Observability(Record, frozen=True, kw_only=True):
+    """Metrics, traces, the journal and the log."""
+
+    metrics: Annotated[Metrics, Meta(description="Counters, gauges and histograms.")] = Metrics()
+    traces: Annotated[Traces, Meta(description="Spans of requests.")] = Traces()
+    logs: Annotated[Logs, Meta(description="Lines on standard error.")] = Logs()

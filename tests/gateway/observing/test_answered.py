@@ -1,0 +1,207 @@
+"""What the record of a request says once it has ended, through the whole application."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from gateway.observatory import Observatory
+from gateway.observing.digests import Digests
+from observability.outcome import Outcome
+from observability.record import RequestRecord, Verdict
+from replicas.engine import Engine
+from replicas.engines.answers import Corpus
+from tests.asgi import CHAT, Answer, Client, gateway_of
+from tests.fakes import DiesAfter
+from tests.gateway.http.answers import shown
+from tests.harness import MODEL, bounded, engine_of, tekken, until
+
+PRICE = {"input": 1.0, "output": 2.0}
+DIGESTS = Digests(b"k" * 32)
+LIST = {"name": "list", "terms": {"terms": ["frobnicate"]}}
+
+
+class Kept:
+    """A sink that keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.records: list[RequestRecord] = []
+
+    def take(self, records: Sequence[RequestRecord]) -> None:
+        self.records += records
+
+    async def aclose(self) -> None:
+        pass
+
+
+def watched(client: Client) -> Kept:
+    """From now on the worker's records go here."""
+    kept = Kept()
+    client.gateway.observatory = Observatory([kept])
+    client.gateway.digests = DIGESTS
+    return kept
+
+
+def told(client: Client, kept: Kept) -> RequestRecord:
+    """The one record since the last look."""
+    client.gateway.observatory.flush()
+    assert len(kept.records) == 1
+    return kept.records.pop()
+
+
+def says(sentence: str) -> Engine:
+    tokenizer = tekken().tokenizer
+    return engine_of(corpus=Corpus((tuple(tokenizer.encode(sentence, special=False)),), eos=min(tokenizer.eos_ids)))
+
+
+def text_of(answer: Answer) -> str:
+    choices = {index: choice for index, choice in shown(answer).items() if index != "usage"}
+    return "".join(choice["text"] for choice in choices.values())
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_answer(store_url: str, stream: bool) -> None:
+    async def main() -> None:
+        async with gateway_of(store_url, engine_of(), price=PRICE) as client:
+            kept = watched(client)
+            options = {"stream_options": {"include_usage": True}} if stream else {}
+            answer = await client.chat(stream=stream, **options)
+            record = told(client, kept)
+            usage = shown(answer)["usage"]
+            assert (record.outcome, record.status, record.code, record.finish) == (Outcome.OK, 200, "", "length")
+            assert record.id == answer.headers["x-request-id"]
+            assert (record.endpoint, record.model, record.asked_model) == ("chat", MODEL, MODEL)
+            assert (record.tenant, record.tier) == ("default", "bronze")
+            assert record.key_id
+            assert (record.stream, record.sequences) == (stream, 1)
+            assert (record.prompt_tokens, record.completion_tokens) == (usage["prompt_tokens"], 20)
+            assert record.cost_nano_usd == 1000 * record.prompt_tokens + 2000 * 20
+            assert (record.pool, record.replica) == ("pool", "pool/0")
+            assert record.policy
+            assert (record.retries, record.migrations, record.hedges, record.rejected_tokens) == (0, 0, 0, 0)
+            moments = [
+                *(record.arrived, record.identified, record.screened, record.encoded, record.reserved),
+                *(record.admitted, record.sent, record.first_token, record.last_token, record.ended),
+            ]
+            assert moments == sorted(moments)
+            assert moments[0] > 0
+            # The last event brings the last token and the end.
+            assert (sum(record.gaps) > 0) is stream
+            text = text_of(answer)
+            assert record.answer_characters == len(text)
+            assert record.answer_hash == DIGESTS.of(text.encode())
+
+    bounded(main)
+
+
+@pytest.mark.parametrize("fields", [{"stop": ["e"]}, {"n": 3}, {"n": 2, "stop": ["a"]}], ids=str)
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_hash_is_of_what_was_shown(store_url: str, fields: dict[str, Any], stream: bool) -> None:
+    async def main() -> None:
+        async with gateway_of(store_url, engine_of()) as client:
+            kept = watched(client)
+            answer = await client.chat(stream=stream, temperature=0, **fields)
+            record = told(client, kept)
+            choices = {index: choice for index, choice in shown(answer).items() if index != "usage"}
+            texts = [choices[index]["text"] for index in sorted(choices, key=str)]
+            assert record.sequences == len(texts) == fields.get("n", 1)
+            assert record.answer_characters == sum(map(len, texts))
+            hashes = [DIGESTS.of(text.encode()) for text in texts]
+            assert record.answer_hash == (hashes[0] if len(hashes) == 1 else DIGESTS.of("".join(hashes).encode()))
+
+    bounded(main)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(("action", "outcome"), [("block", Outcome.CUT), ("redact", Outcome.OK), ("flag", Outcome.OK)])
+def test_what_filters_did_to_an_answer(store_url: str, action: str, outcome: Outcome, stream: bool) -> None:
+    safety = {"output": [{"filter": "list", "action": action}], "filters": [LIST]}
+
+    async def main() -> None:
+        async with gateway_of(store_url, says("Never frobnicate it."), safety=safety) as client:
+            kept = watched(client)
+            answer = await client.chat(stream=stream, max_tokens=50)
+            record = told(client, kept)
+            assert (record.outcome, record.status) == (outcome, 200)
+            verdict = record.verdicts[0]
+            assert verdict._replace(times=1) == Verdict("list", action, "answer", "list", 1)
+            text = text_of(answer)
+            assert (record.answer_hash, record.answer_characters) == (DIGESTS.of(text.encode()), len(text))
+
+    bounded(main)
+
+
+def test_requests_that_came_to_nothing(store_url: str) -> None:
+    safety = {"input": ["list"], "filters": [LIST]}
+
+    async def main() -> None:
+        async with gateway_of(store_url, engine_of(), safety=safety) as client:
+            kept = watched(client)
+
+            async def outcome(answer: Answer) -> tuple[Outcome, int, str, str]:
+                record = told(client, kept)
+                assert record.status == answer.status
+                assert record.ended >= record.arrived > 0
+                assert record.completion_tokens == 0
+                return record.outcome, record.status, record.code, record.endpoint
+
+            bad_key = [(b"authorization", b"Bearer nonsense")]
+            assert await outcome(await client.request("POST", CHAT, b"{}", bad_key)) == (
+                *(Outcome.DENIED, 401, "invalid_api_key", "chat"),
+            )
+            assert (await outcome(await client.chat(model="nope")))[:3] == (Outcome.INVALID, 404, "model_not_found")
+            assert (await outcome(await client.request("GET", CHAT)))[:2] == (Outcome.INVALID, 405)
+            assert await outcome(await client.request("GET", "/nowhere")) == (
+                *(Outcome.INVALID, 404, "unknown_url", "other"),
+            )
+            assert (await outcome(await client.request("GET", "/v1/models")))[::3] == (Outcome.OK, "models")
+            answer = await client.chat(messages=[{"role": "user", "content": "frobnicate"}])
+            assert (await outcome(answer))[:3] == (Outcome.FILTERED, 400, "content_filter")
+            # Probes of load balancers are nobody's requests.
+            await client.request("GET", "/healthz")
+            client.gateway.observatory.flush()
+            assert kept.records == []
+
+    bounded(main)
+
+
+def test_a_refusal_tells_the_tokens_that_were_not_computed(store_url: str) -> None:
+    async def main() -> None:
+        async with gateway_of(store_url, engine_of(), key_limits={"rpm": 1}) as client:
+            await client.chat()
+            kept = watched(client)
+            await client.chat()
+            record = told(client, kept)
+            assert (record.outcome, record.status) == (Outcome.LIMITED, 429)
+            assert record.rejected_tokens > 0
+            assert (record.prompt_tokens, record.reserved) == (0, 0.0)
+
+    bounded(main)
+
+
+def test_a_stream_that_breaks(store_url: str) -> None:
+    async def main() -> None:
+        async with gateway_of(store_url, DiesAfter(3)) as client:
+            kept = watched(client)
+            answer = await client.chat(stream=True)
+            assert answer.events[-1] != "[DONE]"
+            record = told(client, kept)
+            assert (record.outcome, record.status) == (Outcome.REPLICA_ERROR, 502)
+            assert 1 <= record.completion_tokens <= 3
+            assert record.detail
+
+    bounded(main)
+
+
+def test_a_client_that_leaves(store_url: str) -> None:
+    async def main() -> None:
+        async with gateway_of(store_url, engine_of()) as client:
+            kept = watched(client)
+            call = client.call("POST", CHAT)
+            call.put(b'{"model": "%b", "messages": [{"role": "user", "content": "Hi"}]}' % MODEL.encode())
+            await until(lambda: client.active == 1)
+            call.disconnect()
+            await until(lambda: client.active == 0)
+            assert told(client, kept).outcome in (Outcome.CLIENT_GONE, Outcome.OK)
+
+    bounded(main)
