@@ -41,8 +41,8 @@ class Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; raises nothing but a cancellation."""
-        exchange = Exchange(scope, receive, send, self._name)
         gateway = self._state.gateway
+        exchange = Exchange(scope, receive, send, gateway.sampler, self._name)
         try:
             # HEAD is GET without the body (RFC 9110, 9.3.2), which the server leaves out.
             if self._method not in (exchange.method, None) and (exchange.method, self._method) != ("HEAD", "GET"):

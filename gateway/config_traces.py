@@ -50,7 +50,11 @@ class Traces(Record, frozen=True, kw_only=True):
         ),
     ] = 10.0
     errors: Annotated[
-        bool, Meta(description="Whether requests that fail by no fault of the client's are traced without exception.")
+        bool,
+        Meta(
+            description="Whether requests that fail by no fault of the client's are traced, sampled or not; with slow "
+            "ones, up to 100 a second in each worker."
+        ),
     ] = True
     queue: Annotated[
         int,

@@ -15,6 +15,7 @@ from gateway.request import GenerateRequest
 from gateway.sequence import SequenceText, TokenEntry
 from gateway.token_bounds import bound_to_tell, output_bound
 from observability.record import RequestRecord
+from observability.tracing.context import context_to_send
 from protos.errors import ClientGone, DeadlineExceeded, Overloaded, PenstockError, SlowClient
 from protos.types import FinishReason, Payload, Submit, Timing
 from routing.decode_length import Origin
@@ -76,6 +77,7 @@ async def generate(
             adapter=model.adapter,
             guide=request.guide,
             payload=payload,
+            trace=context_to_send(record),
         )
         record.sent = monotonic()
         dispatched = await dispatch(desk, turn.route, submit, attempt, turn)

@@ -24,6 +24,11 @@ class Observatory:
         self._clock = clock
         self._waiting: list[RequestRecord] = []
         self._failing: set[int] = set()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to hand on what gathers; needs a running event loop."""
+        self._task = asyncio.create_task(self._run())
 
     def ended(self, record: RequestRecord) -> None:
         """A request is over, and its record final."""
@@ -48,13 +53,16 @@ class Observatory:
                     log.exception("%s loses records of requests", type(sink).__name__)
                 self._failing.add(index)
 
-    async def run(self) -> None:
-        """Flush until cancelled."""
+    async def _run(self) -> None:
         while True:
             await asyncio.sleep(GATHER_SECONDS)
             self.flush()
 
     async def aclose(self) -> None:
-        """Hand on the rest, and close the sinks."""
+        """Hand on the rest, and close the sinks. Idempotent."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
         self.flush()
         await asyncio.gather(*(sink.aclose() for sink in self._sinks), return_exceptions=True)

@@ -259,6 +259,8 @@ def serve_workers(config: Config, started: Callable[[], None]) -> None:
         respawn_interval=0.1,
         workers_kill_timeout=max(1, round(listen.drain_seconds)) + KILL_SECONDS,
         log_level=LogLevels.warning,
+        # Its lines go where all others go, in their form.
+        log_dictconfig={"handlers": {}, "loggers": {"_granian": {"propagate": True}}},
     )
     server.respawned_wrks = Restarts()
     threading.Thread(target=started, name="announce", daemon=True).start()

@@ -22,7 +22,7 @@ def load_worker(config: Config) -> ASGIApp:
     if sys.platform == "linux":
         # Not SIGTERM, whose grace nobody would be left to end.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    configure_logging()
+    configure_logging(config.observability.logs.format)
     # A collector that runs every 700 allocations costs a fifth of a busy worker's time; what requests leave behind
     # is freed by reference counts, cycles are rare.
     gc.set_threshold(50_000, 20, 50)

@@ -1,31 +1,81 @@
-"""Log lines: one form for every process, to standard error."""
+"""Log lines: one form for every process, to standard error; JSON for machines, text for people on a terminal."""
 
+import json
 import logging
 import os
+import re
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
 from types import TracebackType
+from typing import Any, Final, Literal
 
 from observability.printable import printable
 
+LogFormat = Literal["auto", "json", "text"]
+
+#: Where processes that are started from one that logs find the form that it was told.
+FORMAT_VARIABLE: Final = "PENSTOCK_LOG_FORMAT"
+
 _ExceptionInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
-_FORMAT = "%(asctime)s %(levelname)s %(process)d %(name)s: %(message)s"
+_TEXT: Final = "%(asctime)s %(levelname)s %(process)d %(name)s: %(message)s"
+_COLOURS: Final = {logging.WARNING: "\x1b[33m", logging.ERROR: "\x1b[31m", logging.CRITICAL: "\x1b[31;1m"}
+_NO_COLOUR: Final = "\x1b[0m"
+#: A word of a message's constant part, before a value -> the field of that value.
+_NAMED: Final = {"request": "request_id", "tenant": "tenant", "model": "model", "replica": "replica"}
+_VALUE: Final = re.compile(r"(?:\b(" + "|".join(_NAMED) + r") )?%(?:%|[#0\- +]*\d*(?:\.\d+)?([a-zA-Z]))")
+_MOST_CHARACTERS: Final = 256
 
 
-def configure_logging(level: int = logging.INFO) -> None:
-    """Send every logger of this process to standard error.
+def configure_logging(form: LogFormat = "auto", level: int = logging.INFO) -> None:
+    """Send every logger of this process to standard error; called again, it takes the other form.
+
+    `auto` is what the environment says, else text on a terminal, and JSON everywhere else. Processes that this one
+    starts take the same form.
 
     gRPC writes there by itself, also of connections that end as they should; unless the user has asked for its lines
     (`GRPC_VERBOSITY`), it says errors alone, here and in the processes that this one starts. It reads that when it is
     first used.
     """
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+    if form == "auto":
+        told = os.environ.get(FORMAT_VARIABLE)
+        form = "json" if told == "json" else "text" if told == "text" or sys.stderr.isatty() else "json"
+    else:
+        os.environ[FORMAT_VARIABLE] = form
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_OneLine(_FORMAT))
+    coloured = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+    handler.setFormatter(JsonLines() if form == "json" else TextLines(coloured=coloured))
     logging.basicConfig(level=level, handlers=[handler], force=True)
+
+
+def named_values(record: logging.LogRecord) -> dict[str, str]:
+    """Request, tenant, model and replica, where the message's constant part says so, as in `request %s failed`.
+
+    What the values are does not matter: none can pass for another.
+    """
+    args = record.args
+    if not args or not isinstance(args, tuple) or not isinstance(record.msg, str):
+        return {}
+    return {name: str(args[index])[:_MOST_CHARACTERS] for name, index in _places(record.msg) if index < len(args)}
+
+
+@lru_cache(maxsize=1024)
+def _places(message: str) -> tuple[tuple[str, int], ...]:
+    found: dict[str, int] = {}
+    index = 0
+    for match in _VALUE.finditer(message):
+        name, conversion = match.groups()
+        if conversion is None:
+            continue  # %%
+        if name is not None and conversion == "s":
+            found.setdefault(_NAMED[name], index)
+        index += 1
+    return tuple(found.items())
 
 
 class _OneLine(logging.Formatter):
@@ -33,10 +83,6 @@ class _OneLine(logging.Formatter):
 
     Of exceptions in tracebacks the text is left out, except the system's: it may quote a prompt or an answer.
     """
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (the library's name)
-        """The line without a traceback."""
-        return printable(super().formatMessage(record))
 
     def formatException(self, ei: "_ExceptionInfo") -> str:  # noqa: N802 (the library's name)
         """Where it was raised, and of what kind it is, causes first."""
@@ -49,6 +95,43 @@ class _OneLine(logging.Formatter):
             parts.append(f"{frames}{type(error).__qualname__}{said}")
             error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
         return "\nThat led to:\n".join(reversed(parts))
+
+
+class TextLines(_OneLine):
+    """For people. What is out of the ordinary has a colour on a terminal."""
+
+    def __init__(self, *, coloured: bool) -> None:
+        super().__init__(_TEXT)
+        self._colours = _COLOURS if coloured else {}
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (the library's name)
+        """The line without a traceback."""
+        line = printable(super().formatMessage(record))
+        colour = self._colours.get(record.levelno)
+        return f"{colour}{line}{_NO_COLOUR}" if colour else line
+
+
+class JsonLines(_OneLine):
+    """One object a line. A record's `fields`, which `extra` brings, are members of it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="microseconds")[:-6] + "Z",
+            "level": record.levelname,
+            "process": record.process,
+            "logger": record.name,
+            "message": printable(record.getMessage()),
+        }
+        for name, value in named_values(record).items():
+            line[name] = printable(value)
+        fields: Mapping[str, str | int | float] | None = getattr(record, "fields", None)
+        if fields:
+            line.update((name, printable(value) if isinstance(value, str) else value) for name, value in fields.items())
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        # In ASCII, so that it is JSON whatever the stream's encoding.
+        return json.dumps(line, separators=(",", ":"))
 
 
 class RateLimit(logging.Filter):

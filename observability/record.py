@@ -25,7 +25,10 @@ class Verdict(NamedTuple):
 
 
 class TraceContext(NamedTuple):
-    """W3C Trace Context, level 1: 16 and 8 bytes, flags (1: sampled), and the state that is passed on as it came."""
+    """W3C Trace Context, level 1: 16 and 8 bytes, flags (1: sampled), and the state that is passed on as it came.
+
+    `parent_id` is empty where the trace begins here.
+    """
 
     trace_id: bytes
     parent_id: bytes

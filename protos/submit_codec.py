@@ -24,6 +24,8 @@ def put_submit(message: pb.Submit, stream_id: int, submit: Submit) -> None:
     if submit.guide is not None:
         message.guide.kind = submit.guide.kind.value
         message.guide.text = submit.guide.text
+    if submit.trace:
+        message.trace = submit.trace
     s, m = submit.sampling, message.sampling
     m.n = s.n
     # Optional fields: absent on the wire means that the engine's default applies.
@@ -83,6 +85,7 @@ def submit_of(message: pb.Submit) -> Submit:
         sequence=message.sequence,
         adapter=Adapter(message.adapter.name, message.adapter.path) if message.HasField("adapter") else None,
         guide=_guide(message.guide) if message.HasField("guide") else None,
+        trace=message.trace,
     )
 
 

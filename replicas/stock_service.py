@@ -10,7 +10,9 @@ import time
 from typing import Any, Final, NoReturn, Protocol
 
 import grpc.aio
+import msgspec
 
+from observability.tracing.context import received_trace
 from protos import stock_codec, stock_kv_codec
 from protos import stock_service_codec as codec
 from protos.protocol_error import ProtocolError
@@ -183,7 +185,7 @@ class StockService:
             await _refuse(context, f"a request has 1 to {MAX_SEQUENCES} sequences, not {ask.submit.sampling.n}")
         call = _Call(ask.submit)
         request_id = ask.submit.request_id
-        call.handle = self._host.run(call, 0, ask.submit)
+        call.handle = self._host.run(call, 0, _traced(ask.submit, context))
         self._calls[request_id] = call  # of two with one id, Abort means the later one, as in the stock server
         task = asyncio.current_task()
         assert task is not None
@@ -249,6 +251,14 @@ class StockService:
                     await context.write(message)
         finally:
             relay.unsubscribe(subscription)
+
+
+def _traced(submit: Submit, context: _Context) -> Submit:
+    """The request with the trace that its metadata tells of."""
+    told = dict(context.invocation_metadata() or ())
+    if "traceparent" not in told:
+        return submit
+    return msgspec.structs.replace(submit, trace=received_trace(told["traceparent"], told.get("tracestate", "")))
 
 
 async def _refuse(context: _Context, why: str) -> NoReturn:

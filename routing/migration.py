@@ -86,6 +86,7 @@ def continuation(submit: Submit, index: int, tokens: Sequence[int]) -> Submit:
         cache_salt=submit.cache_salt,
         sequence=index,
         adapter=submit.adapter,
+        trace=submit.trace,
     )
 
 

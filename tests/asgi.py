@@ -146,6 +146,7 @@ def config_of(
     routing: Any = None,
     model_fields: Any = None,
     safety: Any = None,
+    observability: Any = None,
     **listen: Any,
 ) -> Config:
     """A configuration with one pool of replicas that run already, and perhaps a tenant."""
@@ -164,6 +165,8 @@ def config_of(
         "models": [model],
         "tenants": tenants,
     }
+    # Nothing is written beside the test.
+    sections["observability"] = observability or {"metrics": {"enabled": False}, "journal": {"enabled": False}}
     if safety is not None:
         sections["safety"] = safety
     return msgspec.convert(sections, Config)

@@ -51,6 +51,8 @@ class FakeTriton(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore
         self.refuses = ""
         self.inputs = dict(INPUTS[kind])
         self.asked: list[Asked] = []
+        #: What came with each stream beside its requests.
+        self.metadata: list[dict[str, Any]] = []
         self.load = Load()
         self._answers: dict[int, asyncio.Queue[_Step]] = {}
         self._handle = 0
@@ -118,6 +120,7 @@ class FakeTriton(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore
         return answer
 
     async def ModelStreamInfer(self, requests: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
+        self.metadata.append(dict(context.invocation_metadata()))
         async for request in requests:
             asked = Asked(request.id)
             problem = self._read(request, asked) or self.refuses

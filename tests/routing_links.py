@@ -96,11 +96,11 @@ class Link:
         listener = Listener(failing=lambda _, why: self.failing.append(why))
         self.connection = OpenAIConnection(spec, Surroundings("w", listener, self.clock))
 
-    def ask(self, *, stream: bool = True, usage: bool = False, n: int = 1, **body: Any) -> Client:
+    def ask(self, *, stream: bool = True, usage: bool = False, n: int = 1, trace: str = "", **body: Any) -> Client:
         known = {"model": "ours", "messages": [], "stream": stream}
         payload = Payload("/chat/completions", json.dumps(known | body).encode(), stream, usage, "ours")
         client = Client(n)
-        submit = Submit("req_1", [1, 2, 3], 100, Sampling(n=n), payload=payload)
+        submit = Submit("req_1", [1, 2, 3], 100, Sampling(n=n), payload=payload, trace=trace)
         client.leg = self.connection.open(submit, receiver=client)
         return client
 

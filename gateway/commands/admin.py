@@ -27,6 +27,7 @@ def _run(arguments: argparse.Namespace) -> int:
     configure_logging()
     try:
         config = load_config(arguments.config)
+        configure_logging(config.observability.logs.format)
         key = admin_key(config)
         check_port(config.admin.host, config.admin.port, "admin.port")
         uvloop.run(serve_admin(config, key))

@@ -50,6 +50,7 @@ def _run(arguments: argparse.Namespace) -> int:
     take_signals()
     try:
         config = load_config(arguments.config)
+        configure_logging(config.observability.logs.format)
         resolve(config, str(arguments.config), BUNDLED)
         check_ports(config)
         with embedded_store(config):

@@ -4,7 +4,6 @@ Pure ASGI on purpose: a Starlette Request and Response each cost as much as the 
 """
 
 import asyncio
-import logging
 import math
 import secrets
 import time
@@ -13,9 +12,10 @@ from typing import Final
 
 from starlette.types import Message, Receive, Scope, Send
 
-from observability.logs import RateLimit
+from gateway.http.trace_context import begin_trace
 from observability.outcome import outcome_of
 from observability.record import RequestRecord
+from observability.tracing.sampling import HeadSampler
 from protos.errors import (
     BodyTooLarge,
     ClientGone,
@@ -26,9 +26,6 @@ from protos.errors import (
     StoreUnavailable,
 )
 from routing.dispatch import Attempt
-
-log = logging.getLogger(__name__)
-log.addFilter(RateLimit(per_second=20))
 
 #: A client gets this long to deliver its body once its headers are in.
 BODY_SECONDS = 30.0
@@ -68,7 +65,7 @@ class Exchange:
         "started",
     )
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, endpoint: str = OTHER) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, sampler: HeadSampler, endpoint: str = OTHER) -> None:
         """`endpoint` is its name in metrics and in the journal."""
         self._receive = receive
         self._send = send
@@ -93,6 +90,7 @@ class Exchange:
         #: Headers that it has because of who answers.
         self.answer_headers: _Headers = []
         headers: dict[bytes, bytes] = dict(scope["headers"])
+        begin_trace(self.record, sampler, headers, scope["headers"])
         self.authorization = headers.get(b"authorization")
         self.request_timeout = headers.get(b"x-request-timeout")
         self.read_timeout = headers.get(b"x-stainless-read-timeout")
@@ -227,22 +225,14 @@ class Exchange:
         """Send the last part of the stream."""
         await self._send({"type": "http.response.body", "body": body, "more_body": False})
 
-    def note_failure(self, error: PenstockError, where: str = "") -> None:
-        """What the request has ended with; one line for what is not the client's doing, with what it is not told."""
+    def note_failure(self, error: PenstockError) -> None:
+        """What the request has ended with, and of what is not the client's doing what it is not told."""
         record = self.record
         record.outcome, record.status, record.code = outcome_of(error), error.status, error.code or ""
         if error.status >= 500:
             # Of causes only the store's are known to say nothing of the request.
             stored = error.__cause__ if isinstance(error, StoreUnavailable) else None
             record.detail = error.detail or str(stored or error.message)
-            log.warning(
-                "request %s: %d %s (%s) %s",
-                self.request_id,
-                error.status,
-                error.code,
-                where or error.source.value,
-                record.detail,
-            )
 
     async def _watch(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":

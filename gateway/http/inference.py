@@ -166,7 +166,7 @@ async def _stream(exchange: Exchange, generation: Generation, encoder: ChunkEnco
         exchange.unwatch()
         await exchange.end(body + encoder.closing())
     except PenstockError as error:
-        exchange.note_failure(error, f"replica {generation.replica_id}, mid-stream")
+        exchange.note_failure(error)
         await exchange.end(error_event(error))
     finally:
         count_gaps(record, moments)

@@ -26,7 +26,7 @@ async def stream_judged(exchange: Exchange, generation: Generation, encoder: Chu
         exchange.unwatch()
         await exchange.end(body + encoder.closing())
     except PenstockError as error:
-        exchange.note_failure(error, f"replica {generation.replica_id}, mid-stream")
+        exchange.note_failure(error)
         await exchange.end(error_event(error))
 
 

@@ -44,7 +44,7 @@ async def relay_answer(
     try:
         await _pass_on(exchange, generation, relay, part, digest)
     except PenstockError as error:
-        exchange.note_failure(error, f"replica {generation.replica_id}, in the middle of its answer")
+        exchange.note_failure(error)
         # A body that falls short of its length, or is half a JSON, nobody takes for a whole answer.
         await exchange.end(error_event(error) if relay.streamed else b"")
 

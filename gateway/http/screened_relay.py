@@ -99,5 +99,5 @@ async def _stream(
         exchange.unwatch()
         await exchange.end(body)
     except PenstockError as error:
-        exchange.note_failure(error, f"replica {generation.replica_id}, in the middle of its answer")
+        exchange.note_failure(error)
         await exchange.end(error_event(error))

@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -107,11 +108,11 @@ class Channel:
         by = self._tls.ca or "the authorities of this system"
         return f"its certificate is not accepted by {by}: {error.verify_message}"
 
-    def start(self, path: str, message: bytes, handler: Handler) -> Call:
+    def start(self, path: str, message: bytes, handler: Handler, metadata: Mapping[str, str] | None = None) -> Call:
         """Begin a call. Raises ConnectionError when there is no connection for it, Full when there soon may be."""
         if self._current is None:
             raise ConnectionError("there is no connection")
-        return self._current.start(path, message, handler)
+        return self._current.start(path, message, handler, metadata)
 
     async def ask(self, path: str, message: bytes = b"") -> bytes:
         """The one message of a call's answer. Raises CallFailed and ConnectionError."""

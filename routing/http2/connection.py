@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from struct import Struct
 from typing import Final, cast
 
@@ -108,10 +109,11 @@ class Connection(asyncio.Protocol):
         """Every call ends."""
         self._over(f"the connection was closed{f': {error}' if error else ''}")
 
-    def start(self, path: str, message: bytes, handler: Handler) -> Call:
+    def start(self, path: str, message: bytes, handler: Handler, metadata: Mapping[str, str] | None = None) -> Call:
         """Begin a call. Raises ConnectionError if it cannot be, Full if it can soon.
 
-        Nothing is told to the handler before this returns.
+        `metadata` is its own, by names in lower case, of a few hundred bytes at most. Nothing is told to the handler
+        before this returns.
         """
         if self.closing or self._transport is None:
             raise ConnectionError("the connection is closed")
@@ -120,6 +122,8 @@ class Connection(asyncio.Protocol):
         block = self._blocks.get(path)
         if block is None:
             block = self._blocks[path] = hpack.encode((*self._fields[:1], (b":path", path.encode()), *self._fields[1:]))
+        if metadata:
+            block += hpack.encode((name.encode(), value.encode()) for name, value in metadata.items())
         number = self._next
         self._next += 2
         call = Call(number, handler, self, self._call_window, self._largest)

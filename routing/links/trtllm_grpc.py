@@ -11,6 +11,7 @@ from itertools import count
 from typing import Final
 from uuid import uuid4
 
+from observability.tracing.context import trace_headers
 from observability.unsaid import unsaid
 from protos import stock_codec as codec
 from protos.errors import InternalError, PenstockError, ReplicaUnavailable
@@ -116,7 +117,7 @@ class TrtllmConnection(CountedConnection):
             return _soon(request.fail, "context_length_exceeded", problem)
         assert self._channel is not None, "it has been looked at"
         try:
-            request.call = self._channel.start(codec.GENERATE, message, request)
+            request.call = self._channel.start(codec.GENERATE, message, request, trace_headers(submit.trace))
         except Full as error:
             return _soon(request.ended, Status.RESOURCE_EXHAUSTED, str(error))
         except ConnectionError as error:

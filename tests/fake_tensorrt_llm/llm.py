@@ -1,6 +1,6 @@
 """The fake's LLM, and what a test can make it do."""
 
-from collections.abc import AsyncIterable
+from collections.abc import AsyncIterable, Mapping
 from typing import Any, ClassVar
 
 from tests.fake_tensorrt_llm.configuration import LLM_ARGUMENTS, KvCacheConfig
@@ -59,6 +59,7 @@ class LLM:
         disaggregated_params: DisaggregatedParams | None = None,
         scheduling_params: Any = None,
         cache_salt: str | None = None,
+        trace_headers: Mapping[str, str] | None = None,
     ) -> RequestOutput:
         if self._executor is None or self._executor.is_shutdown():
             raise RuntimeError("LLM is shutting down")
@@ -82,6 +83,7 @@ class LLM:
                 "retention": kv_cache_retention_config,
                 "disaggregated": disaggregated_params,
                 "salt": cache_salt,
+                "trace": trace_headers,
                 "streaming": streaming,
             }
         )

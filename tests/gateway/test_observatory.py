@@ -43,10 +43,9 @@ def test_records_gather_and_go_to_every_sink(monkeypatch: pytest.MonkeyPatch) ->
         observatory.ended(first)
         observatory.ended(second)
         assert sinks[0].batches == []
-        task = asyncio.create_task(observatory.run())
+        observatory.start()
         for _ in range(4):
             await asyncio.sleep(0)
-        task.cancel()
         assert [sink.batches for sink in sinks] == [[[first, second]], [[first, second]]]
         assert first.ended == 7.0
         observatory.ended(record("c"))

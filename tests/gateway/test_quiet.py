@@ -13,7 +13,11 @@ import redis
 
 import gateway.generate
 import gateway.sequence
-from observability.logs import _FORMAT, RateLimit, _OneLine
+from gateway.observatory import Observatory
+from observability.logs import JsonLines, RateLimit, TextLines
+from observability.record import RequestRecord
+from observability.request_log import RequestLog
+from observability.tracing.spans import SpanMaker, process_resource
 from protos.types import Failure
 from replicas.engines.answers import Corpus
 from tests.asgi import CHAT, COMPLETIONS, Client, gateway_of
@@ -37,17 +41,37 @@ class Log(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
         self.lines: list[str] = []
-        self._formatter = _OneLine(_FORMAT)
+        self._formatters = TextLines(coloured=False), JsonLines()
 
     def emit(self, record: logging.LogRecord) -> None:
-        fresh = copy.copy(record)
-        # Another handler has written the traceback in its own way.
-        fresh.exc_text = None
-        self.lines.append(f"{self._formatter.format(fresh)} {fresh.args!r} {fresh.stack_info or ''}")
+        for formatter in self._formatters:
+            fresh = copy.copy(record)
+            # Another handler has written the traceback in its own way.
+            fresh.exc_text = None
+            self.lines.append(f"{formatter.format(fresh)} {fresh.args!r} {fresh.stack_info or ''}")
 
     def check(self) -> None:
         ids = ", ".join(map(str, IDS))
         assert not [line for line in self.lines if MARK in line or ids in line]
+
+
+class Told:
+    """A `Sink` that writes whatever traces and the log's lines about requests are made of to a log."""
+
+    def __init__(self, heard: Log) -> None:
+        self._heard = heard
+        self._maker = SpanMaker(process_resource("test"), "host")
+        self._lines = RequestLog("all", per_second=1000)
+        self.records = 0
+
+    def take(self, records: Sequence[RequestRecord]) -> None:
+        self.records += len(records)
+        self._lines.take(records)
+        for record in records:
+            self._heard.lines.extend(span.to_json() for span in self._maker.spans(record))
+
+    async def aclose(self) -> None:
+        pass
 
 
 @pytest.fixture
@@ -65,13 +89,17 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[Log]:
 
 
 @contextlib.asynccontextmanager
-async def quiet(store_url: str, *engines: Any, **options: Any) -> AsyncIterator[Client]:
-    """A gateway, after which the store and the metrics are looked through too."""
-    tenant = {"name": "acme", "limits": {"tpm": 10**9}}
+async def quiet(log: Log, store_url: str, *engines: Any, **options: Any) -> AsyncIterator[Client]:
+    """A gateway, after which the store, the metrics, spans and lines about requests are looked through too."""
+    tenant, told = {"name": "acme", "limits": {"tpm": 10**9}}, Told(log)
     async with gateway_of(store_url, *engines, tenant=tenant, **options) as client:
+        client.gateway.observatory = Observatory((told,))
         for model in client.gateway.models.values():
             await until(model.fleet.candidates)
         yield client
+        await until(lambda: not client.active)
+        client.gateway.observatory.flush()
+    assert told.records
     async with bench.bench_of(store_url, bench.config_of(tenants=[tenant])) as admin:
         metrics = (await admin.ask("GET", "/metrics")).body
         assert b'tenant="acme"' in metrics
@@ -124,7 +152,7 @@ RAW = [
 
 def test_requests_that_are_answered(store_url: str, log: Log) -> None:
     async def main() -> None:
-        async with quiet(store_url, engine_of(corpus=SAYS_IT), explain=True) as client:
+        async with quiet(log, store_url, engine_of(corpus=SAYS_IT), explain=True) as client:
             assert all(MARK.encode() in body.replace(b"\\", b"") for body in (await answers(client, max_tokens=40))[:2])
             headers = [(b"authorization", b"Bearer " + client.key.encode()), (b"x-penstock-explain", b"1")]
             for asked in (b"1", b"dry-run", MARK.encode()):
@@ -137,7 +165,7 @@ def test_requests_that_are_answered(store_url: str, log: Log) -> None:
 
 def test_requests_that_are_refused(store_url: str, log: Log) -> None:
     async def main() -> None:
-        async with quiet(store_url, engine_of(), max_body_bytes=100_000) as client:
+        async with quiet(log, store_url, engine_of(), max_body_bytes=100_000) as client:
             for fields in BODIES:
                 answer = await client.request("POST", CHAT, {"model": MODEL, **fields})
                 assert 400 <= answer.status < 500, (fields, answer.body)
@@ -166,7 +194,7 @@ def test_defects_of_ours(store_url: str, log: Log, monkeypatch: pytest.MonkeyPat
             raise RuntimeError(f"{MARK} is no text") from error
 
     async def main() -> None:
-        async with quiet(store_url, engine_of(corpus=SAYS_IT)) as client:
+        async with quiet(log, store_url, engine_of(corpus=SAYS_IT)) as client:
             with monkeypatch.context() as patch:
                 patch.setattr(gateway.generate, "encode_prompt", fails)
                 told = await answers(client)
@@ -187,9 +215,9 @@ def test_replicas_that_fail(store_url: str, log: Log) -> None:
         dropping = DropsStream(tokens=2)
         failure = Failure("engine_error", "CUDA error")
         for engine in (DiesAfter(3), RefusesWith(failure), RefusesWith(Failure("unsupported_parameter", "x", "n"))):
-            async with quiet(store_url, engine, engine_of(corpus=SAYS_IT)) as client:
+            async with quiet(log, store_url, engine, engine_of(corpus=SAYS_IT)) as client:
                 await answers(client)
-        async with dropping.listening() as address, quiet(store_url, addresses=[address]) as client:
+        async with dropping.listening() as address, quiet(log, store_url, addresses=[address]) as client:
             assert all(b"error" in body for body in await answers(client, timeout=None))
         assert any("CUDA error" in line for line in log.lines)
 
@@ -199,7 +227,7 @@ def test_replicas_that_fail(store_url: str, log: Log) -> None:
 def test_clients_that_leave_or_take_nothing(store_url: str, log: Log) -> None:
     async def main() -> None:
         silent = SilentEngine()
-        async with quiet(store_url, silent, request_timeout_seconds=1.0) as client:
+        async with quiet(log, store_url, silent, request_timeout_seconds=1.0) as client:
             leaving = client.call("POST", CHAT)
             leaving.put(orjson.dumps({"model": MODEL, "messages": ASKED, "stream": True}))
             await silent.asked.wait()
@@ -254,7 +282,7 @@ def test_upstreams_that_repeat_what_they_were_asked(store_url: str, log: Log, fa
             found = [await stack.enter_async_context(upstream()) for _ in UPSTREAMS]
             fields: dict[str, Any] = {"fallbacks": {"models": [f"{HOSTED}0"]}} if falls_back else {}
             models = [hosted(one.url, f"{HOSTED}{at}", **(fields if at else {})) for at, one in enumerate(found)]
-            client = await stack.enter_async_context(quiet(store_url, more_models=models))
+            client = await stack.enter_async_context(quiet(log, store_url, more_models=models))
             for one, behaves in zip(found, UPSTREAMS, strict=True):
                 one.behaves = behaves
             for model in models:
@@ -270,7 +298,7 @@ def test_upstreams_that_repeat_what_they_were_asked(store_url: str, log: Log, fa
 def test_a_replica_of_another_make_that_repeats_it(store_url: str, log: Log) -> None:
     async def main() -> None:
         async with serving(RefusesWith(Failure("unsupported_parameter", MARK, "n"))) as (_, address):
-            async with quiet(store_url, addresses=[address]) as client:
+            async with quiet(log, store_url, addresses=[address]) as client:
                 assert all(MARK.encode() not in body for body in await answers(client))
             assert asyncio.current_task() is not None
 

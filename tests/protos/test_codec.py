@@ -74,6 +74,7 @@ SUBMITS = st.builds(
     adapter=maybe(st.builds(Adapter, name=TEXT, path=TEXT)),
     guide=maybe(st.builds(Guide, kind=st.sampled_from(GuideKind), text=TEXT)),
     payload=st.none(),  # not of the wire
+    trace=TEXT,
 )
 FINISHES = st.builds(
     Finish,

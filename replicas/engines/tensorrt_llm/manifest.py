@@ -55,6 +55,7 @@ MANIFEST: tuple[Signature, ...] = (
             "cache_salt",
         ),
     ),
+    Signature(tuple(f"{each}.generate_async" for each in _LLM), keywords=("trace_headers",), optional=True),
     Signature(tuple(f"{each}.get_stats_async" for each in _LLM), keywords=("timeout",)),
     Signature(tuple(f"{each}.get_kv_cache_events_async" for each in _LLM), keywords=("timeout",)),
     Signature(tuple(f"{each}.shutdown" for each in _LLM)),

@@ -1,8 +1,10 @@
 """From a submit to calls of the LLM: one for each sequence."""
 
+import inspect
 import random
 from typing import Any
 
+from observability.tracing.context import trace_headers
 from protos.features import Feature
 from protos.types import Failure, ReplicaInfo, Submit
 from replicas.engines.tensorrt_llm.adapters import Adapters
@@ -20,6 +22,8 @@ class Requests:
     def __init__(self, options: Options, library: Library, adapters: Adapters, rng: random.Random) -> None:
         self._options, self._library = options, library
         self._adapters, self._random = adapters, rng
+        # Older versions do not; what newer ones make of them is up to their own options.
+        self._takes_traces = "trace_headers" in inspect.signature(library.llm.generate_async).parameters
 
     def refusal(self, request: Submit, info: ReplicaInfo) -> Failure | None:
         """Why the engine cannot run it, as far as that can be known before asking the library."""
@@ -93,6 +97,8 @@ class Requests:
         keywords: dict[str, Any] = {"inputs": request.prompt_ids, "streaming": not request.prefill_only}
         if request.cache_salt:
             keywords["cache_salt"] = request.cache_salt
+        if request.trace and self._takes_traces:
+            keywords["trace_headers"] = trace_headers(request.trace)
         if request.adapter is not None:
             number, path = self._adapters.find(request.adapter)
             keywords["lora_request"] = self._library.lora_request(request.adapter.name, number, path)

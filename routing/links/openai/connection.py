@@ -92,7 +92,8 @@ class OpenAIConnection(CountedConnection):
             raise ReplicaUnavailable("The replica has as many requests as it may have.")
         try:
             adapter = submit.adapter.name if submit.adapter is not None else ""
-            self._request = self._requests.request(submit.payload, self._settings.key(), adapter, submit.cache_salt)
+            key = self._settings.key()
+            self._request = self._requests.request(submit.payload, key, adapter, submit.cache_salt, submit.trace)
         except (ValueError, OSError) as error:
             log.warning("replica %s at %s: a request cannot be sent: %s", self.spec.id, self.spec.address, error)
             raise ReplicaUnavailable("The replica cannot be asked.") from None

@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from observability.tracing.context import trace_headers
 from protos.types import Payload
 from routing.http.origin import Origin, head, is_header_value
 from routing.links.openai.settings import UpstreamSettings
@@ -33,8 +34,9 @@ class Requests:
         self._key: str | None = None
         self._heads: dict[tuple[str, bool], bytes] = {}
 
-    def request(self, payload: Payload, key: str | None, adapter: str = "", salt: str = "") -> bytes:
-        """Head and body, for the model or for an adapter, which is a model there; `salt` is as `Submit` has it.
+    def request(self, payload: Payload, key: str | None, adapter: str = "", salt: str = "", trace: str = "") -> bytes:
+        """Head and body, for the model or for an adapter, which is a model there; `salt` and `trace` are as `Submit`
+        has them.
 
         Raises ValueError for what cannot be sent, such as a key with a line's end in it.
         """
@@ -45,6 +47,8 @@ class Requests:
         if start is None:
             start = self._heads[payload.path, payload.stream] = self._head(payload)
         body = self.body(payload, adapter, salt)
+        if trace:
+            start += "".join(f"{name}: {value}\r\n" for name, value in trace_headers(trace).items()).encode()
         return b"%bcontent-length: %d\r\n\r\n%b" % (start, len(body), body)
 
     def body(self, payload: Payload, adapter: str = "", salt: str = "") -> bytes:

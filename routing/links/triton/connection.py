@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import grpc.aio
 
+from observability.tracing.context import trace_headers
 from observability.unsaid import unsaid
 from protos import triton_codec as codec
 from protos.errors import PenstockError, ReplicaUnavailable
@@ -204,7 +205,9 @@ class TritonConnection(CountedConnection):
         pieces = Pieces(text, cumulative=model.cumulative) if text else None
         answer = Answer(submit, self._block_tokens, pieces, model.ends(submit))
         with channels.borrowed() as channel:
-            call: _Call = channel.stream_stream(codec.MODEL_STREAM_INFER)()
+            # Triton takes its place in a trace from the metadata (docs/user_guide/trace.md).
+            metadata = tuple(trace_headers(submit.trace).items()) or None
+            call: _Call = channel.stream_stream(codec.MODEL_STREAM_INFER)(metadata=metadata)
             try:
                 await call.write(request)
                 await call.done_writing()

@@ -7,6 +7,7 @@ import pytest
 
 import gateway.http.exchange
 from gateway.http.exchange import Exchange, error_headers
+from observability.tracing.sampling import HeadSampler
 from protos.errors import (
     AuthenticationFailed,
     BodyTooLarge,
@@ -31,7 +32,7 @@ class Wire:
 
     def exchange(self, *headers: tuple[bytes, bytes]) -> Exchange:
         scope = {"type": "http", "method": "POST", "path": "/x", "headers": list(headers)}
-        return Exchange(scope, self.incoming.get, self.send)
+        return Exchange(scope, self.incoming.get, self.send, HeadSampler(None))
 
     def put(self, body: bytes, *, more: bool = True) -> None:
         self.incoming.put_nowait({"type": "http.request", "body": body, "more_body": more})

@@ -12,6 +12,7 @@ from gateway.first_tokens import FirstTokenTimes
 from gateway.http.exchange import Exchange
 from gateway.http.failover import first_to_answer
 from gateway.served_model import ServedModel
+from observability.tracing.sampling import HeadSampler
 from protos.errors import ClientGone, PenstockError, ReplicaFailed, ReplicaUnavailable
 from tests.harness import bounded
 from tests.models import model_of
@@ -37,7 +38,7 @@ def exchange_of() -> Exchange:
     async def nothing(*_: Any) -> Any:
         raise AssertionError
 
-    return Exchange({"method": "POST", "path": "/", "headers": []}, nothing, nothing)
+    return Exchange({"method": "POST", "path": "/", "headers": []}, nothing, nothing, HeadSampler(None))
 
 
 def chain_of(**fields: Any) -> Sequence[ServedModel]:

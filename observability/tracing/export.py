@@ -1,0 +1,131 @@
+"""What of the SDK's exporter is said, and counted, of the spans that it gives to a collector."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from opentelemetry.exporter.otlp.proto.http import Compression
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+from opentelemetry.trace import SpanKind
+
+from observability.printable import printable
+
+log = logging.getLogger(__name__)
+
+#: What one attempt to export may take, its repetitions included, in seconds.
+TIMEOUT_SECONDS: Final = 5.0
+#: A collector that has failed works again once an export succeeds so long after.
+RECOVERY_SECONDS: Final = 5.0
+#: The exporter's own lines: one or more for each batch that fails.
+_LOUD: Final = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
+_MOST_TEXT: Final = 300
+
+
+class _Reasons(logging.Filter):
+    """Keeps the exporter's last words instead of letting them out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = ""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Never."""
+        self.last = printable(record.getMessage())[:_MOST_TEXT]
+        return False
+
+
+class ToldExporter(SpanExporter):
+    """Around an exporter: says once that it fails and once that it works again.
+
+    `taken` counts spans that have left the processor's queue, `lost` requests whose spans no collector has got. Both
+    are written by the processor's thread alone.
+    """
+
+    def __init__(self, exporter: SpanExporter, endpoint: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock` gives seconds."""
+        self._exporter = exporter
+        self._endpoint = endpoint
+        self._clock = clock
+        self._reasons = _Reasons()
+        self._logger = logging.getLogger(_LOUD)
+        self._logger.addFilter(self._reasons)
+        self._failed_at: float | None = None
+        self._lost_before = 0
+        self._given_up = threading.Event()
+        self._closing = threading.Lock()
+        self._closed = False
+        self.taken = 0
+        self.lost = 0
+
+    @property
+    def failing(self) -> bool:
+        """Whether the collector is away, as far as is known."""
+        return self._failed_at is not None
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Give them to the collector; raises nothing."""
+        requests = sum(span.kind is SpanKind.SERVER for span in spans)
+        self.taken += len(spans)
+        result = SpanExportResult.FAILURE
+        if not self._given_up.is_set():
+            self._reasons.last = ""
+            try:
+                result = self._exporter.export(spans)
+            except Exception as error:
+                self._reasons.last = type(error).__name__
+        if result is SpanExportResult.SUCCESS:
+            self._works()
+        else:
+            self._fails(requests)
+        return result
+
+    def _works(self) -> None:
+        if self._failed_at is not None and self._clock() - self._failed_at >= RECOVERY_SECONDS:
+            self._failed_at = None
+            log.info(
+                "traces go to %s again; those of %d requests were lost", self._endpoint, self.lost - self._lost_before
+            )
+
+    def _fails(self, requests: int) -> None:
+        first = self._failed_at is None
+        if first:
+            self._lost_before = self.lost
+        self.lost += requests
+        self._failed_at = self._clock()
+        if first and not self._given_up.is_set():
+            log.warning(
+                "traces cannot be sent to %s and are lost until they can: %s",
+                self._endpoint,
+                self._reasons.last or "it failed",
+            )
+
+    def give_up(self) -> None:
+        """Export nothing more; what is under way ends by its timeout."""
+        self._given_up.set()
+        self._close()
+
+    def shutdown(self) -> None:
+        """Called by the processor at its end."""
+        self._close()
+        self._logger.removeFilter(self._reasons)
+
+    def _close(self) -> None:
+        with self._closing:
+            if not self._closed:
+                self._closed = True
+                self._exporter.shutdown()
+
+
+def traces_url(endpoint: str) -> str:
+    """Where spans go, of a collector's address: OTLP's own path follows, unless it is there."""
+    base = endpoint.rstrip("/")
+    return base if base.endswith("/v1/traces") else f"{base}/v1/traces"
+
+
+def otlp_exporter(endpoint: str, headers: Mapping[str, str]) -> OTLPSpanExporter:
+    """The SDK's, with a bounded time."""
+    return OTLPSpanExporter(endpoint=endpoint, headers=headers, timeout=TIMEOUT_SECONDS, compression=Compression.Gzip)
