@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice, product
@@ -67,7 +67,8 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     """One load's measurements. CPU in microseconds, times in ms, memory in MB (10^6 bytes).
 
     `variant`: the key of a `limited` load has limits on requests, tokens and concurrency, and a budget; prompts and
-    answers of a `filtered` one are looked at for personal data, prompt injection and the terms of a blocklist.
+    answers of a `filtered` one are looked at for personal data, prompt injection and the terms of a blocklist; an
+    `observed` one goes to a gateway with metrics, a journal and traces of 1 %, which all others are without.
     `worker` is the worker process, `tree` the gateway with its supervisor and the store. `load_busy` is the share of
     the load's core that engine and client used: near 1 they were the limit, not the gateway. `others_busy` is the share
     of a core, the worse of the two, that went to other processes: they make everybody wait.
@@ -132,8 +133,8 @@ def overhead(
     """Measure every mode at every concurrency, `repeat` times, each time with a fresh gateway; gives medians.
 
     `engine` is what the gateway has behind it, as its configuration names it. The variants `beside` the plain load run
-    on the same gateway, in turn, and their cost is given too; with `filtered` among them all have long prompts, no two
-    the same.
+    on the same gateway, in turn, `observed` on one beside it, and their cost is given too; with `filtered` among them
+    all have long prompts, no two the same.
     `show` follows the progress, as `Track` has it. Raises BenchError.
     """
     variants: tuple[Variant, ...] = ("plain", *beside)
@@ -147,14 +148,21 @@ def overhead(
             mode = MODES[name]
             body = partial(chat_body, stream=mode.stream, max_tokens=mode.output_tokens)
             track.at(f"{name}: starting a gateway")
-            with _stack(engine, mode, filters=filters) as stack:
+            with ExitStack() as ending:
+                stack = ending.enter_context(_stack(engine, mode, filters=filters))
+                stacks = dict.fromkeys(variants, stack)
+                if "observed" in variants:
+                    # Beside the other one: while one is measured, the other has nothing to do.
+                    stacks["observed"] = ending.enter_context(_stack(engine, mode, filters=filters, observed=True))
                 if filters:
                     require_same_answers(stack, [body(LONG_PROMPT, seed=seed) for seed in range(_COMPARED)])
                 for concurrency in concurrencies:
                     for variant in in_turn(variants, turn):
                         wanted = mode.requests(concurrency) if requests is None else requests
                         prompts = list(islice(serial, min(wanted, _PROMPTS))) if filters else [PROMPT]
-                        cell = _measure(stack, name, variant, concurrency, [*map(body, prompts)], wanted, track)
+                        cell = _measure(
+                            stacks[variant], name, variant, concurrency, [*map(body, prompts)], wanted, track
+                        )
                         found.setdefault((name, concurrency, variant), []).append(cell)
                         track.part_done()
     costs = [
@@ -173,13 +181,16 @@ def in_turn(variants: tuple[Variant, ...], turn: int) -> tuple[Variant, ...]:
 
 def load_name(mode: str, variant: Variant) -> str:
     """A load as people read it."""
-    return {"plain": mode, "limited": f"{mode}, limits", "filtered": f"{mode}, filters"}[variant]
+    more = {"plain": "", "limited": ", limits", "filtered": ", filters", "observed": ", observed"}
+    return mode + more[variant]
 
 
-def _stack(engine: BenchEngine, mode: Mode, *, filters: bool) -> "AbstractContextManager[Stack]":
+def _stack(
+    engine: BenchEngine, mode: Mode, *, filters: bool, observed: bool = False
+) -> "AbstractContextManager[Stack]":
     if engine == "openai":
-        return upstream_stack(mode.output_tokens, mode.step_ms, filters=filters)
-    return gateway_stack(list(mode.engine), link=engine, filters=filters)
+        return upstream_stack(mode.output_tokens, mode.step_ms, filters=filters, observed=observed)
+    return gateway_stack(list(mode.engine), link=engine, filters=filters, observed=observed)
 
 
 def added_cost(plain: Sequence[Cell], variant: Sequence[Cell]) -> AddedCost:

@@ -97,7 +97,7 @@ def print_overhead(cells: Sequence[Cell], repeat: int, out: Console) -> None:
 
 
 def print_added(costs: Sequence[AddedCost], out: Console) -> None:
-    """What limits and filters add, beside what the same load costs without."""
+    """What limits, filters and telemetry add, beside what the same load costs without."""
     table = new_table(
         "What is added to the plain load",
         *("mode", "clients", "runs", "us/request", "us/token", "store calls/request"),
@@ -118,6 +118,11 @@ def print_added(costs: Sequence[AddedCost], out: Console) -> None:
         out.print(
             "Limits: of requests, tokens and concurrency, a budget, and their accounting. A request reserves and "
             "settles, two store calls when it is alone; requests of one moment share them."
+        )
+    if "observed" in variants:
+        out.print(
+            "Observed: metrics, a journal on disk, and traces of 1 % of the requests that a collector takes. The plain "
+            "load runs on a gateway without any of them."
         )
     if "filtered" in variants:
         out.print(

@@ -25,9 +25,15 @@ from loadtest.processes import BenchError, choose_cores, command_line, on_core, 
 from replicas.engines.answers import corpus_sentences
 
 MODEL: Final = "mixtral-8x7b"
-#: Whose key a load has: a tenant's with nothing of its own, with limits, with filters.
-Variant = Literal["plain", "limited", "filtered"]
-_TENANTS: Final[Mapping[Variant, str]] = {"plain": "default", "limited": "limited", "filtered": "filtered"}
+#: Whose key a load has: a tenant's with nothing of its own, with limits, with filters, and that of a gateway that tells
+#: what it does.
+Variant = Literal["plain", "limited", "filtered", "observed"]
+_TENANTS: Final[Mapping[Variant, str]] = {
+    "plain": "default",
+    "limited": "limited",
+    "filtered": "filtered",
+    "observed": "default",
+}
 _SYSTEM: Final = "You are a helpful assistant."
 _READY_SECONDS: Final = 60.0
 _ANSWER_SECONDS: Final = 60.0
@@ -58,6 +64,18 @@ safety:
   filters: [{{name: list, terms: {{file: {_BLOCKLIST}}}}}]
   policies:
     - {{name: everything, input: [pii, injection, list], output: [pii, injection, list]}}
+"""
+
+
+_UNOBSERVED: Final = """\
+observability:
+  metrics: {enabled: false}
+  journal: {enabled: false}
+  logs: {requests: none}
+"""
+_OBSERVED: Final = """\
+observability:
+  traces: {{enabled: true, sample: 0.01, endpoint: "http://127.0.0.1:{port}"}}
 """
 
 
@@ -187,15 +205,16 @@ def gateway_stack(
     context: int = 32768,
     link: Literal["simulated", "trtllm_grpc"] = "simulated",
     filters: bool = False,
+    observed: bool = False,
 ) -> Iterator[Stack]:
     """Start the store, one worker and replicas with these engine options; all ends with the block.
 
     `link` is the engine that the gateway takes them for: they speak sessions, and TensorRT-LLM's own service. With
-    `filters` there is the variant `filtered` too.
+    `filters` there is the variant `filtered` too; an `observed` gateway has metrics, a journal, and traces of 1 %.
     The gateway's processes share the first core this process may use; the replicas, the load client and meanwhile this
     process itself have the last one. Raises BenchError.
     """
-    with _bench(filters) as bench:
+    with _bench(filters=filters, observed=observed) as bench:
         ports = _free_ports(sum(pool.replicas for pool in pools))
         processes, lines = {}, []
         for pool in pools:
@@ -212,9 +231,11 @@ def gateway_stack(
 
 
 @contextlib.contextmanager
-def upstream_stack(output_tokens: int, pace_ms: float, *, filters: bool = False) -> Iterator[Stack]:
+def upstream_stack(
+    output_tokens: int, pace_ms: float, *, filters: bool = False, observed: bool = False
+) -> Iterator[Stack]:
     """The same in front of an upstream with OpenAI's API (loadtest/upstream.py), whose tokens only it can count."""
-    with _bench(filters) as bench:
+    with _bench(filters=filters, observed=observed) as bench:
         (port,) = _free_ports(1)
         command = [sys.executable, "-m", "loadtest.upstream", str(port), str(output_tokens), str(pace_ms)]
         processes = {"the upstream": bench.start(command)}
@@ -232,6 +253,7 @@ class _Bench:
     gateway_core: int
     load_core: int
     filters: bool
+    observed: bool
 
     def start(self, command: list[str]) -> "subprocess.Popen[bytes]":
         """Something that the gateway is in front of."""
@@ -250,6 +272,13 @@ class _Bench:
             text += _FILTERS
             terms = blocklist([_SYSTEM, LONG_PROMPT, *corpus_sentences()])
             (self.folder / _BLOCKLIST).write_text("\n".join(terms))
+        if self.observed:
+            (collector,) = _free_ports(1)
+            command = [sys.executable, "-m", "loadtest.collector", str(collector)]
+            processes = {**processes, "the collector": self.start(command)}
+            text += _OBSERVED.format(port=collector)
+        else:
+            text += _UNOBSERVED
         config.write_text(text)
         command = [*_CLI, "serve", "--config", str(config)]
         gateway = self.ending.enter_context(running(command, self.gateway_core, log=self.log))
@@ -271,13 +300,13 @@ class _Bench:
 
 
 @contextlib.contextmanager
-def _bench(filters: bool) -> Iterator[_Bench]:
+def _bench(*, filters: bool, observed: bool) -> Iterator[_Bench]:
     gateway_core, load_core = choose_cores()
     with contextlib.ExitStack() as ending:
         folder = Path(ending.enter_context(tempfile.TemporaryDirectory(prefix="penstock-bench-")))
         log = ending.enter_context((folder / "log").open("a+b"))
         ending.enter_context(on_core(load_core))
-        yield _Bench(ending, folder, log, gateway_core, load_core, filters)
+        yield _Bench(ending, folder, log, gateway_core, load_core, filters, observed)
 
 
 def _create_key(config: Path, tenant: str) -> str:

@@ -38,6 +38,11 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="also measure what safety filters of prompts and answers add; prompts have 1,000 characters then",
     )
     overhead.add_argument(
+        "--observability",
+        action="store_true",
+        help="also measure what metrics, the journal and traces of 1 %% add to a gateway without them",
+    )
+    overhead.add_argument(
         "--engine",
         choices=["simulated", "trtllm_grpc", "openai"],
         default="simulated",
@@ -175,7 +180,11 @@ def _overhead(arguments: argparse.Namespace) -> int:
     from loadtest.report import console, print_added, print_overhead, progress_bar, write_json
     from loadtest.stack import Variant
 
-    asked: dict[Variant, bool] = {"limited": arguments.limits, "filtered": arguments.filters}
+    asked: dict[Variant, bool] = {
+        "limited": arguments.limits,
+        "filtered": arguments.filters,
+        "observed": arguments.observability,
+    }
     beside = [variant for variant, wanted in asked.items() if wanted]
     with progress_bar() as show:
         cells, costs = overhead(
