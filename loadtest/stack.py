@@ -286,7 +286,7 @@ class _Bench:
         return Stack(
             port=port,
             keys={
-                variant: _create_key(config, tenant)
+                variant: _create_key(config, variant, tenant)
                 for variant, tenant in _TENANTS.items()
                 if self.filters or variant != "filtered"
             },
@@ -309,8 +309,8 @@ def _bench(*, filters: bool, observed: bool) -> Iterator[_Bench]:
         yield _Bench(ending, folder, log, gateway_core, load_core, filters, observed)
 
 
-def _create_key(config: Path, tenant: str) -> str:
-    key: str = _json_of("keys", "create", "--config", str(config), "--name", "bench", "--tenant", tenant)["key"]
+def _create_key(config: Path, name: str, tenant: str) -> str:
+    key: str = _json_of("keys", "create", "--config", str(config), "--name", name, "--tenant", tenant)["key"]
     return key
 
 
