@@ -4,6 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from gateway.config_journal import Journal
 from gateway.config_logs import Logs
 from gateway.config_metrics import Metrics
 from gateway.config_traces import Traces
@@ -15,4 +16,5 @@ class Observability(Record, frozen=True, kw_only=True):
 
     metrics: Annotated[Metrics, Meta(description="Counters, gauges and histograms.")] = Metrics()
     traces: Annotated[Traces, Meta(description="Spans of requests.")] = Traces()
+    journal: Annotated[Journal, Meta(description="One entry for each request, on this machine's disk.")] = Journal()
     logs: Annotated[Logs, Meta(description="Lines on standard error.")] = Logs()

@@ -28,8 +28,8 @@ from gateway.limits.courier import Courier
 from gateway.limits.plans import Plans
 from gateway.limits.price import FREE
 from gateway.limits.store_limiter import StoreLimiter
-from gateway.observatory import Observatory
 from gateway.observing.digests import Digests
+from gateway.observing.telemetry import Telemetry
 from gateway.providers.keys import KeyOf, ProviderKeys
 from gateway.queue.activity import Activity
 from gateway.queue.turnstile import Turnstile
@@ -99,9 +99,10 @@ class Gateway:
         self._discovery = Discovery(config, fleets, hashes, key_of=key_of, texts=texts)
         self._exchange = FleetExchange(self._store, config, holder, fleets, finder=self._discovery)
         self._discovery.changed = self._exchange.heed
+        self._telemetry = Telemetry(config, worker, self.models, self.overseer.active, self._courier, self.limiter)
+        self.observatory, self.sampler = self._telemetry.observatory, self._telemetry.sampler
         #: For the journal's hashes; None: nobody wants any.
         self.digests: Digests | None = None
-        self.observatory = Observatory(())
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -116,13 +117,13 @@ class Gateway:
         self._tasks = [
             asyncio.create_task(self.authenticator.run()),
             asyncio.create_task(self.overseer.run()),
-            asyncio.create_task(self.observatory.run()),
             asyncio.create_task(self._courier.run()),
             asyncio.create_task(self.limiter.run()),
             asyncio.create_task(self._activity.run()),
             asyncio.create_task(self._exchange.run()),
             asyncio.create_task(self._provider_keys.run()),
         ]
+        self._telemetry.start()
         fleets = [model.fleet for model in self.models.values()]
         try:
             async with asyncio.timeout(START_SECONDS):
@@ -139,7 +140,7 @@ class Gateway:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self.observatory.aclose()
+        await self._telemetry.aclose()
         await self.policies.aclose()
         await self._discovery.aclose()
         await asyncio.gather(*(model.fleet.aclose() for model in self.models.values()))

@@ -407,6 +407,8 @@ class Fleet:
             address=spec.address,
             # Of one that is refused that is what it should be.
             version=_version(connection) if state is not State.REFUSED else "",
+            faults=health.breaker.faults,
+            ejections=health.ejections,
         )
 
     def _worked(self, replica_id: str, work: Work) -> None:

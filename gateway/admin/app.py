@@ -18,6 +18,7 @@ from starlette.routing import compile_path
 from starlette.types import Receive, Scope, Send
 
 from gateway.admin.admin_key import matches
+from gateway.admin.console import page_at
 from gateway.admin.operation import METRICS, Call, Operation, Service
 from gateway.admin.operations import OPERATIONS
 from gateway.admin.tenants import TenantView, etag
@@ -102,7 +103,10 @@ class AdminApp:
         await response(request.scope, request.receive, send)
 
     async def _answer(self, request: Request, methods: Mapping[str, Operation], path: Mapping[str, str]) -> Response:
-        operation = methods.get("GET" if request.method == "HEAD" else request.method)
+        method = "GET" if request.method == "HEAD" else request.method
+        if method == "GET" and (page := page_at(request.scope["path"])) is not None:
+            return page
+        operation = methods.get(method)
         if operation is None or not operation.public:
             self._authenticate(request)
         if not methods:
@@ -138,6 +142,8 @@ class AdminApp:
 
 
 def _success(operation: Operation, answer: Any) -> Response:
+    if isinstance(answer, Response):
+        return answer
     if operation.answer is str:
         return Response(answer, headers={"content-type": METRICS})
     headers = {"etag": etag(answer)} if operation.tagged and isinstance(answer, TenantView) else {}

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from gateway.admin.operation import Call, Operation, Service
 from gateway.admin.paging import Page, PageQuery, page_of
-from gateway.limits.reading import BudgetState, ScopeState, TenantState, tenant_state
+from gateway.limits.reading import BudgetState, ReadingStore, ScopeState, TenantState, tenant_state
 from gateway.tenants.records import Limits, Record, Tenant
 from protos.errors import TenantNotFound
 
@@ -88,10 +88,10 @@ async def list_limits(call: Call[LimitsQuery, None]) -> Page[ScopeLimits]:
     """The limits of tenants, keys and models."""
     scopes = await _scopes(call.service, call.query.tenant)
     page = page_of(scopes, call.query, lambda scope: scope.place, tuple[str, str])
-    return Page(data=await limits_of(call.service, page.data), has_more=page.has_more, next=page.next)
+    return Page(data=await limits_of(call.service.store, page.data), has_more=page.has_more, next=page.next)
 
 
-async def limits_of(service: Service, scopes: Sequence[Scope]) -> list[ScopeLimits]:
+async def limits_of(store: ReadingStore, scopes: Sequence[Scope]) -> list[ScopeLimits]:
     """What scopes hold, in their order, which is by tenant.
 
     Raises:
@@ -102,7 +102,7 @@ async def limits_of(service: Service, scopes: Sequence[Scope]) -> list[ScopeLimi
     async def state(name: str, group: list[Scope]) -> list[ScopeLimits]:
         budgets = [(scope.name, scope.limits.budget.period) for scope in group if scope.limits.budget is not None]
         async with turns:
-            found = await tenant_state(service.store, name, [scope.name for scope in group], budgets)
+            found = await tenant_state(store, name, [scope.name for scope in group], budgets)
         return list(_joined(group, found))
 
     groups = [(name, list(group)) for name, group in groupby(scopes, key=lambda scope: scope.tenant)]

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gateway.admin.operation import METRICS, Operation
+from gateway.admin.operation import EVENTS, METRICS, Operation
 from gateway.tenants.records import Record
 from protos.errors import (
     AuthenticationFailed,
@@ -75,9 +75,10 @@ def _kinds(operations: Sequence[Operation]) -> list[Any]:
 
 
 def _operation(operation: Operation, schema_of: dict[str, Any], components: dict[str, Any]) -> dict[str, Any]:
+    kinds = [METRICS if operation.answer is str else _JSON, *([EVENTS] if operation.streamed else ())]
     answer: dict[str, Any] = {
         "description": HTTPStatus(operation.status).phrase,
-        "content": {METRICS if operation.answer is str else _JSON: {"schema": schema_of[repr(operation.answer)]}},
+        "content": {name: {"schema": schema_of[repr(operation.answer)]} for name in kinds},
     }
     if operation.tagged:
         answer["headers"] = {"etag": {"description": "For `if-match`.", "schema": {"type": "string"}}}

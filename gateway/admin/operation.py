@@ -6,6 +6,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
+from gateway.admin.live.feed import Feed
 from gateway.fleets.registry import ReplicaRegistry
 from gateway.limits.reading import ReadingStore
 from gateway.providers.vault import ProviderVault
@@ -18,6 +19,8 @@ B = TypeVar("B")
 
 #: Prometheus' text format.
 METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
+#: Server-sent events.
+EVENTS: Final = "text/event-stream"
 
 
 class NoQuery(Record, frozen=True, kw_only=True):
@@ -32,6 +35,8 @@ class Service:
     store: ReadingStore
     replicas: ReplicaRegistry
     providers: ProviderVault
+    live: Feed
+    metrics: Callable[[], Awaitable[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +57,8 @@ class Operation:
     """`body` and `answer` are msgspec types, `body` None where there is none; an answer that is `str` is `METRICS`.
 
     `public`: without the admin key. `conditional`: `if-match` may be given. `tagged`: the answer has an `etag`.
-    `secret`: no error shows what the body has.
+    `secret`: no error shows what the body has. `streamed`: the answer may also be a response of its own, which sends
+    several such values as server-sent events.
     """
 
     method: str
@@ -69,3 +75,4 @@ class Operation:
     conditional: bool = False
     tagged: bool = False
     secret: bool = False
+    streamed: bool = False

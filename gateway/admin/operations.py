@@ -3,6 +3,7 @@
 from typing import Any, Final, Literal
 
 from gateway.admin import audit, keys, limits, metrics, providers, replicas, tenants, usage
+from gateway.admin.live import operation as live
 from gateway.admin.operation import Call, NoQuery, Operation
 from gateway.tenants.records import Record
 
@@ -35,6 +36,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *providers.OPERATIONS,
     *audit.OPERATIONS,
     *metrics.OPERATIONS,
+    *live.OPERATIONS,
     Operation("GET", "/admin/openapi.json", "getOpenapi", "This document", get_openapi, dict[str, Any]),
     Operation("GET", "/healthz", "healthz", "Whether the process answers", healthz, Health, public=True),
 )

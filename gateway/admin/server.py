@@ -1,6 +1,7 @@
 """Serves the admin API from this process, until a signal ends it."""
 
 import asyncio
+import gc
 import logging
 import signal
 from typing import Final
@@ -11,9 +12,14 @@ from granian.log import LogLevels
 from granian.server.embed import Server
 
 from gateway.admin.app import AdminApp
+from gateway.admin.live.feed import Feed
+from gateway.admin.live.look import GatewayLook
+from gateway.admin.metrics import MetricsPage
 from gateway.admin.operation import Service
 from gateway.config import Config
+from gateway.config_journal import journal_settings
 from gateway.fleets.registry import ReplicaRegistry
+from gateway.observing.admin_changes import AdminChanges
 from gateway.providers.vault import ProviderVault
 from gateway.store.store import Store, store_url
 from gateway.tenants.registry import Registry
@@ -33,9 +39,10 @@ async def serve_admin(config: Config, key: str) -> None:
         ValueError: The store's address cannot be read.
     """
     store = Store(store_url(config))
-    app = AdminApp(
-        Service(Registry(store, config), store, ReplicaRegistry(store, config), ProviderVault(store, config)), key
-    )
+    registry, replicas = Registry(store, config), ReplicaRegistry(store, config)
+    live = Feed(GatewayLook(config, registry, store, replicas))
+    page = MetricsPage(config, registry, store)
+    app = AdminApp(Service(registry, store, replicas, ProviderVault(store, config), live, page.text), key)
     # Granian's other server would start a process for each worker; one that runs in this loop is enough here.
     server = Server(
         app,
@@ -53,13 +60,27 @@ async def serve_admin(config: Config, key: str) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     serving = asyncio.create_task(server.serve())
     stopping = asyncio.create_task(stopped.wait())
+    changes = AdminChanges(store, journal_settings(config.observability.journal, config.state_dir))
+    if config.observability.journal.enabled:
+        changes.start()
+    # A page of metrics is made of tens of thousands of objects: collections in its middle would hold up the loop.
+    gc.set_threshold(50_000, 20, 50)
+    gc.collect()
+    gc.freeze()
+    if (otlp := config.observability.metrics.otlp) is not None:
+        page.start_export(otlp)
     log.info("admin API on %s", config.admin.url)
     try:
         await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
+        # Streams of looks never end by themselves.
+        await live.aclose()
         server.stop()  # type: ignore[no-untyped-call]
         await asyncio.wait([serving], timeout=DRAIN_SECONDS)
         app.abandon()
         await serving
     finally:
         stopping.cancel()
+        await live.aclose()
+        await changes.aclose()
+        await page.aclose()
         await store.aclose()

@@ -36,6 +36,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def _run(arguments: argparse.Namespace) -> int:
     configure_logging()
     # Imported here, so that `penstock keys` and the like do not load the server.
+    from gateway.observing.publisher import begin_metrics
     from gateway.supervisor import (
         admin_api,
         check_ports,
@@ -54,6 +55,7 @@ def _run(arguments: argparse.Namespace) -> int:
         resolve(config, str(arguments.config), BUNDLED)
         check_ports(config)
         with embedded_store(config):
+            begin_metrics(config)
             key = asyncio.run(_fresh_key(config)) if arguments.quickstart else None
             with admin_api(config, arguments.config), local_replicas(config):
                 serve_workers(config, lambda: _announce(config, key))

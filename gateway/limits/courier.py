@@ -17,6 +17,8 @@ from gateway.limits.plan import Plan
 from gateway.limits.scripts import BATCH, TENANTS, TENANTS_KEY, base_key
 from gateway.store.script import Script
 from observability.logs import RateLimit
+from observability.metrics.declarations import STORE_SECONDS
+from observability.metrics.snapshot import empty
 from protos.errors import StoreUnavailable
 
 log = logging.getLogger(__name__)
@@ -113,6 +115,9 @@ class Courier:
         """`timeout` is what the store gives a call, in seconds; `on_alert` gets a tenant and its budget's alert."""
         self.holder = holder
         self.available = True
+        #: How long deliveries took, and how often the store failed.
+        self.seconds = empty(STORE_SECONDS)
+        self.errors = 0
         self._store = store
         self._timeout = timeout
         self._on_alert = on_alert
@@ -252,6 +257,7 @@ class Courier:
                     deadline = int(sent + (self._offset_ms or 0.0) + FRESH_PART * self._timeout * 1000)
                     calls = [(base_key(batch.tenant), self._encoded(batch, deadline)) for batch in batches]
                     replies = await self._store.run_many(BATCH, calls)
+                    self.seconds.add(self._clock() - self._departed, STORE_SECONDS.bounds)
         except StoreUnavailable as error:
             self._lost(error)
             replies = [error] * len(batches)
@@ -269,6 +275,7 @@ class Courier:
             else:
                 self._answered(batch, reply, sent)
         if self.available and any(isinstance(reply, StoreUnavailable) for reply in replies):
+            self.errors += 1
             # Where only some tenants' operations fail, nothing else may wake the courier for them.
             asyncio.get_running_loop().call_later(PROBE_SECONDS, self._wake.set)
 
@@ -314,6 +321,7 @@ class Courier:
             log.warning("limits of tenant %s cannot be counted: %s", batch.tenant, error.__cause__ or error)
 
     def _lost(self, error: StoreUnavailable) -> None:
+        self.errors += 1
         if self.available:
             self.available = False
             # It sleeps until there is something to deliver, and nothing may come: from now on it must probe.

@@ -12,6 +12,7 @@ from gateway.limits.local import LocalLimits
 from gateway.limits.plan import Plan
 from gateway.limits.refusals import refusal_error
 from gateway.lru import Lru
+from observability.metrics.declarations import RESERVATION_RESULTS
 from protos.errors import StoreUnavailable
 
 #: How often use that nothing had to be reserved for is booked.
@@ -26,6 +27,8 @@ class StoreLimiter:
     """`courier` must be running, and so must `run`."""
 
     def __init__(self, courier: Courier, *, clock: Callable[[], float] = time.monotonic) -> None:
+        #: How reservations have ended, by what is declared of them.
+        self.reservations = dict.fromkeys(RESERVATION_RESULTS, 0)
         self._courier = courier
         self._local = LocalLimits(clock)
         self._expected = ExpectedOutput()
@@ -59,12 +62,15 @@ class StoreLimiter:
                 courier.disown(plan.tenant, lease_id)
             raise
         except StoreUnavailable:
+            self.reservations["failed_open" if plan.fail_open else "failed_closed"] += 1
             if not plan.fail_open:
                 raise
             return self._reserve_locally(ask)
         self._rates.put(plan.key_id, (Rate(Room(*answer[2:5]), Room(*answer[5:8])), self._clock()))
         if answer[0] == _REFUSED:
+            self.reservations["refused"] += 1
             raise refusal_error(plan, answer[1])
+        self.reservations["granted"] += 1
         return StoreLease(courier, ask, lease_id, answer[1])
 
     def last_rate(self, key_id: str) -> Rate | None:

@@ -5,6 +5,7 @@ import heapq
 import itertools
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from math import exp
@@ -69,6 +70,8 @@ class Turnstile:
 
         The fleet's `on_load` is taken over.
         """
+        #: How many got their turn how, by the rank of their tier and what is declared of admissions.
+        self.admissions: Counter[tuple[int, str]] = Counter()
         self._fleet = fleet
         self._policy = policy
         self._watermark = admission.watermark
@@ -126,7 +129,10 @@ class Turnstile:
         if not views:
             return self._grant(asking, None)
         decision = self._choose(asking, views, now)
-        return None if decision is None else self._grant(asking, decision)
+        if decision is None:
+            return None
+        self.admissions[request.rank, "at_once"] += 1
+        return self._grant(asking, decision)
 
     async def enter(self, request: TurnRequest, attempt: Attempt) -> Turn:
         """Wait for a turn.
@@ -187,6 +193,7 @@ class Turnstile:
         self._forget(waiter)
         turn = self._grant(waiter, decision)
         turn.charged, turn.waited_seconds = turn.cost, now - waiter.since
+        self.admissions[waiter.request.rank, "waited" if turn.waited_seconds else "at_once"] += 1
         waiter.future.set_result(turn)
 
     def pump(self) -> None:
@@ -248,7 +255,7 @@ class Turnstile:
         while self._deadlines and (self._deadlines[0][0] <= now or not self._deadlines[0][2].entry.waiting):
             waiter = heapq.heappop(self._deadlines)[2]
             if waiter.entry.waiting:
-                waiter.fail(self._overloaded("The model stayed at its capacity for as long as this request may wait."))
+                self._shed(waiter, "The model stayed at its capacity for as long as this request may wait.")
         self._alarm = None
         if self._deadlines:
             self._arm(self._deadlines[0][0] - now)
@@ -376,13 +383,14 @@ class Turnstile:
         """Shed what is beyond the tenant's and the worker's bounds."""
         request = waiter.request
         if self._queue.depth(request.tenant) > request.max_waiting:
-            waiter.fail(self._overloaded("The model is at its capacity and as many of your requests wait as may."))
+            self._shed(waiter, "The model is at its capacity and as many of your requests wait as may.")
         elif self._queue.waiting > self._max_waiting:
             lowest = self._by_rank[max(self._by_rank)]
-            next(reversed(lowest)).fail(self._overloaded("The model is at its capacity and too many requests wait."))
+            self._shed(next(reversed(lowest)), "The model is at its capacity and too many requests wait.")
 
-    def _overloaded(self, message: str) -> Overloaded:
-        return Overloaded(f"{message} Try again later.", retry_after=self._retry_after())
+    def _shed(self, waiter: Waiter, message: str) -> None:
+        self.admissions[waiter.request.rank, "shed"] += 1
+        waiter.fail(Overloaded(f"{message} Try again later.", retry_after=self._retry_after()))
 
     def _retry_after(self) -> float:
         """Seconds until what waits now will have been let through, at the rate of the last seconds."""

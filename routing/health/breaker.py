@@ -20,9 +20,21 @@ _NEVER: Final = -(1 << 62)
 class Breaker:
     """Counts how attempts end, in a window of one-second slots. `now` is in seconds, of a clock that only advances."""
 
-    __slots__ = ("_closed_at", "_consecutive", "_failed_at", "_faults", "_seconds", "_slots", "_successes", "_until")
+    __slots__ = (
+        "_closed_at",
+        "_consecutive",
+        "_failed_at",
+        "_faults",
+        "_seconds",
+        "_slots",
+        "_successes",
+        "_until",
+        "faults",
+    )
 
     def __init__(self) -> None:
+        #: All there have ever been.
+        self.faults = 0
         self._slots = [_NEVER] * WINDOW_SECONDS
         self._successes = [0] * WINDOW_SECONDS
         self._faults = [0] * WINDOW_SECONDS
@@ -49,6 +61,7 @@ class Breaker:
 
     def failed(self, now: float) -> bool:
         """An attempt has ended with a fault; whether there were enough to open it."""
+        self.faults += 1
         self._faults[self._slot(now)] += 1
         self._consecutive = self._consecutive + 1 if now - self._failed_at < ROW_SECONDS else 1
         self._failed_at = now

@@ -34,6 +34,8 @@ class ReplicaHealth:
         self.progress = Progress()
         self.ramp: Ramp | None = None
         self.breaker = Breaker()
+        #: How often it was left alone, not counting that it was for longer.
+        self.ejections = 0
         #: Whether it has answered a probe, or done a step, since it connected.
         self.proven = False
         #: Whether a replica that connects for the first time is asked for a token at once, though nobody waits for it.
@@ -114,6 +116,7 @@ class ReplicaHealth:
 
     def eject(self, now: float, reason: str) -> None:
         """Leave it alone for a while, for longer each time."""
+        self.ejections += not self.breaker.is_open
         self.breaker.open(now)
         self.ramp = None
         self._ejected_for = reason

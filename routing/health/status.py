@@ -27,7 +27,8 @@ class ReplicaStatus(msgspec.Struct, frozen=True):
 
     `in_flight` are the sequences that this worker has there. `share` is the part of the decisions that may choose it,
     0 to 1; `breaker_seconds` is how long it is left alone still. `accuracy`, 0 to 1, says how well its cached tokens
-    were predicted, None while nothing is known. `version` is the served model's, empty where nobody says.
+    were predicted, None while nothing is known. `version` is the served model's, empty where nobody says. `faults` and
+    `ejections` are how often it has failed, and was left alone for it, since this worker knows it.
     """
 
     id: str
@@ -44,3 +45,5 @@ class ReplicaStatus(msgspec.Struct, frozen=True):
     accuracy: float | None = None
     address: str = ""
     version: str = ""
+    faults: int = 0
+    ejections: int = 0

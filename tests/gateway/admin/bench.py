@@ -11,6 +11,9 @@ from urllib.parse import urlencode
 import msgspec
 
 from gateway.admin.app import AdminApp
+from gateway.admin.live.feed import Feed
+from gateway.admin.live.look import GatewayLook
+from gateway.admin.metrics import MetricsPage
 from gateway.admin.openapi import document
 from gateway.admin.operation import Operation, Service
 from gateway.admin.operations import OPERATIONS
@@ -48,8 +51,11 @@ class Bench:
     def __init__(self, store: Store, config: Config, operations: Sequence[Operation]) -> None:
         self.store = store
         self.registry = Registry(store, config)
+        replicas = ReplicaRegistry(store, config)
+        self.live = Feed(GatewayLook(config, self.registry, store, replicas))
+        self.page = MetricsPage(config, self.registry, store)
         self.app = AdminApp(
-            Service(self.registry, store, ReplicaRegistry(store, config), ProviderVault(store, config)),
+            Service(self.registry, store, replicas, ProviderVault(store, config), self.live, self.page.text),
             ADMIN_KEY,
             operations=operations,
         )
@@ -137,9 +143,11 @@ async def bench_of(
     url: str, config: Config | None = None, *, timeout: float = 2.0, operations: Sequence[Operation] = OPERATIONS
 ) -> AsyncIterator[Bench]:
     store = Store(url, timeout=timeout)
+    bench = Bench(store, config or config_of(), operations)
     try:
-        yield Bench(store, config or config_of(), operations)
+        yield bench
     finally:
+        await bench.live.aclose()
         await store.aclose()
 
 
@@ -166,9 +174,11 @@ def check(method: str, path: str, answer: Answer) -> None:
         assert answer.status in (401, 404, 405), answer.body
         return
     response = described["responses"][str(answer.status)]
-    ((media, content),) = response["content"].items()
-    assert answer.headers["content-type"] == media
+    media = answer.headers["content-type"]
+    content = response["content"][media]
     assert set(response.get("headers", ())) <= set(answer.headers)
+    if media == "text/event-stream":
+        return
     value = answer.json if media == "application/json" else answer.body.decode()
     jsonschema.Draft202012Validator({**content["schema"], "components": DOCUMENT["components"]}).validate(value)
 

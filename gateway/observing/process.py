@@ -1,0 +1,94 @@
+"""What processes use: a worker its CPU time, memory and how late its event loop is; others as seen from outside."""
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from observability.metrics import declarations as declared
+from observability.metrics.snapshot import Numbers, empty
+
+#: How often an event loop is looked at.
+LOOK_SECONDS: Final = 0.05
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+_WORKER: Final = "worker"
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What a process has used and holds now."""
+
+    cpu_seconds: float
+    resident_bytes: int
+
+
+def use_of(pid: int | None = None) -> Use | None:
+    """Of a process, or of this one; None where the system does not tell, or there is no such process."""
+    folder = f"/proc/{pid or 'self'}"
+    try:
+        # The second field is the program's name in brackets, and may have anything in it.
+        fields = Path(folder, "stat").read_bytes().rpartition(b")")[2].split()
+        pages = int(Path(folder, "statm").read_bytes().split()[1])
+    except (OSError, IndexError, ValueError):
+        return None
+    ticks = int(fields[11]) + int(fields[12])
+    return Use(ticks / _TICKS if pid else time.process_time(), pages * _PAGE)
+
+
+class LoopLag:
+    """How late a timer of this event loop is, again and again. Between `start` and `stop`."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.seconds = empty(declared.LOOP_LAG)
+        self._clock = clock
+        self._due = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._due = self._clock() + LOOK_SECONDS
+        self._timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self.look)
+
+    def look(self) -> None:
+        """The timer is due, or was."""
+        # Timers may be early by the loop's resolution.
+        self.seconds.add(self._clock() - self._due, declared.LOOP_LAG.bounds)
+        self.start()
+
+    def stop(self) -> None:
+        """Look no more. Idempotent."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+class OwnProcess:
+    """A worker's own numbers, for its file."""
+
+    def __init__(self, lag: LoopLag) -> None:
+        self._lag = lag
+
+    def collect(self, numbers: Numbers) -> None:
+        """Put them in."""
+        numbers.put(declared.LOOP_LAG, self._lag.seconds)
+        collect_use(numbers, _WORKER, use_of())
+
+
+def collect_use(numbers: Numbers, process: str, use: Use | None) -> None:
+    """Put in what a process uses, where that is known."""
+    if use is not None:
+        numbers.set(declared.PROCESS_CPU, use.cpu_seconds, process)
+        numbers.set(declared.PROCESS_RESIDENT, use.resident_bytes, process)
+
+
+def collect_others(numbers: Numbers, pids: Mapping[str, int | None]) -> None:
+    """Put in this process, as `admin`, and others by what they are."""
+    collect_use(numbers, "admin", use_of())
+    for process, pid in pids.items():
+        if pid is not None and sys.platform == "linux":
+            collect_use(numbers, process, use_of(pid))

@@ -1,0 +1,265 @@
+"""Reads the journal with DuckDB: segments as they lie there, and of damaged ones the blocks that are whole.
+
+The database lives in memory and can read the journal's files alone, whatever an expression asks for.
+"""
+
+import contextlib
+import tempfile
+import types
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args, get_origin
+
+import msgspec
+
+from observability.journal.block import HEAD_BYTES, Block, Damage, scan
+from observability.journal.entries import ChangeEntry, JournalEvent, RequestEntry, VerdictEntry
+from observability.journal.folder import SUFFIX, Segment, chain_folders, segments
+from observability.journal.signer import Signer
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+#: What is asked for -> the entries that it means.
+TABLES: Final[dict[str, type[msgspec.Struct]]] = {
+    "requests": RequestEntry,
+    "changes": ChangeEntry,
+    "journal": JournalEvent,
+}
+_KINDS: Final = {"requests": "request", "changes": "change", "journal": "journal"}
+#: A segment that was sealed this long before the time asked for has nothing of it, even if the clock was set meanwhile.
+_SLACK_SECONDS: Final = 86_400.0
+_MEMORY: Final = "1GiB"
+
+
+class QueryError(ValueError):
+    """A question that cannot be answered; the text is one line that names the option at fault."""
+
+
+class Answer(NamedTuple):
+    """What was found: names and rows, and whether there was more than the limit."""
+
+    columns: list[str]
+    rows: list[tuple[Any, ...]]
+    more: bool
+
+
+class Period(NamedTuple):
+    """From a moment on and until another one, which is left out; seconds since 1970."""
+
+    since: float
+    until: float
+
+
+class JournalReader:
+    """A database with a view for each of `TABLES`."""
+
+    def __init__(self, connection: "DuckDBPyConnection", unreadable: list[str]) -> None:
+        self._connection = connection
+        #: What could not be read, a line for each segment.
+        self.unreadable = unreadable
+
+    def rows(
+        self,
+        table: str,
+        period: Period,
+        *,
+        tenant: str | None = None,
+        where: str | None = None,
+        select: str,
+        group: str | None = None,
+        order: str | None = None,
+        limit: int,
+    ) -> Answer:
+        """Entries, the newest first, or groups of them if `select` counts or sums up. Both it and `where` are SQL
+        expressions of whoever asks.
+
+        Raises:
+            QueryError: An expression cannot be used.
+        """
+        if where is not None:
+            if not where.strip():
+                raise QueryError("--where: expected an SQL expression")
+            self._check("--where", f"SELECT 1 FROM {table} WHERE ({where}\n)")
+        self._single("--select", f"SELECT {select}\nFROM {table}")
+        if order is None and self._one_by_one(table, select):
+            order = "time DESC"
+        elif group is None:
+            group = "ALL"
+        self._check("--select", f"SELECT {select}\nFROM {table}{f' GROUP BY {group}' if group else ''}")
+        values: list[object] = [_moment(period.since), _moment(period.until)]
+        source = f"SELECT * FROM {table} WHERE time >= ? AND time < ?"
+        if tenant is not None:
+            source += " AND tenant = ?"
+            values.append(tenant)
+        question = f"SELECT {select}\nFROM ({source})"
+        question += f" WHERE ({where}\n)" if where is not None else ""
+        question += f" GROUP BY {group}" if group else ""
+        question += f" ORDER BY {order or 'ALL'} LIMIT {limit + 1}"
+        self._single("--where", question)
+        cursor = self._run("--where", question, values)
+        rows = cursor.fetchall()
+        return Answer([column[0] for column in cursor.description], rows[:limit], len(rows) > limit)
+
+    def _one_by_one(self, table: str, select: str) -> bool:
+        """Whether each row is an entry, and so has a time."""
+        import duckdb
+
+        try:
+            self._connection.execute(f"EXPLAIN SELECT {select}\nFROM {table} ORDER BY time DESC")
+        except duckdb.Error:
+            return False
+        return True
+
+    def _check(self, option: str, question: str) -> None:
+        """See that an expression by itself can be used, before it stands beside others."""
+        self._single(option, question)
+        self._run(option, f"EXPLAIN {question}", [])
+
+    def _single(self, option: str, question: str) -> None:
+        """See that a question is one, and only asks: a second one could write to the files that may be read."""
+        import duckdb
+
+        try:
+            statements = self._connection.extract_statements(question)
+        except duckdb.Error as error:
+            raise QueryError(f"{option}: {_words(error)}") from error
+        if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+            raise QueryError(f"{option}: expected one SQL expression")
+
+    def _run(self, option: str, question: str, values: Sequence[object]) -> "DuckDBPyConnection":
+        import duckdb
+
+        try:
+            return self._connection.execute(question, values)
+        except duckdb.Error as error:
+            raise QueryError(f"{option}: {_words(error)}") from error
+
+
+@contextlib.contextmanager
+def opened(folder: Path, period: Period) -> Iterator[JournalReader]:
+    """The part of a journal that may have entries of a period.
+
+    Raises:
+        OSError: The folder cannot be read.
+    """
+    import duckdb
+
+    if not folder.is_dir():
+        raise FileNotFoundError(None, "there is no such folder", str(folder))
+    with tempfile.TemporaryDirectory(prefix="penstock-audit-") as scratch:
+        unreadable: list[str] = []
+        files = [path for path in _files(folder, period, Path(scratch), unreadable) if path is not None]
+        connection = duckdb.connect(":memory:")
+        try:
+            _fence(connection, [str(path) for path in files])
+            yield JournalReader(connection, unreadable)
+        finally:
+            connection.close()
+
+
+def _files(folder: Path, period: Period, scratch: Path, unreadable: list[str]) -> Iterator[Path | None]:
+    for chain in chain_folders(folder):
+        for segment in segments(chain):
+            try:
+                if segment.open or segment.path.stat().st_mtime + _SLACK_SECONDS >= period.since:
+                    yield _usable(segment, scratch, unreadable)
+            except FileNotFoundError:
+                # Sealed or removed since the folder was read.
+                if segment.open and segment.sealed_path.exists():
+                    yield _usable(segment._replace(open=False, path=segment.sealed_path), scratch, unreadable)
+            except OSError as error:
+                unreadable.append(f"{segment.path}: {error.strerror or error}; it is left out")
+
+
+def _usable(segment: Segment, scratch: Path, unreadable: list[str]) -> Path | None:
+    """The segment itself where it is whole and complete, else a copy of its whole blocks; None where it has none."""
+    with segment.path.open("rb") as file:
+        whole: list[tuple[int, int]] = []
+        damages: list[Damage] = []
+        for item in scan(file, Signer()):
+            if isinstance(item, Block):
+                whole.append((item.offset + HEAD_BYTES, item.end))
+            else:
+                damages.append(item)
+        # What ends an open segment may just be being written.
+        if damages and not (segment.open and len(damages) == 1 and damages[0].end >= file.seek(0, 2)):
+            many = f"{len(damages)} places" if len(damages) > 1 else f"byte {damages[0].offset}"
+            unreadable.append(f"{segment.path}: damaged at {many}: {damages[0].problem}; the rest is read")
+        if not whole:
+            return None
+        if not segment.open and not damages:
+            return segment.path
+        path = scratch / f"{segment.path.parent.name}-{segment.chain.hex()}-{segment.number}{SUFFIX}"
+        with path.open("wb") as copy:
+            for start, end in whole:
+                file.seek(start)
+                copy.write(file.read(end - start))
+        return path
+
+
+def _fence(connection: "DuckDBPyConnection", files: list[str]) -> None:
+    """Make the views, and forbid everything else."""
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute(f"SET memory_limit = '{_MEMORY}'")
+    connection.execute("SET autoinstall_known_extensions = false")
+    connection.execute("SET autoload_known_extensions = false")
+    connection.execute(f"SET allowed_paths = {_listed(files)}")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+    for name, entry in TABLES.items():
+        columns = {"kind": "VARCHAR", **_columns(entry)}
+        form = ", ".join(f"{_quoted(column)}: {_quoted(kind)}" for column, kind in columns.items())
+        source = (
+            f"read_json({_listed(files)}, format='newline_delimited', compression='zstd', columns={{{form}}})"
+            if files
+            else f"(SELECT {', '.join(f'NULL::{kind} AS {column}' for column, kind in columns.items())})"
+        )
+        fields = ", ".join(_expression(field) for field in msgspec.structs.fields(entry))
+        connection.execute(f"CREATE VIEW {name} AS SELECT {fields} FROM {source} WHERE kind = '{_KINDS[name]}'")
+
+
+def _columns(entry: type[msgspec.Struct]) -> dict[str, str]:
+    return {field.name: _kind(field.type) for field in msgspec.structs.fields(entry)}
+
+
+def _kind(annotation: Any) -> str:
+    """The type of a field in SQL."""
+    if hasattr(annotation, "__metadata__"):
+        return _kind(annotation.__origin__)
+    if get_origin(annotation) is types.UnionType:
+        return _kind(get_args(annotation)[-1] if get_args(annotation)[0] is not int else int)
+    if get_origin(annotation) is list:
+        inner = ", ".join(f'"{name}" {kind}' for name, kind in _columns(VerdictEntry).items())
+        return f"STRUCT({inner})[]"
+    names: dict[Any, str] = {str: "VARCHAR", int: "BIGINT", bool: "BOOLEAN", datetime: "TIMESTAMP", Any: "JSON"}
+    return names[annotation]
+
+
+def _expression(field: msgspec.structs.FieldInfo) -> str:
+    """A column; numbers and flags that a line leaves out are 0 and false, texts are empty."""
+    defaults: dict[object, str] = {int: "0", bool: "false", str: "''"}
+    default = "[]" if get_origin(field.type) is list else defaults.get(type(field.default))
+    return f"coalesce({field.name}, {default}) AS {field.name}" if default is not None else field.name
+
+
+def _listed(texts: Sequence[str]) -> str:
+    return f"[{', '.join(map(_quoted, texts))}]"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
+
+
+def _words(error: Exception) -> str:
+    """The first line of what DuckDB says, without the kind of its error, and with the fields that it proposes."""
+    text = str(error).strip()
+    first, *rest = [line.strip() for line in text.splitlines() if line.strip()] or [text]
+    _, _, words = first.partition("Error: ")
+    proposals = next((line for line in rest if line.startswith(("Candidate", "Did you mean"))), "")
+    return f"{words or first}{f' {proposals}' if proposals else ''}"

@@ -1,0 +1,84 @@
+"""What links each block of the journal to the one before it: SHA-256, or HMAC-SHA-256 with a key."""
+
+import contextlib
+import hashlib
+import hmac
+import os
+import re
+import secrets
+from pathlib import Path
+from typing import Final
+
+#: The key's name in plain chains.
+NO_KEY: Final = bytes(8)
+_SECRET_BYTES: Final = 32
+_FORM: Final = re.compile(rf"[0-9a-f]{{{2 * _SECRET_BYTES}}}")
+
+
+class JournalKeyError(OSError):
+    """The key cannot be used; the text is one line for an operator."""
+
+
+class Signer:
+    """Makes links. Without a secret anybody can."""
+
+    def __init__(self, secret: bytes | None = None) -> None:
+        self._secret = secret
+        #: Names the key in what it signed and tells nothing of it.
+        self.key_id = NO_KEY if secret is None else hashlib.sha256(b"penstock journal key" + secret).digest()[:8]
+
+    def link(self, signed: bytes) -> bytes:
+        """32 bytes that stand for what was signed."""
+        if self._secret is None:
+            return hashlib.sha256(signed).digest()
+        return hmac.digest(self._secret, signed, "sha256")
+
+
+def read_key(path: Path) -> bytes:
+    """The secret in a file.
+
+    Raises:
+        JournalKeyError: There is none, others may read it, or it is not of the right form.
+    """
+    try:
+        with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_mode & 0o077:
+                raise JournalKeyError(f"the journal's key {path} is open to other users; run: chmod 600 {path}")
+            text = file.read(1024).decode("ascii", "replace").strip()
+    except JournalKeyError:
+        raise
+    except OSError as error:
+        raise JournalKeyError(f"the journal's key {path}: {error.strerror or error}") from error
+    if not _FORM.fullmatch(text):
+        raise JournalKeyError(f"the journal's key {path} must be {_SECRET_BYTES} bytes in hexadecimal")
+    return bytes.fromhex(text)
+
+
+def made_key(path: Path) -> bytes:
+    """The secret in a file, which is made where there is none.
+
+    Raises:
+        JournalKeyError: It cannot be used or made.
+    """
+    if not path.exists():
+        try:
+            _create(path)
+        except OSError as error:
+            raise JournalKeyError(f"the journal's key {path}: {error.strerror or error}") from error
+    return read_key(path)
+
+
+def _create(path: Path) -> None:
+    """Write the whole file beside its place and then link it there, which fails where another process was first."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fresh = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(f"{secrets.token_hex(_SECRET_BYTES)}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        with contextlib.suppress(FileExistsError):
+            os.link(fresh, path)
+    finally:
+        fresh.unlink()

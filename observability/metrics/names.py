@@ -1,0 +1,46 @@
+"""Values of labels: safe to show, and no more of them than were meant."""
+
+from collections.abc import Iterable
+from hashlib import blake2s
+from typing import Final
+
+from observability.metrics.metric import NOTHING, OTHER
+from observability.printable import printable
+
+LONGEST: Final = 128
+
+
+def label(text: str) -> str:
+    """A label's value for whatever text: without control characters, not too long, and never empty."""
+    if not text:
+        return NOTHING
+    shown = printable(text)
+    if len(shown) <= LONGEST:
+        return shown
+    # Two long names must not become one series.
+    digest = blake2s(shown.encode(), digest_size=4).hexdigest()
+    return f"{shown[: LONGEST - 12]}...{digest}"
+
+
+class KnownNames(dict[str, str]):
+    """What to show for each name: itself if it was known from the beginning, else `other`. Never grows."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        super().__init__({"": NOTHING} | {name: label(name) for name in names})
+
+    def __missing__(self, name: str) -> str:
+        return OTHER
+
+
+class FirstNames(dict[str, str]):
+    """Likewise, for names that nobody knows before they come, in so small a number that the first `most` are all."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__({"": NOTHING})
+        self._most = most
+
+    def __missing__(self, name: str) -> str:
+        if len(self) > self._most:
+            return OTHER
+        shown = self[name] = label(name)
+        return shown

@@ -1,0 +1,178 @@
+"""Sends all metrics to an OpenTelemetry collector from time to time, in a thread of its own.
+
+The numbers are made elsewhere and added up over processes, which the SDK's instruments cannot do; so its data is built
+here, and its exporter sends it.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from opentelemetry.exporter.otlp.proto.http import Compression
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.sdk.metrics.export import (
+    AggregationTemporality,
+    Gauge,
+    Histogram,
+    HistogramDataPoint,
+    Metric,
+    MetricExportResult,
+    MetricsData,
+    NumberDataPoint,
+    ResourceMetrics,
+    ScopeMetrics,
+    Sum,
+)
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+from observability.exposition import Family
+from observability.metrics.declarations import BY_NAME
+from observability.metrics.genai import ATTRIBUTES, NAMES
+from observability.printable import printable
+
+log = logging.getLogger(__name__)
+
+SERVICE: Final = "penstock"
+#: What one export may take, its repetitions included, and what an end waits for one.
+TIMEOUT_SECONDS: Final = 10.0
+CLOSE_SECONDS: Final = 1.0
+#: Attributes that the conventions want of each of their metrics. Requests of all endpoints are in one.
+_GENAI_CONSTANT: Final = {"gen_ai.provider.name": SERVICE, "gen_ai.operation.name": "inference"}
+#: The exporter's own lines: one or more for each export that fails.
+_LOUD: Final = "opentelemetry.exporter.otlp.proto.http.metric_exporter"
+_MOST_TEXT: Final = 300
+_CUMULATIVE: Final = AggregationTemporality.CUMULATIVE
+
+
+class Gathered(NamedTuple):
+    """All families, and since when they count, in seconds since 1970."""
+
+    families: list[Family]
+    started: float
+
+
+class MetricsExporter:
+    """One of a gateway, however many workers it has. A collector that is slow or away costs nothing else."""
+
+    def __init__(
+        self, gather: Callable[[], Gathered], endpoint: str, headers: Mapping[str, str], interval_seconds: float
+    ) -> None:
+        """`gather` is called in the thread; what it raises ends nothing."""
+        self._gather = gather
+        self._endpoint = metrics_url(endpoint)
+        self._headers = dict(headers)
+        self._interval = interval_seconds
+        self._ended = threading.Event()
+        self._exporter: OTLPMetricExporter | None = None
+        # A daemon, since nothing can be done about a collector that says nothing while the process ends.
+        self._thread = threading.Thread(target=self._run, name="metrics export", daemon=True)
+        self._reasons = _Reasons()
+        self._failing = False
+        #: Exports that failed.
+        self.failures = 0
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """End, without the numbers of the last moments."""
+        self._ended.set()
+        if self._exporter is not None:
+            self._exporter.shutdown()
+        if self._thread.ident is not None:
+            self._thread.join(CLOSE_SECONDS)
+        logging.getLogger(_LOUD).removeFilter(self._reasons)
+
+    def _run(self) -> None:
+        logging.getLogger(_LOUD).addFilter(self._reasons)
+        self._exporter = OTLPMetricExporter(
+            endpoint=self._endpoint, headers=self._headers, timeout=TIMEOUT_SECONDS, compression=Compression.Gzip
+        )
+        while not self._ended.wait(self._interval):
+            self._reasons.last = ""
+            try:
+                sent = self._exporter.export(metrics_data(self._gather(), time.time_ns())) is MetricExportResult.SUCCESS
+            except Exception as error:
+                sent, self._reasons.last = False, f"{type(error).__name__}"
+            if not self._ended.is_set():
+                self._tell(sent)
+
+    def _tell(self, sent: bool) -> None:
+        self.failures += not sent
+        if sent is not self._failing:
+            return
+        self._failing = not sent
+        if sent:
+            log.warning("metrics go to %s again", self._endpoint)
+        else:
+            reason = self._reasons.last or "it failed"
+            log.warning("metrics cannot be sent to %s, which is tried again: %s", self._endpoint, reason)
+
+
+class _Reasons(logging.Filter):
+    """Keeps the exporter's last words instead of letting them out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = ""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Never."""
+        self.last = printable(record.getMessage())[:_MOST_TEXT]
+        return False
+
+
+def metrics_url(endpoint: str) -> str:
+    """Where metrics go, of a collector's address: OTLP's own path follows, unless it is there."""
+    base = endpoint.rstrip("/")
+    return base if base.endswith("/v1/metrics") else f"{base}/v1/metrics"
+
+
+def metrics_data(gathered: Gathered, now_ns: int) -> MetricsData:
+    """The SDK's form of all families, at a moment in nanoseconds since 1970."""
+    # A clock that was set back must not make the beginning later than the end.
+    start_ns = min(int(gathered.started * 1e9) or now_ns, now_ns)
+    metrics = [_metric(family, start_ns, now_ns) for family in gathered.families]
+    scope = ScopeMetrics(InstrumentationScope(SERVICE), metrics, "")
+    return MetricsData([ResourceMetrics(Resource({"service.name": SERVICE}), [scope], "")])
+
+
+def _metric(family: Family, start_ns: int, now_ns: int) -> Metric:
+    declared = BY_NAME.get(family.name)
+    if declared is not None:
+        name, unit, rename, constant = family.name, declared.unit, dict[str, str](), dict[str, str]()
+    else:
+        name, unit = NAMES[family.name]
+        rename, constant = ATTRIBUTES, _GENAI_CONSTANT
+
+    def attributes(labels: Mapping[str, str]) -> dict[str, str]:
+        return constant | {rename.get(label, label): value for label, value in labels.items()}
+
+    data: Gauge | Histogram | Sum
+    if family.kind == "histogram":
+        data = Histogram(
+            [
+                HistogramDataPoint(
+                    attributes=attributes(labels),
+                    start_time_unix_nano=start_ns,
+                    time_unix_nano=now_ns,
+                    count=sum(counts),
+                    sum=total,
+                    bucket_counts=counts,
+                    explicit_bounds=family.bounds,
+                    # Optional, and not known.
+                    min=None,  # type: ignore[arg-type]
+                    max=None,  # type: ignore[arg-type]
+                )
+                for labels, counts, total in family.observed
+            ],
+            _CUMULATIVE,
+        )
+    else:
+        points = [NumberDataPoint(attributes(labels), start_ns, now_ns, value) for labels, value in family.samples]
+        data = Gauge(points) if family.kind == "gauge" else Sum(points, _CUMULATIVE, is_monotonic=True)
+    return Metric(name, family.help, unit, data)

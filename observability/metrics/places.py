@@ -1,0 +1,26 @@
+"""The list of tenants that have series of their own, which all workers of a gateway share."""
+
+import contextlib
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from observability.metrics.folder import PLACES, replace, shared_lock
+from observability.metrics.tenants import Wanted, places
+
+_DECODER: Final = msgspec.json.Decoder(list[str])
+
+
+def claim(folder: Path, wanted: Wanted, most: int) -> list[str] | None:
+    """All who have a place, with those that get one now; None if another worker is at it. Raises OSError."""
+    with shared_lock(folder) as mine:
+        if not mine:
+            return None
+        path, given = folder / PLACES, list[str]()
+        with contextlib.suppress(FileNotFoundError, msgspec.MsgspecError):
+            given = _DECODER.decode(path.read_bytes())
+        names = places(wanted, given, most)
+        if names != given:
+            replace(path, msgspec.json.encode(names))
+        return names

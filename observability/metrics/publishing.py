@@ -1,0 +1,143 @@
+"""Writes a worker's numbers to its file, once a second, from a thread: the event loop never waits for a disk."""
+
+import asyncio
+import logging
+import os
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from observability.metrics.folder import LOCK_SUFFIX, SUFFIX, OwnLock, replace
+from observability.metrics.places import claim
+from observability.metrics.retire import retire
+from observability.metrics.sink import MetricsSink
+from observability.metrics.snapshot import Numbers, Snapshot
+from observability.metrics.tenants import Wanted
+
+log = logging.getLogger(__name__)
+
+WRITE_SECONDS: Final = 1.0
+#: How long the last file may take.
+CLOSE_SECONDS: Final = 2.0
+
+
+class Source(Protocol):
+    """Something with numbers of its own."""
+
+    def collect(self, numbers: Numbers) -> None:
+        """Put them in. Called on the event loop, once a second."""
+        ...
+
+
+class Publisher:
+    """One of a worker; `run` must be running. What cannot be written is counted, and said once until it can be."""
+
+    def __init__(
+        self,
+        folder: Path,
+        sink: MetricsSink,
+        sources: Sequence[Source],
+        *,
+        workers: int,
+        tenants: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`workers` is how many there are meant to be, `tenants` how many have series of their own."""
+        self._folder = folder
+        self._sink = sink
+        self._sources = sources
+        self._workers = workers
+        self._tenants = tenants
+        self._clock = clock
+        self._started = time.time()
+        self._worker = f"{os.getpid()}-{secrets.token_hex(6)}"
+        self._path = folder / f"{self._worker}{SUFFIX}"
+        self._lock = OwnLock(self._path.with_suffix(LOCK_SUFFIX))
+        self._thread = ThreadPoolExecutor(1, "metrics")
+        self._failing = False
+        self._retired = False
+        self._closed = False
+        self._failures = 0
+
+    def counts(self) -> dict[str, float]:
+        """How often the file could not be written."""
+        return {"telemetry_dropped_total": self._failures}
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        while True:
+            await self.publish()
+            await asyncio.sleep(WRITE_SECONDS)
+
+    async def aclose(self) -> None:
+        """Write once more, and let others count this worker as ended. Idempotent; `run` must have ended."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self.publish()
+                await self._in_thread(self._lock.release)
+        except TimeoutError:
+            log.warning("the last metrics of this worker are not written: %s is slow", self._folder)
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def publish(self) -> None:
+        """One round. Never raises but for a cancellation."""
+        wanted = self._sink.tenants.wanted()
+        try:
+            placed = await self._in_thread(lambda: self._prepare(wanted))
+            if placed is not None:
+                self._sink.settle(wanted, placed)
+            data = await self._encoded()
+            await self._in_thread(lambda: replace(self._path, data))
+        except OSError as error:
+            self._failures += 1
+            if not self._failing:
+                log.error("metrics cannot be written, requests go on: %s: %s", self._folder, error.strerror or error)  # noqa: TRY400
+            self._failing = True
+        except Exception:
+            self._failures += 1
+            if not self._failing:
+                log.exception("metrics cannot be gathered, requests go on")
+            self._failing = True
+        else:
+            if self._failing:
+                log.warning("metrics are written again")
+            self._failing = False
+
+    async def _in_thread(self, call: Callable[[], Any]) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+
+    def _prepare(self, wanted: Wanted) -> list[str] | None:
+        self._lock.hold()
+        if not self._retired:
+            # Only a worker that begins does so: workers begin as often as others end.
+            retire(self._folder)
+            self._retired = True
+        return claim(self._folder, wanted, self._tenants)
+
+    async def _encoded(self) -> bytes:
+        numbers = Numbers()
+        for source in self._sources:
+            source.collect(numbers)
+            await asyncio.sleep(0)
+        # Last, and with no request between it and the encoding: some tenants' numbers must not be shown yet.
+        self._sink.collect(numbers)
+        snapshot = Snapshot(
+            worker=self._worker,
+            pid=os.getpid(),
+            parent=os.getppid(),
+            workers=self._workers,
+            started=self._started,
+            written=self._clock(),
+            values=numbers.values,
+            distributions=numbers.distributions,
+            recent=self._sink.recent(),
+        )
+        return msgspec.msgpack.encode(snapshot)

@@ -1,0 +1,80 @@
+"""What one worker says of itself, as its file has it."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from observability.metrics.metric import Metric
+
+#: Of the form below; files of another one are left alone.
+VERSION: Final = 1
+
+#: The values of a metric's labels, in their order.
+Labels = tuple[str, ...]
+
+
+class Distribution(msgspec.Struct, array_like=True):
+    """Observations by bucket, the one above all bounds last, and their sum."""
+
+    counts: list[int]
+    sum: float = 0.0
+
+    def add(self, value: float, bounds: Sequence[float]) -> None:
+        """One observation; a time that clocks would have be negative was none."""
+        if value < 0.0:
+            value = 0.0
+        self.counts[bisect_left(bounds, value)] += 1
+        self.sum += value
+
+
+def empty(metric: Metric) -> Distribution:
+    """A histogram's series without observations."""
+    return Distribution([0] * (len(metric.bounds) + 1))
+
+
+class Numbers(msgspec.Struct):
+    """Counters and gauges, and histograms, by the metric's name and its labels' values."""
+
+    values: dict[str, dict[Labels, float]] = msgspec.field(default_factory=dict)
+    distributions: dict[str, dict[Labels, Distribution]] = msgspec.field(default_factory=dict)
+
+    def set(self, metric: Metric, value: float, *labels: str) -> None:
+        """One series of a counter or a gauge."""
+        self.values.setdefault(metric.name, {})[labels] = value
+
+    def put(self, metric: Metric, distribution: Distribution, *labels: str) -> None:
+        """One series of a histogram, which is not copied."""
+        self.distributions.setdefault(metric.name, {})[labels] = distribution
+
+
+class Snapshot(msgspec.Struct, kw_only=True):
+    """A worker at one moment. `started` is in seconds since 1970, `written` on the monotonic clock of its machine."""
+
+    version: int = VERSION
+    worker: str
+    pid: int
+    #: The process that has started it.
+    parent: int
+    #: How many workers there are meant to be.
+    workers: int
+    started: float
+    written: float
+    values: dict[str, dict[Labels, float]]
+    distributions: dict[str, dict[Labels, Distribution]]
+    recent: list[dict[str, Any]] = []
+
+
+class Ended(msgspec.Struct):
+    """Counters and histograms of all workers that have ended."""
+
+    version: int = VERSION
+    #: Those whose files may still be there.
+    names: list[str] = []
+    #: How many there were, and how many were meant to be at a time.
+    workers: int = 0
+    meant: int = 0
+    started: float = 0.0
+    values: dict[str, dict[Labels, float]] = msgspec.field(default_factory=dict)
+    distributions: dict[str, dict[Labels, Distribution]] = msgspec.field(default_factory=dict)

@@ -1,0 +1,98 @@
+"""Which tenants have series of their own: a bounded number, the same in all workers, and each for ever.
+
+A tenant that comes first takes a place at once while more than a quarter of them are free. The last quarter is kept
+for tenants that have shown that they are no passing crowd. Places are given out by whoever holds the list that all
+workers share (observability/metrics/places.py), about once a second; until then what a newcomer does is kept apart and
+shown to nobody, so that nothing is ever counted under one name and later under another.
+"""
+
+from collections.abc import Collection, Iterable
+from typing import Final, NamedTuple
+
+from observability.metrics.metric import NOTHING, OTHER
+from observability.metrics.names import label
+
+#: The part of all places that a tenant must have earned, and by how many requests.
+EARNED_PART: Final = 0.25
+EARNED_REQUESTS: Final = 10
+
+
+class Wanted(NamedTuple):
+    """Labels that have a place, that wait for one, and that have earned one; the most deserving first."""
+
+    placed: list[str]
+    pending: list[str]
+    earned: list[str]
+
+
+def places(wanted: Wanted, given: Collection[str], most: int) -> list[str]:
+    """All places, those that are `given` first, in their order."""
+    names = dict.fromkeys((*given, *wanted.placed))
+    for candidates, bound in ((wanted.earned, most), (wanted.pending, free_places(most))):
+        for name in candidates:
+            if len(names) < bound:
+                names[name] = None
+    return list(names)
+
+
+class TenantNames:
+    """One worker's view. `most` is how many places there are for all of them."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        #: What to show for a tenant, of those whose numbers may be shown or wait for a place.
+        self._shown: dict[str, str] = {"": NOTHING}
+        self._placed: set[str] = set()
+        self._pending: set[str] = set()
+        #: Requests of tenants without a place, fading, so that many passing ones leave nothing behind.
+        self._counts: dict[str, int] = {}
+
+    def shown(self, tenant: str) -> str:
+        """The label of a request's tenant. Counts the request."""
+        found = self._shown.get(tenant)
+        return found if found is not None else self._newcomer(tenant)
+
+    @property
+    def pending(self) -> Collection[str]:
+        """Labels that wait for a place: their numbers must not be shown yet."""
+        return self._pending
+
+    def wanted(self) -> Wanted:
+        """What this worker knows and would like."""
+        earned = [name for name, count in self._counts.items() if count >= EARNED_REQUESTS]
+        earned.sort(key=lambda name: -self._counts[name])
+        return Wanted(sorted(self._placed), list(self._pending), earned)
+
+    def settle(self, wanted: Wanted, placed: Iterable[str]) -> set[str]:
+        """All labels that have a place by now. Gives those that waited in vain: they are `other` from now on."""
+        self._placed.update(placed)
+        refused = {name for name in wanted.pending if name not in self._placed}
+        self._pending.difference_update(wanted.pending)
+        self._shown = {name: shown for name, shown in self._shown.items() if shown not in refused}
+        for name in refused:
+            self._count(name)
+        for name in self._placed.intersection(self._counts):
+            del self._counts[name]
+        return refused
+
+    def _newcomer(self, tenant: str) -> str:
+        shown = label(tenant)
+        if shown in self._placed or shown in self._pending:
+            self._shown[tenant] = shown
+            return shown
+        if len(self._placed) + len(self._pending) < free_places(self._most) and shown not in self._counts:
+            self._pending.add(shown)
+            self._shown[tenant] = shown
+            return shown
+        self._count(shown)
+        return OTHER
+
+    def _count(self, shown: str) -> None:
+        self._counts[shown] = self._counts.get(shown, 0) + 1
+        if len(self._counts) > 4 * self._most:
+            self._counts = {name: count // 2 for name, count in self._counts.items() if count > 1}
+
+
+def free_places(most: int) -> int:
+    """How many of all places are given to whoever comes."""
+    return most - int(most * EARNED_PART)
