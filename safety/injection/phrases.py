@@ -1,8 +1,7 @@
 """How a prompt is worded: phrases that speak for an attempt or against one, with weights that were learned.
 
 A logistic regression over the words, pairs and triples of words of a text (of scripts without spaces: over runs of 2 to
-10 characters), each counted once. It was fitted to texts written for this project and to the training part of deepset's
-public set (safety/sets/README.md); what is left of it here are phrases and numbers.
+8 characters), each counted once. It is fitted to texts written for this project (safety/injection/training).
 """
 
 import math
@@ -16,6 +15,9 @@ from safety.folding import fold
 
 #: Phrases count together that are this near, in characters.
 REACH: Final = 280
+#: With up to so many different phrases in a stretch each counts alike.
+_FEW: Final = 12
+_SCALE: Final = 3.0
 #: Marks beyond ASCII that stand between words, and those that hang on one.
 _BETWEEN: Final = "‹›—–…、。，！？：；「」『』（）【】《》・।؟،؛·•"
 _HANGING: Final = "’‘ʼ´“”„«»"
@@ -56,36 +58,53 @@ class Phrases:
         data = normalised(text)
         found = self._automaton.find_matches_as_indexes(data, overlapping=True)
         of = self._for
-        if sum([of[match[0]] for match in found]) < self._floor:
+        if not found or sum([of[match[0]] for match in found]) < self._floor:
             return _NOTHING
         reach = REACH * max(1, len(data) // max(1, len(text)))
         best, start, end = self._worst(found, reach)
-        # The worst of many stretches is worse than that of few, in harmless texts too.
-        best -= math.log(max(1.0, 2 * len(data) / reach - 1))
+        best += self._bias - penalty(len(text))
         score = 1 / (1 + math.exp(-max(-30.0, min(30.0, best))))
         return Worded(score, *_place(text, data, start, end))
 
     def _worst(self, found: list[tuple[int, int, int]], reach: int) -> tuple[float, int, int]:
-        """The highest sum of the weights of phrases that lie so near, each counted once, and where."""
+        """Of the stretches of this length, the highest sum of weights, each counted once, and where it is."""
         weights = self._weights
         there: dict[int, int] = {}
-        best = total = self._bias
+        total, best = 0.0, -math.inf
         begin = until = first = 0
+        _, place, last = found[0]
         for index, _, end in found:
-            oldest, place, _ = found[first]
-            while place < end - reach:
-                there[oldest] -= 1
-                if not there[oldest]:
-                    total -= weights[oldest]
-                first += 1
-                oldest, place, _ = found[first]
-            count = there.get(index, 0)
-            there[index] = count + 1
-            if not count:
+            if place < end - reach:
+                value = total * share(len(there))
+                if value > best:
+                    best, begin, until = value, place, last
+                while place < end - reach:
+                    oldest = found[first][0]
+                    if there[oldest] == 1:
+                        del there[oldest]
+                        total -= weights[oldest]
+                    else:
+                        there[oldest] -= 1
+                    first += 1
+                    place = found[first][1]
+            if index in there:
+                there[index] += 1
+            else:
+                there[index] = 1
                 total += weights[index]
-                if total > best:
-                    best, begin, until = total, place, end
-        return best, begin, until
+            last = end
+        value = total * share(len(there))
+        return (value, place, last) if value > best else (best, begin, until)
+
+
+def share(phrases: int) -> float:
+    """How much of each phrase's weight counts in a stretch with so many: what is long has some of everything."""
+    return _SCALE / math.sqrt(max(phrases, _FEW))
+
+
+def penalty(length: int) -> float:
+    """What is taken from the score of a text: the worst of many stretches is worse than that of few."""
+    return math.log(max(1.0, 2 * length / REACH - 1))
 
 
 def normalised(text: str) -> bytes:

@@ -1,0 +1,1 @@
+"""The texts that the phrases are learned from, and how they are learned."""

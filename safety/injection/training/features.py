@@ -1,0 +1,40 @@
+"""The phrases of a text: words, pairs and triples, and of scripts without spaces, runs of characters."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from safety.injection.phrases import normalised
+
+#: Han, kana, Hangul as it is once folded, Thai: characters that no space need stand between.
+_UNSPACED: Final = re.compile("[\u0e00-\u0e7f\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff]+")
+_WORDS: Final = 3
+#: Of Hangul, folded to its parts, a syllable is 2 or 3 characters.
+_CHARACTERS: Final = (2, 3, 4, 6, 8)
+
+
+def windows(text: str, reach: int) -> list[str]:
+    """The normal form of a text in stretches of up to `reach` characters, each half over the one before."""
+    plain = normalised(text).decode("utf-8", "replace").strip()
+    if len(plain) <= reach:
+        return [plain]
+    cut = []
+    begin = 0
+    while True:
+        end = plain.find(" ", begin + reach)
+        cut.append(plain[begin : end if end > 0 else len(plain)].strip())
+        if end < 0:
+            return cut
+        begin = plain.find(" ", begin + reach // 2) + 1 or begin + reach // 2
+
+
+def phrases_of(plain: str) -> Iterator[str]:
+    """Every phrase of a stretch, as the automaton looks for it; some come twice."""
+    words = plain.split()
+    for length in range(1, _WORDS + 1):
+        for index in range(len(words) - length + 1):
+            yield f" {' '.join(words[index : index + length])} "
+    for run in _UNSPACED.findall(plain):
+        for length in _CHARACTERS:
+            for index in range(len(run) - length + 1):
+                yield run[index : index + length]
