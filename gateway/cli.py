@@ -16,10 +16,13 @@ _COMMANDS = {
     "tenants": "gateway.commands.tenants",
     "usage": "gateway.commands.usage",
     "replicas": "gateway.commands.replicas",
+    "top": "gateway.commands.top",
     "providers": "gateway.commands.providers",
     "admin": "gateway.commands.admin",
     "route": "gateway.commands.route",
     "safety": "gateway.commands.safety",
+    "audit": "gateway.commands.audit",
+    "dashboards": "gateway.commands.dashboards",
     "bench": "gateway.commands.bench",
 }
 

@@ -37,6 +37,10 @@ class QueryError(ValueError):
     """A question that cannot be answered; the text is one line that names the option at fault."""
 
 
+class SegmentsRemoved(QueryError):
+    """Retention was faster than the question, which may be asked again."""
+
+
 class Answer(NamedTuple):
     """What was found: names and rows, and whether there was more than the limit."""
 
@@ -55,8 +59,8 @@ class Period(NamedTuple):
 class JournalReader:
     """A database with a view for each of `TABLES`."""
 
-    def __init__(self, connection: "DuckDBPyConnection", unreadable: list[str]) -> None:
-        self._connection = connection
+    def __init__(self, connection: "DuckDBPyConnection", files: Sequence[Path], unreadable: list[str]) -> None:
+        self._connection, self._files = connection, files
         #: What could not be read, a line for each segment.
         self.unreadable = unreadable
 
@@ -77,6 +81,7 @@ class JournalReader:
 
         Raises:
             QueryError: An expression cannot be used.
+            SegmentsRemoved: Segments were removed meanwhile.
         """
         if where is not None:
             if not where.strip():
@@ -134,6 +139,8 @@ class JournalReader:
         try:
             return self._connection.execute(question, values)
         except duckdb.Error as error:
+            if not all(path.exists() for path in self._files):
+                raise SegmentsRemoved("segments were removed while they were read") from error
             raise QueryError(f"{option}: {_words(error)}") from error
 
 
@@ -143,6 +150,7 @@ def opened(folder: Path, period: Period) -> Iterator[JournalReader]:
 
     Raises:
         OSError: The folder cannot be read.
+        SegmentsRemoved: Segments were removed meanwhile.
     """
     import duckdb
 
@@ -153,8 +161,13 @@ def opened(folder: Path, period: Period) -> Iterator[JournalReader]:
         files = [path for path in _files(folder, period, Path(scratch), unreadable) if path is not None]
         connection = duckdb.connect(":memory:")
         try:
-            _fence(connection, [str(path) for path in files])
-            yield JournalReader(connection, unreadable)
+            try:
+                _fence(connection, [str(path) for path in files])
+            except duckdb.Error as error:
+                if all(path.exists() for path in files):
+                    raise
+                raise SegmentsRemoved("segments were removed while they were read") from error
+            yield JournalReader(connection, files, unreadable)
         finally:
             connection.close()
 

@@ -69,15 +69,11 @@ def verify(folder: Path, secret: bytes | None) -> Report:
 
 def _head(path: Path, signer: Signer, report: Report) -> Head | None:
     try:
-        head = read_head(path, signer)
+        return read_head(path, signer)
     except ValueError:
         why = "was not made with this key, or was changed"
         report.problems.append(Finding(path / "head", f"{why}: whether the end is cut cannot be told"))
         return None
-    if head is None and segments(path):
-        problem = "is missing or empty: whether the end is cut cannot be told"
-        report.problems.append(Finding(path / "head", problem))
-    return head
 
 
 class _Chain:
@@ -99,12 +95,20 @@ class _Chain:
         for segment in own:
             self._check(segment, head, last=segment is own[-1])
         if head is None:
+            self._without_head()
             return
         if head.sequence > self._sequence:
             problem = f"the end is cut: blocks {self._sequence + 1} to {head.sequence} are missing"
             self._problem(own[-1].path if own else self._folder, problem)
         elif self._head_seen is not None and self._head_seen != head.link:
             self._problem(self._folder / "head", f"says something else of block {head.sequence} than the segments")
+
+    def _without_head(self) -> None:
+        """Only before the second block there may be none; a process that has just begun may have made it by now."""
+        path = self._folder / "head"
+        with contextlib.suppress(ValueError):
+            if self._sequence > 1 and read_head(self._folder, self._signer) is None:
+                self._problem(path, "is missing or empty: whether the end is cut cannot be told")
 
     def _skip_removed(self, own: Sequence[Segment]) -> None:
         """Begin behind the segments that were removed as the configuration says; the newest segments say so."""

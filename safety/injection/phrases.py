@@ -9,15 +9,15 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Final, NamedTuple
 
-from ahocorasick_rs import BytesAhoCorasick, Implementation
-
 from safety.folding import fold
+from safety.literals import Literals
 
 #: Phrases count together that are this near, in characters.
 REACH: Final = 280
 #: With up to so many different phrases in a stretch each counts alike.
 _FEW: Final = 12
 _SCALE: Final = 3.0
+_ROUNDING: Final = 1e-12
 #: Marks beyond ASCII that stand between words, and those that hang on one.
 _BETWEEN: Final = "‹›—–…、。，！？：；「」『』（）【】《》・।؟،؛·•"
 _HANGING: Final = "’‘ʼ´“”„«»"
@@ -51,20 +51,27 @@ class Phrases:
         self._floor = floor
         self._weights = list(weights.values())
         self._for = [max(0.0, weight) for weight in self._weights]
-        self._automaton = BytesAhoCorasick(list(weights), implementation=Implementation.DFA)
+        self._literals = Literals(list(weights))
 
-    def score(self, text: str) -> Worded:
-        """Of a whole text: its worst stretch of `REACH` characters. Linear in the text."""
+    def score(self, text: str, least: float = 0.0) -> Worded:
+        """Of a whole text: its worst stretch of `REACH` characters. Linear in the text.
+
+        Nothing is told of a score below `least`.
+        """
         data = normalised(text)
-        found = self._automaton.find_matches_as_indexes(data, overlapping=True)
-        of = self._for
-        if not found or sum([of[match[0]] for match in found]) < self._floor:
+        found = self._literals.find(data)
+        if not found:
+            return _NOTHING
+        of, offset = self._for, self._bias - penalty(len(text))
+        # Were all that speak for an attempt in one stretch, and nothing against one, it would come to this at most.
+        most = sum([of[index] for index in {match[0] for match in found}])
+        if most < self._floor or most * share(0) + offset < _logit(least):
             return _NOTHING
         reach = REACH * max(1, len(data) // max(1, len(text)))
         best, start, end = self._worst(found, reach)
-        best += self._bias - penalty(len(text))
+        best += offset
         score = 1 / (1 + math.exp(-max(-30.0, min(30.0, best))))
-        return Worded(score, *_place(text, data, start, end))
+        return Worded(score, *_place(text, data, start, end)) if score >= least else _NOTHING
 
     def _worst(self, found: list[tuple[int, int, int]], reach: int) -> tuple[float, int, int]:
         """Of the stretches of this length, the highest sum of weights, each counted once, and where it is."""
@@ -95,6 +102,10 @@ class Phrases:
             last = end
         value = total * share(len(there))
         return (value, place, last) if value > best else (best, begin, until)
+
+
+def _logit(score: float) -> float:
+    return -math.inf if score <= 0 else math.log(score / max(1 - score, _ROUNDING))
 
 
 def share(phrases: int) -> float:

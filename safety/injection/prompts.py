@@ -7,6 +7,7 @@ from safety.injection.finder import may_have_features
 from safety.injection.phrases import phrases
 from safety.match import Match
 
+_ROUNDING: Final = 1e-9
 _NOTHING: Final = Scored(0.0, [])
 WORDING: Final = "suspicious_wording"
 
@@ -28,7 +29,8 @@ class PromptInjectionFilter(InjectionFilter):
         features = self._features(text)
         if features.score >= self._least:
             return super().scan(text)
-        scored = self._with_wording(text, features)
+        # Together they reach the threshold if the wording comes to what is left of it.
+        scored = self._with_wording(text, features, 1 - (1 - self._least) / (1 - features.score) - _ROUNDING)
         if scored.score < self._least:
             return []
         return _apart([match._replace(score=scored.score) for match in scored.matches])
@@ -40,8 +42,8 @@ class PromptInjectionFilter(InjectionFilter):
     def _features(self, text: str) -> Scored:
         return super().score(text) if may_have_features(text) else _NOTHING
 
-    def _with_wording(self, text: str, features: Scored) -> Scored:
-        worded = self._phrases.score(text)
+    def _with_wording(self, text: str, features: Scored, least: float = 0.0) -> Scored:
+        worded = self._phrases.score(text, least)
         if not worded.score:
             return features
         score = 1 - (1 - features.score) * (1 - worded.score)

@@ -547,10 +547,12 @@ function hear(live) {
   failures = 0;
   heardAt = Date.now();
   at("board").hidden = at("forget").hidden = false;
-  at("gate").hidden = true;
   flag(at("board"), "stale", false);
   link("live", "Live");
   show(live);
+  // The field that had the focus goes.
+  if (!at("gate").hidden) at("main").focus();
+  at("gate").hidden = true;
 }
 
 function watch() {

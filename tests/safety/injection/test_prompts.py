@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from safety.injection.filter import InjectionFilter
 from safety.injection.phrases import normalised, phrases
 from safety.injection.prompts import WORDING, PromptInjectionFilter
+from safety.sets.labelled import SHIPPED, load
 
 PROMPTS = PromptInjectionFilter()
 ANSWERS = InjectionFilter()
@@ -72,3 +73,14 @@ def test_far_apart_phrases_do_not_add_up() -> None:
     filler = "The ferry leaves at noon and the weather is fine. " * 20
     near, far = phrases().score(one + other).score, phrases().score(one + filler + other).score
     assert near > far
+
+
+@pytest.mark.parametrize("threshold", [0.2, 0.5, 0.8, 1.0])
+def test_what_is_not_weighed_would_not_have_counted(threshold: float) -> None:
+    filter_ = PromptInjectionFilter(threshold)
+    found = 0
+    for example in load(SHIPPED).injections:
+        matches = filter_.scan(example.text)
+        assert bool(matches) == (filter_.score(example.text).score >= threshold), example.text
+        found += bool(matches)
+    assert found
