@@ -244,11 +244,14 @@ class FilterFailed(PenstockError):
     status = 503
     code = "filter_failed"
     retryable = True
+    #: Its configured name.
+    filter: str = ""
 
     @classmethod
     def of(cls, name: str, error: BaseException | str) -> "FilterFailed":
         """`error` goes to the log by its kind alone: its text may quote what was looked at."""
         failed = cls("A content filter did not come to a verdict. Try again shortly.", retry_after=1.0)
+        failed.filter = name
         failed.detail = f"filter {name}: {error if isinstance(error, str) else type(error).__name__}"
         return failed
 

@@ -77,7 +77,14 @@ class JudgedAnswer:
         if self.blocked is not None or not self._gathered:
             return ""
         of, before, text = self._filter, len(self._shown), self._gathered
-        found = await judged(of.judges, self._shown + text, of.prompt, of.recorder.tenant, fail_open=of.fail_open)
+        found = await judged(
+            of.judges,
+            self._shown + text,
+            of.prompt,
+            of.recorder.tenant,
+            fail_open=of.fail_open,
+            left_out=of.recorder.answer_unjudged,
+        )
         of_spans = [
             finding._replace(start=max(0, finding.start - before), end=finding.end - before)
             for finding in found

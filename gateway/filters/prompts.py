@@ -67,6 +67,10 @@ async def pass_prompt(
     found = _scanned(policy, tenant, texts) if apart is None else await apart(_scanned, policy, tenant, texts)
     for index, result in found:
         at = texts[index]
+        for rule in result.failures:
+            recorder.prompt_unjudged(rule)
+        if not result.findings:
+            continue
         recorder.prompt(at.param, at.text, result.findings, all_known=True)
         _refuse(result.blocked, at.param)
         if result.text != at.text:
@@ -88,7 +92,7 @@ async def pass_prompt(
 
 
 def _scanned(policy: Policy, tenant: str, texts: Sequence[PromptText]) -> _Found:
-    """The texts in which something was found."""
+    """The texts in which something was found, or could not be looked for."""
     clean = policy.clean
     found = []
     for index, at in enumerate(texts):
@@ -99,22 +103,22 @@ def _scanned(policy: Policy, tenant: str, texts: Sequence[PromptText]) -> _Found
         if name in clean:
             continue
         result = screened(at.text, rules, fail_open=policy.fail_open)
-        if result.findings:
+        if result.findings or result.failures:
             found.append((index, result))
-        elif not result.failures:
+        else:
             clean.add(name)
     return found
 
 
 async def ask_judges(policy: Policy, passed: PassedPrompt, recorder: Recorder) -> None:
     """Ask the judges that may be asked while the prompt is computed. Raises ContentFiltered and FilterFailed."""
-    for at, findings in await _judge_all(policy, passed.open, recorder.tenant, passed.texts):
+    for at, findings in await _judge_all(policy, passed.open, recorder, passed.texts):
         recorder.prompt(at.param, at.text, findings)
         _refuse(_blocking(findings), at.param)
 
 
 async def _judge_all(
-    policy: Policy, rules: Sequence[JudgeRule], tenant: str, texts: Sequence[PromptText]
+    policy: Policy, rules: Sequence[JudgeRule], recorder: Recorder, texts: Sequence[PromptText]
 ) -> list[tuple[PromptText, list[Finding]]]:
     """What judges find in the texts that somebody sent; instructions are the application's own."""
     asked = _questions(rules, [at for at in texts if at.role not in INSTRUCTING and at.text])
@@ -123,7 +127,9 @@ async def _judge_all(
     async def ask(text: str) -> list[Finding]:
         # One long conversation is not to take all the turns that a guard has.
         async with turns:
-            return await judged(rules, text, None, tenant, fail_open=policy.fail_open)
+            return await judged(
+                rules, text, None, recorder.tenant, fail_open=policy.fail_open, left_out=recorder.prompt_unjudged
+            )
 
     answers = await asyncio.gather(*(ask(at.text) for at in asked), return_exceptions=True)
     found: list[tuple[PromptText, list[Finding]]] = []
@@ -154,7 +160,7 @@ async def _judge_first(
     replaced: dict[_Path, str],
     recorder: Recorder,
 ) -> Sequence[PromptText]:
-    for at, findings in await _judge_all(policy, rules, recorder.tenant, texts):
+    for at, findings in await _judge_all(policy, rules, recorder, texts):
         recorder.prompt(at.param, at.text, findings)
         _refuse(_blocking(findings), at.param)
         text = applied(at.text, findings).text
@@ -186,6 +192,7 @@ async def _check_floods(policy: Policy, texts: Sequence[PromptText], recorder: R
         except StoreUnavailable:
             if not policy.fail_open:
                 raise
+            recorder.prompt_unjudged(rule.name)
             continue
         for match in matches:
             finding = Finding.of(rule.name, rule.action, match)

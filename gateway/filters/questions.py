@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from gateway.filters.policy import JudgeRule
 from observability.logs import RateLimit
@@ -15,12 +15,21 @@ log.addFilter(RateLimit(per_second=5))
 
 
 async def judged(
-    rules: Sequence[JudgeRule], text: str, prompt: str | None, tenant: str, *, fail_open: bool
+    rules: Sequence[JudgeRule],
+    text: str,
+    prompt: str | None,
+    tenant: str,
+    *,
+    fail_open: bool,
+    left_out: Callable[[str], None] | None = None,
 ) -> list[Finding]:
-    """What judges find in a text, all asked at once; `prompt`: it is an answer to that. Raises FilterFailed."""
+    """What judges find in a text, all asked at once; `prompt`: it is an answer to that.
+
+    `left_out` is told of each that came to no verdict where `fail_open` lets that pass. Raises FilterFailed.
+    """
     if not rules:
         return []
-    asked = (_ask(rule, text, prompt, tenant, fail_open) for rule in rules)
+    asked = (_ask(rule, text, prompt, tenant, fail_open, left_out) for rule in rules)
     # All are waited for, which none makes longer than its time: nothing is left behind when one fails.
     answers = await asyncio.gather(*asked, return_exceptions=True)
     found: list[Finding] = []
@@ -31,12 +40,21 @@ async def judged(
     return found
 
 
-async def _ask(rule: JudgeRule, text: str, prompt: str | None, tenant: str, fail_open: bool) -> list[Finding]:
+async def _ask(
+    rule: JudgeRule,
+    text: str,
+    prompt: str | None,
+    tenant: str,
+    fail_open: bool,
+    left_out: Callable[[str], None] | None,
+) -> list[Finding]:
     try:
         matches = await rule.judge.judge(text, prompt, tenant)
     except JudgeFailed as error:
         if not fail_open:
             raise FilterFailed.of(rule.name, error.problem) from None
         log.warning("the filter %s came to no verdict, and a request goes on without it: %s", rule.name, error.problem)
+        if left_out is not None:
+            left_out(rule.name)
         return []
     return [Finding.of(rule.name, rule.action, match) for match in matches]

@@ -73,6 +73,14 @@ class Recorder(NamedTuple):
                 ", ".join(failures),
             )
 
+    def prompt_unjudged(self, rule: str) -> None:
+        """A rule came to no verdict about the prompt, which went on without it."""
+        self.record.verdicts.append(Verdict(rule, FAILED, "prompt", "", 1))
+
+    def answer_unjudged(self, rule: str) -> None:
+        """The same of an answer."""
+        self.record.verdicts.append(Verdict(rule, FAILED, "answer", "", 1))
+
     def _note(self, where: str, findings: Sequence[Finding], failures: Sequence[str] = ()) -> None:
         counts = Counter((finding.rule, finding.action.name.lower(), finding.label) for finding in findings)
         verdicts = self.record.verdicts

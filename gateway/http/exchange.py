@@ -14,12 +14,13 @@ from starlette.types import Message, Receive, Scope, Send
 
 from gateway.http.trace_context import begin_trace
 from observability.outcome import outcome_of
-from observability.record import RequestRecord
+from observability.record import FAILED, RequestRecord, Verdict
 from observability.tracing.sampling import HeadSampler
 from protos.errors import (
     BodyTooLarge,
     ClientGone,
     DeadlineExceeded,
+    FilterFailed,
     InvalidRequest,
     PenstockError,
     RequestTimeout,
@@ -233,6 +234,9 @@ class Exchange:
             # Of causes only the store's are known to say nothing of the request.
             stored = error.__cause__ if isinstance(error, StoreUnavailable) else None
             record.detail = error.detail or str(stored or error.message)
+        if isinstance(error, FilterFailed):
+            where = "answer" if record.first_token else "prompt"
+            record.verdicts.append(Verdict(error.filter, FAILED, where, "", 1))
 
     async def _watch(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":

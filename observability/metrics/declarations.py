@@ -117,6 +117,13 @@ ANSWER_TOKENS: Final = Metric(
     buckets.TOKENS,
     genai=GenAi("gen_ai.client.token.usage", buckets.GENAI_TOKENS, "output"),
 )
+ROUTED: Final = Metric(
+    "routed_requests_total",
+    "counter",
+    "Requests that went to a replica, by who decided and why.",
+    ("model", "pool", "policy", "reason"),
+    "{request}",
+)
 RETRIES: Final = Metric("retries_total", "counter", "Submits again after a failure before the first token.", _POOL)
 MIGRATIONS: Final = Metric("migrations_total", "counter", "Submits again after a failure later.", _POOL)
 HEDGES: Final = Metric("hedges_total", "counter", "Second submits beside a slow one.", _POOL)

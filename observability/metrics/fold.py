@@ -5,6 +5,8 @@ from operator import add
 from typing import Final
 
 from observability.metrics import declarations as declared
+from observability.metrics.metric import OTHER
+from observability.metrics.names import label
 from observability.metrics.snapshot import Distribution, Numbers, empty
 from observability.record import RequestRecord
 
@@ -16,6 +18,8 @@ _ENGINE: Final = declared.ENGINE_SECONDS.bounds
 _TOKENS: Final = declared.PROMPT_TOKENS.bounds
 _FILTER: Final = declared.FILTER_SECONDS.bounds
 _NANO: Final = 1e9
+#: A policy has a handful.
+_MOST_REASONS: Final = 64
 
 
 class PoolSeries:
@@ -34,6 +38,7 @@ class PoolSeries:
         "prompt",
         "request",
         "retries",
+        "routed",
     )
 
     def __init__(self) -> None:
@@ -45,6 +50,7 @@ class PoolSeries:
         self.engine = empty(declared.ENGINE_SECONDS)
         self.retries = self.migrations = self.hedges = 0
         self.prompt = self.predicted = self.cached = 0
+        self.routed: dict[tuple[str, str], int] = {}
 
     def fold(self, record: RequestRecord) -> None:
         """One more request."""
@@ -52,6 +58,10 @@ class PoolSeries:
         self.request.add(ended - arrived, _REQUEST)
         if not sent:
             return
+        decided = (record.policy, record.reason)
+        if decided not in self.routed and len(self.routed) >= _MOST_REASONS:
+            decided = (record.policy, OTHER)
+        self.routed[decided] = self.routed.get(decided, 0) + 1
         self.prompt += record.prompt_tokens
         self.predicted += record.predicted_tokens
         self.cached += record.cached_tokens
@@ -89,6 +99,8 @@ class PoolSeries:
                 numbers.put(metric, distribution, model, pool)
         if not self.prompt:
             return
+        for (policy, reason), count in self.routed.items():
+            numbers.set(declared.ROUTED, count, model, pool, label(policy), label(reason))
         numbers.set(declared.RETRIES, self.retries, model, pool)
         numbers.set(declared.MIGRATIONS, self.migrations, model, pool)
         numbers.set(declared.HEDGES, self.hedges, model, pool)

@@ -1,0 +1,73 @@
+"""`penstock dashboards`: Grafana's dashboards and Prometheus' rules, made from the declared metrics."""
+
+import argparse
+from pathlib import Path
+
+from gateway.commands.output import fail
+
+_OUT = Path("deploy/observability")
+
+
+def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add `dashboards`."""
+    parser = subparsers.add_parser("dashboards", help="write Grafana's dashboards and Prometheus' rules")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=_OUT,
+        metavar="FOLDER",
+        help=f"where grafana/dashboards and prometheus/rules are written (default: {_OUT})",
+    )
+    parser.add_argument(
+        "--availability",
+        type=_percentage,
+        default=0.999,
+        metavar="PERCENT",
+        help="objective: requests that are not failed by the service (default: 99.9)",
+    )
+    parser.add_argument(
+        "--first-token",
+        type=float,
+        default=2.5,
+        metavar="SECONDS",
+        help="objective: streams begin within this time; the bound of one of the histogram's buckets (default: 2.5)",
+    )
+    parser.add_argument(
+        "--first-token-share",
+        type=_percentage,
+        default=0.95,
+        metavar="PERCENT",
+        help="objective: so many streams do (default: 95)",
+    )
+    parser.add_argument("--runbook", action="store_true", help="print what each alert means, in Markdown, instead")
+    parser.set_defaults(run=_run)
+
+
+def _percentage(text: str) -> float:
+    value = float(text)
+    if not 0 < value < 100:
+        raise argparse.ArgumentTypeError("must be above 0 and below 100")
+    return round(value / 100, 9)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from observability.dashboards.files import files
+    from observability.dashboards.objectives import Objectives
+    from observability.dashboards.runbook import runbook
+
+    objectives = Objectives(arguments.availability, arguments.first_token, arguments.first_token_share)
+    try:
+        if arguments.runbook:
+            print(runbook(objectives), end="")
+            return 0
+        made = files(objectives)
+        for name, text in made.items():
+            path: Path = arguments.out / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    except ValueError as error:
+        return fail("dashboards", str(error))
+    except OSError as error:
+        return fail("dashboards", f"{error.filename}: {error.strerror}")
+    print(f"{len(made)} files written to {arguments.out}")
+    return 0

@@ -1,0 +1,1 @@
+"""Grafana's dashboards and Prometheus' rules, generated from the declared metrics."""

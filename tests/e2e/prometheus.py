@@ -1,0 +1,95 @@
+"""A real Prometheus for a test, in a folder of its own, and what its HTTP API says."""
+
+import json
+import math
+import shutil
+import subprocess
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.stack import eventually, free_port
+
+BINARY = shutil.which("prometheus")
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+class Prometheus:
+    """One that scrapes one target, once a second, with a key."""
+
+    def __init__(self, folder: Path, target: str, key_file: Path, rules: dict[str, str]) -> None:
+        self._folder = folder
+        self._port = free_port()
+        folder.mkdir()
+        for name, text in rules.items():
+            (folder / name).write_text(text, encoding="utf-8")
+        (folder / "prometheus.yaml").write_text(
+            f"""\
+global: {{scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}}
+rule_files: [{", ".join(rules)}]
+scrape_configs:
+  - job_name: penstock
+    authorization: {{credentials_file: {key_file}}}
+    static_configs: [{{targets: ["{target}"]}}]
+""",
+            encoding="utf-8",
+        )
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def log(self) -> str:
+        return (self._folder / "log").read_text(encoding="utf-8")
+
+    def start(self) -> None:
+        assert BINARY is not None
+        command = [BINARY, "--config.file=prometheus.yaml", "--storage.tsdb.path=data", "--log.level=warn"]
+        command.append(f"--web.listen-address=127.0.0.1:{self._port}")
+        with (self._folder / "log").open("wb") as log:
+            self._process = subprocess.Popen(command, cwd=self._folder, stdout=log, stderr=subprocess.STDOUT)
+        eventually(self._ready, "Prometheus is ready", 20)
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(10)
+
+    def _ready(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, self.log
+        try:
+            return bool(_DIRECT.open(f"http://127.0.0.1:{self._port}/-/ready", timeout=2).status == 200)
+        except OSError:
+            return False
+
+    def numbers(self, expr: str, *, instant: bool) -> list[float]:
+        """Every number that a query gives, now or over the last half minute; those that are none are left out."""
+        now = time.time()
+        if instant:
+            found = self._post("query", query=expr, time=f"{now}")["result"]
+            values = [one["value"] for one in found]
+        else:
+            found = self._post("query_range", query=expr, start=f"{now - 30}", end=f"{now}", step="1")["result"]
+            values = [value for one in found for value in one["values"]]
+        return [number for _, text in values if not math.isnan(number := float(text))]
+
+    def _post(self, path: str, **parameters: str) -> Any:
+        """The data of an answer, of a query that may be long."""
+        url, data = f"http://127.0.0.1:{self._port}/api/v1/{path}", urllib.parse.urlencode(parameters).encode()
+        try:
+            with _DIRECT.open(url, data, 20) as answer:
+                return json.load(answer)["data"]
+        except urllib.error.HTTPError as error:
+            raise AssertionError(f"{parameters}: {error.read().decode()}") from None
+
+    def values_of(self, label: str, selector: str) -> list[str]:
+        """What a variable of a dashboard offers."""
+        found: list[str] = self.get(f"label/{label}/values?{urllib.parse.urlencode({'match[]': selector})}")
+        return found
+
+    def get(self, path: str) -> Any:
+        """The data of an answer."""
+        with _DIRECT.open(f"http://127.0.0.1:{self._port}/api/v1/{path}", timeout=20) as answer:
+            return json.load(answer)["data"]
