@@ -65,6 +65,8 @@ proto: $(VENV)/.installed-dev
 docs: $(VENV)/.installed-dev
 	$(BIN)/penstock schema --markdown > docs/configuration.md
 	$(BIN)/penstock bench engine-model --markdown > docs/engine-model.md
+	$(BIN)/penstock dashboards
+	$(BIN)/penstock dashboards --runbook > docs/alerts.md
 
 clean:
 	rm -rf $(VENV) $(REAL) .penstock
