@@ -365,15 +365,19 @@ function bounds(scope) {
   return found;
 }
 
+// What tells a kind of failure from others: it stays the same line however often it comes again.
+const wayOf = (error) => JSON.stringify([error.outcome, error.code, error.detail, error.tenant, error.model, error.pool, error.replica]);
+
 function showErrors(live) {
-  put(at("errors-count"), live.errors.length ? `the last ${live.errors.length}` : "");
+  const failures = live.errors.reduce((sum, error) => sum + error.times, 0);
+  put(at("errors-count"), failures ? `of the last ${failures} failures` : "");
   nothing("errors", live.errors.length, live.headline.in_flight, "None so far.");
   at("errors").hidden = live.errors.length === 0;
-  sync(at("errors"), live.errors, (error) => error.id + error.time, () => {
+  sync(at("errors"), live.errors, wayOf, () => {
     const root = make("li");
     const top = make("div", "top");
-    const part = { root, time: make("time"), outcome: make("span", "outcome"), where: make("span"), right: make("span", "right"), detail: make("p", "detail"), about: make("p", "about id") };
-    top.append(part.time, part.outcome, part.where, part.right);
+    const part = { root, time: make("time"), outcome: make("span", "outcome"), times: make("span", "tag"), where: make("span"), right: make("span", "right"), detail: make("p", "detail"), about: make("p", "about id") };
+    top.append(part.time, part.outcome, part.times, part.where, part.right);
     root.append(top, part.detail, part.about);
     return part;
   }, (part, error) => {
@@ -381,6 +385,8 @@ function showErrors(live) {
     const code = error.code && error.code !== error.outcome ? ` (${error.code})` : "";
     put(part.outcome, error.outcome.replaceAll("_", " ") + code);
     flag(part.outcome, "mild", MILD.has(error.outcome));
+    put(part.times, `${error.times} times`);
+    part.times.hidden = error.times < 2;
     put(part.where, [error.tenant, error.model, error.replica].filter(Boolean).join(" · "));
     put(part.right, took(error.seconds));
     put(part.detail, error.detail);

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+import msgspec
+
 from gateway.admin.limits import ScopeLimits
 from gateway.admin.live.totals import Growth, Histogram, Place, Totals, merged
 from gateway.admin.live.view import (
@@ -76,7 +78,7 @@ def snapshot(seen: Seen) -> Live:
         models=_models(seen),
         tenants=_tenants(seen, shown),
         tenants_left_out=len(known) - len(shown),
-        errors=_newest(seen.errors, MOST_ERRORS),
+        errors=_alike(_newest(seen.errors, len(seen.errors)))[:MOST_ERRORS],
         routes=_newest(seen.routes, MOST_ROUTES),
     )
 
@@ -129,7 +131,9 @@ def _figures(growth: Growth | None, model: str | None, pool: str | None) -> Figu
         return model in (None, place[0]) and pool in (None, place[1])
 
     def times(of: Mapping[Place, Histogram]) -> Times | None:
-        return _times(merged([histogram for place, histogram in of.items() if here(place)]))
+        # What was refused at once says nothing of how long answers take.
+        answered = [histogram for place, histogram in of.items() if here(place) and place[1] != NOTHING]
+        return _times(merged(answered))
 
     ended = sum(histogram.total for place, histogram in growth.request_seconds.items() if here(place))
     if pool is None:
@@ -214,6 +218,15 @@ def _by_tenant(counts: Mapping[tuple[str, str, str], float], last: Iterable[str]
 
 def _newest(found: Sequence[_R], most: int) -> list[_R]:
     return sorted(found, key=lambda one: one.time, reverse=True)[:most]
+
+
+def _alike(errors: Sequence[RecentError]) -> list[RecentError]:
+    """The first of each kind of failure stands for all of them: a flood of refusals hides nothing else."""
+    found: dict[tuple[str, ...], list[RecentError]] = {}
+    for error in errors:
+        way = (error.outcome, error.code, error.detail, error.tenant, error.model, error.pool, error.replica)
+        found.setdefault(way, []).append(error)
+    return [msgspec.structs.replace(alike[0], times=len(alike)) for alike in found.values()]
 
 
 def _rate(count: float, growth: Growth) -> float:

@@ -26,7 +26,9 @@ class Figures(Record, frozen=True, kw_only=True):
     tokens_per_second: Annotated[float | None, Meta(description="Of answers.")] = None
     ttft: Annotated[Times | None, Meta(description="Until the first token.")] = None
     itl: Annotated[Times | None, Meta(description="Between events of a stream that carry tokens.")] = None
-    request: Annotated[Times | None, Meta(description="From a request's arrival to its end.")] = None
+    request: Annotated[
+        Times | None, Meta(description="From arrival to the end of the answer, of requests that came to a replica.")
+    ] = None
 
 
 class Headline(Figures, frozen=True, kw_only=True):
@@ -77,10 +79,11 @@ class TenantLive(Record, frozen=True, kw_only=True):
 
 
 class RecentError(Record, frozen=True, kw_only=True):
-    """A request that failed."""
+    """A request that failed, and how many others failed alike."""
 
-    time: Annotated[float, Meta(description="When it arrived, in seconds since 1970.")]
-    id: str
+    time: Annotated[float, Meta(description="When the last of them arrived, in seconds since 1970.")]
+    id: Annotated[str, Meta(description="Of the last of them.")]
+    times: Annotated[int, Meta(description="How many of the last failures these are.")] = 1
     outcome: str
     code: str = ""
     detail: Annotated[str, Meta(description="What only operators see.")] = ""

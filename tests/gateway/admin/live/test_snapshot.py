@@ -25,7 +25,7 @@ def test_the_headline() -> None:
     assert head.outcomes == {"limited": 1.0, "replica_error": 1.0}
     assert (head.in_flight, head.queued) == (7, 2)
     assert head.request is not None
-    assert head.request.count == 100
+    assert head.request.count == 90, "those that came to a replica"
     assert 0.1 < head.request.p50 < 1.0
     assert head.ttft is not None
     assert head.ttft.p99 <= 0.1
@@ -75,9 +75,18 @@ def test_the_list_of_tenants_is_bounded_and_the_busiest_are_on_it() -> None:
 
 
 def test_errors_are_bounded_and_the_newest_first() -> None:
-    found = [RecentError(time=float(number), id=str(number), outcome="shed") for number in range(200)]
+    found = [
+        RecentError(time=float(number), id=str(number), outcome="shed", detail=str(number)) for number in range(200)
+    ]
     shown = snapshot(seen(errors=found)).errors
     assert [error.id for error in shown] == [str(number) for number in range(199, 199 - MOST_ERRORS, -1)]
+
+
+def test_failures_that_are_alike_are_one() -> None:
+    flood = [RecentError(time=float(number), id=str(number), outcome="limited", tenant="t") for number in range(90)]
+    rare = RecentError(time=3.5, id="rare", outcome="timeout", tenant="t")
+    shown = snapshot(seen(errors=[*flood, rare])).errors
+    assert [(error.id, error.times) for error in shown] == [("89", 90), ("rare", 1)]
 
 
 @given(st.dictionaries(st.text(max_size=5), st.integers(0, 9).map(float), max_size=80), st.sets(st.text(max_size=5)))

@@ -1,0 +1,239 @@
+"""The console in a real browser, at a real gateway."""
+
+import json
+import os
+import re
+import shutil
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import running
+from tests.e2e.raw import ask, chat
+from tests.e2e.stack import Stack, eventually
+from tests.e2e.test_admin import admin, admin_key, up
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
+HOSTILE = '<img src=x onerror="window.ran=1"><script>window.ran=1</script>\'"&\u202e\x1b[31m'
+WATCH = """window.broken = [];
+document.addEventListener('securitypolicyviolation', event => window.broken.push(event.blockedURI));"""
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Stack]:
+    """Two replicas, of which tests drain some."""
+    with running(replicas=2) as started:
+        eventually(lambda: up(started), "the admin API is up")
+        yield started
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright: Any = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as driver:
+        arguments = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        started = driver.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        yield started
+        started.close()
+
+
+class Console:
+    """A page of its own, and what went wrong in it."""
+
+    def __init__(self, browser: Any, site: Stack, width: int = 1440, scheme: str = "light") -> None:
+        self.site = site
+        self.context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(15_000)
+        self.problems: list[str] = []
+        self.page.on("console", self._said)
+        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+        self.page.add_init_script(WATCH)
+
+    def _said(self, message: Any) -> None:
+        # What a browser says of every answer that is not 200, and of a server that is gone, is no mistake of the page.
+        if message.type in ("error", "warning") and not message.text.startswith("Failed to load resource"):
+            self.problems.append(message.text)
+
+    def open(self) -> Any:
+        self.page.goto(f"http://127.0.0.1:{self.site.admin_port}/console")
+        return self.page
+
+    def enter(self, key: str) -> None:
+        self.page.get_by_label("Key", exact=True).fill(key)
+        self.page.keyboard.press("Enter")
+
+    def live(self) -> Any:
+        self.open()
+        self.enter(admin_key(self.site))
+        self.page.wait_for_selector("#link[data-state=live]")
+        return self.page
+
+    def until(self, holds: str) -> None:
+        """Wait until an expression is true. Playwright's own way evaluates text, which the page forbids."""
+        eventually(lambda: bool(self.page.evaluate(holds) or self.page.wait_for_timeout(50)), holds)
+
+    def tile(self, name: str) -> Any:
+        return self.page.locator(".tile", has=self.page.get_by_text(name, exact=True))
+
+    def close(self) -> None:
+        broken = self.page.evaluate("window.broken")
+        self.context.close()
+        assert (self.problems, broken) == ([], [])
+
+
+@pytest.fixture
+def console(browser: Any, site: Stack) -> Iterator[Console]:
+    made = Console(browser, site)
+    yield made
+    made.close()
+
+
+def test_the_key_is_asked_for_and_kept_in_this_tab_alone(console: Console) -> None:
+    page = console.open()
+    assert page.get_by_label("Key", exact=True).evaluate("element => element === document.activeElement")
+    assert page.locator("#board").is_hidden()
+    console.enter("wrong")
+    page.get_by_text("The admin API does not take this key.").wait_for()
+    assert page.evaluate("sessionStorage.length") == 0
+    console.enter(f"  {admin_key(console.site)} ")
+    page.wait_for_selector("#link[data-state=live]")
+    assert page.locator("#gate").is_hidden()
+    assert page.evaluate("localStorage.length + document.cookie.length") == 0
+    page.reload()
+    page.wait_for_selector("#link[data-state=live]")
+    page.get_by_role("button", name="Forget key").click()
+    assert page.locator("#board").is_hidden()
+    assert page.evaluate("sessionStorage.length") == 0
+    page.reload()
+    page.get_by_label("Key", exact=True).wait_for()
+
+
+def test_what_happens_is_shown(console: Console) -> None:
+    page = console.live()
+    for _ in range(5):
+        assert ask(console.site, chat(max_tokens=5))[0] == 200
+    assert ask(console.site, chat(model="nobody"))[0] == 404
+    console.until("parseFloat(document.querySelector('.figure .value').textContent) > 0")
+    for text in ("mixtral-8x7b", "2 of 2 replicas take requests", "model_not_found", "least predicted seconds"):
+        page.get_by_text(text).first.wait_for()
+    assert console.tile("narrow/0").locator(".state").inner_text() == "● ready"
+    console.until("document.querySelector('.spark').getAttribute('d').length > 10")
+    assert not page.locator("#problems li").count()
+
+
+def test_a_replica_is_drained_and_resumed(console: Console) -> None:
+    page, tile = console.live(), console.tile("narrow/0")
+    page.get_by_role("button", name="Drain narrow/0 of mixtral-8x7b").click()
+    page.get_by_role("dialog", name="Drain narrow/0?").wait_for()
+    page.get_by_role("button", name="Cancel").click()
+    assert page.get_by_role("dialog").count() == 0
+    assert tile.locator(".state").inner_text() == "● ready"
+    page.get_by_role("button", name="Drain narrow/0 of mixtral-8x7b").click()
+    page.get_by_label("Grace in seconds").fill("7")
+    page.get_by_role("button", name="Drain", exact=True).last.click()
+    page.get_by_text("It is to be drained").wait_for()
+    page.get_by_role("button", name="Close").click()
+    tile.get_by_text("○ drained").wait_for()
+    tile.get_by_text("admin-api:console").wait_for()
+    (row, _) = json.loads(console.site.run("replicas", "list", "--json").stdout)
+    assert (row["state"], row["drain"]["grace_seconds"], row["drain"]["actor"]) == ("drained", 7.0, "admin-api:console")
+    page.get_by_role("button", name="Resume narrow/0 of mixtral-8x7b").click()
+    page.get_by_role("button", name="Resume", exact=True).last.click()
+    page.get_by_text("It is resumed").wait_for()
+    page.get_by_role("button", name="Close").click()
+    page.get_by_role("button", name="Drain narrow/0 of mixtral-8x7b").wait_for()
+
+
+def test_a_pool_is_drained_and_a_refusal_is_said(console: Console) -> None:
+    page = console.live()
+    page.get_by_role("button", name="Drain pool narrow of mixtral-8x7b").click()
+    page.get_by_label("Grace in seconds").fill("")
+    page.get_by_role("button", name="Drain", exact=True).last.click()
+    page.get_by_text("That failed").wait_for()
+    page.get_by_label("Grace in seconds").fill("1")
+    page.get_by_role("button", name="Drain", exact=True).last.click()
+    page.get_by_text("It is to be drained").wait_for()
+    page.get_by_role("button", name="Close").click()
+    page.get_by_role("button", name="Resume pool narrow of mixtral-8x7b").click()
+    page.get_by_role("button", name="Resume", exact=True).last.click()
+    page.get_by_text("It is resumed").wait_for()
+    page.get_by_role("button", name="Close").click()
+    page.get_by_text("2 of 2 replicas take requests").wait_for()
+
+
+def test_names_are_text(console: Console) -> None:
+    live = json.loads(admin(console.site, "GET", "/admin/live?once=1")[2])
+    row = live["models"][0]["pools"][0]["replicas"][0]
+    error = {"time": live["time"], "id": HOSTILE, "outcome": HOSTILE, "code": HOSTILE, "detail": HOSTILE, "seconds": 1}
+    error |= {"tenant": HOSTILE, "model": HOSTILE, "pool": HOSTILE, "replica": HOSTILE}
+    live["problems"], live["errors"] = [HOSTILE], [error]
+    live["routes"] = [error | {"policy": HOSTILE, "reason": HOSTILE, "ttft": 1, "cached": 0, "predicted": 0}]
+    live["tenants"] = [live["tenants"][0] | {"name": HOSTILE, "tier": HOSTILE}]
+    live["models"][0]["name"] = live["models"][0]["pools"][0]["name"] = HOSTILE
+    row |= {"id": HOSTILE, "reason": HOSTILE, "version": HOSTILE, "address": HOSTILE, "state": HOSTILE}
+    body = f"event: live\ndata: {json.dumps(live)}\n\n"
+    console.page.route(
+        "**/admin/live", lambda route: route.fulfill(status=200, content_type="text/event-stream", body=body)
+    )
+    page = console.open()
+    console.enter("any")
+    page.locator("#board").wait_for()
+    assert page.locator(".tile .name").first.text_content() == HOSTILE
+    assert page.locator(".tenants .name").text_content() == HOSTILE
+    assert page.locator("#errors .detail").text_content() == HOSTILE
+    page.get_by_role("button", name="Drain").first.click()
+    assert HOSTILE in str(page.locator("#ask-title").text_content())
+    page.keyboard.press("Escape")
+    assert page.evaluate("window.ran") is None
+    assert page.locator("main img, body script").count() == 0
+
+
+def test_it_says_since_when_it_is_stale_and_comes_back(console: Console) -> None:
+    page = console.live()
+    (pid,) = console.site.admins
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        page.wait_for_selector("#link[data-state=stale]")
+        assert re.fullmatch(r"Stale since \d\d:\d\d:\d\d", page.locator("#link-text").inner_text())
+        assert page.locator("#board[data-stale]").count() == 1
+    finally:
+        os.kill(pid, signal.SIGKILL)
+    page.wait_for_selector("#link[data-state=live]", timeout=30_000)
+    assert page.locator("#board[data-stale]").count() == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1024, 1440])
+def test_it_fits(browser: Any, site: Stack, width: int, scheme: str) -> None:
+    console = Console(browser, site, width, scheme)
+    page = console.live()
+    console.until("document.querySelectorAll('.tile').length === 2")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    wide = """[...document.querySelectorAll('main *, header *')].filter(e => !e.closest('.scroll, .unseen') &&
+      e.getBoundingClientRect().right > document.documentElement.clientWidth + 1).map(e => e.className || e.tagName)"""
+    assert page.evaluate(wide) == []
+    dark = page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == "rgb(15, 21, 27)"
+    assert dark == (scheme == "dark")
+    console.close()
+
+
+def test_the_keyboard_reaches_everything(console: Console) -> None:
+    page = console.live()
+    page.wait_for_selector(".tile button")
+    assert page.evaluate("document.activeElement.id") == "main"
+    name = "document.activeElement.getAttribute('aria-label') || document.activeElement.textContent"
+    for wanted in ("Drain pool narrow", "Drain narrow/0", "Drain narrow/1"):
+        page.keyboard.press("Tab")
+        assert page.evaluate(name) == f"{wanted} of mixtral-8x7b"
+    page.keyboard.press("Enter")
+    page.get_by_role("dialog", name="Drain narrow/1?").wait_for()
+    page.keyboard.press("Escape")
+    assert page.evaluate(name) == "Drain narrow/1 of mixtral-8x7b", "the focus is back where it was"
+    page.locator("#forget").focus()
+    page.keyboard.press("Shift+Tab")
+    assert page.evaluate(name) == "Skip to the content"
+    assert page.evaluate("[...document.querySelectorAll('button')].every(one => one.ariaLabel || one.textContent)")
