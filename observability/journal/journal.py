@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
 from typing import Final, Generic, TypeVar
 
@@ -73,7 +74,7 @@ class Journal(Generic[T]):
         self._ended: asyncio.Future[None] | None = None
         # Each number has one thread that changes it, so none needs a lock: these are `take`'s ...
         self._taken = self._taken_bytes = self._dropped = 0
-        self._dropped_since = 0.0
+        self._lost_since = 0.0
         self._tell_dropped_at = self._told_stall = float("-inf")
         self._closing = False
         # ... and these the writer's.
@@ -162,13 +163,17 @@ class Journal(Generic[T]):
             log.error("the audit journal could not be finished: %d records are not in it", left)
 
     def _drop(self, count: int) -> None:
-        if self._dropped == self._noted:
-            self._dropped_since = self._wall()
+        self._note_loss()
         self._dropped += count
         now = self._clock()
         if now >= self._tell_dropped_at:
             self._tell_dropped_at = now + _TELL_SECONDS
             log.error("the audit journal cannot be written fast enough; %d records were lost so far", self.lost)
+
+    def _note_loss(self) -> None:
+        """Remember when the first was lost of those that the journal has not said yet."""
+        if self.lost == self._noted:
+            self._lost_since = self._wall()
 
     def _stalled(self) -> bool:
         """Whether the disk has not answered for long; the writer, which waits for it, cannot say so."""
@@ -226,7 +231,9 @@ class Journal(Generic[T]):
             self._waiting.append(lines)
             self._waiting_bytes += len(lines.data)
             self._waiting_entries += lines.entries
-            self._unusable += lines.unusable
+            if lines.unusable:
+                self._note_loss()
+                self._unusable += lines.unusable
         self._done += len(records)
         self._done_bytes += size
 
@@ -234,7 +241,8 @@ class Journal(Generic[T]):
         """Write a block, and say in it what was lost before. Raises OSError."""
         lost, events = self.lost, list[JournalEvent]()
         if lost > self._noted:
-            detail = f"the first at {self._dropped_since:.3f} s since 1970"
+            since = datetime.fromtimestamp(self._lost_since, UTC)
+            detail = f"{lost - self._noted} records, the first at {since:%Y-%m-%d %H:%M:%S}"
             events.append(event("lost", self._wall(), records=lost - self._noted, detail=detail))
         if not self._waiting and not events:
             self._keeper.open()
