@@ -16,6 +16,7 @@ from gateway.config_discovery import Discovery
 from gateway.config_engines import PoolShape, PoolTls, SimulatedEngine
 from gateway.config_errors import ConfigError, convert, echo
 from gateway.config_heatmap import usable_heatmap
+from gateway.config_journal import with_absolute_journal
 from gateway.config_models import Model, Pool
 from gateway.config_observability import Observability
 from gateway.config_routing import Routing
@@ -227,7 +228,11 @@ def load_config(path: Path) -> Config:
     encryption_key = with_absolute_file(config.store.encryption_key, folder)
     store = msgspec.structs.replace(config.store, encryption_key=encryption_key)
     state, safety = str((folder / config.state).resolve()), with_absolute_lists(config.safety, folder)
-    return msgspec.structs.replace(config, state=state, store=store, models=models, safety=safety)
+    journal = with_absolute_journal(config.observability.journal, folder)
+    observability = msgspec.structs.replace(config.observability, journal=journal)
+    return msgspec.structs.replace(
+        config, state=state, store=store, models=models, safety=safety, observability=observability
+    )
 
 
 def _with_absolute_paths(model: Model, folder: Path) -> Model:

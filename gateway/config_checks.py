@@ -9,6 +9,7 @@ from gateway.config_api_keys import secret_problems
 from gateway.config_discovery import discovery_problems
 from gateway.config_engine_checks import pool_problems, runs_adapters
 from gateway.config_errors import echo
+from gateway.config_journal import journal_problems
 from gateway.config_routing_checks import routing_problems
 from gateway.config_safety_checks import policy_names, safety_problems
 from gateway.store.addresses import address_problem
@@ -29,6 +30,7 @@ def problems(config: "Config") -> Iterator[tuple[str, str]]:
     yield from discovery_problems(config.discovery)
     yield from tier_problems(config.tiers)
     yield from safety_problems(config)
+    yield from journal_problems(config.observability.journal, "observability.journal")
     tiers, policies = [tier.name for tier in config.tiers], policy_names(config.safety.policies)
     yield from tenants_problems(config.tenants, tiers, config.model_names, policies)
     names: dict[str, str] = {}

@@ -28,7 +28,6 @@ from gateway.limits.courier import Courier
 from gateway.limits.plans import Plans
 from gateway.limits.price import FREE
 from gateway.limits.store_limiter import StoreLimiter
-from gateway.observing.digests import Digests
 from gateway.observing.telemetry import Telemetry
 from gateway.providers.keys import KeyOf, ProviderKeys
 from gateway.queue.activity import Activity
@@ -101,8 +100,7 @@ class Gateway:
         self._discovery.changed = self._exchange.heed
         self._telemetry = Telemetry(config, worker, self.models, self.overseer.active, self._courier, self.limiter)
         self.observatory, self.sampler = self._telemetry.observatory, self._telemetry.sampler
-        #: For the journal's hashes; None: nobody wants any.
-        self.digests: Digests | None = None
+        self.digests, self._journal = self._telemetry.digests, self._telemetry.journal
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -189,9 +187,11 @@ class Gateway:
         return caller
 
     def admit(self, exchange: Exchange) -> None:
-        """Count a request in. Raises Overloaded beyond the configured bound."""
+        """Count a request in. Raises Overloaded beyond the configured bound, and while none may go unrecorded."""
         if len(self.overseer.active) >= self.config.listen.max_in_flight:
             raise Overloaded("The gateway is at its limit of concurrent requests. Try again shortly.", retry_after=1.0)
+        if self._journal is not None and self._journal.refusing:
+            raise Overloaded("The gateway cannot record requests at the moment. Try again shortly.", retry_after=1.0)
         self.overseer.enter(exchange)
 
     def end_streams(self) -> None:

@@ -57,7 +57,7 @@ async def generate(
     except PenstockError:
         record.rejected_tokens = prompt_tokens
         raise
-    record.reserved = monotonic()
+    record.reserved, record.reserved_tokens = monotonic(), prompt_tokens + lease.output
     turn: Turn | None = None
     try:
         route = route_request(request, prompt, max_tokens, deadline, needs)

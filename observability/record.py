@@ -96,6 +96,8 @@ class RequestRecord(msgspec.Struct):
     reasoning_tokens: int = 0
     #: Tokens that were asked for and not computed, because a limit, a filter or the admission refused.
     rejected_tokens: int = 0
+    #: Tokens that were reserved of the limits: the prompt's and those that the answer was expected to have.
+    reserved_tokens: int = 0
     cost_nano_usd: int = 0
     finish: str = ""
     pool: str = ""

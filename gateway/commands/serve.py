@@ -36,6 +36,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def _run(arguments: argparse.Namespace) -> int:
     configure_logging()
     # Imported here, so that `penstock keys` and the like do not load the server.
+    from gateway.observing.keys import TelemetryKeyError, make_keys
     from gateway.observing.publisher import begin_metrics
     from gateway.supervisor import (
         admin_api,
@@ -56,10 +57,12 @@ def _run(arguments: argparse.Namespace) -> int:
         check_ports(config)
         with embedded_store(config):
             begin_metrics(config)
+            # Made here if need be, so that one that cannot be used ends the start, and not each worker's.
+            make_keys(config)
             key = asyncio.run(_fresh_key(config)) if arguments.quickstart else None
             with admin_api(config, arguments.config), local_replicas(config):
                 serve_workers(config, lambda: _announce(config, key))
-    except (ConfigError, EmbeddedStoreError, SocketPathError, StartError) as error:
+    except (ConfigError, EmbeddedStoreError, SocketPathError, StartError, TelemetryKeyError) as error:
         print(f"penstock: {error}", file=sys.stderr)
         return 1
     except StoreUnavailable:

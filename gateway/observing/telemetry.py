@@ -1,15 +1,21 @@
 """All that a worker tells of what it does, put together from the configuration."""
 
 from collections.abc import Collection, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from gateway.config import Config
+from gateway.config_journal import journal_settings
 from gateway.observatory import Observatory
+from gateway.observing.digests import Digests, digest_key
 from gateway.observing.gauges import Counting, Courier, Limiter, Model
 from gateway.observing.publisher import MetricsPublisher
 from observability.request_log import RequestLog
 from observability.sink import Sink
 from observability.tracing.sampling import HeadSampler
+
+if TYPE_CHECKING:
+    from observability.journal.journal import Journal
+    from observability.record import RequestRecord
 
 
 class CountingSink(Sink, Counting, Protocol):
@@ -47,6 +53,16 @@ class Telemetry:
                 errors=wanted.traces.errors,
                 queue=wanted.traces.queue,
             )
+        #: None: requests are not written down.
+        self.journal: Journal[RequestRecord] | None = None
+        #: For its hashes.
+        self.digests: Digests | None = None
+        if wanted.journal.enabled:
+            from observability.journal.journal import request_journal
+
+            self.journal = request_journal(journal_settings(wanted.journal, config.state_dir))
+            self._sinks["journal"] = self.journal
+            self.digests = Digests(digest_key(config.state_dir))
         self._metrics: MetricsPublisher | None = None
         sinks: list[Sink] = list(self._sinks.values())
         if wanted.metrics.enabled:
@@ -57,6 +73,8 @@ class Telemetry:
 
     def start(self) -> None:
         """Begin; needs a running event loop."""
+        if self.journal is not None:
+            self.journal.start()
         self.observatory.start()
         if self._metrics is not None:
             self._metrics.start(self._sinks)

@@ -39,7 +39,7 @@ class VerdictEntry(msgspec.Struct, frozen=True, gc=False):
 
 class RequestEntry(msgspec.Struct, omit_defaults=True, gc=False, tag_field="kind", tag="request"):
     """One request. Fields are those of `observability.record.RequestRecord`; `..._us` are microseconds after `time`,
-    and those of the engine are durations.
+    and those of the engine and of filters are durations.
     """
 
     schema: int
@@ -70,6 +70,7 @@ class RequestEntry(msgspec.Struct, omit_defaults=True, gc=False, tag_field="kind
     completion_tokens: int = 0
     reasoning_tokens: int = 0
     rejected_tokens: int = 0
+    reserved_tokens: int = 0
     cost_nano_usd: int = 0
     finish: str = ""
     pool: str = ""
@@ -92,6 +93,8 @@ class RequestEntry(msgspec.Struct, omit_defaults=True, gc=False, tag_field="kind
     engine_queue_us: int = 0
     engine_prefill_us: int = 0
     engine_decode_us: int = 0
+    filter_us: int = 0
+    held_us: int = 0
     trace_id: str = ""
 
 
@@ -188,6 +191,7 @@ def request_entry(record: RequestRecord) -> RequestEntry:
         record.completion_tokens,
         record.reasoning_tokens,
         record.rejected_tokens,
+        record.reserved_tokens,
         record.cost_nano_usd,
         record.finish,
         record.pool,
@@ -210,6 +214,8 @@ def request_entry(record: RequestRecord) -> RequestEntry:
         record.engine_queue_us,
         record.engine_prefill_us,
         record.engine_decode_us,
+        int(record.filter_seconds * 1e6),
+        int(record.held_seconds * 1e6),
         trace.trace_id.hex() if trace is not None else "",
     )
 
@@ -218,7 +224,8 @@ def lines(values: Sequence[T], entry_of: Callable[[T], msgspec.Struct]) -> Lines
     """The lines of a chunk of values, all at once where every text is short and well-formed."""
     try:
         data = _ENCODER.encode_lines([entry_of(value) for value in values])
-    except (ValueError, TypeError, OverflowError, OSError, RecursionError):
+    except Exception:
+        # Whatever is wrong with one value, it shall cost neither the others nor the thread.
         data = None
     if data is not None and len(data) <= len(values) * _LONG:
         return Lines(data, len(values), 0)
@@ -233,7 +240,7 @@ def _line(value: T, entry_of: Callable[[T], msgspec.Struct]) -> bytes | None:
         for name in entry.__struct_fields__:
             setattr(entry, name, _short(getattr(entry, name)))
         return _ENCODER.encode(entry) + b"\n"
-    except (ValueError, TypeError, OverflowError, OSError, RecursionError):
+    except Exception:
         return None
 
 

@@ -74,7 +74,6 @@ class Journal(Generic[T]):
         self._ended: asyncio.Future[None] | None = None
         # Each number has one thread that changes it, so none needs a lock: these are `take`'s ...
         self._taken = self._taken_bytes = self._dropped = 0
-        self._lost_since = 0.0
         self._tell_dropped_at = self._told_stall = float("-inf")
         self._closing = False
         # ... and these the writer's.
@@ -84,6 +83,8 @@ class Journal(Generic[T]):
         self._failing = False
         self._busy_since: float | None = None
         self._retry_at = 0.0
+        # Both set this, which is only shown.
+        self._lost_since = 0.0
         #: Lines that wait for the block's time, how many, and since when.
         self._waiting: list[Lines] = []
         self._waiting_bytes = self._waiting_entries = 0

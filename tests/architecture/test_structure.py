@@ -58,9 +58,9 @@ LIGHT = {
     "gateway.commands.route": ("grpc", "redis", "jinja2", "starlette", "tokenizers", "granian", "matplotlib", "httpx"),
     "gateway.app": (
         *("replicas", "loadtest", "matplotlib", "rich", "httpx", "openai", "mistral_common", "granian"),
-        *("opentelemetry.sdk", "zstandard", "duckdb"),
+        *("opentelemetry.exporter", "zstandard", "duckdb"),
     ),
-    "gateway.gateway": ("dns", "opentelemetry.sdk", "zstandard", "duckdb"),
+    "gateway.gateway": ("dns", "opentelemetry.exporter", "zstandard", "duckdb"),
     "gateway.commands.top": ("grpc", "redis", "starlette", "granian", "rich", "tokenizers"),
     "gateway.supervisor": ("grpc", "jinja2", "starlette.routing", "tokenizers", "tiktoken", "dns", "gateway.app"),
     "replicas.model": ("grpc", "google.protobuf", "gateway"),

@@ -1,0 +1,213 @@
+"""How a chain goes on, whatever ended the process before."""
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import observability.journal.chain
+from observability.journal.chain import ChangedUnderneath
+from observability.journal.signer import Signer
+from tests.observability.journal.journals import (
+    Clock,
+    append,
+    chain_of,
+    checked,
+    events,
+    files,
+    ids,
+    lines_of,
+    problems,
+    written,
+)
+
+
+def test_segments_end_by_size_and_by_age(tmp_path: Path) -> None:
+    clock = Clock()
+    chain = chain_of(tmp_path / "worker-0", segment_bytes=2000, segment_seconds=60.0, clock=clock)
+    while not chain.due():
+        append(chain, 0)
+    assert 2000 <= chain.position.offset < 3000
+    chain.seal()
+    assert not chain.due()
+    append(chain, 9)
+    clock.now += 60
+    assert chain.due()
+    chain.seal()
+    chain.seal()
+    chain.close()
+    assert [path.name[16:] for path in files(tmp_path)] == ["-00000001.ndjson.zst", "-00000002.ndjson.zst"]
+    assert [path.stat().st_mode & 0o777 for path in files(tmp_path)] == [0o400, 0o400]
+    assert problems(tmp_path) == []
+
+
+@given(st.integers(0, 3), st.floats(0, 1))
+@settings(max_examples=60, deadline=None)
+def test_a_torn_tail_is_cut_off_and_said(blocks: int, part: float) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        written(folder, blocks=blocks + 1)
+        path, head = files(folder)[0], folder / "worker-0" / "head"
+        whole, acknowledged = path.read_bytes(), head.read_bytes()
+        chain = chain_of(folder / "worker-0")
+        append(chain, 100)
+        chain.close()
+        # The process was killed while it wrote the last block, so its head speaks of the one before.
+        torn = path.read_bytes()[len(whole) : -1]
+        path.write_bytes(whole + torn[: max(1, int(part * len(torn)))])
+        head.write_bytes(acknowledged)
+        chain = chain_of(folder / "worker-0")
+        append(chain, 200)
+        chain.close()
+        assert ids(folder)[-4:] == [f"req_{blocks * 3 + 2}", "req_200", "req_201", "req_202"]
+        assert events(folder) == ["opened", "repaired"]
+        report = checked(folder)
+        assert (report.problems, len(report.notes), len(files(folder))) == ([], 1, 1)
+
+
+def test_a_whole_block_that_was_not_acknowledged_stays(tmp_path: Path) -> None:
+    written(tmp_path, blocks=1)
+    head = (tmp_path / "worker-0" / "head").read_bytes()
+    chain = chain_of(tmp_path / "worker-0")
+    append(chain, 3)
+    chain.close()
+    (tmp_path / "worker-0" / "head").write_bytes(head)
+    chain = chain_of(tmp_path / "worker-0")
+    append(chain, 6)
+    chain.close()
+    assert (len(ids(tmp_path)), events(tmp_path), problems(tmp_path)) == (9, ["opened"], [])
+
+
+def test_a_chain_that_was_killed_before_its_first_block(tmp_path: Path) -> None:
+    chain = chain_of(tmp_path / "worker-0")
+    chain._ready()
+    chain.close()
+    chain = chain_of(tmp_path / "worker-0")
+    append(chain, 0)
+    chain.close()
+    assert (events(tmp_path), problems(tmp_path)) == (["opened"], [])
+
+
+def test_a_seal_that_was_interrupted_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chain = chain_of(tmp_path / "worker-0")
+    append(chain, 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(observability.journal.chain, "close_off", failing)
+        with pytest.raises(OSError):
+            chain.seal()
+    chain.close()
+    again = chain_of(tmp_path / "worker-0", known=chain)
+    append(again, 3)
+    again.close()
+    assert (len(files(tmp_path)), problems(tmp_path), len(ids(tmp_path))) == (2, [], 6)
+    # And likewise by the next process.
+    for path in files(tmp_path)[1:]:
+        path.unlink()
+    files(tmp_path)[0].rename(files(tmp_path)[0].with_name(files(tmp_path)[0].name.replace(".ndjson", ".open.ndjson")))
+    chain_of(tmp_path / "worker-0").close()
+    assert ".open" not in files(tmp_path)[0].name
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "gone", "no head", "head of nobody"])
+def test_what_was_acknowledged_and_is_not_there_is_said_for_good(tmp_path: Path, damage: str) -> None:
+    written(tmp_path)
+    path, head = files(tmp_path)[0], tmp_path / "worker-0" / "head"
+    content = path.read_bytes()
+    if damage == "cut":
+        path.write_bytes(content[:-200])
+    elif damage == "flip":
+        path.write_bytes(content[:500] + bytes([content[500] ^ 1]) + content[501:])
+    elif damage == "gone":
+        path.unlink()
+    elif damage == "no head":
+        head.unlink()
+    else:
+        head.write_bytes(b"x" * 512)
+    spoilt = path.read_bytes() if path.exists() else b""
+    chain = chain_of(tmp_path / "worker-0")
+    append(chain, 100)
+    chain.seal()
+    chain.close()
+    assert problems(tmp_path) != []
+    assert {"damaged", "missing"} & set(said(tmp_path))
+    # What was there stays as it was.
+    assert damage == "gone" or spoilt in files(tmp_path)[0].read_bytes()
+
+
+def said(folder: Path) -> list[str]:
+    return [finding.problem.split(": ")[1] for finding in checked(folder).problems if ": " in finding.problem]
+
+
+def test_a_key_that_was_changed_is_said(tmp_path: Path) -> None:
+    written(tmp_path)
+    chain = chain_of(tmp_path / "worker-0", Signer(b"another"))
+    append(chain, 100)
+    chain.close()
+    assert len(ids(tmp_path)) == 15
+    assert any("another key" in problem for problem in problems(tmp_path))
+
+
+def failing(*_: Any) -> None:
+    raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("call", ["write", "fsync"])
+def test_a_block_that_could_not_be_written_is_not_there_and_can_be_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    chain = chain_of(tmp_path / "worker-0")
+    append(chain, 0)
+    before = chain.position
+    with monkeypatch.context() as patch:
+        if call == "write":
+            real = os.pwrite
+
+            def some(descriptor: int, data: memoryview, offset: int) -> int:
+                if offset != before.offset:
+                    failing()
+                return real(descriptor, data[:50], offset)
+
+            patch.setattr(os, "pwrite", some)
+        else:
+            patch.setattr(os, "fsync", failing)
+        with pytest.raises(OSError, match="No space"):
+            append(chain, 3)
+    assert chain.position == before
+    chain.close()
+    again = chain_of(tmp_path / "worker-0", known=chain)
+    append(again, 3)
+    again.close()
+    assert (ids(tmp_path), problems(tmp_path)) == ([f"req_{number}" for number in range(6)], [])
+
+
+def test_whoever_changes_the_segment_meanwhile_is_noticed(tmp_path: Path) -> None:
+    chain = chain_of(tmp_path / "worker-0")
+    append(chain, 0)
+    files(tmp_path)[0].unlink()
+    with pytest.raises(ChangedUnderneath):
+        append(chain, 3)
+    chain.close()
+    again = chain_of(tmp_path / "worker-0", known=chain)
+    append(again, 3)
+    again.close()
+    assert (events(tmp_path), len(ids(tmp_path))) == (["opened", "missing"], 3)
+    assert "segments 1 to 1 before it are missing" in problems(tmp_path)
+
+
+def test_segments_say_which_were_removed(tmp_path: Path) -> None:
+    chain = chain_of(tmp_path / "worker-0")
+    for number in range(3):
+        append(chain, number)
+        chain.seal()
+    chain.remove(chain.sealed()[:1], "older than is kept")
+    chain.close()
+    chain = chain_of(tmp_path / "worker-0")
+    chain.seal()
+    append(chain, 9)
+    chain.close()
+    known = [line["removed_segment"] for line in lines_of(tmp_path) if line.get("removed_segment")]
+    assert known == [1, 1, 1, 1]
