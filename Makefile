@@ -67,6 +67,9 @@ docs: $(VENV)/.installed-dev
 	$(BIN)/penstock bench engine-model --markdown > docs/engine-model.md
 	$(BIN)/penstock dashboards
 	$(BIN)/penstock dashboards --runbook > docs/alerts.md
+	sed '/^<!-- Made by/q' docs/observability.md > docs/observability.md.new
+	(echo; $(BIN)/penstock dashboards --metrics) >> docs/observability.md.new
+	mv docs/observability.md.new docs/observability.md
 
 clean:
 	rm -rf $(VENV) $(REAL) .penstock

@@ -21,8 +21,7 @@ from gateway.http.inference import infer
 from gateway.http.models import get_model, list_models
 from gateway.http.moderations import moderate
 from gateway.http.openai_errors import error_body, error_event
-from observability.outcome import Outcome
-from protos.errors import InternalError, MethodNotAllowed, PenstockError, RouteNotFound
+from protos.errors import ClientGone, InternalError, MethodNotAllowed, PenstockError, RouteNotFound
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +49,7 @@ class Endpoint:
             await self._handler(gateway, exchange)
         except asyncio.CancelledError:
             # Of a client that takes nothing any more: the overseer has given it up.
-            exchange.record.outcome = Outcome.CLIENT_GONE
+            exchange.note_failure(ClientGone("The client took nothing of its answer."))
             raise
         except Exception as error:
             await _answer_error(exchange, error, self._method)

@@ -11,10 +11,9 @@ from gateway.limits.limiter import Ask, Lease, Limiter, Usage
 from gateway.needs import checked_needs
 from gateway.prompt import EncodedPrompt, encode_prompt, estimated_prompt
 from gateway.queue.turn import Turn, TurnRequest
-from gateway.request import GenerateRequest
+from gateway.request import GenerateRequest, unrecorded
 from gateway.sequence import SequenceText, TokenEntry
 from gateway.token_bounds import bound_to_tell, output_bound
-from observability.record import RequestRecord
 from observability.tracing.context import context_to_send
 from protos.errors import ClientGone, DeadlineExceeded, Overloaded, PenstockError, SlowClient
 from protos.types import FinishReason, Payload, Submit, Timing
@@ -47,9 +46,12 @@ async def generate(
     request for replicas that speak its API. Raises the errors of protos/errors.py.
     """
     model, caller, sampling, record = request.model, request.caller, request.sampling, request.record
+    # The stages are those of the first model that came so far as to ask a replica.
+    stages = unrecorded() if record.sent else record
+    stages.reserved = stages.admitted = 0.0
     needs = checked_needs(request)
     prompt = await encoded(request, encoding, attempt)
-    record.encoded = monotonic()
+    stages.encoded = monotonic()
     prompt_tokens, max_tokens = prompt.tokens, output_bound(request, prompt.tokens)
     ask = Ask(model.plans.of(caller), prompt_tokens, max_tokens * sampling.n, sampling.n)
     try:
@@ -57,14 +59,15 @@ async def generate(
     except PenstockError:
         record.rejected_tokens = prompt_tokens
         raise
-    record.reserved, record.reserved_tokens = monotonic(), prompt_tokens + lease.output
+    stages.reserved, record.reserved_tokens = monotonic(), prompt_tokens + lease.output
     turn: Turn | None = None
     try:
         route = route_request(request, prompt, max_tokens, deadline, needs)
         wanted = turn_request(request, route, lease.output, wait_until, explained)
         desk = model.desk if explained is None else explained_desk(model, wanted, explained)
         turn = model.turnstile.try_enter(wanted) or await model.turnstile.enter(wanted, attempt)
-        record.admitted = monotonic()
+        stages.admitted = monotonic()
+        record.policy = model.policy_name
         if payload is not None and request.max_tokens is None:
             payload = msgspec.structs.replace(payload, max_tokens=bound_to_tell(request, max_tokens))
         submit = Submit(
@@ -79,10 +82,10 @@ async def generate(
             payload=payload,
             trace=context_to_send(record),
         )
-        record.sent = monotonic()
-        dispatched = await dispatch(desk, turn.route, submit, attempt, turn)
+        stages.sent = monotonic()
+        dispatched = await dispatch(desk, turn.route, submit, attempt, turn, record)
     except BaseException as error:
-        end_unanswered(lease, turn, prompt_tokens, error, record)
+        end_unanswered(lease, turn, prompt_tokens, error, request)
         raise
     record.first_token = monotonic()
     return Generation(request, prompt_tokens, dispatched, lease, turn)
@@ -155,17 +158,18 @@ def turn_request(
 
 
 def end_unanswered(
-    lease: Lease, turn: Turn | None, prompt_tokens: int, error: BaseException, record: RequestRecord
+    lease: Lease, turn: Turn | None, prompt_tokens: int, error: BaseException, request: GenerateRequest
 ) -> None:
     """End what was taken for a request that came to nothing.
 
     A client that left, or a deadline, does not undo a prefill that has been asked for; a replica's failure or refusal
     is not the tenant's to pay for.
     """
+    record = request.record
     left = isinstance(error, ClientGone | DeadlineExceeded | SlowClient | asyncio.CancelledError)
     if left and turn is not None and turn.sent:
         lease.settle(Usage(prompt_tokens, 0, 0))
-        record.prompt_tokens = prompt_tokens
+        record.prompt_tokens, record.cost_nano_usd = prompt_tokens, request.model.price.nano(prompt_tokens, 0, 0)
     else:
         lease.release(rejected=isinstance(error, Overloaded))
         record.rejected_tokens = prompt_tokens if isinstance(error, Overloaded) else 0

@@ -4,11 +4,13 @@ from typing import Protocol
 
 import msgspec
 
+from observability.record import RequestRecord
 from protos.errors import PenstockError
 from protos.types import Submit
 from routing.desk import Desk
 from routing.journey import Journey, Turn
 from routing.policy import RouteRequest
+from routing.routed import note_route
 from routing.transport import Event
 
 
@@ -79,13 +81,19 @@ class Attempt:
 
 
 async def dispatch(
-    desk: Desk, route: RouteRequest, submit: Submit, attempt: Attempt, turn: Turn | None = None
+    desk: Desk,
+    route: RouteRequest,
+    submit: Submit,
+    attempt: Attempt,
+    turn: Turn | None = None,
+    record: RequestRecord | None = None,
 ) -> Dispatched:
     """Returns with the first events in hand, so that whatever can go wrong before them still sets a status.
 
     The first attempt goes where the turn was given, if that is still possible. A replica that is lost or draining costs
     the client nothing: the request goes on elsewhere, before its first token (at most `migration.MAX_ATTEMPTS` replicas
     in all) and after it, and its stream does not show where. The caller must `close` the stream.
+    Where it comes to nothing, `record` tells where it was tried.
     Raises ReplicaUnavailable when no replica is left, and the errors of protos/errors.py that the engine reports.
     """
     attempt.check()
@@ -98,4 +106,6 @@ async def dispatch(
         return Dispatched(journey, first, desk.fleet.fingerprint(journey.replica_id))
     except BaseException:
         journey.close()
+        if record is not None:
+            note_route(record, journey)
         raise

@@ -39,7 +39,9 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="PERCENT",
         help="objective: so many streams do (default: 95)",
     )
-    parser.add_argument("--runbook", action="store_true", help="print what each alert means, in Markdown, instead")
+    printed = parser.add_mutually_exclusive_group()
+    printed.add_argument("--runbook", action="store_true", help="print what each alert means, in Markdown, instead")
+    printed.add_argument("--metrics", action="store_true", help="print every metric, as a table in Markdown, instead")
     parser.set_defaults(run=_run)
 
 
@@ -52,9 +54,13 @@ def _percentage(text: str) -> float:
 
 def _run(arguments: argparse.Namespace) -> int:
     from observability.dashboards.files import files
+    from observability.dashboards.metric_table import metric_table
     from observability.dashboards.objectives import Objectives
     from observability.dashboards.runbook import runbook
 
+    if arguments.metrics:
+        print(metric_table(), end="")
+        return 0
     objectives = Objectives(arguments.availability, arguments.first_token, arguments.first_token_share)
     try:
         if arguments.runbook:

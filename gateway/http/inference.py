@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Coroutine
-from time import monotonic
 from typing import Any
 
 import msgspec
@@ -33,10 +32,11 @@ from gateway.http.relayed import relay_answer
 from gateway.http.served import served_headers
 from gateway.http.timeouts import read_timeout, request_timeout
 from gateway.http.timing_headers import timing_headers
-from gateway.observing.answered import describe, digest_shown, note_held
+from gateway.observing.answered import describe, digest_shown
+from gateway.observing.asked import note_body
+from gateway.observing.pace import Pace
 from gateway.request import GenerateRequest
 from gateway.served_model import ServedModel
-from observability.gaps import MOMENTS, count_gaps
 from protos.errors import PenstockError
 from protos.types import Payload
 from routing.explained_policy import ExplainedPolicy
@@ -49,12 +49,12 @@ async def infer(gateway: Gateway, exchange: Exchange, dialect: Dialect) -> None:
     wanted = None if exchange.explain is None else explain_wanted(exchange.explain, caller)
     timeout = request_timeout(exchange.request_timeout)
     body = await exchange.body(gateway.config.listen.max_body_bytes)
+    record = exchange.record
+    note_body(record, body, gateway.digests)
     reading = read_body(dialect, body)
-    model, record = gateway.model(caller, reading.fields.model), exchange.record
+    # Not before it is known to be one of ours: a name may be any text.
+    model = gateway.model(caller, reading.fields.model)
     record.model = record.asked_model = model.name
-    record.request_bytes = len(body)
-    if gateway.digests is not None:
-        record.request_hash = gateway.digests.of(body)
     record.screened = time.monotonic()
     include_usage = reading.include_usage
     request = reading.request(caller, model, record)
@@ -102,8 +102,8 @@ async def infer(gateway: Gateway, exchange: Exchange, dialect: Dialect) -> None:
         else:
             models = chain(model, gateway.models, caller, len(body), request.max_tokens, request.sampling.n)
             generation = await first_to_answer(exchange, model, models, start)
-        digest_shown(generation, gateway.digests)
         try:
+            digest_shown(generation, gateway.digests)
             exchange.answer_headers = served_headers(generation)
             if generation.stream.relay is not None:
                 digest = None if gateway.digests is None else gateway.digests.begin()
@@ -143,24 +143,19 @@ async def _answer_dry_run(
 
 
 async def _stream(exchange: Exchange, generation: Generation, encoder: ChunkEncoder) -> None:
-    record = exchange.record
     # Encoding the first events before the status goes out lets an engine's refusal still be one.
     body = encoder.opening() + encoder.encode(generation.first)
+    pace = Pace(exchange.record)
     await exchange.start_stream()
-    moments, held = [monotonic()], 0.0
     try:
         while generation.open_sequences:
             if body:
-                if held:
-                    note_held(record, moments[-1] - held)
-                    held = 0.0
+                pace.shown()
                 await exchange.write(body)
-            elif not held:
-                held = moments[-1]
+            else:
+                pace.held()
             events = await generation.stream.receive()
-            moments.append(monotonic())
-            if len(moments) > MOMENTS:
-                count_gaps(record, moments)
+            pace.came()
             body = encoder.encode(events)
         generation.close()
         exchange.unwatch()
@@ -169,4 +164,4 @@ async def _stream(exchange: Exchange, generation: Generation, encoder: ChunkEnco
         exchange.note_failure(error)
         await exchange.end(error_event(error))
     finally:
-        count_gaps(record, moments)
+        pace.end()

@@ -5,6 +5,7 @@ from gateway.generate import Generation
 from gateway.http.chunks import ChunkEncoder
 from gateway.http.exchange import Exchange
 from gateway.http.openai_errors import error_event
+from gateway.observing.pace import Pace
 from protos.errors import PenstockError
 from protos.types import FinishReason
 from routing.transport import Event
@@ -16,18 +17,26 @@ async def stream_judged(exchange: Exchange, generation: Generation, encoder: Chu
     assert filter_ is not None, "only filtered answers have judges"
     stream = _Stream(generation, encoder, [filter_.answer() for _ in generation.sequences])
     body = encoder.opening() + await stream.take(generation.first)
+    pace = Pace(exchange.record)
     await exchange.start_stream()
     try:
         while generation.open_sequences:
             if body:
+                pace.shown()
                 await exchange.write(body)
-            body = await stream.take(await generation.stream.receive())
+            else:
+                pace.held()
+            events = await generation.stream.receive()
+            pace.came()
+            body = await stream.take(events)
         generation.close()
         exchange.unwatch()
         await exchange.end(body + encoder.closing())
     except PenstockError as error:
         exchange.note_failure(error)
         await exchange.end(error_event(error))
+    finally:
+        pace.end()
 
 
 class _Stream:

@@ -13,6 +13,8 @@ from gateway.config import Config
 from gateway.http.decoding import BodyDecoder
 from gateway.http.exchange import Exchange
 from gateway.http.timeouts import request_timeout
+from gateway.observing.asked import note_body
+from gateway.observing.digests import Digests
 from gateway.tenants.caller import Caller
 from protos.errors import InvalidRequest, PenstockError, UnsupportedParameter
 from routing.dispatch import Attempt
@@ -62,6 +64,7 @@ class Moderating(Protocol):
     """The worker, as far as it is needed here."""
 
     config: Config
+    digests: Digests | None
 
     @property
     def policies(self) -> TextJudge:
@@ -104,7 +107,9 @@ async def moderate(gateway: Moderating, exchange: Exchange) -> None:
     gateway.admit(exchange)
     caller = await gateway.identify(exchange, ENDPOINT)
     timeout = request_timeout(exchange.request_timeout)
-    body = _decoder.decode(await exchange.body(gateway.config.listen.max_body_bytes))
+    sent = await exchange.body(gateway.config.listen.max_body_bytes)
+    note_body(exchange.record, sent, gateway.digests)
+    body = _decoder.decode(sent)
     inputs = _inputs(body)
     exchange.deadline = gateway.deadline(timeout)
     if timeout is not None:

@@ -6,6 +6,7 @@ from gateway.http.openai_errors import error_event
 from gateway.http.screened_relay import relay_screened
 from gateway.http.timing_headers import own_headers
 from gateway.observing.digests import TextDigest
+from gateway.observing.pace import Pace
 from protos.errors import PenstockError
 from routing.transport import Relay
 
@@ -52,12 +53,18 @@ async def relay_answer(
 async def _pass_on(
     exchange: Exchange, generation: Generation, relay: Relay, part: bytes, digest: TextDigest | None
 ) -> None:
-    read, write = relay.read, exchange.write
-    while part:
-        await write(part)
-        part = await read()
-        if digest is not None:
-            digest.update_bytes(part)
+    read, write, pace = relay.read, exchange.write, Pace(exchange.record)
+    try:
+        while part:
+            await write(part)
+            part = await read()
+            if part:
+                pace.came()
+            if digest is not None:
+                digest.update_bytes(part)
+    finally:
+        if relay.streamed:
+            pace.end()
     generation.stream.check()
     generation.close()
     exchange.unwatch()

@@ -13,6 +13,7 @@ from gateway.http.screened_answer import screened_answer
 from gateway.http.screened_events import ScreenedEvents
 from gateway.http.timing_headers import own_headers
 from gateway.observing.digests import TextDigest
+from gateway.observing.pace import Pace
 from protos.errors import PenstockError
 from routing.transport import Relay
 
@@ -79,14 +80,20 @@ async def _stream(
     part = await relay.read()
     generation.stream.check()
     body = await events.feed(part)
+    pace = Pace(exchange.record)
     await exchange.start_stream()
     try:
         while part and not events.cut:
             if body:
+                pace.shown()
                 if digest is not None:
                     digest.update_bytes(body)
                 await exchange.write(body)
+            else:
+                pace.held()
             part = await relay.read()
+            if part:
+                pace.came()
             body = await events.feed(part) if part else b""
         if events.cut:
             body += events.closing(usage_fields(generation.usage))
@@ -101,3 +108,5 @@ async def _stream(
     except PenstockError as error:
         exchange.note_failure(error)
         await exchange.end(error_event(error))
+    finally:
+        pace.end()

@@ -1,13 +1,18 @@
 """A request's record, once it has been answered."""
 
+import logging
 import time
 from typing import Final
 
 from gateway.generate import Generation
 from gateway.observing.digests import Digests
+from gateway.tokens.detokenizer import Detokenizer
 from observability.outcome import Outcome
 from observability.record import RequestRecord
+from routing.routed import note_route
 from safety.action import Action
+
+log = logging.getLogger(__name__)
 
 _BLOCK: Final = Action.BLOCK.name.lower()
 
@@ -24,26 +29,25 @@ def digest_shown(generation: Generation, digests: Digests | None) -> None:
                 sequence.shown = digests.begin()
 
 
-def note_held(record: RequestRecord, seconds: float) -> None:
-    """Nothing of what came in that time could be shown."""
-    record.held_seconds = max(record.held_seconds, seconds)
-
-
 def describe(generation: Generation, digests: Digests | None) -> None:
-    """Fill in what the answer tells; it has ended, whatever way, and is closed."""
+    """Fill in what the answer tells; it has ended, whatever way, and is closed. Raises nothing: it has gone out."""
+    try:
+        _describe(generation, digests)
+    except Exception:
+        log.exception("request %s cannot be described", generation.request.id)
+
+
+def _describe(generation: Generation, digests: Digests | None) -> None:
     request, stream, timing = generation.request, generation.stream, generation.timing
     record, model, usage = request.record, request.model, generation.usage
     record.model = model.name
     record.stream, record.sequences = request.stream, len(generation.sequences)
     record.prompt_tokens, record.completion_tokens, record.cached_tokens = usage.prompt, usage.completion, usage.cached
     record.cost_nano_usd = model.price.nano(usage.prompt, usage.cached, usage.completion)
-    record.policy = model.policy_name
-    decision = stream.decision
-    if decision is not None:
-        record.pool, record.replica, record.reason = decision.replica.pool, decision.replica.id, decision.reason
-        record.predicted_tokens = stream.route.cached.get(decision.entry.id, 0)
-        record.version = model.fleet.version(decision.replica.id)
-    record.retries, record.migrations, record.hedges = stream.retries, stream.migrations, stream.hedges
+    # Of an earlier model that turned it away.
+    record.rejected_tokens = 0
+    note_route(record, stream)
+    record.version = model.fleet.version(record.replica) or ""
     record.engine_queue_us, record.engine_prefill_us = timing.queue_us, timing.prefill_us
     record.engine_decode_us = timing.decode_us
     if not record.last_token:
@@ -61,15 +65,17 @@ def describe(generation: Generation, digests: Digests | None) -> None:
 
 
 def _digest(generation: Generation, record: RequestRecord, digests: Digests) -> None:
-    token_bytes, filter_ = generation.request.model.table.token_bytes, generation.request.filter
+    table, filter_ = generation.request.model.table, generation.request.filter
     texts = [sequence.shown for sequence in generation.sequences]
     if filter_ is not None and filter_.judged:
         texts = [answer.shown for answer in filter_.judged]
     hashes = []
-    for said, tokens in zip(texts, generation.stream.inbox.tokens, strict=False):
+    for said, tokens, sequence in zip(texts, generation.stream.inbox.tokens, generation.sequences, strict=False):
         shown = said or digests.begin()
         if said is None:
-            shown.update(b"".join(map(token_bytes, tokens)).decode(errors="replace"))
+            # What came and was not read any more has not been shown.
+            detokenizer = Detokenizer(table)
+            shown.update(detokenizer.feed(tokens[: sequence.completion_tokens]) + detokenizer.flush())
         record.answer_characters += shown.characters
         hashes.append(shown.hexdigest())
     record.answer_hash = hashes[0] if len(hashes) == 1 else digests.of("".join(hashes).encode())

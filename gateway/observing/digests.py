@@ -76,6 +76,8 @@ def _make(path: Path) -> None:
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(secrets.token_bytes(_KEY_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
         with contextlib.suppress(FileExistsError):
             os.link(made, path)
     finally:

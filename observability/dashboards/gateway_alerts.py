@@ -127,7 +127,8 @@ def _record_alerts() -> list[Alert]:
             "buffer is full.",
             actions=(
                 "Is the disk of the journal's folder full or read-only? The log names the folder and the error.",
-                "`keep_bytes` and `keep_days` bound what is kept; older segments can be shipped and removed.",
+                "Make room with something else, then lower `keep_bytes` or `keep_days`, which bound what is kept: a "
+                "segment that is removed by hand is missing to `penstock audit verify`.",
                 "`penstock audit verify` afterwards says whether what is there is whole.",
             ),
         ),

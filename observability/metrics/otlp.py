@@ -5,6 +5,7 @@ here, and its exporter sends it.
 """
 
 import logging
+import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -25,13 +26,13 @@ from opentelemetry.sdk.metrics.export import (
     ScopeMetrics,
     Sum,
 )
-from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from observability.exposition import Family
 from observability.metrics.declarations import BY_NAME
 from observability.metrics.genai import ATTRIBUTES, NAMES
 from observability.printable import printable
+from observability.tracing.spans import process_resource
 
 log = logging.getLogger(__name__)
 
@@ -138,7 +139,7 @@ def metrics_data(gathered: Gathered, now_ns: int) -> MetricsData:
     start_ns = min(int(gathered.started * 1e9) or now_ns, now_ns)
     metrics = [_metric(family, start_ns, now_ns) for family in gathered.families]
     scope = ScopeMetrics(InstrumentationScope(SERVICE), metrics, "")
-    return MetricsData([ResourceMetrics(Resource({"service.name": SERVICE}), [scope], "")])
+    return MetricsData([ResourceMetrics(process_resource(socket.gethostname()), [scope], "")])
 
 
 def _metric(family: Family, start_ns: int, now_ns: int) -> Metric:

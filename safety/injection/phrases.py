@@ -9,8 +9,9 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Final, NamedTuple
 
+from ahocorasick_rs import BytesAhoCorasick, Implementation
+
 from safety.folding import fold
-from safety.literals import Literals
 
 #: Phrases count together that are this near, in characters.
 REACH: Final = 280
@@ -51,7 +52,8 @@ class Phrases:
         self._floor = floor
         self._weights = list(weights.values())
         self._for = [max(0.0, weight) for weight in self._weights]
-        self._literals = Literals(list(weights))
+        # Any text has some of them, and Hyperscan would have to take the interpreter's lock for each.
+        self._automaton = BytesAhoCorasick(list(weights), implementation=Implementation.ContiguousNFA)
 
     def score(self, text: str, least: float = 0.0) -> Worded:
         """Of a whole text: its worst stretch of `REACH` characters. Linear in the text.
@@ -59,7 +61,7 @@ class Phrases:
         Nothing is told of a score below `least`.
         """
         data = normalised(text)
-        found = self._literals.find(data)
+        found = self._automaton.find_matches_as_indexes(data, overlapping=True)
         if not found:
             return _NOTHING
         of, offset = self._for, self._bias - penalty(len(text))

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import orjson
 import pytest
 
 from gateway.observatory import Observatory
@@ -12,9 +13,10 @@ from observability.record import RequestRecord, Verdict
 from replicas.engine import Engine
 from replicas.engines.answers import Corpus
 from tests.asgi import CHAT, Answer, Client, gateway_of
-from tests.fakes import DiesAfter
+from tests.fakes import DiesAfter, SilentEngine
 from tests.gateway.http.answers import shown
 from tests.harness import MODEL, bounded, engine_of, tekken, until
+from tests.upstreams import plain, upstream
 
 PRICE = {"input": 1.0, "output": 2.0}
 DIGESTS = Digests(b"k" * 32)
@@ -203,5 +205,103 @@ def test_a_client_that_leaves(store_url: str) -> None:
             call.disconnect()
             await until(lambda: client.active == 0)
             assert told(client, kept).outcome in (Outcome.CLIENT_GONE, Outcome.OK)
+
+    bounded(main)
+
+
+def test_a_request_that_failed_everywhere_tells_where_it_was(store_url: str) -> None:
+    async def main() -> None:
+        async with gateway_of(store_url, DiesAfter(0), DiesAfter(0)) as client:
+            for model in client.gateway.models.values():
+                await until(lambda model=model: len(model.fleet.candidates()) == 2)  # type: ignore[misc]
+            kept = watched(client)
+            await client.chat()
+            record = told(client, kept)
+            assert record.outcome is Outcome.REPLICA_ERROR
+            assert (record.pool, record.retries) == ("pool", 1)
+            assert record.replica.startswith("pool/")
+            assert record.policy
+            assert (record.prompt_tokens, record.cost_nano_usd) == (0, 0)
+
+    bounded(main)
+
+
+def test_a_client_that_leaves_before_the_first_token_pays_for_the_prompt(store_url: str) -> None:
+    async def main() -> None:
+        async with gateway_of(store_url, SilentEngine(), price=PRICE) as client:
+            for model in client.gateway.models.values():
+                await until(model.fleet.candidates)
+            kept = watched(client)
+            call = client.call("POST", CHAT)
+            call.put(b'{"model": "%b", "messages": [{"role": "user", "content": "Hi"}]}' % MODEL.encode())
+            await until(lambda: any(exchange.record.sent for exchange in client.gateway.overseer.active))
+            call.disconnect()
+            await until(lambda: client.active == 0)
+            record = told(client, kept)
+            assert record.outcome is Outcome.CLIENT_GONE
+            assert record.prompt_tokens > 0
+            assert record.cost_nano_usd == 1000 * record.prompt_tokens
+
+    bounded(main)
+
+
+def test_only_what_was_read_counts_as_shown(store_url: str) -> None:
+    async def main() -> None:
+        async with gateway_of(store_url, engine_of()) as client:
+            kept = watched(client)
+            call = client.call("POST", CHAT)
+            # The whole answer comes at once; of this client's stream the first event has gone out when it leaves.
+            body = {"model": MODEL, "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 500, "stream": True}
+            call.put(orjson.dumps(body))
+            await until(lambda: len(call.sent) > 2)
+            call.disconnect()
+            await until(lambda: client.active == 0)
+            record = told(client, kept)
+            text = b"".join(message.get("body", b"") for message in call.sent).decode()
+            events = [orjson.loads(part[6:]) for part in text.split("\n\n") if part.startswith("data: {")]
+            deltas = [event["choices"][0]["delta"].get("content", "") for event in events if event.get("choices")]
+            assert record.answer_characters == len("".join(deltas))
+            assert record.answer_hash == DIGESTS.of("".join(deltas).encode())
+
+    bounded(main)
+
+
+def test_what_cannot_be_described_has_been_answered_all_the_same(
+    store_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(*_: Any) -> int:
+        raise RuntimeError("no price")
+
+    async def main() -> None:
+        async with gateway_of(store_url, engine_of()) as client:
+            monkeypatch.setattr("gateway.limits.price.Price.nano", fails)
+            kept = watched(client)
+            answer = await client.chat(stream=True)
+            assert answer.events[-1] == "[DONE]"
+            assert told(client, kept).outcome is Outcome.OK
+
+    bounded(main)
+    assert "cannot be described" in caplog.text
+
+
+def test_an_answer_in_another_models_place_has_the_stages_of_the_one_that_was_asked_first(store_url: str) -> None:
+    async def main() -> None:
+        async with upstream() as broken:
+            broken.behaves = plain(b"oops", "500 Internal Server Error", kind="text/plain")
+            pool = {"name": "up", "engine": "openai", "replicas": [broken.url]}
+            first = {"name": "first", "context": 4096, "pools": [pool], "fallbacks": {"models": [MODEL]}}
+            async with gateway_of(store_url, engine_of(), more_models=[first], price=PRICE) as client:
+                kept = watched(client)
+                answer = await client.chat(model="first", max_tokens=4)
+                record = told(client, kept)
+                assert answer.status == 200
+                assert (record.outcome, record.asked_model, record.model) == (Outcome.OK, "first", MODEL)
+                assert (record.pool, record.completion_tokens, record.rejected_tokens) == ("pool", 4, 0)
+                assert record.cost_nano_usd > 0
+                moments = [
+                    *(record.arrived, record.identified, record.screened, record.encoded, record.reserved),
+                    *(record.admitted, record.sent, record.first_token, record.last_token, record.ended),
+                ]
+                assert moments == sorted(moments)
 
     bounded(main)

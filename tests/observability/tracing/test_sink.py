@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from observability.outcome import FAILED, Outcome
 from observability.tracing.export import RECOVERY_SECONDS, ToldExporter
-from observability.tracing.sink import CLOSE_SECONDS, LATE_PER_SECOND, TraceSink
+from observability.tracing.sink import CLOSE_SECONDS, LATE_PER_SECOND, MOST_AT_ONCE, TraceSink
 from tests.harness import until
 from tests.observability.tracing.collector import collector
 from tests.observability.tracing.records import record_of, sampled
@@ -107,6 +107,30 @@ def test_an_outage_does_not_make_a_trace_of_everything() -> None:
         # Who was sampled is not crowded out.
         assert exporter.names.count("chat mixtral") == LATE_PER_SECOND + 3 + 5
         assert sink.counts() == {"telemetry_dropped_total": 500 - LATE_PER_SECOND}
+
+    asyncio.run(main())
+
+
+def test_nobody_without_a_key_decides_what_is_traced() -> None:
+    async def main() -> None:
+        exporter = Keeps()
+        sink = TraceSink("http://h", instance="w", exporter=exporter)
+        sink.take([sampled(identified=0.0, outcome=Outcome.DENIED, status=401)])
+        await sink.aclose()
+        assert exporter.names == []
+        assert sink.counts() == {"telemetry_dropped_total": 0}
+
+    asyncio.run(main())
+
+
+def test_clients_that_want_everything_traced_do_not_hold_up_the_loop() -> None:
+    async def main() -> None:
+        exporter = Keeps()
+        sink = TraceSink("http://h", instance="w", exporter=exporter, queue=100_000)
+        sink.take([sampled()] * 500)
+        await sink.aclose()
+        assert exporter.names.count("chat mixtral") == MOST_AT_ONCE
+        assert sink.counts() == {"telemetry_dropped_total": 500 - MOST_AT_ONCE}
 
     asyncio.run(main())
 

@@ -137,10 +137,11 @@ def test_a_replica_that_fails_has_the_fault() -> None:
 
 
 def test_a_client_at_fault_is_no_failure_of_ours() -> None:
-    record = sampled(identified=0.0, outcome=Outcome.DENIED, status=401, code="invalid_api_key")
-    root, stage = spans_of(record)
-    assert (root.status.code, stage.status.code) == (0, 0)
-    assert attributes_of(root)["error.type"] == "invalid_api_key"
+    record = sampled(screened=0.0, outcome=Outcome.INVALID, status=400, code="invalid")
+    root, *stages = spans_of(record)
+    assert stages
+    assert {span.status.code for span in (root, *stages)} == {0}
+    assert attributes_of(root)["error.type"] == "invalid"
 
 
 def test_what_moved_is_told_as_events() -> None:
@@ -174,11 +175,12 @@ def test_an_engine_whose_clock_runs_away_stays_within_its_request() -> None:
     assert seconds(spans["engine queue"])[0] == 0.006
 
 
-def test_other_endpoints_have_one_span() -> None:
-    record = RequestRecord("req_2", "models", 100.0, WALL, ended=100.01)
+def test_other_endpoints_have_no_more_than_there_is() -> None:
+    record = RequestRecord("req_2", "models", 100.0, WALL, identified=100.005, ended=100.01)
     record.trace, record.span_id, record.sampled = TraceContext(TRACE, PARENT, 1, ""), SPAN, True
-    (root,) = spans_of(record)
+    root, stage = spans_of(record)
     assert (root.name, attributes_of(root)["http.route"]) == ("models", "/v1/models")
+    assert stage.name == "authenticate"
 
 
 def test_a_clock_that_was_set_back_makes_no_negative_span() -> None:

@@ -1,0 +1,16 @@
+"""Every metric as a table of the documentation."""
+
+from observability.metrics.declarations import METRICS
+from observability.metrics.metric import Metric
+
+
+def metric_table() -> str:
+    """In Markdown, in the order in which metrics are exposed."""
+    head = ("| Metric | Kind | Labels | What it is |", "| --- | --- | --- | --- |")
+    return "\n".join((*head, *map(_row, METRICS))) + "\n"
+
+
+def _row(metric: Metric) -> str:
+    labels = ", ".join(f"`{name}`" for name in metric.labels)
+    also = f" Also as `{metric.genai.exposed}`." if metric.genai is not None else ""
+    return f"| `{metric.name}` | {metric.kind} | {labels} | {metric.help}{also} |"
