@@ -1,12 +1,13 @@
 # The two commands of the README are `make up` and `make test`; the rest serves maintainers.
 PYTHON ?= python3
 VENV := .venv
-# Tests without sockets, processes or time: two at once disturb nobody.
-PURE := tests/architecture tests/contract/test_policy.py tests/contract/test_tokenizer.py tests/contract/test_prefixes.py \
-	tests/gateway/queue tests/gateway/tokens tests/loadtest/reproduce tests/loadtest/simulation \
-	tests/loadtest/test_engine_model.py tests/loadtest/test_heatmap.py tests/protos tests/replicas/test_forward.py \
-	tests/replicas/test_kv_cache.py tests/replicas/test_model.py tests/replicas/test_timing.py tests/routing/estimates \
-	tests/routing/health tests/routing/policies tests/routing/prefix tests/safety
+# Tests that have the CPU or a store of their own to themselves: two at once disturb nobody.
+PARALLEL := tests/architecture tests/contract/test_policy.py tests/contract/test_tokenizer.py \
+	tests/contract/test_prefixes.py tests/gateway tests/loadtest/reproduce tests/loadtest/simulation \
+	tests/loadtest/test_engine_model.py tests/loadtest/test_heatmap.py tests/observability tests/protos \
+	tests/replicas/test_forward.py tests/replicas/test_kv_cache.py tests/replicas/test_model.py \
+	tests/replicas/test_timing.py tests/routing/estimates tests/routing/health tests/routing/policies \
+	tests/routing/prefix tests/safety
 # Where `make test-real` puts engines that this project did not write; they take 6 GB.
 REAL := .venv-real
 BIN := $(VENV)/bin
@@ -27,8 +28,8 @@ test: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest --numprocesses 2 --dist worksteal $(PURE)
-	$(BIN)/pytest $(addprefix --ignore=,$(PURE))
+	$(BIN)/pytest --numprocesses 2 --dist worksteal $(PARALLEL)
+	$(BIN)/pytest $(addprefix --ignore=,$(PARALLEL))
 
 test-real: $(VENV)/.installed-dev $(REAL)/.installed
 	PENSTOCK_REAL_ENGINES=$(abspath $(REAL)) $(BIN)/pytest tests/real
