@@ -6,7 +6,7 @@ from typing import Final
 
 from gateway.generate import Generation
 from gateway.observing.digests import Digests
-from gateway.tokens.detokenizer import Detokenizer
+from gateway.tokens.detokenizer import whole_text
 from observability.outcome import Outcome
 from observability.record import RequestRecord
 from routing.routed import note_route
@@ -70,12 +70,13 @@ def _digest(generation: Generation, record: RequestRecord, digests: Digests) -> 
     if filter_ is not None and filter_.judged:
         texts = [answer.shown for answer in filter_.judged]
     hashes = []
-    for said, tokens, sequence in zip(texts, generation.stream.inbox.tokens, generation.sequences, strict=False):
-        shown = said or digests.begin()
-        if said is None:
+    for shown, tokens, sequence in zip(texts, generation.stream.inbox.tokens, generation.sequences, strict=False):
+        if shown is not None:
+            record.answer_characters += shown.characters
+            hashes.append(shown.hexdigest())
+        else:
             # What came and was not read any more has not been shown.
-            detokenizer = Detokenizer(table)
-            shown.update(detokenizer.feed(tokens[: sequence.completion_tokens]) + detokenizer.flush())
-        record.answer_characters += shown.characters
-        hashes.append(shown.hexdigest())
+            text = whole_text(table, tokens[: sequence.completion_tokens])
+            record.answer_characters += len(text)
+            hashes.append(digests.of(text.encode()))
     record.answer_hash = hashes[0] if len(hashes) == 1 else digests.of("".join(hashes).encode())

@@ -81,6 +81,12 @@ class TokenTable:
         self.strips_leading_space = tokenizer.strips_leading_space
 
 
+def whole_text(table: TokenTable, token_ids: Iterable[int]) -> str:
+    """The text of a sequence that has ended: what its `Detokenizer` would have given in all."""
+    data = b"".join(map(table.token_bytes, token_ids))
+    return (data.removeprefix(b" ") if table.strips_leading_space else data).decode(errors="replace")
+
+
 class Detokenizer:
     """The text of one sequence, piece by piece.
 

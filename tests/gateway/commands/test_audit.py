@@ -57,7 +57,7 @@ def test_verify(capsys: pytest.CaptureFixture[str], config: str, tmp_path: Path)
     content = path.read_bytes()
     path.write_bytes(content[:300] + b"x" + content[301:])
     out, _ = said(capsys, "verify", "--config", config, status=1)
-    assert f"PROBLEM: {path} at byte 0: a block's lines are not what was written" in out
+    assert f"PROBLEM: {path}: block 1 at byte 0: a block's lines are not what was written" in out
     assert out.endswith("the journal is NOT what was written\n")
     report = json.loads(said(capsys, "verify", "--config", config, "--json", status=1)[0])
     assert (report["segments"], report["problems"][0]["offset"]) == (2, 0)

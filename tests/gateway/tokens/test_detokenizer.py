@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.tokens.detokenizer import Detokenizer, TokenTable
+from gateway.tokens.detokenizer import Detokenizer, TokenTable, whole_text
 from gateway.tokens.loader import load_tokenizer
 from gateway.tokens.tokenizer import Tokenizer
 
@@ -78,6 +78,14 @@ def test_text_survives_any_grouping(tekken: Tokenizer, text: str, data: st.DataO
     ids = tekken.encode(text, special=False)
     sizes = iter(lambda: data.draw(st.integers(1, 5)), 0)
     assert orjson.loads(b'"' + stream(TokenTable(tekken), grouped(ids, sizes)) + b'"') == text
+
+
+@given(st.booleans(), st.lists(st.lists(st.integers(0, 260), max_size=4), max_size=12))
+def test_the_whole_text_is_what_came_in_pieces(strips: bool, groups: list[list[int]]) -> None:
+    table = TokenTable(ByteTokenizer(strips))
+    detokenizer = Detokenizer(table)
+    pieces = "".join([detokenizer.feed(group) for group in groups]) + detokenizer.flush()
+    assert whole_text(table, [token for group in groups for token in group]) == pieces
 
 
 def test_incomplete_characters_are_held() -> None:
