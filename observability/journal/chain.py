@@ -11,9 +11,9 @@ from typing import Final
 from observability.journal.block import EVENTS, LAST, MOST_BYTES, Header, frame_hash, packed
 from observability.journal.entries import JournalEvent, event, event_lines
 from observability.journal.folder import Segment, segment_path, segments, sync_folder
-from observability.journal.head import BYTES, NAME, Head, write_head
+from observability.journal.head import NAME, Head, make_head, read_head, write_head
 from observability.journal.reading import read_segment
-from observability.journal.resumption import Removed, close_off, resume, resume_known
+from observability.journal.resumption import Removed, close_off, not_found, resume, resume_known
 from observability.journal.signer import Signer
 
 #: On lines of requests, higher levels of Zstandard gain nothing.
@@ -37,10 +37,11 @@ class Chain:
         segment_bytes: int,
         segment_seconds: float,
         known: "Chain | None" = None,
+        events: Sequence[JournalEvent] = (),
         wall: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`known` is this process's chain of the same folder that failed."""
+        """`known` is this process's chain of the same folder that failed; `events` are said in the next block."""
         import zstandard
 
         self._folder, self._signer = folder, signer
@@ -50,27 +51,44 @@ class Chain:
         self._file: int | None = None
         #: The last durable block, and where the next one goes.
         self.position: Head
+        #: The block before that one.
+        self._before: Head
         self._removed: Removed
         #: What is to be said in the next block.
         self._events: list[JournalEvent]
+        #: When the segment's first block was written.
+        self._began: float
         #: Whether the segment has its last block and not its last name.
         self._sealed = False
         if known is not None and resume_known(folder, known.position):
-            self.position, self._removed = known.position, known._removed
-            self._events, self._sealed = known._events, known._sealed
+            self.position, self._before, self._removed = known.position, known._before, known._removed
+            self._events, self._sealed, self._began = [*known._events, *events], known._sealed, known._began
         else:
-            self.position, self._removed, events = resume(folder, signer, wall())
-            self._events = [*(known._events if known is not None else ()), *events]
-        self._began = clock()
+            self.position, self._before, self._removed, found = resume(folder, signer, wall())
+            if known is not None:
+                found += not_found(known.position, self.position, wall())
+            self._events = [*(known._events if known is not None else ()), *events, *found]
+            self._began = clock()
+        #: None: what is there is not what is to be there, and the next block's head is put in its place.
         self._head: int | None = self._open_head()
+
+    @property
+    def unsaid(self) -> list[JournalEvent]:
+        """What was to be said in the next block."""
+        return self._events
+
+    def tell(self) -> None:
+        """Say it, if there is anything."""
+        if self._events:
+            self.append(b"", 0)
 
     def close(self) -> None:
         """Let the files go; the segment stays open for the next."""
-        for descriptor in (self._file, self._head):
-            if descriptor is not None:
-                with contextlib.suppress(OSError):
-                    os.close(descriptor)
-        self._file = self._head = None
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                os.close(self._file)
+        self._file = None
+        self._drop_head()
 
     def append(self, lines: bytes, entries: int, events: Sequence[JournalEvent] = ()) -> int:
         """Make lines durable, and give how many bytes that took. Where it raises, they are not there."""
@@ -96,18 +114,35 @@ class Chain:
 
     def remove(self, oldest: Sequence[Segment], why: str) -> None:
         """Remove the oldest segments, which the journal says first."""
-        gone = [segment for segment in oldest if segment.number > self._removed.segment]
-        for segment in gone:
-            blocks = read_segment(segment.path, self._signer).blocks
-            known = (blocks[-1].header.sequence, blocks[-1].link) if blocks else self._removed[1:]
-            self._removed = Removed(segment.number, *known)
-        if gone:
-            names = f"segments {gone[0].number} to {gone[-1].number}: {why}"
-            size = sum(segment.path.stat().st_size for segment in gone)
-            self.append(b"", 0, [self._event("removed", detail=names, bytes=size)])
+        gone, before = [segment for segment in oldest if segment.number > self._removed.segment], self._removed
+        try:
+            faults = [fault for segment in gone for fault in self._pass_by(segment)]
+            if gone:
+                names = f"segments {gone[0].number} to {gone[-1].number}: {why}"
+                size = sum(segment.path.stat().st_size for segment in gone)
+                self.append(b"", 0, [*faults, self._event("removed", detail=names, bytes=size)])
+        except OSError:
+            # It is to be said when it is tried again.
+            self._removed = before
+            raise
         for segment in oldest:
             segment.path.unlink(missing_ok=True)
         sync_folder(self._folder)
+
+    def _pass_by(self, segment: Segment) -> list[JournalEvent]:
+        """Count a segment as removed, and give what is wrong with it, which nobody could see afterwards."""
+        contents, before = read_segment(segment.path, self._signer), self._removed
+        blocks = contents.blocks
+        last = (blocks[-1].header.sequence, blocks[-1].link) if blocks else before[1:]
+        self._removed = Removed(segment.number, *last)
+        if segment.number > before.segment + 1:
+            detail = f"segments {before.segment + 1} to {segment.number - 1} were gone before they were to be removed"
+            return [self._event("missing", detail=detail)]
+        links = [before.link, *(block.link for block in blocks)]
+        linked = all(block.header.previous == link for block, link in zip(blocks, links, strict=False))
+        if contents.damages or not contents.sealed or not linked:
+            return [self._event("damaged", detail=f"segment {segment.number} was not whole when it was removed")]
+        return []
 
     def _event(self, name: str, **fields: object) -> JournalEvent:
         """An event that says of removed segments what is known, for whoever checks the chain without them."""
@@ -144,6 +179,7 @@ class Chain:
         if at.offset == 0:
             self._began = self._clock()
         self.position = Head(at.chain, at.segment, at.offset + len(block), header.sequence, link)
+        self._before = at
         self._events = []
         self._say_head(durable=at.offset == 0 or bool(flags & LAST))
         return len(block)
@@ -172,29 +208,40 @@ class Chain:
         self._file, self._sealed = None, False
         self.position = at._replace(segment=at.segment + 1, offset=0)
 
-    def _open_head(self) -> int:
-        descriptor = os.open(self._folder / NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    def _open_head(self) -> int | None:
+        """The head file. Where it does not say what this chain knows it stays as it is, until a block says that."""
+        at = self.position
         try:
-            if os.fstat(descriptor).st_size < BYTES:
-                _write_all(descriptor, bytes(BYTES), 0)
-                os.fsync(descriptor)
-                sync_folder(self._folder)
-        except OSError:
-            os.close(descriptor)
-            raise
-        return descriptor
+            found = read_head(self._folder, self._signer)
+        except ValueError:
+            return None
+        if found is None:
+            if at.sequence > 0 or segments(self._folder):
+                return None
+            make_head(self._folder, at, self._before, self._signer)
+        elif not found.whole or (found.head.chain, *found.head[3:]) != (at.chain, *at[3:]):
+            return None
+        return os.open(self._folder / NAME, os.O_RDWR | os.O_CLOEXEC)
 
     def _say_head(self, *, durable: bool) -> None:
         """The block is durable by now. A head that cannot be written is missed by those who check the chain."""
-        with contextlib.suppress(OSError):
-            if self._head is not None and os.fstat(self._head).st_nlink == 0:
-                os.close(self._head)
-                self._head = None
-            if self._head is None:
-                self._head = self._open_head()
+        try:
+            if self._head is None or os.fstat(self._head).st_nlink == 0:
+                self._drop_head()
+                make_head(self._folder, self.position, self._before, self._signer)
+                self._head = os.open(self._folder / NAME, os.O_RDWR | os.O_CLOEXEC)
+                return
             write_head(self._head, self.position, self._signer)
             if durable:
                 os.fsync(self._head)
+        except OSError:
+            self._drop_head()
+
+    def _drop_head(self) -> None:
+        if self._head is not None:
+            with contextlib.suppress(OSError):
+                os.close(self._head)
+        self._head = None
 
 
 def _write_all(descriptor: int, data: bytes, offset: int) -> None:

@@ -5,6 +5,8 @@ import errno
 import fcntl
 import os
 import re
+import secrets
+import shutil
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -89,12 +91,19 @@ def is_held(folder: Path) -> bool:
     return False
 
 
-def holds(folder: Path, lock: int) -> bool:
-    """Whether a lock is still that of the folder, which somebody may have removed or put another in its place."""
-    try:
-        return os.path.samestat((folder / _LOCK).stat(), os.fstat(lock))
-    except OSError:
-        return False
+class Place(NamedTuple):
+    """A chain's folder that this process holds by its lock. `made`: it was not there before."""
+
+    folder: Path
+    lock: int
+    made: bool
+
+    def held(self) -> bool:
+        """Whether the lock is still that of the folder, which somebody may have removed or exchanged."""
+        try:
+            return os.path.samestat((self.folder / _LOCK).stat(), os.fstat(self.lock))
+        except OSError:
+            return False
 
 
 def take_folder(folder: Path) -> int | None:
@@ -102,19 +111,44 @@ def take_folder(folder: Path) -> int | None:
     return take_lock(folder / _LOCK)
 
 
-def claim(folder: Path, kind: str) -> tuple[Path, int]:
-    """The first folder of a kind, such as `worker-0`, that no other process holds, and its lock.
+def claim(folder: Path, kind: str) -> Place:
+    """The first folder of a kind, such as `worker-0`, that no other process holds.
 
     Raises:
         OSError: None can be made.
     """
     for number in range(_MOST_CHAINS):
         path = folder / f"{kind}-{number}"
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = _made(path)
+        if descriptor is not None:
+            return Place(path, descriptor, made=True)
         descriptor = take_folder(path)
         if descriptor is not None:
-            return path, descriptor
+            return Place(path, descriptor, made=False)
     raise OSError(errno.EUSERS, "too many processes write to the journal", str(folder))
+
+
+def _made(path: Path) -> int | None:
+    """The lock of a folder that was not there. It is held from the first moment, so whoever finds a folder that nobody
+    holds knows that a process has had it before.
+    """
+    if path.exists():
+        return None
+    fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    fresh.mkdir(mode=0o700, parents=True)
+    descriptor = None
+    try:
+        descriptor = take_folder(fresh)
+        fresh.rename(path)
+        sync_folder(path.parent)
+    except OSError as error:
+        if descriptor is not None:
+            os.close(descriptor)
+        shutil.rmtree(fresh, ignore_errors=True)
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
+            return None
+        raise
+    return descriptor
 
 
 def sync_folder(folder: Path) -> None:

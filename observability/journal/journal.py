@@ -80,7 +80,7 @@ class Journal(Generic[T]):
         self._done = self._done_bytes = self._unusable = 0
         self._noted = 0
         self._failures = 0
-        self._failing = False
+        self._failed: set[Callable[[], None]] = set()
         self._busy_since: float | None = None
         self._retry_at = 0.0
         # Both set this, which is only shown.
@@ -121,6 +121,10 @@ class Journal(Generic[T]):
         if not self._settings.refuse:
             return False
         return self._failing or self._stalled() or 2 * (self._taken - self._done) > MOST_RECORDS
+
+    @property
+    def _failing(self) -> bool:
+        return bool(self._failed)
 
     @property
     def lost(self) -> int:
@@ -189,7 +193,7 @@ class Journal(Generic[T]):
     def _run(self) -> None:
         """The writer thread's life."""
         closing = False
-        self._attempt(self._keeper.open)
+        self._attempt(self._flush)
         while not closing:
             closing = self._receive()
             now = self._clock()
@@ -197,10 +201,13 @@ class Journal(Generic[T]):
             old = self._waiting_entries and now - self._waiting_since >= self._settings.flush_seconds
             if (full or old or closing or self._failing) and now >= self._retry_at:
                 self._attempt(self._flush)
-            if not self._failing:
+            if not self._failing or (self._keeper.look_after in self._failed and now >= self._retry_at):
                 self._attempt(self._keeper.look_after)
         self._attempt(self._flush)
         self._attempt(self._keeper.seal)
+        if self._failing:
+            # What was removed underneath is said in a new chain.
+            self._attempt(self._keeper.seal)
         self._keeper.close()
 
     def _receive(self) -> bool:
@@ -268,25 +275,26 @@ class Journal(Generic[T]):
 
     def _attempt(self, action: Callable[[], None]) -> None:
         """Do something with the disk; a failure is told once and tried again later."""
-        self._busy_since = self._clock()
+        self._busy_since, before, was_failing = self._clock(), self.written_bytes, self._failing
         try:
             action()
         except OSError as error:
             self._failures += 1
             self._retry_at = self._clock() + RETRY_SECONDS
-            if not self._failing:
-                self._failing = True
+            self._failed.add(action)
+            if not was_failing:
                 words, folder = error.strerror or error, self._settings.folder
                 # The system's words are all that an operator needs.
                 log.error("cannot write the audit journal in %s: %s; %s", folder, words, self._then)  # noqa: TRY400
         except Exception:
             self._failures += 1
             self._retry_at = self._clock() + RETRY_SECONDS
-            self._failing = True
+            self._failed.add(action)
             log.exception("the audit journal failed")
         else:
-            if self._failing and action == self._flush:
-                self._failing = False
+            # A flush that had nothing to write does not show that another action would succeed now.
+            self._failed = set() if self.written_bytes > before else self._failed - {action}
+            if was_failing and not self._failing:
                 log.warning("the audit journal is written again; %d records were lost so far", self.lost)
         finally:
             self._busy_since = None

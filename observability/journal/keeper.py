@@ -8,18 +8,21 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from observability.journal.chain import Chain
-from observability.journal.entries import JournalEvent
+from observability.journal.chain import Chain, ChangedUnderneath
+from observability.journal.entries import JournalEvent, event
 from observability.journal.folder import (
+    Place,
     Segment,
     chain_folders,
     claim,
-    holds,
     segments,
     take_folder,
 )
+from observability.journal.head import NAME
+from observability.journal.resumption import not_found
 from observability.journal.retention import due_for_removal
 from observability.journal.settings import JournalSettings
+from observability.journal.shipper import unshipped
 from observability.journal.signer import Signer, made_key
 
 log = logging.getLogger(__name__)
@@ -48,26 +51,36 @@ class Keeper:
         # A clock that is set must not make the journal look old: what is kept goes by the time that has passed.
         self._started = wall() - clock()
         self._look_at = clock() + _SOON_SECONDS
-        self._place: tuple[Path, int] | None = None
+        self._place: Place | None = None
         self._signer = Signer()
         self._chain: Chain | None = None
         self._failed: Chain | None = None
+        #: What is to be said in a new chain.
+        self._unsaid: list[JournalEvent] = []
         self._told = False
 
     def open(self) -> None:
-        """Make sure that the chain can be written to."""
+        """Make sure that the chain can be written to, and has said what was wrong."""
         if self._chain is not None:
             return
         settings = self._settings
         if settings.key_file is not None:
             self._signer = Signer(made_key(settings.key_file))
-        if self._place is not None and not holds(*self._place):
-            os.close(self._place[1])
+        if self._place is not None and not self._place.held():
+            os.close(self._place.lock)
+            if self._failed is not None:
+                self._unsaid = [*self._failed.unsaid, *not_found(self._failed.position, None, self._wall())]
             self._place = self._failed = None
         if self._place is None:
             settings.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._place = claim(settings.folder, self._kind)
-        self._chain, self._failed = self._opened(self._place[0], self._failed), None
+            if not self._place.made and not (self._place.folder / NAME).exists() and not segments(self._place.folder):
+                detail = "the folder was there and had no chain: it was emptied, or a process was killed at its start"
+                self._unsaid.append(event("begun", self._wall(), detail=detail))
+        chain, self._failed, self._unsaid = self._opened(self._place.folder, self._failed, self._unsaid), None, []
+        with self._guarded(chain):
+            chain.tell()
+        self._chain = chain
 
     def append(self, lines: bytes, entries: int, events: Sequence[JournalEvent]) -> int:
         """Make lines durable; gives how many bytes that took."""
@@ -83,14 +96,19 @@ class Keeper:
 
     def look_after(self) -> None:
         """Called several times a second: seals the segment when it is due, sometimes removes what is too old."""
+        self.open()
         if self._chain is not None and self._chain.due():
             self.seal()
         if self._clock() < self._look_at:
             return
         self._look_at = self._clock() + LOOK_SECONDS
+        assert self._place is not None
+        with self._in_use():
+            if not self._place.held():
+                raise ChangedUnderneath(None, "somebody else has removed or exchanged it", str(self._place.folder))
         try:
             with self._in_use() as chain:
-                self._remove(chain)
+                self._remove(chain, self._place.folder)
             self._adopt_all()
         except OSError as error:
             # It can be written to nevertheless.
@@ -105,21 +123,27 @@ class Keeper:
         if self._chain is not None:
             self._chain.close()
         if self._place is not None:
-            os.close(self._place[1])
+            os.close(self._place.lock)
         self._chain = self._place = None
 
     @contextlib.contextmanager
     def _in_use(self) -> Iterator[Chain]:
         self.open()
         assert self._chain is not None
+        with self._guarded(self._chain) as chain:
+            yield chain
+
+    @contextlib.contextmanager
+    def _guarded(self, chain: Chain) -> Iterator[Chain]:
+        """A chain that has failed is opened anew the next time."""
         try:
-            yield self._chain
+            yield chain
         except BaseException:
-            self._chain.close()
-            self._chain, self._failed = None, self._chain
+            chain.close()
+            self._chain, self._failed = None, chain
             raise
 
-    def _opened(self, folder: Path, known: Chain | None = None) -> Chain:
+    def _opened(self, folder: Path, known: Chain | None = None, events: Sequence[JournalEvent] = ()) -> Chain:
         settings = self._settings
         return Chain(
             folder,
@@ -127,6 +151,7 @@ class Keeper:
             segment_bytes=settings.segment_bytes,
             segment_seconds=settings.segment_seconds,
             known=known,
+            events=events,
             wall=self._wall,
             clock=self._clock,
         )
@@ -136,17 +161,20 @@ class Keeper:
         before = self._started + self._clock() - settings.keep_seconds
         return due_for_removal(own, settings.folder, keep_bytes=settings.keep_bytes, before=before)
 
-    def _remove(self, chain: Chain) -> None:
+    def _remove(self, chain: Chain, folder: Path) -> None:
         due, why = self._due_for_removal(chain.sealed())
         if due:
-            chain.remove(due[:_MOST_REMOVED], why)
+            now = due[:_MOST_REMOVED]
+            waiting = {each.path for each in unshipped(folder)} if self._settings.ship else set()
+            left = [str(each.number) for each in now if each.path in waiting]
+            chain.remove(now, f"{why}; not shipped yet: {', '.join(left)}" if left else why)
         if len(due) > _MOST_REMOVED:
             self._look_at = self._clock() + _SOON_SECONDS
 
     def _adopt_all(self) -> None:
         assert self._place is not None
         for folder in chain_folders(self._settings.folder):
-            if folder != self._place[0]:
+            if folder != self._place.folder:
                 self._adopt(folder)
 
     def _adopt(self, folder: Path) -> None:
@@ -161,7 +189,7 @@ class Keeper:
         try:
             with contextlib.closing(self._opened(folder)) as chain:
                 chain.seal()
-                self._remove(chain)
+                self._remove(chain, folder)
                 chain.seal()
         finally:
             os.close(lock)

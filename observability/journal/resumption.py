@@ -9,7 +9,7 @@ from typing import NamedTuple
 from observability.journal.block import FIRST_LINK
 from observability.journal.entries import JournalEvent, event
 from observability.journal.folder import Segment, segments, sync_folder
-from observability.journal.head import Head, read_head
+from observability.journal.head import Acknowledged, Head, read_head
 from observability.journal.reading import Contents, read_segment
 from observability.journal.signer import Signer
 
@@ -23,9 +23,10 @@ class Removed(NamedTuple):
 
 
 class Resumption(NamedTuple):
-    """The last block that counts and where the next one goes, as a head says it."""
+    """The last block that counts and where the next one goes, as a head says it; and likewise the block before."""
 
     head: Head
+    before: Head
     removed: Removed
     events: list[JournalEvent]
 
@@ -45,18 +46,22 @@ def resume(folder: Path, signer: Signer, now: float) -> Resumption:
     Raises:
         OSError: The folder cannot be read or written.
     """
-    head, events = _head(folder, signer, now)
+    acknowledged, events = _head(folder, signer, now)
+    head = acknowledged.head if acknowledged is not None else None
     found = segments(folder)
     if head is None and not found:
-        return Resumption(Head(secrets.token_bytes(8), 1, 0, 0, FIRST_LINK), Removed(), events)
+        first = Head(secrets.token_bytes(8), 1, 0, 0, FIRST_LINK)
+        return Resumption(first, first._replace(sequence=-1), Removed(), events)
     chain = head.chain if head is not None else max(found, key=lambda each: each.path.stat().st_mtime).chain
     own = [segment for segment in found if segment.chain == chain]
     contents = _newest(own, signer)
     blocks = [block for each in contents for block in each.blocks]
     last = max(blocks, key=lambda block: block.header.sequence, default=None)
     sequence, link = (0, FIRST_LINK) if last is None else (last.header.sequence, last.link)
-    if head is None and not events and sequence > 1:
+    if head is None and not events:
         events.append(event("missing", now, detail="the head file is gone: blocks may be missing before this one"))
+    elif acknowledged is not None and not acknowledged.whole:
+        events += _half(acknowledged, sequence, now)
     number, offset = head.segment if head is not None else 1, 0
     missing = head is not None and head.sequence > sequence
     if own:
@@ -65,8 +70,9 @@ def resume(folder: Path, signer: Signer, now: float) -> Resumption:
         detail = f"blocks {sequence + 1} to {head.sequence} were acknowledged and are not there"
         events.append(event("missing", now, detail=detail, segment=head.segment))
         number, offset = max(number, head.segment + 1), 0
-        sequence, link = head.sequence, head.link
-    return Resumption(Head(chain, number, offset, sequence, link), _removed(contents), events)
+        sequence, link, last = head.sequence, head.link, None
+    before = Head(chain, number, 0, sequence - 1, last.header.previous if last is not None else FIRST_LINK)
+    return Resumption(Head(chain, number, offset, sequence, link), before, _removed(contents), events)
 
 
 def resume_known(folder: Path, known: Head) -> bool:
@@ -84,12 +90,33 @@ def resume_known(folder: Path, known: Head) -> bool:
     return True
 
 
-def _head(folder: Path, signer: Signer, now: float) -> tuple[Head | None, list[JournalEvent]]:
+def not_found(known: Head, found: Head | None, now: float) -> list[JournalEvent]:
+    """What is to be said where a process does not find its chain again, or not as far as it had come itself."""
+    at_least = found.sequence if found is not None and found.chain == known.chain else 0
+    if known.sequence <= at_least:
+        return []
+    what = f"chain {known.chain.hex()} was removed or cut while it was written"
+    return [event("missing", now, detail=f"{what}; its last block was {known.sequence}")]
+
+
+def _head(folder: Path, signer: Signer, now: float) -> tuple[Acknowledged | None, list[JournalEvent]]:
     try:
         return read_head(folder, signer), []
     except ValueError:
         detail = "the head file is not one of this key's: blocks may be missing before this one"
         return None, [event("missing", now, detail=detail)]
+
+
+def _half(acknowledged: Acknowledged, sequence: int, now: float) -> list[JournalEvent]:
+    """What to say of a head with one place that cannot be used, in a chain that ends with a block.
+
+    A block is durable before its place is written, so after a crash it is there.
+    """
+    if sequence > acknowledged.head.sequence:
+        return [event("repaired", now, detail="the head file was torn; the block that it was to name is there")]
+    if sequence == acknowledged.head.sequence:
+        return [event("missing", now, detail="a part of the head file is gone: the last block may have been cut off")]
+    return []
 
 
 def _newest(own: Sequence[Segment], signer: Signer) -> list[Contents]:

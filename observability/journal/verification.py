@@ -2,21 +2,22 @@
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from observability.journal.block import EVENTS, FIRST_LINK, LAST, Block, scan
+from observability.journal.block import EVENTS, FIRST_LINK, LAST, Block, Damage, scan
 from observability.journal.entries import JournalEvent
 from observability.journal.folder import Segment, chain_folders, is_held, segments
-from observability.journal.head import Head, read_head
+from observability.journal.head import NAME, Acknowledged, Head, read_head
 from observability.journal.reading import Contents, events_of, read_segment
 from observability.journal.signer import NO_KEY, Signer
 
 #: Events that say what was found to be wrong when a process began.
 _FAULTS: Final = ("damaged", "missing")
 #: Events that an operator should know of.
-_NOTES: Final = ("repaired", "lost", "removed", "changes_missing")
+_NOTES: Final = ("begun", "repaired", "lost", "removed", "changes_missing")
+_UNTOLD: Final = "whether the end is cut cannot be told"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,24 +57,33 @@ def verify(folder: Path, secret: bytes | None) -> Report:
     if not folder.is_dir():
         raise FileNotFoundError(None, "there is no such folder", str(folder))
     for path in chain_folders(folder):
-        held = is_held(path)
-        head = _head(path, signer, report)
-        found = segments(path)
-        chains = sorted({segment.chain for segment in found} | ({head.chain} if head is not None else set()))
-        for chain in chains:
-            own = [segment for segment in found if segment.chain == chain]
-            _Chain(report, path, signer, held=held).check(own, head if head and head.chain == chain else None)
-            report.chains += 1
+        _check_folder(path, signer, report)
     return report
 
 
-def _head(path: Path, signer: Signer, report: Report) -> Head | None:
+def _check_folder(path: Path, signer: Signer, report: Report) -> None:
+    held, known, named = is_held(path), None, None
     try:
-        return read_head(path, signer)
+        known = read_head(path, signer)
+        found = segments(path)
+        # A process may just have begun a chain there, of which nothing is asked for yet.
+        named = known or read_head(path, signer)
+        if named is None and found:
+            report.problems.append(Finding(path / NAME, f"is missing: {_UNTOLD}"))
+        elif named is None and not held:
+            why = "its files were removed, or its process was killed at its start"
+            report.problems.append(Finding(path, f"has no chain: {why}"))
     except ValueError:
-        why = "was not made with this key, or was changed"
-        report.problems.append(Finding(path / "head", f"{why}: whether the end is cut cannot be told"))
-        return None
+        found = segments(path)
+        report.problems.append(Finding(path / NAME, f"was not made with this key, or was changed: {_UNTOLD}"))
+    for chain in sorted({segment.chain for segment in found} | ({known.head.chain} if known is not None else set())):
+        own = [segment for segment in found if segment.chain == chain]
+        if named is not None and named.head.chain != chain:
+            problem = "is of another chain than the head beside it names: it was put there, and its end may be cut"
+            report.problems.append(Finding(own[0].path, problem))
+        mine = known is not None and known.head.chain == chain
+        _Chain(report, path, signer, held=held).check(own, known if mine else None)
+        report.chains += 1
 
 
 class _Chain:
@@ -87,28 +97,31 @@ class _Chain:
         self._head_seen: bytes | None = None
         #: So that what all blocks of a segment have in common is said once.
         self._told = (0, "")
+        #: Which problem is the damage behind which no block has come yet.
+        self._damage: int | None = None
 
-    def check(self, own: Sequence[Segment], head: Head | None) -> None:
+    def check(self, own: Sequence[Segment], known: Acknowledged | None) -> None:
         """Check all segments, and then the end against the head."""
+        head = known.head if known is not None else None
         if own and own[0].number > 1:
             self._skip_removed(own)
         for segment in own:
             self._check(segment, head, last=segment is own[-1])
-        if head is None:
-            self._without_head()
+        if known is None or head is None:
             return
+        path = self._folder / NAME
         if head.sequence > self._sequence:
-            problem = f"the end is cut: blocks {self._sequence + 1} to {head.sequence} are missing"
-            self._problem(own[-1].path if own else self._folder, problem)
+            if not self._in_damage(self._sequence + 1, head.sequence):
+                problem = f"the end is cut: blocks {self._sequence + 1} to {head.sequence} are missing"
+                self._problem(own[-1].path if own else self._folder, problem)
         elif self._head_seen is not None and self._head_seen != head.link:
-            self._problem(self._folder / "head", f"says something else of block {head.sequence} than the segments")
-
-    def _without_head(self) -> None:
-        """Only before the second block there may be none; a process that has just begun may have made it by now."""
-        path = self._folder / "head"
-        with contextlib.suppress(ValueError):
-            if self._sequence > 1 and read_head(self._folder, self._signer) is None:
-                self._problem(path, "is missing or empty: whether the end is cut cannot be told")
+            self._problem(path, f"says something else of block {head.sequence} than the segments")
+        elif not known.whole and head.sequence == self._sequence:
+            self._problem(path, "a part of it is gone or was changed: the last block may be cut")
+        elif not known.whole and not self._held:
+            # A block is durable before the head that names it is written.
+            note = f"a part of it is torn; block {head.sequence + 1}, which it was to name, is there"
+            self._report.notes.append(Finding(path, note))
 
     def _skip_removed(self, own: Sequence[Segment]) -> None:
         """Begin behind the segments that were removed as the configuration says; the newest segments say so."""
@@ -168,9 +181,11 @@ class _Chain:
                 self._report.notes.append(Finding(segment.path, note, offset=item.offset))
             else:
                 self._problem(segment.path, item.problem, offset=item.offset)
+                self._damage = len(self._report.problems) - 1
         sealed = isinstance(item, Block) and item.header.flags & LAST
-        if not sealed and not growing:
+        if not sealed and not growing and not isinstance(item, Damage):
             self._problem(segment.path, "does not end with its last block: its end is cut")
+            self._damage = len(self._report.problems) - 1
 
     def _events(self, segment: Segment, events: Sequence[JournalEvent]) -> None:
         for each in events:
@@ -196,6 +211,8 @@ class _Chain:
             problem = "has no key: it was made before there was one, or by somebody who does not have it"
         elif header.chain != segment.chain or header.segment != segment.number:
             problem = f"belongs to segment {header.segment} of chain {header.chain.hex()}"
+        elif header.sequence > expected and self._in_damage(expected, header.sequence - 1):
+            problem = ""
         elif header.sequence > expected:
             problem = f"blocks {expected} to {header.sequence - 1} before it are missing"
         elif header.sequence < expected:
@@ -205,10 +222,20 @@ class _Chain:
         if problem and (segment.number, problem) != self._told:
             self._told = (segment.number, problem)
             self._problem(segment.path, problem, header.sequence, block.offset)
+        self._damage = None
         if header.sequence >= expected:
             self._sequence, self._link = header.sequence, block.link
         if head is not None and header.sequence == head.sequence:
             self._head_seen = block.link
+
+    def _in_damage(self, first: int, last: int) -> bool:
+        """Say of the damage before, if there is one, which blocks were there; it is one problem, not two."""
+        if self._damage is None:
+            return False
+        found = self._report.problems[self._damage]
+        more = f"; blocks {first} to {last} are not there" if last > first else ""
+        self._report.problems[self._damage] = replace(found, block=first, problem=found.problem + more)
+        return True
 
     def _problem(self, path: Path, problem: str, block: int | None = None, offset: int | None = None) -> None:
         self._report.problems.append(Finding(path, problem, block, offset))

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 import observability.journal.chain
 from observability.journal.chain import ChangedUnderneath
+from observability.journal.reading import read_segment
 from observability.journal.signer import Signer
 from tests.observability.journal.journals import (
+    KEYED,
     Clock,
     append,
     chain_of,
@@ -196,6 +198,116 @@ def test_whoever_changes_the_segment_meanwhile_is_noticed(tmp_path: Path) -> Non
     again.close()
     assert (events(tmp_path), len(ids(tmp_path))) == (["opened", "missing"], 3)
     assert "segments 1 to 1 before it are missing" in problems(tmp_path)
+
+
+def test_the_head_is_there_before_the_first_block(tmp_path: Path) -> None:
+    chain_of(tmp_path / "worker-0").close()
+    assert [path.name for path in (tmp_path / "worker-0").iterdir()] == ["head"]
+    assert (problems(tmp_path), checked(tmp_path).chains) == ([], 1)
+    head = (tmp_path / "worker-0" / "head").read_bytes()
+    chain = chain_of(tmp_path / "worker-0")
+    append(chain, 0)
+    chain.close()
+    files(tmp_path)[0].unlink()
+    assert problems(tmp_path) == ["the end is cut: blocks 1 to 1 are missing"]
+    (tmp_path / "worker-0" / "head").write_bytes(head[:256] * 2)
+    assert problems(tmp_path) == ["a part of it is gone or was changed: the last block may be cut"]
+
+
+@pytest.mark.parametrize("call", ["write_head", "make_head"])
+def test_a_head_that_could_not_be_written_is_made_anew_by_the_next_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    chain = chain_of(tmp_path / "worker-0")
+    append(chain, 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(observability.journal.chain, call, failing)
+        if call == "make_head":
+            (tmp_path / "worker-0" / "head").unlink()
+        append(chain, 3)
+    append(chain, 6)
+    chain.close()
+    assert (problems(tmp_path), checked(tmp_path).notes) == ([], [])
+    os.truncate(files(tmp_path)[0], files(tmp_path)[0].stat().st_size - 1)
+    assert len(problems(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("gone", [1, 2, 3])
+def test_what_was_removed_by_hand_is_said_when_what_is_behind_it_is_removed(tmp_path: Path, gone: int) -> None:
+    chain = chain_of(tmp_path / "worker-0")
+    for number in range(5):
+        append(chain, number)
+        chain.seal()
+    chain.remove(chain.sealed()[:0], "older than is kept")
+    files(tmp_path)[gone - 1].unlink()
+    chain.remove(chain.sealed()[:3], "older than is kept")
+    chain.close()
+    said = [line["detail"] for line in lines_of(tmp_path) if line.get("event") == "missing"]
+    assert said == [f"segments {gone} to {gone} were gone before they were to be removed"]
+    assert len(problems(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "exchanged"])
+def test_a_segment_that_is_not_whole_is_said_when_it_is_removed(tmp_path: Path, damage: str) -> None:
+    chain = chain_of(tmp_path / "worker-0")
+    for number in range(4):
+        append(chain, number)
+        append(chain, number)
+        chain.seal()
+    path, content = files(tmp_path)[1], files(tmp_path)[1].read_bytes()
+    path.chmod(0o600)
+    if damage == "flip":
+        path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    elif damage == "cut":
+        path.write_bytes(content[: read_segment(path, KEYED).blocks[-1].offset])
+    else:
+        path.write_bytes(files(tmp_path)[2].read_bytes())
+    chain.remove(chain.sealed()[:2], "older than is kept")
+    chain.close()
+    said = [line["detail"] for line in lines_of(tmp_path) if line.get("event") == "damaged"]
+    assert said == ["segment 2 was not whole when it was removed"]
+    assert problems(tmp_path) != []
+
+
+def test_a_removal_that_could_not_be_said_is_said_when_it_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chain = chain_of(tmp_path / "worker-0")
+    for number in range(3):
+        append(chain, number)
+        chain.seal()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", failing)
+        with pytest.raises(OSError):
+            chain.remove(chain.sealed()[:2], "older than is kept")
+    chain.close()
+    assert len(files(tmp_path)) == 4
+    again = chain_of(tmp_path / "worker-0", known=chain)
+    again.remove(again.sealed()[:2], "older than is kept")
+    again.close()
+    assert (events(tmp_path).count("removed"), problems(tmp_path)) == (1, [])
+
+
+@pytest.mark.parametrize("head", ["older", "gone", "as it was"])
+def test_a_cut_below_a_running_process_is_said_whatever_the_head_says(tmp_path: Path, head: str) -> None:
+    chain = chain_of(tmp_path / "worker-0")
+    append(chain, 0)
+    older, size = (tmp_path / "worker-0" / "head").read_bytes(), chain.position.offset
+    append(chain, 3)
+    append(chain, 6)
+    os.truncate(files(tmp_path)[0], size)
+    if head == "older":
+        (tmp_path / "worker-0" / "head").write_bytes(older)
+    elif head == "gone":
+        (tmp_path / "worker-0" / "head").unlink()
+    with pytest.raises(ChangedUnderneath):
+        append(chain, 9)
+    chain.close()
+    again = chain_of(tmp_path / "worker-0", known=chain)
+    append(again, 9)
+    again.close()
+    assert "missing" in events(tmp_path)
+    assert problems(tmp_path) != []
 
 
 def test_segments_say_which_were_removed(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import observability.journal.chain
 import observability.journal.journal as module
 from observability.journal.entries import Lines, request_lines
 from observability.journal.journal import Journal, request_journal
@@ -168,6 +169,43 @@ def test_a_disk_that_takes_nothing_is_told_once_and_nothing_is_lost_while_there_
     assert os.strerror(number) in said[0]
     assert "new requests are refused" in said[0]
     assert said[1] == "the audit journal is written again; 0 records were lost so far"
+
+
+@pytest.mark.parametrize("what", ["age", "size"])
+def test_a_segment_that_cannot_be_sealed_is_told_once_though_nothing_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, what: str
+) -> None:
+    async def use(journal: Journal[RequestRecord]) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(observability.journal.chain.Chain, "seal", broken(errno.ENOSPC))
+            journal.take([record_of(0)])
+            await until(lambda: journal.refusing)
+            failures = journal.counts()["journal_failures_total"]
+            seen = []
+            while journal.counts()["journal_failures_total"] < failures + 5:
+                seen.append(journal.refusing)
+                await asyncio.sleep(0.002)
+            assert all(seen)
+        await until(lambda: not journal.refusing)
+
+    due = {"segment_seconds": 0.05} if what == "age" else {"segment_bytes": 1}
+    run(tmp_path, use, refuse=True, **due)
+    assert [record.message for record in caplog.records] == [
+        f"cannot write the audit journal in {tmp_path / 'journal'}: No space left on device; "
+        "new requests are refused until it can be written",
+        "the audit journal is written again; 0 records were lost so far",
+    ]
+    assert problems(tmp_path / "journal", read_key(tmp_path / "key")) == []
+
+
+def test_a_folder_that_is_removed_just_before_the_end_is_said(tmp_path: Path) -> None:
+    async def use(journal: Journal[RequestRecord]) -> None:
+        journal.take([record_of(0)])
+        await until(lambda: journal.written == 1)
+        shutil.rmtree(tmp_path / "journal")
+
+    run(tmp_path, use)
+    assert "missing" in events(tmp_path / "journal")
 
 
 def test_a_folder_that_cannot_be_made_and_then_can(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -183,6 +183,97 @@ def test_a_folder_that_another_process_has_now_is_left_to_it(bench: Bench) -> No
     other.close()
 
 
+def said(bench: Bench, event: str) -> list[str]:
+    return [line["detail"] for line in lines_of(bench.journal) if line.get("event") == event]
+
+
+@pytest.mark.parametrize("what", ["all", "files", "sealed", "idle"])
+def test_a_chain_that_is_removed_while_it_is_written_is_said_in_the_next_one(bench: Bench, what: str) -> None:
+    bench.write()
+    bench.write(1)
+    chain = segments(bench.journal / "worker-0")[0].chain.hex()
+    if what == "sealed":
+        bench.keeper.seal()
+    last = 3 if what == "sealed" else 2
+    if what == "files":
+        for path in (bench.journal / "worker-0").iterdir():
+            if path.name != "lock":
+                path.unlink()
+    else:
+        shutil.rmtree(bench.journal)
+    with pytest.raises(OSError):
+        bench.look() if what == "idle" else bench.write(2)
+    bench.keeper.look_after()
+    assert said(bench, "missing") == [
+        f"chain {chain} was removed or cut while it was written; its last block was {last}"
+    ]
+    assert len(problems(bench.journal, None)) == 1
+    bench.write(3)
+    assert len(said(bench, "missing")) == 1
+
+
+def test_what_was_removed_is_said_however_often_the_new_chain_fails(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.write()
+    shutil.rmtree(bench.journal)
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    for call in ("mkdir", "pwrite", "fsync", "open"):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, call, fail)
+            for _ in range(2):
+                with pytest.raises(OSError):
+                    bench.write(1)
+    bench.write(1)
+    assert len(said(bench, "missing")) == 1
+
+
+def test_a_folder_that_was_there_and_has_no_chain_is_said(bench: Bench) -> None:
+    bench.write()
+    bench.keeper.close()
+    for path in (bench.journal / "worker-0").iterdir():
+        path.unlink()
+    bench.write(1)
+    assert len(said(bench, "begun")) == 1
+    report = checked(bench.journal, None)
+    assert (report.problems, len(report.notes)) == ([], 1)
+
+
+def test_a_folder_is_held_from_the_moment_it_is_there(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, held = Path.rename, []
+
+    def rename(path: Path, target: Path) -> Path:
+        held.append(is_held(path))
+        # Another process is faster.
+        if len(held) == 1:
+            other = Keeper(bench.settings, "worker")
+            other.open()
+            others.append(other)
+        return real(path, target)
+
+    others: list[Keeper] = []
+    monkeypatch.setattr(Path, "rename", rename)
+    bench.write()
+    assert (held[:2], [path.parent.name for path in files(bench.journal)]) == ([True, True], ["worker-1"])
+    assert said(bench, "begun") == []
+    assert sorted(path.name for path in bench.journal.iterdir()) == ["worker-0", "worker-1"]
+    others[0].close()
+
+
+def test_a_removal_says_what_was_not_shipped(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, keep_seconds=1000.0, ship=("ship",))
+    for number in range(3):
+        bench.segment(number, age=2000 - number)
+    chain = segments(bench.journal / "worker-0")[0].chain.hex()
+    (bench.journal / "worker-0" / f"{chain}.shipped").write_text("1\n")
+    bench.look()
+    bench.keeper.close()
+    assert said(bench, "removed") == ["segments 1 to 3: older than is kept; not shipped yet: 2, 3"]
+
+
 def test_the_key_is_made_once(tmp_path: Path) -> None:
     path = tmp_path / "state" / "journal.key"
     secret = made_key(path)
@@ -211,4 +302,4 @@ def test_old_segments_that_cannot_be_removed_are_told_once_and_harm_nothing(
         "cannot remove old segments of the audit journal: [Errno 1] Operation not permitted"
     ]
     bench.look()
-    assert (bench.numbers(), problems(bench.journal, None)) == ([2], [])
+    assert (bench.numbers(), problems(bench.journal, None)) == ([2, 3], [])

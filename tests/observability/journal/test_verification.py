@@ -14,7 +14,7 @@ from observability.journal.block import Block
 from observability.journal.folder import take_folder
 from observability.journal.reading import read_segment
 from observability.journal.signer import Signer
-from tests.observability.journal.journals import KEYED, append, chain_of, checked, files, problems, written
+from tests.observability.journal.journals import KEYED, append, chain_of, checked, events, files, problems, written
 
 SEGMENTS = 3
 
@@ -142,7 +142,7 @@ def test_a_head_that_is_gone_or_older_or_another_ones_is_found(copy: Copy, tmp_p
     head = copy.folder / "worker-0" / "head"
     content = head.read_bytes()
     head.unlink()
-    assert problems(copy.folder) == ["is missing or empty: whether the end is cut cannot be told"]
+    assert problems(copy.folder) == ["is missing: whether the end is cut cannot be told"]
     head.write_bytes(bytes(len(content) - 1) + b"x")
     assert problems(copy.folder) == [
         "was not made with this key, or was changed: whether the end is cut cannot be told"
@@ -150,6 +150,110 @@ def test_a_head_that_is_gone_or_older_or_another_ones_is_found(copy: Copy, tmp_p
     written(tmp_path, segments_=SEGMENTS, signer=Signer())
     head.write_bytes((tmp_path / "worker-0" / "head").read_bytes())
     assert problems(copy.folder)
+
+
+#: A place of the head, and what of it is used.
+PLACE, USED = 256, 108
+
+
+@given(st.integers(1, 5), st.data())
+@settings(max_examples=80, deadline=None)
+def test_nothing_done_to_the_head_hides_a_cut(blocks: int, data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        written(folder, blocks=blocks)
+        path, head = files(folder)[0], folder / "worker-0" / "head"
+        whole, content = read_segment(path, KEYED).blocks, head.read_bytes()
+        os.truncate(path, whole[data.draw(st.integers(0, blocks - 1))].offset)
+        places = [content[:PLACE], content[PLACE:], bytes(PLACE), b"x" * PLACE]
+        made = data.draw(st.none() | st.tuples(st.sampled_from(places), st.sampled_from(places)))
+        if made is None:
+            head.unlink()
+        else:
+            head.write_bytes(b"".join(made))
+        assert problems(folder)
+        # What a starting process found is said for good.
+        chain = chain_of(folder / "worker-0")
+        chain.tell()
+        append(chain, 100)
+        append(chain, 103)
+        chain.close()
+        assert any("missing: " in problem for problem in problems(folder))
+
+
+@given(st.sampled_from([0, PLACE]), st.integers(0, USED - 1), st.integers(1, 255))
+@settings(max_examples=60, deadline=None)
+def test_any_changed_byte_of_the_head_is_found(original: Path, place: int, at: int, change: int) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        copy = Copy(original, name)
+        head = copy.folder / "worker-0" / "head"
+        content = bytearray(head.read_bytes())
+        content[place + at] ^= change
+        head.write_bytes(content)
+        report = checked(copy.folder)
+        assert [found.path for found in (*report.problems, *report.notes)] == [head]
+
+
+@given(st.integers(1, 4), st.integers(0, USED - 1), st.integers(1, 2))
+@settings(max_examples=40, deadline=None)
+def test_a_head_that_a_crash_has_torn_is_no_problem(blocks: int, kept: int, behind: int) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        written(folder, blocks=blocks)
+        head = folder / "worker-0" / "head"
+        before = head.read_bytes()
+        chain = chain_of(folder / "worker-0")
+        for number in range(behind):
+            append(chain, 100 + number)
+        chain.close()
+        place = (blocks + 1) % 2 * PLACE
+        torn = head.read_bytes()[place : place + kept] + b"x" + before[place + kept + 1 : place + PLACE]
+        head.write_bytes(before[:place] + torn + before[place + PLACE :])
+        report = checked(folder)
+        assert (report.problems, len(report.notes)) == ([], 1)
+        assert f"block {blocks + 1}, which it was to name, is there" in report.notes[0].problem
+        chain = chain_of(folder / "worker-0")
+        append(chain, 200)
+        chain.close()
+        assert (problems(folder), events(folder)) == ([], ["opened", "repaired"])
+        # It is whole again, so that a cut is noticed at once.
+        found, content = read_segment(files(folder)[0], KEYED).blocks, head.read_bytes()
+        os.truncate(files(folder)[0], found[-1].offset)
+        head.write_bytes(bytes(PLACE) + content[PLACE:] if len(found) % 2 == 0 else content[:PLACE] + bytes(PLACE))
+        assert problems(folder) == ["a part of it is gone or was changed: the last block may be cut"]
+
+
+def test_a_folder_whose_files_are_gone_is_found_unless_a_process_has_it(copy: Copy) -> None:
+    for path in (copy.folder / "worker-0").iterdir():
+        path.unlink()
+    lock = take_folder(copy.folder / "worker-0")
+    assert lock is not None
+    assert problems(copy.folder) == []
+    os.close(lock)
+    assert problems(copy.folder) == ["has no chain: its files were removed, or its process was killed at its start"]
+
+
+def test_a_chain_that_was_put_into_the_folder_of_another_is_found(copy: Copy, tmp_path: Path) -> None:
+    written(tmp_path, blocks=1)
+    shutil.move(copy.files[0], tmp_path / "worker-0")
+    assert any("of another chain than the head beside it names" in problem for problem in problems(tmp_path))
+
+
+@pytest.mark.parametrize("place", range(SEGMENTS))
+@pytest.mark.parametrize("block", [0, 1, -1])
+def test_a_damaged_block_is_one_problem(copy: Copy, place: int, block: int) -> None:
+    blocks = copy.blocks(place)
+    blocks[block] = blocks[block][:-1] + bytes([blocks[block][-1] ^ 1])
+    copy.files[place].write_bytes(b"".join(blocks))
+    found = checked(copy.folder).problems
+    number = place * 5 + (block if block >= 0 else len(blocks) - 1) + 1
+    assert [(each.problem, each.block) for each in found] == [("a block's lines are not what was written", number)]
+
+
+def test_blocks_that_went_with_a_damage_are_said_with_it(copy: Copy) -> None:
+    first, second, _, *others = copy.blocks(0)
+    copy.files[0].write_bytes(b"".join([first, second[:-1], b"x", *others]))
+    assert problems(copy.folder) == ["a block's lines are not what was written; blocks 2 to 3 are not there"]
 
 
 def test_a_chain_that_was_rebuilt_without_the_key_is_found(copy: Copy) -> None:
