@@ -18,6 +18,10 @@ from safety.match import Match
 WINDOW: Final = 64
 #: A longer piece is searched so too.
 _LONG: Final = 8 * WINDOW
+#: What is no longer than this comes again and again.
+_SHORT: Final = 32
+#: By so many first characters it is seen at once that most words begin no term.
+_HEAD: Final = 6
 #: Remembered steps of streams, of about 300 bytes each.
 _MOST_STEPS: Final = 20_000
 #: Scripts that write words without spaces between them, or endings onto them: there a term needs no edges.
@@ -81,6 +85,7 @@ class TermFilter:
         self._lengths = sorted({len(term) for term in folded}, reverse=True)
         #: A text's last character is a head of its own.
         self._heads = frozenset(term[:size] for term in folded for size in (1, 2))
+        self._long_heads = frozenset(term[:_HEAD] for term in folded if len(term) >= _HEAD)
         self._singles = frozenset(term for term in folded if len(term) == 1)
         self._literals = Literals([term.encode() for term in self._terms])
         #: By what is held with a new piece, where nothing joins it to what was before, and where something does.
@@ -127,7 +132,7 @@ class TermFilter:
         if len(text) > _LONG:
             return self._long_step(text, joined, last)
         step = self._made(text, joined, last)
-        if not last and len(text) <= 2 * WINDOW:
+        if not last and len(text) <= _SHORT:
             known = self.steps[joined]
             if len(known) >= _MOST_STEPS:
                 known.clear()
@@ -155,13 +160,15 @@ class TermFilter:
         origin = _Origin(_JOINING if joined else "", text, folded)
         matches: list[tuple[int, int]] = []
         after = 0
+        # One look at the whole says that there is none, as a rule.
+        some = bool(self._literals.find(folded.encode()))
         for at in self._places(folded):
             if at < after or not self._may_begin(origin, at):
                 continue
             if not last and self._may_go_on(origin, at):
                 cut = origin.source(at)
                 return _Step(tuple(matches), cut, text[cut:], self._joins_after(text[:cut], joined))
-            end = next((end for end in self._ends(folded, at) if self._fits(origin, at, end)), None)
+            end = next((end for end in self._ends(folded, at) if self._fits(origin, at, end)), None) if some else None
             if end is not None:
                 matches.append((origin.source(at), origin.source_end(end)))
                 after = end
@@ -185,6 +192,8 @@ class TermFilter:
         if len(origin.text) - origin.source(at) > WINDOW:
             return False
         rest = origin.folded[at:]
+        if len(rest) >= _HEAD and rest[:_HEAD] not in self._long_heads:
+            return False
         index = bisect_left(self._terms, rest)
         return index < len(self._terms) and self._terms[index].startswith(rest)
 
