@@ -3,6 +3,7 @@
 import contextlib
 import gzip
 import logging
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -101,7 +102,8 @@ def gathered() -> Gathered:
 
 def by_name(request: ExportMetricsServiceRequest) -> dict[str, metrics_pb2.Metric]:
     (resource,) = request.resource_metrics
-    assert {each.key: each.value.string_value for each in resource.resource.attributes} == {"service.name": "penstock"}
+    who = {each.key: each.value.string_value for each in resource.resource.attributes}
+    assert (who["service.name"], who["service.instance.id"]) == ("penstock", socket.gethostname())
     (scope,) = resource.scope_metrics
     return {metric.name: metric for metric in scope.metrics}
 
