@@ -1,6 +1,5 @@
 """The admin API's key: the environment's, or one in a file of the state directory that the first start makes."""
 
-import contextlib
 import hashlib
 import hmac
 import os
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.config import Config
+from observability.secret_file import create_once
 
 VARIABLE: Final = "PENSTOCK_ADMIN_KEY"
 PREFIX: Final = "sk-penstock-admin-"
@@ -47,7 +47,7 @@ def admin_key(config: Config) -> str:
     path = admin_key_file(config)
     try:
         if not path.exists():
-            _create(path)
+            create_once(path, f"{PREFIX}{secrets.token_urlsafe(_SECRET_BYTES)}\n".encode())
         return _read(path)
     except OSError as error:
         raise AdminKeyError(f"the admin key {error.filename or path}: {error.strerror or error}") from error
@@ -62,22 +62,6 @@ def matches(authorization: str | None, key: str) -> bool:
 
 def _digest(text: str) -> bytes:
     return hashlib.sha256(text.encode(errors="surrogatepass")).digest()
-
-
-def _create(path: Path) -> None:
-    """Write the whole file beside its place and then link it there, which fails where another process was first."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fresh = path.with_name(f"{_FILE}.{secrets.token_hex(8)}")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(f"{PREFIX}{secrets.token_urlsafe(_SECRET_BYTES)}\n")
-            file.flush()
-            os.fsync(file.fileno())
-        with contextlib.suppress(FileExistsError):
-            os.link(fresh, path)
-    finally:
-        fresh.unlink()
 
 
 def _read(path: Path) -> str:

@@ -1,11 +1,11 @@
 """Salted hashes of what was asked and answered: who has a text can find its record, and nobody else."""
 
-import contextlib
-import os
 import secrets
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
+
+from observability.secret_file import create_once
 
 _NAME: Final = "digest.key"
 _KEY_BYTES: Final = 32
@@ -58,27 +58,11 @@ def digest_key(state: Path) -> bytes:
     """The key in the state folder, made if there is none. Raises DigestKeyError."""
     path = state / _NAME
     try:
-        state.mkdir(parents=True, exist_ok=True)
         if not path.exists():
-            _make(path)
+            create_once(path, secrets.token_bytes(_KEY_BYTES))
         key = path.read_bytes()
     except OSError as error:
         raise DigestKeyError(f"{path}: {error.strerror}") from error
     if len(key) != _KEY_BYTES:
         raise DigestKeyError(f"{path}: expected {_KEY_BYTES} bytes, found {len(key)}")
     return key
-
-
-def _make(path: Path) -> None:
-    # Written whole beside it and then linked: of processes that start at once one wins, and none reads half a key.
-    made = path.with_name(f"{_NAME}.{secrets.token_hex(4)}")
-    handle = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(secrets.token_bytes(_KEY_BYTES))
-            file.flush()
-            os.fsync(file.fileno())
-        with contextlib.suppress(FileExistsError):
-            os.link(made, path)
-    finally:
-        made.unlink()

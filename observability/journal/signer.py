@@ -1,6 +1,5 @@
 """What links each block of the journal to the one before it: SHA-256, or HMAC-SHA-256 with a key."""
 
-import contextlib
 import hashlib
 import hmac
 import os
@@ -8,6 +7,8 @@ import re
 import secrets
 from pathlib import Path
 from typing import Final
+
+from observability.secret_file import create_once
 
 #: The key's name in plain chains.
 NO_KEY: Final = bytes(8)
@@ -62,23 +63,7 @@ def made_key(path: Path) -> bytes:
     """
     if not path.exists():
         try:
-            _create(path)
+            create_once(path, f"{secrets.token_hex(_SECRET_BYTES)}\n".encode())
         except OSError as error:
             raise JournalKeyError(f"the journal's key {path}: {error.strerror or error}") from error
     return read_key(path)
-
-
-def _create(path: Path) -> None:
-    """Write the whole file beside its place and then link it there, which fails where another process was first."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fresh = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(f"{secrets.token_hex(_SECRET_BYTES)}\n")
-            file.flush()
-            os.fsync(file.fileno())
-        with contextlib.suppress(FileExistsError):
-            os.link(fresh, path)
-    finally:
-        fresh.unlink()
