@@ -15,6 +15,9 @@ import gateway.app
 import gateway.gateway
 from gateway.auth.keys import KeyRequest, KeyStore
 from gateway.config import Config, Model
+from gateway.config_journal import Journal
+from gateway.config_metrics import Metrics
+from gateway.config_observability import Observability
 from gateway.store.store import Store
 from gateway.tenants.records import DEFAULT_TENANT, Limits
 from gateway.tokens.loader import load_tokenizer
@@ -24,6 +27,7 @@ from tests.harness import MODEL, serving, tekken, until
 CHAT = "/v1/chat/completions"
 COMPLETIONS = "/v1/completions"
 HELLO = [{"role": "user", "content": "Hello!"}]
+QUIET = Observability(metrics=Metrics(enabled=False), journal=Journal(enabled=False))
 
 
 @dataclass
@@ -165,8 +169,8 @@ def config_of(
         "models": [model],
         "tenants": tenants,
     }
-    # Nothing is written beside the test.
-    sections["observability"] = observability or {"metrics": {"enabled": False}, "journal": {"enabled": False}}
+    if observability is not None:
+        sections["observability"] = observability
     if safety is not None:
         sections["safety"] = safety
     return msgspec.convert(sections, Config)
@@ -212,6 +216,9 @@ async def gateway_of(
 
 @contextlib.asynccontextmanager
 async def _running(config: Config, key: str) -> AsyncIterator[Client]:
+    if config.observability == Observability():
+        # Nothing is written beside the test.
+        config = msgspec.structs.replace(config, observability=QUIET)
     made: list[gateway.gateway.Gateway] = []
 
     def make(config: Config) -> gateway.gateway.Gateway:
