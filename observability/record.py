@@ -117,7 +117,7 @@ class RequestRecord(msgspec.Struct):
     gaps: list[int] = []
     gap_seconds: float = 0.0
     verdicts: list[Verdict] = []
-    #: Seconds that filters of prompts took, judges included.
+    #: Seconds that filters of prompts took, but for judges that were asked while the prompt was computed.
     filter_seconds: float = 0.0
     #: The longest that text of the answer was held back by filters, in seconds.
     held_seconds: float = 0.0

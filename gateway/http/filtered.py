@@ -49,8 +49,10 @@ async def start_filtered(
     # Long texts leave the event loop, as they do to be tokenized.
     apart = None if len(body) <= INLINE_BYTES else partial(gateway.encoding.run, exchange.attempt, caller.tenant.name)
     began = time.monotonic()
-    passed = await pass_prompt(policy, texts, recorder, apart, again=again)
-    exchange.record.filter_seconds += time.monotonic() - began
+    try:
+        passed = await pass_prompt(policy, texts, recorder, apart, again=again)
+    finally:
+        exchange.record.filter_seconds += time.monotonic() - began
     if passed.replaced:
         body = rewritten(body, passed.replaced)
         reading = read_body(reading.dialect, body)

@@ -158,6 +158,8 @@ def test_requests_that_came_to_nothing(store_url: str) -> None:
             )
             assert (await outcome(await client.request("GET", "/v1/models")))[::3] == (Outcome.OK, "models")
             answer = await client.chat(messages=[{"role": "user", "content": "frobnicate"}])
+            client.gateway.observatory.flush()
+            assert kept.records[-1].filter_seconds > 0
             assert (await outcome(answer))[:3] == (Outcome.FILTERED, 400, "content_filter")
             # Probes of load balancers are nobody's requests.
             await client.request("GET", "/healthz")
