@@ -220,6 +220,7 @@ class Generation:
         "request",
         "sequences",
         "stream",
+        "table",
         "timing",
         "turn",
     )
@@ -238,6 +239,8 @@ class Generation:
             table = request.model.marked_table or table
             self.answers = new_answers(request.parser, table, prompt.ids, request.sampling.n)
         new_screen = None if request.filter is None else request.filter.new_screen
+        #: What their tokens write.
+        self.table = table
         self.sequences = [
             SequenceText(table, stops, None if new_screen is None else new_screen(), patient=not request.stream)
             for _ in range(request.sampling.n)

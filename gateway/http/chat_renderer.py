@@ -7,7 +7,7 @@ from orjson import dumps
 
 from gateway.http.chunks import DONE, usage_fields
 from gateway.http.dialect import Dialect
-from gateway.http.front import AnswerHead, Choice, Counts, finish_name
+from gateway.http.front import AnswerHead, Choice, Counts, Frame, finish_name
 from gateway.http.openai_errors import error_event
 from gateway.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text
 from gateway.served_model import ServedModel
@@ -39,25 +39,31 @@ class ChatRenderer:
         self._tail = (b',"usage":null' if usage else b"") + b"}\n\n"
         self._heads = [b'%b,"choices":[{"index":%d,' % (self._head, index) for index in range(count)]
         self._end = b',"logprobs":null,"finish_reason":null}]' + self._tail
-        self._text_heads = [head + b'"delta":{"content":' for head in self._heads]
-        self._thought_heads = [head + b'"delta":{"reasoning_content":' for head in self._heads]
-        self._text_end = b"}" + self._end
-        self._call_heads = [head + b'"delta":{"tool_calls":[{"index":' for head in self._heads]
-        self._arguments_end = b"}}]}" + self._end
+        self._frames: dict[tuple[int, type[Delta], int], Frame] = {}
 
     def opening(self) -> bytes:
         """The first chunk of every choice, which carries the role."""
         delta = b'"delta":' + dumps(self._dialect.opening)
         return b"".join([b"%b%b%b" % (head, delta, self._end) for head in self._heads])
 
+    def frame(self, index: int, kind: Delta) -> Frame:
+        """As Renderer has it."""
+        call = kind.call if isinstance(kind, CallArguments) else 0
+        key = index, type(kind), call
+        frame = self._frames.get(key)
+        if frame is None:
+            before, after = b'"delta":{"content":"', b'"}'
+            if isinstance(kind, Reasoning):
+                before = b'"delta":{"reasoning_content":"'
+            elif isinstance(kind, CallArguments):
+                before, after = b'"delta":{"tool_calls":[{"index":%d,"function":{"arguments":"' % call, b'"}}]}'
+            frame = self._frames[key] = self._heads[index] + before, after + self._end
+        return frame
+
     def render(self, index: int, deltas: Sequence[Delta], finish: FinishReason | None) -> bytes:
         """A chunk for each delta."""
         if len(deltas) == 1 and finish is None:
-            delta = deltas[0]
-            # What nearly all are.
-            if type(delta) is Reasoning:
-                return b"".join((self._thought_heads[index], dumps(delta.text), self._text_end))
-            return self._delta(index, delta)
+            return self._delta(index, deltas[0])
         parts = [self._delta(index, delta) for delta in deltas]
         if finish is not None:
             name = finish_name(finish, called=self._called[index]).encode()
@@ -67,23 +73,20 @@ class ChatRenderer:
         return b"".join(parts)
 
     def _delta(self, index: int, delta: Delta) -> bytes:
-        if isinstance(delta, Text):
-            text = self._text_heads[index] + dumps(delta.text)
-            if not delta.entries:
-                return text + self._text_end
-            logprobs = dumps(self._dialect.logprobs(list(delta.entries), self._model, 0))
-            return b'%b},"logprobs":%b,"finish_reason":null}]%b' % (text, logprobs, self._tail)
-        if isinstance(delta, CallArguments):
-            arguments = b'%d,"function":{"arguments":%b' % (delta.call, dumps(delta.text))
-            return self._call_heads[index] + arguments + self._arguments_end
-        if isinstance(delta, Reasoning):
-            return self._thought_heads[index] + dumps(delta.text) + self._text_end
-        return self._start(index, delta)
+        if isinstance(delta, CallStart):
+            return self._start(index, delta)
+        before, after = self.frame(index, delta)
+        text = dumps(delta.text)[1:-1]
+        if not isinstance(delta, Text) or not delta.entries:
+            return b"".join((before, text, after))
+        logprobs = dumps(self._dialect.logprobs(list(delta.entries), self._model, 0))
+        return b'%b%b"},"logprobs":%b,"finish_reason":null}]%b' % (before, text, logprobs, self._tail)
 
     def _start(self, index: int, delta: CallStart) -> bytes:
         self._called[index] = True
         opened = {"id": delta.id, "type": "function", "function": {"name": delta.name, "arguments": ""}}
-        return b"%b%d,%b]}%b" % (self._call_heads[index], delta.call, dumps(opened)[1:], self._end)
+        call = dumps({"index": delta.call} | opened)
+        return b'%b"delta":{"tool_calls":[%b]}%b' % (self._heads[index], call, self._end)
 
     def closing(self, counts: Counts) -> bytes:
         """The usage chunk, if it was asked for, and the end mark."""

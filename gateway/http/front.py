@@ -111,11 +111,22 @@ def _run(delta: Delta) -> object:
     return delta.call if isinstance(delta, CallStart | CallArguments) else type(delta)
 
 
+#: What stands before a piece of JSON-escaped text, and after it.
+Frame = tuple[bytes, bytes]
+
+
 class Renderer(Protocol):
     """Writes one answer in an API's own words: either a stream, or the whole at once. Nothing in it waits."""
 
     def opening(self) -> bytes:
         """How a stream begins; called once, before everything else of it."""
+        ...
+
+    def frame(self, index: int, kind: Delta) -> Frame | None:
+        """What encloses a piece of the choice, JSON-escaped, whose delta differs from that one in its text alone.
+
+        It holds until the choice is rendered again. None: each such piece must be rendered.
+        """
         ...
 
     def render(self, index: int, deltas: Sequence[Delta], finish: FinishReason | None) -> bytes:

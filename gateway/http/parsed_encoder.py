@@ -62,9 +62,10 @@ class ParsedEncoder:
         self._renderer = renderer
         self._sequences = generation.sequences
         self._answers = parsed_answers(generation)
-        model = generation.request.model
-        table = model.table if generation.answers is None else model.marked_table or model.table
-        self._texts = table.texts
+        self._texts = generation.table.texts
+        self._calm = generation.table.calm
+        #: How a calm token of a sequence is written, as long as it goes on as it does, and whether it is a thought.
+        self._lanes: list[tuple[bytes, bytes, bool] | None] = [None] * len(self._sequences)
         #: Of what judges have let pass, how many characters there were and how many of them were thoughts.
         self._passed = [(0, 0)] * len(self._sequences)
 
@@ -80,8 +81,29 @@ class ParsedEncoder:
 
     def _event(self, event: Event) -> bytes:
         index, token_ids, logprobs, _ = event
+        lane = self._lanes[index]
+        # The common event is one token within a text, thought or argument. Nothing of it needs to be looked at.
+        if lane is not None and len(token_ids) == 1 and logprobs is None:
+            text = self._calm[token_ids[0]]
+            if text is not None:
+                before, after, thought = lane
+                self._sequences[index].completion_tokens += 1
+                if thought:
+                    self._answers[index].reasoning_tokens += 1
+                return b"".join((before, text, after))
+        body = self._parsed(event)
+        self._lanes[index] = self._lane(index)
+        return body
+
+    def _lane(self, index: int) -> tuple[bytes, bytes, bool] | None:
+        answer = self._answers[index]
+        flow = flow_of(self._sequences[index], answer)
+        frame = None if flow is None else self._renderer.frame(index, flow)
+        return None if frame is None else (*frame, answer.parser.thinking)
+
+    def _parsed(self, event: Event) -> bytes:
+        index, token_ids, logprobs, _ = event
         sequence = self._sequences[index]
-        # The common event is one token whose bytes are whole characters.
         if (
             len(token_ids) == 1
             and logprobs is None
@@ -147,20 +169,19 @@ def share(thoughts: int, size: int, tokens: int) -> int:
     return min(tokens, round(tokens * thoughts / max(1, size)))
 
 
+def flow_of(sequence: SequenceText, answer: ParsedAnswer) -> Delta | None:
+    """What comes of calm tokens from here on, as `OutputParser.flow` has it of the sequence's text."""
+    if not sequence.plain or sequence.finish_reason is not None or sequence.detokenizer.pending:
+        return None
+    return answer.parser.flow()
+
+
 def take(generation: Generation, answer: ParsedAnswer, event: Event) -> tuple[list[Delta], FinishReason | None]:
     """What comes of an event of that answer's sequence, and its end if that is the event that brought it."""
     index, token_ids, logprobs, _ = event
     sequence = generation.sequences[index]
     if len(token_ids) > 1 and (answer.thinking or not answer.begun or logprobs is not None):
-        # One by one, so that it shows at which of them a thought or a call begins and ends.
-        deltas: list[Delta] = []
-        for position, token_id in enumerate(token_ids):
-            entry = None if logprobs is None else logprobs[position : position + 1]
-            more, over = take(generation, answer, (index, (token_id,), entry, None))
-            deltas += more
-            if over is not None:
-                return deltas, over
-        return deltas, None
+        return _take_singly(generation, answer, event)
     was_over = sequence.is_over()
     if not was_over and answer.thinking:
         answer.reasoning_tokens += len(token_ids)
@@ -169,3 +190,31 @@ def take(generation: Generation, answer: ParsedAnswer, event: Event) -> tuple[li
     if was_over or sequence.finish_reason is None:
         return deltas, None
     return deltas + answer.finish(), sequence.finish_reason
+
+
+def _take_singly(generation: Generation, answer: ParsedAnswer, event: Event) -> tuple[list[Delta], FinishReason | None]:
+    """`take` that sees at which of the tokens a thought or a call begins and ends. Where none can, many go at once."""
+    index, token_ids, logprobs, _ = event
+    sequence = generation.sequences[index]
+    texts, calm = generation.table.texts, generation.table.calm
+    deltas: list[Delta] = []
+    at, end = 0, len(token_ids)
+    while at < end:
+        after = at
+        flow = None if logprobs is not None else flow_of(sequence, answer)
+        if flow is not None:
+            while after < end and calm[token_ids[after]] is not None:
+                after += 1
+        if flow is None or after == at:
+            entry = None if logprobs is None else logprobs[at : at + 1]
+            more, over = take(generation, answer, (index, token_ids[at : at + 1], entry, None))
+            deltas += more
+            if over is not None:
+                return deltas, over
+            at += 1
+            continue
+        text = "".join([texts[token_id] or "" for token_id in token_ids[at:after]])
+        sequence.completion_tokens += after - at
+        deltas.append(answer.pass_by(flow, text, after - at))
+        at = after
+    return deltas, None

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import islice
 
-from gateway.parsing.delta import Delta, Reasoning, Text
+from gateway.parsing.delta import CallArguments, Delta, Reasoning, Text
 from gateway.parsing.parser import OutputParser
 from protos.types import TokenLogprobs
 
@@ -45,6 +45,14 @@ class ParsedAnswer:
             self._entries.clear()
             return deltas
         return self._with_entries(deltas, entries)
+
+    def pass_by(self, flow: Delta, text: str, tokens: int) -> Delta:
+        """The next piece, of calm tokens without logprobs, where the parser's `flow` says what comes of it."""
+        if isinstance(flow, Reasoning):
+            self.reasoning_tokens += tokens
+            return Reasoning(text)
+        self.begun = True
+        return CallArguments(flow.call, text) if isinstance(flow, CallArguments) else Text(text)
 
     def finish(self, entries: _Entries = ()) -> list[Delta]:
         """The end of the answer."""

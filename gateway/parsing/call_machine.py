@@ -59,6 +59,14 @@ class CallMachine:
         #: See `OutputParser`.
         self.thinking = False
 
+    def flow(self) -> Delta | None:
+        """See `OutputParser`."""
+        return None if self._held or self._raw is not None else self._flowing()
+
+    def _flowing(self) -> Delta | None:
+        """The same, of a state that has nothing waiting."""
+        return Text("") if self._state == self._text else None
+
     def feed(self, text: str) -> list[Delta]:
         """See `OutputParser`."""
         if self._held:
@@ -143,6 +151,10 @@ class CallMachine:
 
     def _new_id(self) -> str:
         return new_call_id()
+
+    def _arguing(self) -> Delta | None:
+        """What the next piece of the arguments becomes, after their first one."""
+        return CallArguments(self._calls - 1, "") if self._open and self._argued else None
 
     def _argue(self, piece: str, out: list[Delta]) -> None:
         """A piece of the arguments of the call under way."""

@@ -57,6 +57,10 @@ class NamedCall:
         #: See `OutputParser`.
         self.thinking = False
 
+    def flow(self) -> Delta | None:
+        """See `OutputParser`."""
+        return CallArguments(0, "") if self._started else None
+
     def feed(self, text: str) -> list[Delta]:
         """See `OutputParser`."""
         if self._started:

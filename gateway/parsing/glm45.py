@@ -46,6 +46,9 @@ class Glm45Calls(CallMachine):
         self._types: frozenset[str] | None = None
         self._parts: list[str] = []
 
+    def _flowing(self) -> Delta | None:
+        return self._arguing() if self._state == self._string else super()._flowing()
+
     def _opened(self, marker: str) -> None:
         self._next(self._named)
 

@@ -49,6 +49,11 @@ class HarmonyParser(CallMachine):
         self._raw = []
         self._exactly(self._header if CHANNEL in header and not opened else self._first)
 
+    def _flowing(self) -> Delta | None:
+        if self._state == self._body:
+            return self._kind("")
+        return self._arguing() if self._state == self._arguments else super()._flowing()
+
     def finish(self) -> list[Delta]:
         """See `OutputParser`."""
         held = self._held

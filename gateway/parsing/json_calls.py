@@ -67,6 +67,11 @@ class JsonCalls(CallMachine):
             return [CallArguments(self._calls - 1, text)]
         return super().feed(text)
 
+    def _flowing(self) -> Delta | None:
+        if self._flows:
+            return self._arguing() if self._scan.is_within() else None
+        return super()._flowing()
+
     def _object_ended(self) -> None:
         """Sets the state after a call's object."""
         raise NotImplementedError
@@ -169,7 +174,7 @@ class JsonCalls(CallMachine):
         else:
             self._early.append(piece)
         if end < 0:
-            self._flows = self._early is None and self._open and self._argued
+            self._flows = self._early is None and self._arguing() is not None
             return len(text)
         self._flows = False
         if self._started and self._early is not None:

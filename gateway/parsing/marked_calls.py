@@ -22,6 +22,9 @@ class MarkedCalls(CallMachine):
     ENDS: Markers
     END: str
 
+    def _flowing(self) -> Delta | None:
+        return self._arguing() if self._state == self._arguments else super()._flowing()
+
     def _headed(self, header: str, out: list[Delta]) -> bool:
         """All before the separator has come: sets the state after it. False: it is no call's."""
         raise NotImplementedError

@@ -95,6 +95,7 @@ class MistralCalls(JsonCalls):
     def _given_arguments(self, text: str, at: int, out: list[Delta]) -> int:
         end = self._scan.end(text, at)
         self._argue(text[at:] if end < 0 else text[at:end], out)
+        self._flows = end < 0 and self._arguing() is not None
         if end < 0:
             return len(text)
         self._end_call(out)

@@ -17,6 +17,14 @@ class OutputParser(Protocol):
         """Whether what comes next is a thought, as far as is known."""
         ...
 
+    def flow(self) -> Delta | None:
+        """What kind of delta, with an empty text, comes of every calm piece from here on; None: that cannot be said.
+
+        Such a delta has that very text, and the parser stays as it is, so that the piece need not be fed.
+        `gateway.tokens.detokenizer.is_calm` says which are calm.
+        """
+        ...
+
     def feed(self, text: str) -> list[Delta]:
         """The next piece of the answer; gives what is known of it now."""
         ...

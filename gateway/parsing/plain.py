@@ -13,6 +13,10 @@ class PlainParser:
         """Never."""
         return False
 
+    def flow(self) -> Delta | None:
+        """All is text."""
+        return Text("")
+
     def feed(self, text: str) -> list[Delta]:
         """As it is."""
         return [Text(text)] if text else []

@@ -43,6 +43,14 @@ class ThinkParser:
         self._newlines = self.thinking
         self._held = ""
 
+    def flow(self) -> Delta | None:
+        """See `OutputParser`."""
+        if self._held or self._newlines or self._leading is not None:
+            return None
+        if self.thinking:
+            return Reasoning("")
+        return Text("") if self._inner is None else self._inner.flow()
+
     def feed(self, text: str) -> list[Delta]:
         """See `OutputParser`."""
         if self.thinking:

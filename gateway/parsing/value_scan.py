@@ -51,6 +51,10 @@ class JsonScan(ValueScan):
         super().__init__()
         self._scalar = first not in '{["'
 
+    def is_within(self) -> bool:
+        """Whether a text without quotes, backslashes, brackets and what begins markers is a part of the value."""
+        return not self._escaped if self._quote else self._depth > 0
+
     def passes(self, text: str) -> bool:
         """Whether the next piece is known at a glance to be a part of the value, and not the one that ends it.
 

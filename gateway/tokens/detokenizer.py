@@ -1,7 +1,9 @@
 """Token ids to text as they arrive, at the lowest cost per token."""
 
 import codecs
+import re
 from collections.abc import Iterable
+from typing import Final
 
 import orjson
 
@@ -63,20 +65,48 @@ class _Escaped(dict[int, bytes | None]):
         return escaped
 
 
+#: What begins a marker of thoughts and calls, a new line that may be one's part, or has a meaning in JSON.
+_RESTLESS: Final = re.compile(r"[<\[\]{}()\"'`\\]")
+
+
+def is_calm(text: str) -> bool:
+    """Whether no marker of a thought or call can begin within the text, nor a string or value of JSON end."""
+    return text.isprintable() and not _RESTLESS.search(text)
+
+
+class _Calm(dict[int, bytes | None]):
+    """Filled and bounded likewise."""
+
+    __slots__ = ("_table",)
+
+    def __init__(self, table: "TokenTable") -> None:
+        super().__init__()
+        self._table = table
+
+    def __missing__(self, token_id: int) -> bytes | None:
+        text, calm = self._table.texts[token_id], None
+        if text and is_calm(text):
+            calm = self._table.escaped[token_id]
+        if token_id in self._table.escaped:
+            self[token_id] = calm
+        return calm
+
+
 class TokenTable:
     """What each token of a vocabulary writes into an answer; one per model, shared by all its streams.
 
     `texts[id]` is a token's text (possibly empty), or None where the token is not whole characters by itself, and
     `escaped[id]` the same as the inside of a JSON string. An answer's next token can be written with them unless its
-    `Detokenizer` is `pending`.
+    `Detokenizer` is `pending`. `calm[id]` is the same for tokens whose text `is_calm`, and None for others.
     """
 
-    __slots__ = ("escaped", "strips_leading_space", "texts", "token_bytes")
+    __slots__ = ("calm", "escaped", "strips_leading_space", "texts", "token_bytes")
 
     def __init__(self, tokenizer: TokenBytes) -> None:
-        """Fills as tokens are seen: at most two entries, of about 150 bytes each, for each of the vocabulary."""
+        """Fills as tokens are seen: at most three entries, of about 150 bytes each, for each of the vocabulary."""
         self.escaped: dict[int, bytes | None] = _Escaped(tokenizer)
         self.texts: dict[int, str | None] = _Texts(tokenizer)
+        self.calm: dict[int, bytes | None] = _Calm(self)
         self.token_bytes = _Raw(tokenizer).__getitem__
         self.strips_leading_space = tokenizer.strips_leading_space
 

@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import orjson
@@ -15,6 +15,7 @@ from gateway.parsing.families import FAMILIES, HARMONY, THINK_TAGS, output_forma
 from gateway.parsing.forced import forced_parser
 from gateway.parsing.parser import OutputParser
 from gateway.parsing.tools import ToolChoice, ToolUse
+from gateway.tokens.detokenizer import is_calm
 from tests.gateway.parsing.answers import CLOCK, SEARCH, SINGLE, USE, WEATHER, Call, answer, fed, joined
 
 CITY = '{"city": "Paris"}'
@@ -169,6 +170,28 @@ def test_cuts_change_nothing_and_no_text_raises(new: Callable[[], OutputParser],
     assert joined(fed(new(), pieces)) == joined(fed(new(), [text]))
 
 
+@parsers
+@given(st.lists(st.one_of(texts, st.sampled_from([" word", "word", ",", ", and", "é", "1"])), max_size=14))
+@settings(max_examples=60, deadline=None)
+def test_calm_pieces_flow_unchanged(new: Callable[[], OutputParser], pieces: list[str]) -> None:
+    assert joined(flowing(new(), pieces)[0]) == joined(fed(new(), pieces))
+
+
+def flowing(parser: OutputParser, pieces: Iterable[str]) -> tuple[list[Delta], int]:
+    """What comes of it when what flows is not fed, and how many pieces that were."""
+    out: list[Delta] = []
+    flowed = 0
+    for piece in pieces:
+        kind = parser.flow()
+        if kind is None or not piece or not is_calm(piece):
+            out += parser.feed(piece)
+        else:
+            assert not isinstance(kind, CallStart)
+            out.append(kind._replace(text=piece))
+            flowed += 1
+    return out + parser.finish(), flowed
+
+
 @families
 @given(cut_texts())
 @settings(max_examples=40, deadline=None)
@@ -185,6 +208,8 @@ def test_plain_text_comes_at_once(name: str) -> None:
     parser = parser_of(name, None, USE)
     for piece in ("The ", "weather", " in Paris: 2 < 3, [maybe", "] {or}", "\nnot", "é𝄞"):
         assert joined(parser.feed(piece)) == [Text(piece)]
+    kind = parser.flow()
+    assert isinstance(kind, Text)
     assert parser.finish() == []
     assert not parser.thinking
 
@@ -240,6 +265,7 @@ def test_arguments_come_as_they_are_written(name: str) -> None:
     text = WRITTEN[name].calls(("search", '{"query": "a long question"}'))
     end = text.index("long")
     parser.feed(text[:end])
+    assert parser.flow() == CallArguments(0, "")
     assert parser.feed("lo") == [CallArguments(0, "lo")]
 
 
@@ -314,6 +340,10 @@ def test_thoughts_before_calls(name: str, opened: bool) -> None:
 def test_thoughts(reasoning: str) -> None:
     opening, closing = THINK_TAGS[reasoning]
     text = f" \n{opening}\n\nWhy?\n{opening} {closing[:-1]}\n{closing}\n\n42 {opening}"
+    parser = parser_of(None, reasoning, None)
+    assert parser.flow() is None
+    parser.feed(f"{opening}\n\nWhy?")
+    assert isinstance(parser.flow(), Reasoning)
     parser = parser_of(None, reasoning, None)
     assert joined(fed(parser, text)) == [Reasoning(f"Why?\n{opening} {closing[:-1]}\n"), Text(f"42 {opening}")]
 

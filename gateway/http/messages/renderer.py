@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 from orjson import dumps
 
-from gateway.http.front import AnswerHead, Call, Choice, Counts
+from gateway.http.front import AnswerHead, Call, Choice, Counts, Frame
 from gateway.http.messages.errors import error_event
 from gateway.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text
 from protos.errors import PenstockError
@@ -59,6 +59,17 @@ class MessageRenderer:
         end = {"stop_reason": None, "stop_sequence": None, "stop_details": None}
         message = self._message([], end, Counts(self._head.prompt_tokens, 0))
         return _event("message_start", {"message": message}) + _PING
+
+    def frame(self, index: int, kind: Delta) -> Frame | None:
+        """As Renderer has it."""
+        del index
+        if isinstance(kind, CallArguments):
+            opened = self._open is CallStart and kind.call == self._call
+        else:
+            opened = self._open is type(kind)
+        if not opened or (self._open is Reasoning and self._thoughts is not Thoughts.SHOWN):
+            return None
+        return self._delta_head + b'"', b'"' + _BLOCK_END
 
     def render(self, index: int, deltas: Sequence[Delta], finish: FinishReason | None) -> bytes:
         """As Renderer has it."""

@@ -6,7 +6,7 @@ from typing import Any, Final
 from msgspec import to_builtins
 from orjson import dumps
 
-from gateway.http.front import Call, Choice, Counts
+from gateway.http.front import Call, Choice, Counts, Frame
 from gateway.http.responses.answer import IN_PROGRESS, QUEUED, Outcome, ResponseForm
 from gateway.http.responses.errors import in_our_words
 from gateway.parsing.delta import CallStart, Delta, Reasoning, Text
@@ -48,6 +48,11 @@ class ResponseRenderer:
             return begun + self._lifecycle("response.in_progress", self._form.write(IN_PROGRESS))
         response = self._form.write(IN_PROGRESS)
         return self._lifecycle("response.created", response) + self._lifecycle("response.in_progress", response)
+
+    def frame(self, index: int, kind: Delta) -> Frame | None:
+        """As Renderer has it: none, for every event has its own number."""
+        del index, kind
+        return None
 
     def render(self, index: int, deltas: Sequence[Delta], finish: FinishReason | None) -> bytes:
         """The events of what came; a response is one choice."""

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from gateway.http.chat import CHAT
-from gateway.http.front import AnswerHead, Choice, Counts
+from gateway.http.front import AnswerHead, Choice, Counts, Frame
 from gateway.http.inference import infer
 from gateway.http.inner_exchange import InnerExchange
 from gateway.http.serving import serve
@@ -29,6 +29,11 @@ class LineRenderer:
 
     def opening(self) -> bytes:
         return line("opening")
+
+    def frame(self, index: int, kind: Delta) -> Frame:
+        assert not isinstance(kind, CallStart)
+        call = f"{kind.call}," if isinstance(kind, CallArguments) else ""
+        return f'["{KINDS[type(kind)]}",{call}"'.encode(), b'"]\n'
 
     def render(self, index: int, deltas: Sequence[Delta], finish: FinishReason | None) -> bytes:
         shown = b"".join(line(KINDS[type(delta)], *delta[: 1 if isinstance(delta, Text) else 3]) for delta in deltas)

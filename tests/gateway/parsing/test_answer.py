@@ -14,6 +14,9 @@ class Scripted:
     def __init__(self, *said: list[Delta]) -> None:
         self._said = iter(said)
 
+    def flow(self) -> None:
+        return None
+
     def feed(self, text: str) -> list[Delta]:
         return next(self._said)
 
