@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from observability.beats import until_beat
 from observability.record import RequestRecord
 from observability.sink import Sink
 
@@ -55,7 +56,7 @@ class Observatory:
 
     async def _run(self) -> None:
         while True:
-            await asyncio.sleep(GATHER_SECONDS)
+            await asyncio.sleep(until_beat(GATHER_SECONDS, time.monotonic()))
             self.flush()
 
     async def aclose(self) -> None:

@@ -9,11 +9,12 @@ import logging
 import time
 
 from gateway.http.exchange import Exchange
+from observability.beats import until_beat
 
 log = logging.getLogger(__name__)
 
 #: A client's leaving is noticed from the second look on: well within 200 ms of a request's start.
-LOOK_SECONDS = 0.04
+LOOK_SECONDS = 0.05
 #: Deadlines and stuck requests are looked for at this coarser pace, in seconds.
 ROUND_SECONDS = 1.0
 
@@ -44,7 +45,7 @@ class Overseer:
         seen: list[Exchange] = []
         while True:
             await self._some.wait()
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(until_beat(LOOK_SECONDS, time.monotonic()))
             # Those that came since the last look get until the next one, those of the look before are watched now.
             waiting = [exchange for exchange in seen if exchange in self.active and not exchange.watch()]
             seen, self._unwatched = waiting + self._unwatched, []

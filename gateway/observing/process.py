@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from observability.beats import until_beat
 from observability.metrics import declarations as declared
 from observability.metrics.snapshot import Numbers, empty
 
 #: How often an event loop is looked at.
-LOOK_SECONDS: Final = 0.1
+LOOK_SECONDS: Final = 0.25
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _WORKER: Final = "worker"
@@ -51,8 +52,10 @@ class LoopLag:
 
     def start(self) -> None:
         """Begin to look."""
-        self._due = self._clock() + LOOK_SECONDS
-        self._timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self.look)
+        now = self._clock()
+        wait = until_beat(LOOK_SECONDS, now)
+        self._due = now + wait
+        self._timer = asyncio.get_running_loop().call_later(wait, self.look)
 
     def look(self) -> None:
         """The timer is due, or was."""

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from observability.beats import until_beat
 from observability.metrics.folder import LOCK_SUFFIX, SUFFIX, OwnLock, replace
 from observability.metrics.places import claim
 from observability.metrics.retire import retire
@@ -22,6 +23,8 @@ from observability.metrics.tenants import Wanted
 log = logging.getLogger(__name__)
 
 WRITE_SECONDS: Final = 1.0
+#: Who has nothing to ask for still looks in every so many rounds who has series of their own.
+CLAIM_ROUNDS: Final = 10
 #: How long the last file may take.
 CLOSE_SECONDS: Final = 2.0
 
@@ -63,6 +66,7 @@ class Publisher:
         self._retired = False
         self._closed = False
         self._failures = 0
+        self._rounds = 0
 
     def counts(self) -> dict[str, float]:
         """How often the file could not be written."""
@@ -72,7 +76,7 @@ class Publisher:
         """Write until cancelled."""
         while True:
             await self.publish()
-            await asyncio.sleep(WRITE_SECONDS)
+            await asyncio.sleep(until_beat(WRITE_SECONDS, self._clock()))
 
     async def aclose(self) -> None:
         """Write once more, and let others count this worker as ended. Idempotent; `run` must have ended."""
@@ -90,12 +94,14 @@ class Publisher:
     async def publish(self) -> None:
         """One round. Never raises but for a cancellation."""
         wanted = self._sink.tenants.wanted()
+        self._rounds += 1
         try:
-            placed = await self._in_thread(lambda: self._prepare(wanted))
-            if placed is not None:
-                self._sink.settle(wanted, placed)
+            if wanted.pending or wanted.earned or self._rounds % CLAIM_ROUNDS == 1:
+                placed = await self._in_thread(lambda: self._claim(wanted))
+                if placed is not None:
+                    self._sink.settle(wanted, placed)
             data = await self._encoded()
-            await self._in_thread(lambda: replace(self._path, data))
+            await self._in_thread(lambda: self._write(data))
         except OSError as error:
             self._failures += 1
             if not self._failing:
@@ -114,13 +120,20 @@ class Publisher:
     async def _in_thread(self, call: Callable[[], Any]) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call)
 
-    def _prepare(self, wanted: Wanted) -> list[str] | None:
+    def _claim(self, wanted: Wanted) -> list[str] | None:
+        self._hold()
+        return claim(self._folder, wanted, self._tenants)
+
+    def _write(self, data: bytes) -> None:
+        self._hold()
+        replace(self._path, data)
+
+    def _hold(self) -> None:
         self._lock.hold()
         if not self._retired:
             # Only a worker that begins does so: workers begin as often as others end.
             retire(self._folder)
             self._retired = True
-        return claim(self._folder, wanted, self._tenants)
 
     async def _encoded(self) -> bytes:
         numbers = Numbers()

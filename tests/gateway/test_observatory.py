@@ -1,6 +1,5 @@
 """Records of ended requests on their way to the sinks."""
 
-import asyncio
 import logging
 from collections.abc import Sequence
 
@@ -9,7 +8,7 @@ import pytest
 import gateway.observatory
 from gateway.observatory import MOST_WAITING, Observatory
 from observability.record import RequestRecord
-from tests.harness import bounded
+from tests.harness import bounded, until
 
 
 class Kept:
@@ -34,7 +33,7 @@ def record(name: str = "req") -> RequestRecord:
 
 
 def test_records_gather_and_go_to_every_sink(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gateway.observatory, "GATHER_SECONDS", 0.0)
+    monkeypatch.setattr(gateway.observatory, "GATHER_SECONDS", 0.001)
 
     async def main() -> None:
         sinks = [Kept(), Kept()]
@@ -44,8 +43,7 @@ def test_records_gather_and_go_to_every_sink(monkeypatch: pytest.MonkeyPatch) ->
         observatory.ended(second)
         assert sinks[0].batches == []
         observatory.start()
-        for _ in range(4):
-            await asyncio.sleep(0)
+        await until(lambda: sinks[1].batches)
         assert [sink.batches for sink in sinks] == [[[first, second]], [[first, second]]]
         assert first.ended == 7.0
         observatory.ended(record("c"))
