@@ -8,8 +8,9 @@ from gateway.http.decoding import unsupported
 from gateway.http.dialect import Dialect
 from gateway.http.guides import take_guide
 from gateway.http.params import SamplingFields
+from gateway.http.tools.offer import CallsParser
 from gateway.parsing.parser import OutputParser
-from gateway.request import Chat, GenerateRequest, NewParser
+from gateway.request import GenerateRequest, NewParser
 from gateway.served_model import ServedModel
 from gateway.tenants.caller import Caller
 from observability.record import RequestRecord
@@ -41,10 +42,11 @@ class Reading(msgspec.Struct, frozen=True):
         return request if self.guide is None else self._guided(request)
 
     def _guided(self, request: GenerateRequest) -> GenerateRequest:
-        """With this guide, which holds for whole answers from their first token on.
+        """With this guide, which holds for whole answers from their first token on, if they call no tools instead.
 
         Raises InvalidRequest, or UnsupportedParameter where calls of tools could not come through.
         """
+        guide = self.guide
         if request.guide_param == "tool_choice":
             # A forced answer is a call and nothing else, so it has no text that a format could be for.
             if self.guide_param != "response_format":
@@ -52,13 +54,10 @@ class Reading(msgspec.Struct, frozen=True):
                     f"'tool_choice' and '{self.guide_param}' exclude each other.", param=self.guide_param
                 )
             return request
-        if isinstance(request.prompt, Chat) and "tools" in request.prompt.extras:
-            raise UnsupportedParameter(
-                f"'{self.guide_param}' cannot be honoured together with 'tools' that may be called here.",
-                param=self.guide_param,
-            )
+        if guide is not None and isinstance(request.parser, CallsParser):
+            guide = request.parser.guide_beside(guide, self.guide_param)
         parser = None if request.parser is None else partial(_from_the_first_token, request.parser)
-        return msgspec.structs.replace(request, guide=self.guide, guide_param=self.guide_param, parser=parser)
+        return msgspec.structs.replace(request, guide=guide, guide_param=self.guide_param, parser=parser)
 
 
 def _from_the_first_token(new_parser: NewParser, prompt_end: str) -> OutputParser | None:

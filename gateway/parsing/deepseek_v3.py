@@ -8,7 +8,7 @@ from gateway.parsing.call_machine import WAIT
 from gateway.parsing.delta import Delta
 from gateway.parsing.marked_calls import MarkedCalls
 from gateway.parsing.markers import ABSENT, UNKNOWN, Markers, literal
-from gateway.parsing.structural_tag import Frame
+from gateway.parsing.structural_tag import CallForm
 from gateway.parsing.tool_format import ToolFormat, by_name
 
 SECTION, SECTION_END = "<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"
@@ -76,15 +76,13 @@ class DeepseekV3Calls(MarkedCalls):
         return at
 
 
-def _frames(name: str) -> list[Frame]:
-    fenced = Frame(f"{CALL}function{SEPARATOR}{name}\n```json\n", f"\n```{CALL_END}")
-    return [Frame(f"{CALL}{name}{SEPARATOR}", CALL_END), fenced]
-
-
 FORMAT = ToolFormat(
     marks=frozenset({SECTION, SECTION_END, CALL, CALL_END, SEPARATOR}),
     new_parser=by_name(DeepseekV3Calls),
     trigger=CALL,
-    frames=_frames,
+    forms=(
+        CallForm(CALL, (SEPARATOR,), CALL_END, "", SECTION, SECTION_END),
+        CallForm(f"{CALL}function{SEPARATOR}", (f"\n{_FENCE}\n",), f"\n```{CALL_END}", "\n", SECTION, SECTION_END),
+    ),
     ends_thought=(SECTION,),
 )

@@ -8,7 +8,7 @@ from gateway.parsing.call_machine import WAIT, CallMachine, names_of
 from gateway.parsing.delta import Delta, Reasoning, Text
 from gateway.parsing.markers import Markers
 from gateway.parsing.parser import OutputParser
-from gateway.parsing.structural_tag import Frame, structural_tag
+from gateway.parsing.structural_tag import ANY_TEXT, CallForm, Format, calls_or_answer_tag, strict_tag, tag_of
 from gateway.parsing.tools import ToolUse, offered
 
 START, CHANNEL, MESSAGE, CONSTRAIN = "<|start|>", "<|channel|>", "<|message|>", "<|constrain|>"
@@ -135,9 +135,13 @@ class HarmonyParser(CallMachine):
         return found.end() if found.group() in _ENDS else found.start()
 
 
-def _frames(name: str) -> list[Frame]:
-    begin, rest = f"{CHANNEL}commentary to={_PREFIX}{name}", f"{CONSTRAIN}json{MESSAGE}"
-    return [Frame(f"{begin} {rest}", CALL), Frame(f"{begin}{rest}", CALL)]
+_JSON: Final = f"{CONSTRAIN}json{MESSAGE}"
+_NEXT: Final = f"{START}assistant"
+_FORMS: Final = (CallForm(f"{CHANNEL}commentary to={_PREFIX}", (f" {_JSON}", _JSON), CALL, _NEXT),)
+_THOUGHT: Final[list[Format]] = [
+    tag_of(f"{CHANNEL}analysis{MESSAGE}", ANY_TEXT, END),
+    {"type": "const_string", "value": _NEXT},
+]
 
 
 class HarmonyFormat:
@@ -157,4 +161,9 @@ class HarmonyFormat:
 
     def structural_tag(self, use: ToolUse) -> str | None:
         """See `OutputFormat`."""
-        return structural_tag(use, f"{CHANNEL}commentary to=", _frames) if self.calls else None
+        return strict_tag(use, f"{CHANNEL}commentary to=", _FORMS) if self.calls else None
+
+    def calls_or_answer_tag(self, use: ToolUse, answer: Format) -> str | None:
+        """See `OutputFormat`."""
+        said = [tag_of(f"{CHANNEL}final{middle}", answer, "") for middle in (MESSAGE, f" {_JSON}")]
+        return calls_or_answer_tag(use, _FORMS, said, _THOUGHT) if self.calls else None

@@ -4,7 +4,7 @@ from gateway.parsing.call_machine import WAIT
 from gateway.parsing.delta import Delta
 from gateway.parsing.json_calls import JsonCalls
 from gateway.parsing.markers import ABSENT, Markers, literal
-from gateway.parsing.structural_tag import Frame
+from gateway.parsing.structural_tag import CallForm
 from gateway.parsing.tool_format import ToolFormat, by_name
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
@@ -40,8 +40,9 @@ class HermesCalls(JsonCalls):
         return after
 
 
-def _frames(name: str) -> list[Frame]:
-    return [Frame(f'{OPEN}\n{{"name": "{name}", "arguments": ', f"}}\n{CLOSE}")]
-
-
-FORMAT = ToolFormat(marks=frozenset({OPEN, CLOSE}), new_parser=by_name(HermesCalls), trigger=OPEN, frames=_frames)
+FORMAT = ToolFormat(
+    marks=frozenset({OPEN, CLOSE}),
+    new_parser=by_name(HermesCalls),
+    trigger=OPEN,
+    forms=(CallForm(f'{OPEN}\n{{"name": "', ('", "arguments": ',), f"}}\n{CLOSE}", "\n"),),
+)

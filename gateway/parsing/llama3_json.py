@@ -6,7 +6,7 @@ from gateway.parsing.call_machine import WAIT
 from gateway.parsing.delta import Delta
 from gateway.parsing.json_calls import JsonCalls
 from gateway.parsing.markers import ABSENT, Markers, literal
-from gateway.parsing.structural_tag import Frame
+from gateway.parsing.structural_tag import CallForm
 from gateway.parsing.tool_format import ToolFormat, by_name
 
 TAG = "<|python_tag|>"
@@ -52,8 +52,9 @@ class Llama3JsonCalls(JsonCalls):
         return at + (text[at] == ";")
 
 
-def _frames(name: str) -> list[Frame]:
-    return [Frame(f'{{"name": "{name}", "parameters": ', "}")]
-
-
-FORMAT = ToolFormat(marks=frozenset({TAG}), new_parser=by_name(Llama3JsonCalls), trigger='{"name": ', frames=_frames)
+FORMAT = ToolFormat(
+    marks=frozenset({TAG}),
+    new_parser=by_name(Llama3JsonCalls),
+    trigger='{"name": ',
+    forms=(CallForm('{"name": "', ('", "parameters": ',), "}", "; "),),
+)

@@ -10,7 +10,7 @@ from gateway.parsing.call_machine import WAIT
 from gateway.parsing.delta import Delta
 from gateway.parsing.json_calls import JsonCalls
 from gateway.parsing.markers import ABSENT, UNKNOWN, Markers, literal
-from gateway.parsing.structural_tag import Frame
+from gateway.parsing.structural_tag import CallForm
 from gateway.parsing.tool_format import ToolFormat, by_name
 from gateway.parsing.value_scan import JsonScan
 
@@ -103,10 +103,14 @@ class MistralCalls(JsonCalls):
         return end
 
 
-def _frames(name: str) -> list[Frame]:
-    return [Frame(f"{CALLS}{name}{ARGS}", ""), Frame(f'{CALLS} [{{"name": "{name}", "arguments": ', "}]")]
+def _listed(begin: str) -> CallForm:
+    return CallForm('{"name": "', ('", "arguments": ',), "}", ", ", begin, "]")
 
 
 FORMAT = ToolFormat(
-    marks=frozenset({CALLS, CALL_ID, ARGS}), new_parser=by_name(MistralCalls), trigger=CALLS, frames=_frames
+    marks=frozenset({CALLS, CALL_ID, ARGS}),
+    new_parser=by_name(MistralCalls),
+    trigger=CALLS,
+    # Whether there is a blank before the array is up to the model's tokenizer.
+    forms=(CallForm(CALLS, (ARGS,), ""), _listed(f"{CALLS} ["), _listed(f"{CALLS}[")),
 )

@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from gateway.parsing.parser import OutputParser
+from gateway.parsing.structural_tag import Format
 from gateway.parsing.tools import ToolUse
 
 
@@ -29,5 +30,12 @@ class OutputFormat(Protocol):
         """What guides the arguments of strict tools that the model may call or not, as a structural tag's JSON.
 
         None: no tool is strict, or the family's calls cannot be guided so.
+        """
+        ...
+
+    def calls_or_answer_tag(self, use: ToolUse, answer: Format) -> str | None:
+        """What guides an answer to calls of these tools or, instead, to what `answer` asks for, as such JSON.
+
+        A thought may come before either. None: the family's calls cannot be guided so.
         """
         ...

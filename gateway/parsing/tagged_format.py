@@ -1,9 +1,15 @@
 """Models that write tool calls in their family's form, and thoughts, if they have any, in tags before them."""
 
+from typing import Final
+
 from gateway.parsing.parser import OutputParser
+from gateway.parsing.structural_tag import ANY_TEXT, Format, calls_or_answer_tag, strict_tag, tag_of
 from gateway.parsing.think import ThinkParser, ThinkTags
 from gateway.parsing.tool_format import ToolFormat
 from gateway.parsing.tools import ToolUse, offered
+
+#: What sets a thought apart from what follows.
+_NEWLINES: Final[Format] = {"type": "regex", "pattern": r"\n{0,2}"}
 
 
 class TaggedFormat:
@@ -29,4 +35,13 @@ class TaggedFormat:
 
     def structural_tag(self, use: ToolUse) -> str | None:
         """See `OutputFormat`."""
-        return None if self._tools is None else self._tools.structural_tag(use)
+        tools = self._tools
+        return strict_tag(use, tools.trigger, tools.forms) if tools is not None and tools.forms else None
+
+    def calls_or_answer_tag(self, use: ToolUse, answer: Format) -> str | None:
+        """See `OutputFormat`."""
+        tools, tags = self._tools, self._tags
+        if tools is None or not tools.forms:
+            return None
+        thought = [] if tags is None else [tag_of(tags.open, ANY_TEXT, tags.close), _NEWLINES]
+        return calls_or_answer_tag(use, tools.forms, [tag_of("", answer, "")], thought)

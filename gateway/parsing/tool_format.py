@@ -1,13 +1,12 @@
 """How the models of one family call tools."""
 
 from collections.abc import Callable, Collection
-from collections.abc import Sequence as Items
 from dataclasses import dataclass
 from typing import Protocol
 
 from gateway.parsing.call_machine import names_of
 from gateway.parsing.parser import OutputParser
-from gateway.parsing.structural_tag import Frame, structural_tag
+from gateway.parsing.structural_tag import CallForm
 from gateway.parsing.tools import ToolUse
 
 
@@ -15,18 +14,14 @@ from gateway.parsing.tools import ToolUse
 class ToolFormat:
     """A family's calls. `marks` are as in `OutputFormat`; `ends_thought` are those that end an unclosed thought.
 
-    `trigger` and `frames` are for `structural_tag`; empty where arguments are no JSON, or what is before them varies.
+    `trigger` and `forms` are for structural tags; empty where arguments are no JSON, or what is before them varies.
     """
 
     marks: frozenset[str]
     new_parser: Callable[[ToolUse], OutputParser]
     trigger: str = ""
-    frames: Callable[[str], Items[Frame]] = lambda name: ()
+    forms: tuple[CallForm, ...] = ()
     ends_thought: tuple[str, ...] = ()
-
-    def structural_tag(self, use: ToolUse) -> str | None:
-        """See `OutputFormat`."""
-        return structural_tag(use, self.trigger, self.frames) if self.trigger else None
 
 
 class NamesParser(Protocol):

@@ -168,6 +168,25 @@ def test_a_tool_of_a_pydantic_model(openai_client: OpenAI) -> None:
     assert calls[0].function.parsed_arguments == Weather(city="Paris")
 
 
+@pytest.mark.parametrize(
+    ("question", "called"), [("What is the weather in Paris?", True), ("Alice goes to a fair on Friday.", False)]
+)
+def test_a_pydantic_model_or_a_call(openai_client: OpenAI, question: str, called: bool) -> None:
+    completion = openai_client.chat.completions.parse(
+        model="gpt-4o",
+        messages=asking(question),
+        tools=[openai.pydantic_function_tool(Weather, name="get_weather")],
+        response_format=CalendarEvent,
+        max_tokens=400,
+    )
+    message = completion.choices[0].message
+    arguments = [call.function.parsed_arguments for call in message.tool_calls or ()]
+    if called:
+        assert arguments == [Weather(city="Paris")]
+    # A model that calls none answers by the format.
+    assert isinstance(message.parsed, CalendarEvent) is not bool(arguments)
+
+
 def test_json_mode(openai_client: OpenAI) -> None:
     completion = openai_client.chat.completions.create(
         model="gpt-4o", messages=asking("Answer in JSON."), response_format={"type": "json_object"}, max_tokens=400

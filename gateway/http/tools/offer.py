@@ -2,17 +2,45 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, cast
 
 from gateway.parsing.forced import forced_parser, forced_schema
 from gateway.parsing.output_format import OutputFormat
 from gateway.parsing.parser import OutputParser
+from gateway.parsing.structural_tag import answer_format
 from gateway.parsing.tools import Tool, ToolChoice, ToolUse
 from gateway.request import NewParser
 from gateway.served_model import ServedModel
 from protos.errors import UnsupportedParameter
 from protos.types import Guide, GuideKind
+
+
+@dataclass(frozen=True, slots=True)
+class CallsParser:
+    """Makes parsers of answers that may call tools."""
+
+    output: OutputFormat
+    use: ToolUse
+
+    def __call__(self, prompt_end: str) -> OutputParser | None:
+        """See `NewParser`."""
+        return self.output.parser(self.use, prompt_end)
+
+    def guide_beside(self, guide: Guide, param: str) -> Guide:
+        """One that lets an answer call tools instead of keeping to `guide`, which is from the parameter `param`.
+
+        Raises UnsupportedParameter where there is none.
+        """
+        answer = answer_format(guide)
+        tag = None if answer is None else self.output.calls_or_answer_tag(self.use, answer)
+        if tag is not None:
+            return Guide(GuideKind.STRUCTURAL_TAG, tag)
+        why = "" if answer is None else ": this model's form of calls cannot be guided"
+        raise UnsupportedParameter(
+            f"'{param}' cannot be honoured together with 'tools' that may be called{why}.", param=param
+        )
 
 
 class Offer(NamedTuple):
@@ -49,7 +77,7 @@ def offer(model: ServedModel, use: ToolUse) -> Offer:
     if use.choice is not ToolChoice.AUTO:
         guide = Guide(GuideKind.JSON_SCHEMA, json.dumps(forced_schema(use), ensure_ascii=False))
         return Offer(shown, partial(_forced, use), guide, "tool_choice")
-    parser = partial(output.parser, use)
+    parser = CallsParser(output, use)
     if not any(tool.strict for tool in use.tools):
         return Offer(shown, parser)
     tag = output.structural_tag(use)

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from protos.errors import GUIDE_PARAM
 from protos.types import Failure, Submit
 from replicas.engines.answers import Corpus
-from replicas.engines.guided.composition import Composed, compose, keeps
+from replicas.engines.guided.composition import Composed, compose_one, keeps
 from replicas.engines.guided.errors import GuideError
-from replicas.engines.guided.grammars import plan_of
+from replicas.engines.guided.grammars import plans_of
 from replicas.engines.guided.palette import palette_of
 from replicas.engines.vocabulary import Vocabulary
 
@@ -32,15 +32,18 @@ def guided_answers(
     least = generated + request.sampling.min_tokens
     try:
         palette = palette_of(vocabulary, corpus)
-        plan = plan_of(request.guide, palette.tokenizer)
-        answers = []
-        if scripted is not None and keeps(plan, palette, scripted):
+        tokenizer = palette.tokenizer
+        if scripted is not None and any(
+            keeps(plan, palette, scripted) for plan in plans_of(request.guide, tokenizer, compact=False)
+        ):
             return [Composed(list(scripted[:most]), whole=len(scripted) <= most)] * len(keys)
+        plans = plans_of(request.guide, tokenizer)
+        answers = []
         for key in keys:
-            answer = compose(plan, palette, key, most=most, least=least, wanted=wanted)
+            answer = compose_one(plans, palette, key, most=most, least=least, wanted=wanted)
             if answer.tokens[:generated] != said:
                 # An earlier attempt had another seed: go on from where it was.
-                answer = compose(plan, palette, key, most=most, least=least, said=said, wanted=wanted)
+                answer = compose_one(plans, palette, key, most=most, least=least, said=said, wanted=wanted)
             answers.append(answer)
     except GuideError:
         # What is wrong with it would quote it.

@@ -78,6 +78,26 @@ def compose(
     return Composed(draft.tokens[:most], whole=len(draft.tokens) <= most and draft.ended)
 
 
+def compose_one(
+    plans: Sequence[Plan],
+    palette: Palette,
+    key: bytes,
+    *,
+    most: int,
+    least: int = 0,
+    said: Sequence[int] = (),
+    wanted: Callable[[], bool] = lambda: True,
+) -> Composed:
+    """The same, by one of several plans, which the key chooses among those that allow what is said."""
+    first = int.from_bytes(key, "little") % len(plans)
+    for plan in [*plans[first:], *plans[:first]]:
+        try:
+            return compose(plan, palette, key, most=most, least=least, said=said, wanted=wanted)
+        except GuideError as error:
+            refusal = error
+    raise refusal
+
+
 def keeps(plan: Plan, palette: Palette, tokens: Sequence[int]) -> bool:
     """Whether these tokens are a whole answer."""
     draft = _Draft(plan, palette, b"")
@@ -177,6 +197,9 @@ class _Draft:
             return -1
         if may_end:
             return None
+        # Line breaks are free text's alone.
+        if self._allows(ord("\n")) and any(self._say(end.encode()) for end in self._plan.ends):
+            return -1
         if self._allows(ord('"')):
             return self._at(ord('"'))
         if words and self._words < length * _PATIENCE:
@@ -271,7 +294,7 @@ class _Draft:
             return False
         vocabulary = palette.vocabulary
         # Tags may be written with control tokens, which is how models begin and end calls.
-        ids = vocabulary.tokens_of(text, marked=bool(self._plan.tags))
+        ids = vocabulary.tokens_of(text, marked=self._plan.marked)
         if ids is None:
             self._take(places)
             return True

@@ -1,7 +1,8 @@
 """Guides as grammars of llguidance, and what of a guide makes for natural answers: properties' names, tags."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -9,6 +10,7 @@ from llguidance import LLMatcher, LLParserLimits, LLTokenizer, grammar_from
 
 from protos.types import Guide, GuideKind
 from replicas.engines.guided.errors import GuideError
+from replicas.engines.guided.structural_tags import Format, TagGrammar, alternatives
 
 #: A guide is somebody else's text: what the library may spend on it. A lexer's state takes one or two kilobytes.
 LIMITS: Final = LLParserLimits(
@@ -23,6 +25,8 @@ _COMPACT: Final[Any] = {
     "coerce_one_of": True,
     "lenient": False,
 }
+#: With blanks wherever JSON may have them, as some write it.
+_SPACED: Final[Any] = _COMPACT | {"whitespace_flexible": True}
 _MAX_NAMES: Final = 256
 #: Keywords whose schemas are joined with others of the same value: closing one of them would refuse the others' names.
 _JOINING: Final = frozenset({"allOf", "anyOf", "oneOf", "$ref", "if", "then", "else", "patternProperties"})
@@ -30,66 +34,65 @@ _JOINING: Final = frozenset({"allOf", "anyOf", "oneOf", "$ref", "if", "then", "e
 
 @dataclass(frozen=True)
 class Plan:
-    """A guide that can be followed. `names` are those of properties, `tags` the texts that begin one."""
+    """A guide that can be followed. `names` are those of properties, `tags` the texts that begin one in free text, and
+    `ends` those that end such a text. `marked`: control tokens are part of it.
+    """
 
     matcher: LLMatcher
     names: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
+    ends: tuple[str, ...] = ()
+    marked: bool = False
 
 
-def plan_of(guide: Guide, tokenizer: LLTokenizer) -> Plan:
-    """Raises GuideError."""
-    kind, text = guide.kind, guide.text
+def plans_of(guide: Guide, tokenizer: LLTokenizer, *, compact: bool = True) -> list[Plan]:
+    """An answer keeps to the guide if it keeps to one of them. Raises GuideError.
+
+    `compact` ones are to put an answer together by: JSON has no blanks, and seldom what its schema does not name.
+    """
+    if guide.kind is GuideKind.STRUCTURAL_TAG:
+        return [_tag_plan(node, tokenizer, compact=compact) for node in alternatives(_parsed(guide.text))]
+    return [_plan_of(guide.kind, guide.text, tokenizer, compact=compact)]
+
+
+def _plan_of(kind: GuideKind, text: str, tokenizer: LLTokenizer, *, compact: bool) -> Plan:
     if kind is GuideKind.JSON_OBJECT:
-        return Plan(_matcher(tokenizer, _json_grammar({"type": "object"})))
+        return Plan(_matcher(tokenizer, _json_grammar({"type": "object"}, compact=compact)))
     if kind is GuideKind.JSON_SCHEMA:
-        return _schema_plan(_parsed(text), tokenizer)
+        return _schema_plan(_parsed(text), tokenizer, compact=compact)
     if kind is GuideKind.REGEX:
         return Plan(_matcher(tokenizer, LLMatcher.grammar_from_regex(text)))
-    if kind is GuideKind.GRAMMAR:
-        try:
-            return Plan(_matcher(tokenizer, grammar_from("grammar", text)))
-        except ValueError as error:
-            raise GuideError(str(error)) from None
-    return _tags_plan(_parsed(text), tokenizer)
+    try:
+        return Plan(_matcher(tokenizer, grammar_from("grammar", text)))
+    except ValueError as error:
+        raise GuideError(str(error)) from None
 
 
-def _schema_plan(schema: Any, tokenizer: LLTokenizer) -> Plan:
+def _schema_plan(schema: Any, tokenizer: LLTokenizer, *, compact: bool) -> Plan:
     if schema is True:
         schema = {}
     if not isinstance(schema, dict):
         raise GuideError("the schema is no object")
     names = tuple(_names(schema))
-    try:
-        return Plan(_matcher(tokenizer, _json_grammar(_closed(schema))), names)
-    except GuideError:
+    if compact:
         # What is closed may contradict what it is joined with.
-        return Plan(_matcher(tokenizer, _json_grammar(schema)), names)
+        with suppress(GuideError):
+            return Plan(_matcher(tokenizer, _json_grammar(_closed(schema))), names)
+    return Plan(_matcher(tokenizer, _json_grammar(schema, compact=compact)), names)
 
 
-def _tags_plan(described: Any, tokenizer: LLTokenizer) -> Plan:
-    """Text, then one tag after another, as TensorRT-LLM's structural tags have them."""
-    try:
-        tags = [(str(each["begin"]), each["schema"], str(each["end"])) for each in described["structures"]]
-        triggers = [str(each) for each in described["triggers"]]
-    except (KeyError, TypeError):
-        raise GuideError("a structural tag needs structures of begin, schema and end, and triggers") from None
-    lines = ["%llguidance {}", f"start: ({' | '.join(f'tag_{i}' for i in range(len(tags)))})* TEXT", "TEXT: /(.|\\n)*/"]
-    names: list[str] = []
-    for i, (begin, schema, end) in enumerate(tags):
-        trigger = next((each for each in triggers if each and begin.startswith(each)), None)
-        if trigger is None or not isinstance(schema, dict):
-            raise GuideError(f"structure {i} begins with no trigger, or has no schema")
-        names += _names(schema)
-        compact = _closed(schema) | {"x-guidance": _COMPACT}
-        rest = " ".join(json.dumps(part) for part in (begin[len(trigger) :],) if part)
-        after = json.dumps(end) if end else ""
-        lines.append(f"open_{i}[lazy]: TEXT {json.dumps(trigger)}")
-        lines.append(f"tag_{i}: open_{i} {rest} %json {json.dumps(compact)} {after}")
-    if not tags:
-        raise GuideError("a structural tag needs structures")
-    matcher = _matcher(tokenizer, LLMatcher.grammar_from_lark("\n".join(lines)))
-    return Plan(matcher, tuple(names[:_MAX_NAMES]), tuple(begin for begin, _, _ in tags))
+def _tag_plan(node: Format, tokenizer: LLTokenizer, *, compact: bool) -> Plan:
+    if compact:
+        # As of a schema alone.
+        with suppress(GuideError):
+            return _plan_with(node, tokenizer, lambda schema: _closed(schema) | {"x-guidance": _COMPACT})
+    return _plan_with(node, tokenizer, lambda schema: schema | {"x-guidance": _COMPACT if compact else _SPACED})
+
+
+def _plan_with(node: Format, tokenizer: LLTokenizer, styled: Callable[[Format], Format]) -> Plan:
+    grammar = TagGrammar(styled)
+    matcher = _matcher(tokenizer, LLMatcher.grammar_from_lark(grammar.lark(node)))
+    return Plan(matcher, tuple(_names(grammar.schemas)), tuple(grammar.begins), tuple(grammar.ends), marked=True)
 
 
 def _matcher(tokenizer: LLTokenizer, grammar: str) -> LLMatcher:
@@ -99,9 +102,9 @@ def _matcher(tokenizer: LLTokenizer, grammar: str) -> LLMatcher:
     return matcher
 
 
-def _json_grammar(schema: Mapping[str, Any]) -> str:
+def _json_grammar(schema: Mapping[str, Any], *, compact: bool = True) -> str:
     try:
-        return LLMatcher.grammar_from_json_schema(json.dumps(schema), overrides=_COMPACT)
+        return LLMatcher.grammar_from_json_schema(json.dumps(schema), overrides=_COMPACT if compact else _SPACED)
     except (ValueError, RecursionError) as error:
         raise GuideError(str(error)) from None
 

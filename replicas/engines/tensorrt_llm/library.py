@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from replicas.engines.tensorrt_llm.structural_tags import takes_older_tags
+
 _INSTALL = "pip install 'penstock[tensorrt-llm]'"
 
 
@@ -17,7 +19,7 @@ class LibraryMissing(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """Classes of tensorrt_llm, as untyped as they come."""
+    """Classes of tensorrt_llm, as untyped as they come. `older_tags`: structural_tags.py tells of that."""
 
     version: str
     llm: Any
@@ -35,6 +37,7 @@ class Library:
     request_error: type[Exception]
     #: A list of numbers as a tensor of the library's own (torch), of 32-bit floats.
     tensor: Callable[[list[float]], Any]
+    older_tags: bool
 
 
 def load_library() -> Library:
@@ -66,6 +69,7 @@ def load_library() -> Library:
         lora_request=importlib.import_module("tensorrt_llm.executor.request").LoRARequest,
         request_error=importlib.import_module("tensorrt_llm.executor.utils").RequestError,
         tensor=importlib.import_module("torch").FloatTensor,
+        older_tags=takes_older_tags(),
     )
 
 

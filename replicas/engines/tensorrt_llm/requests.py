@@ -7,7 +7,7 @@ from typing import Any
 from observability.tracing.context import trace_headers
 from protos.errors import GUIDE_PARAM
 from protos.features import Feature
-from protos.types import Failure, ReplicaInfo, Submit
+from protos.types import Failure, GuideKind, ReplicaInfo, Submit
 from replicas.engines.tensorrt_llm.adapters import Adapters
 from replicas.engines.tensorrt_llm.arguments import retention_config
 from replicas.engines.tensorrt_llm.handoff import unpack
@@ -46,6 +46,7 @@ class Requests:
                 "names a token outside the vocabulary",
             ),
             (request.guide is not None and Feature.GUIDED not in info.features, GUIDE_PARAM, "has no backend"),
+            (_is_tag(request) and options.guided_backend == "llguidance", GUIDE_PARAM, "is XGrammar's alone"),
             (request.adapter is not None and Feature.LORA not in info.features, "model", "needs LoRA, which is off"),
             (request.prefill_only and not options.hands_over, "prefill_only", "needs a cache transceiver"),
             (request.handoff is not None and not options.hands_over, "handoff", "needs a cache transceiver"),
@@ -76,7 +77,8 @@ class Requests:
             )
             if request.guide is not None:
                 # The library's parameters are changed by its call, so each sequence has its own.
-                arguments["guided_decoding"] = library.guided_decoding_params(**guide_arguments(request.guide))
+                guided = guide_arguments(request.guide, older_tags=library.older_tags)
+                arguments["guided_decoding"] = library.guided_decoding_params(**guided)
             keywords = common | {"sampling_params": library.sampling_params(**arguments)}
             if handoff is not None:
                 keywords["disaggregated_params"] = library.disaggregated_params(**handoff)
@@ -107,3 +109,7 @@ class Requests:
         if retention is not None:
             keywords["kv_cache_retention_config"] = retention
         return keywords
+
+
+def _is_tag(request: Submit) -> bool:
+    return request.guide is not None and request.guide.kind is GuideKind.STRUCTURAL_TAG

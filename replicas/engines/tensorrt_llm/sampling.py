@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from protos.types import Guide, GuideKind, Sampling
+from replicas.engines.tensorrt_llm.structural_tags import older_tag
 
 #: Alternatives per token that may be asked for; the API's own bound.
 MAX_LOGPROBS = 20
@@ -64,8 +65,12 @@ def stop_ids(sampling: Sampling, end_ids: Sequence[int]) -> list[int]:
     return [*end_ids, *(token for token in sampling.stop_token_ids if token not in end_ids)]
 
 
-def guide_arguments(guide: Guide) -> dict[str, Any]:
-    """Keywords of GuidedDecodingParams. Raises ValueError for a schema that is no JSON, or nested too deeply."""
+def guide_arguments(guide: Guide, *, older_tags: bool = False) -> dict[str, Any]:
+    """Keywords of GuidedDecodingParams.
+
+    Raises ValueError for a schema that is no JSON, or nested too deeply, or a structural tag that a library of
+    `older_tags` does not know.
+    """
     if guide.kind is GuideKind.JSON_OBJECT:
         return {"json_object": True}
     if guide.kind is GuideKind.JSON_SCHEMA:
@@ -76,8 +81,9 @@ def guide_arguments(guide: Guide) -> dict[str, Any]:
         except ValueError:
             raise ValueError("the schema is no JSON") from None
         return {"json": guide.text}
-    names = {GuideKind.REGEX: "regex", GuideKind.GRAMMAR: "grammar", GuideKind.STRUCTURAL_TAG: "structural_tag"}
-    return {names[guide.kind]: guide.text}
+    if guide.kind is GuideKind.STRUCTURAL_TAG:
+        return {"structural_tag": older_tag(guide.text) if older_tags else guide.text}
+    return {"regex" if guide.kind is GuideKind.REGEX else "grammar": guide.text}
 
 
 def _seed(sampling: Sampling, index: int, rng: random.Random) -> int | None:

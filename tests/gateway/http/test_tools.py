@@ -113,7 +113,7 @@ def test_the_official_client_streams_a_call(store_url: str) -> None:
     [
         ({"tools": TOOLS, "tool_choice": "required"}, Feature.TOKENS & ~Feature.GUIDED, "tool_choice"),
         ({"tools": TOOLS, "tool_choice": NAMED}, Feature.TOKENS & ~Feature.GUIDED, "tool_choice"),
-        ({"tools": TOOLS, "response_format": {"type": "json_object"}}, None, "response_format"),
+        ({"tools": TOOLS, "guided_grammar": 'root ::= "x"'}, None, "guided_grammar"),
         ({"tools": [{"type": "custom", "custom": {"name": "x"}}]}, None, "tools[0].type"),
         ({"functions": [{"name": "f"}]}, None, "functions"),
     ],

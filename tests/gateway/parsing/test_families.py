@@ -1,5 +1,9 @@
+import itertools
+from typing import Any
+
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from gateway.parsing.families import FAMILIES, output_format, recognised
 from gateway.parsing.tools import Tool, ToolUse
@@ -88,14 +92,16 @@ def test_structural_tags(name: str) -> None:
     assert text is not None
     tag = orjson.loads(text)
     assert tag["type"] == "structural_tag"
-    for structure in tag["structures"]:
-        assert any(structure["begin"].startswith(trigger) for trigger in tag["triggers"])
-        called = "get_weather" if "get_weather" in structure["begin"] else "time_now"
-        assert structure["schema"] == (WEATHER.parameters if called == "get_weather" else {"type": "object"})
+    assert tag["format"]["type"] == "triggered_tags"
+    for each in tag["format"]["tags"]:
+        assert any(each["begin"].startswith(trigger) for trigger in tag["format"]["triggers"])
+        called = "get_weather" if "get_weather" in each["begin"] else "time_now"
+        schema = WEATHER.parameters if called == "get_weather" else {"type": "object"}
+        assert each["content"] == {"type": "json_schema", "json_schema": schema}
         # What is guided so is a call.
         parser = form.parser(STRICT, "")
         assert parser is not None
-        got = answer(parser, *(structure["begin"] + '{"city": "Paris"}' + structure["end"]))
+        got = answer(parser, *(each["begin"] + '{"city": "Paris"}' + each["end"]))
         assert got.calls == (Call(called, '{"city": "Paris"}'),)
         assert got.text == ""
 
@@ -105,3 +111,63 @@ def test_without_any_form_there_is_no_tag() -> None:
         form = output_format(None, reasoning)
         assert form is not None
         assert form.structural_tag(STRICT) is None
+        assert form.calls_or_answer_tag(STRICT, CITY) is None
+
+
+CITY = {"type": "json_schema", "json_schema": {"type": "object", "properties": {"city": {"type": "string"}}}}
+PARIS = '{"city": "Paris"}'
+
+
+def written(form: Any) -> list[str]:
+    """Some texts that keep to a structural tag's format, two calls after another among them."""
+    match form:
+        case {"type": "or", "elements": elements}:
+            return [text for element in elements for text in written(element)]
+        case {"type": "sequence", "elements": elements}:
+            return ["".join(parts) for parts in itertools.product(*map(written, elements))]
+        case {"type": "tag", "begin": begin, "content": content, "end": end}:
+            return [begin + text + end for text in written(content)]
+        case {"type": "tags_with_separator", "tags": tags, "separator": separator, "at_least_one": True}:
+            assert separator
+            texts = [text for tag in tags for text in written(tag)]
+            return texts if form["stop_after_first"] else [*texts, texts[0] + separator + texts[-1]]
+        case {"type": "const_string", "value": value}:
+            return [value]
+        case {"type": "regex", "pattern": r"\n{0,2}"}:
+            return ["", "\n\n"]
+    return {"json_schema": [PARIS], "any_text": ["Hm, <.\n"]}[form["type"]]
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+@pytest.mark.parametrize(
+    ("tools", "reasoning"),
+    [
+        *((tools, reasoning) for tools in FAMILIES["tools"] if tools != "harmony" for reasoning in (None, "think")),
+        ("mistral", "magistral"),
+        ("harmony", None),
+    ],
+)
+def test_an_answer_is_calls_or_keeps_to_a_format(tools: str, reasoning: str | None, parallel: bool) -> None:
+    form, use = output_format(tools, reasoning), replace(STRICT, parallel=parallel)
+    assert form is not None
+    text = form.calls_or_answer_tag(use, CITY)
+    if tools in {"pythonic", "kimi_k2", "glm45"}:
+        assert text is None
+        return
+    assert text is not None
+    tag = orjson.loads(text)
+    assert tag["type"] == "structural_tag"
+    found = set()
+    for said in written(tag["format"]):
+        parser = form.parser(use, "")
+        assert parser is not None
+        got = answer(parser, *said)
+        assert got.reasoning in ("", "Hm, <.\n")
+        assert all(call.arguments == PARIS for call in got.calls)
+        assert got.text == ("" if got.calls else PARIS)
+        found.add((bool(got.reasoning), *(call.name for call in got.calls)))
+    calls: set[tuple[str, ...]] = {(), ("get_weather",), ("time_now",)}
+    if parallel:
+        calls.add(("get_weather", "time_now"))
+    thoughts = (False,) if reasoning is None and tools != "harmony" else (False, True)
+    assert found == {(thought, *call) for thought in thoughts for call in calls}

@@ -14,27 +14,14 @@ from hypothesis import strategies as st
 from protos.features import Feature
 from protos.types import Finish, FinishReason, Guide, GuideKind, Submit
 from replicas.engine import EngineStep
-from replicas.engines.guided.composition import SOON, Composed, compose
+from replicas.engines.guided.composition import SOON
 from replicas.engines.guided.errors import GuideError
-from replicas.engines.guided.grammars import plan_of
 from replicas.engines.guided.palette import Palette, palette_of
 from replicas.engines.simulated import SimulatedEngine
 from replicas.engines.vocabulary import Vocabulary
-from tests.harness import bounded, engine_of, readable_corpus, readable_vocabulary, submit_of, tekken, until
+from tests.harness import bounded, engine_of, readable_corpus, readable_vocabulary, submit_of, until
+from tests.replicas.engines.guiding import PERSON, answer, schema_guide, text_of
 
-PERSON = {
-    "type": "object",
-    "properties": {
-        "name": {"type": "string"},
-        "age": {"type": "integer", "minimum": 0, "maximum": 120},
-        "tags": {"type": "array", "items": {"type": "string"}, "maxItems": 3},
-        "home": {"$ref": "#/$defs/place"},
-        "kind": {"enum": ["cat", "dog", None, 7]},
-        "note": {"type": ["string", "null"]},
-    },
-    "required": ["name", "age", "tags", "home"],
-    "$defs": {"place": {"type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"]}},
-}
 TREE = {
     "$ref": "#/$defs/node",
     "$defs": {
@@ -71,31 +58,11 @@ SCHEMAS: dict[str, Any] = {
     "odd names": {"type": "object", "properties": {'a "b"\n': {"type": "null"}, "ü": {}}, "required": ['a "b"\n', "ü"]},
     "empty": {"type": "object", "properties": {}, "additionalProperties": False},
 }
-STRUCTURAL = {
-    "type": "structural_tag",
-    "structures": [
-        {"begin": "<tool=get>", "schema": PERSON, "end": "</tool>"},
-        {"begin": "<tool=put>", "schema": {"type": "array", "items": {"type": "integer"}}, "end": "</tool>"},
-    ],
-    "triggers": ["<tool="],
-}
 
 
 @pytest.fixture(scope="module")
 def palette() -> Palette:
     return palette_of(readable_vocabulary(), readable_corpus())
-
-
-def answer(palette: Palette, guide: Guide, key: int = 0, most: int = 2000, **more: Any) -> Composed:
-    return compose(plan_of(guide, palette.tokenizer), palette, key.to_bytes(4, "little"), most=most, **more)
-
-
-def text_of(tokens: list[int]) -> str:
-    return b"".join(map(readable_vocabulary().token_bytes, tokens)).decode()
-
-
-def schema_guide(schema: Any) -> Guide:
-    return Guide(GuideKind.JSON_SCHEMA, json.dumps(schema))
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
@@ -164,33 +131,6 @@ def test_a_grammar_is_kept_to(palette: Palette, grammar: str, regex: str) -> Non
         assert re.fullmatch(regex, text_of(composed.tokens))
 
 
-def test_a_structural_tag_is_text_with_a_tag_in_it(palette: Palette) -> None:
-    texts = 0
-    for key in range(20):
-        composed = answer(palette, Guide(GuideKind.STRUCTURAL_TAG, json.dumps(STRUCTURAL)), key)
-        assert composed.whole
-        before, name, inside = re.fullmatch(r"(.*?)<tool=(\w+)>(.*?)</tool>.*", text_of(composed.tokens)).groups()  # type: ignore[union-attr]
-        texts += bool(before)
-        schema = {"get": PERSON, "put": {"type": "array", "items": {"type": "integer"}}}[name]
-        jsonschema_rs.validator_for(schema).validate(json.loads(inside))
-    assert 0 < texts < 20
-
-
-def test_tags_are_written_with_control_tokens(palette: Palette) -> None:
-    frame = {"begin": "[TOOL_CALLS]f[INST]", "schema": PERSON, "end": "[/INST]"}
-    guide = Guide(
-        GuideKind.STRUCTURAL_TAG, json.dumps({"structures": [frame], "triggers": ["[TOOL_CALLS]"]}, ensure_ascii=False)
-    )
-    specials = tekken().tokenizer.specials
-    for key in range(10):
-        tokens = answer(palette, guide, key).tokens
-        begin, name, end = (tokens.index(specials[mark]) for mark in ("[TOOL_CALLS]", "[INST]", "[/INST]"))
-        assert text_of(tokens[begin:name]) == "f"
-        jsonschema_rs.validator_for(PERSON).validate(json.loads(text_of(tokens[name:end])))
-        for cut in (begin, name, name + 3, end):
-            assert answer(palette, guide, key + 100, said=tokens[:cut]).tokens[:cut] == tokens[:cut]
-
-
 @pytest.mark.parametrize(
     "guide",
     [
@@ -207,9 +147,6 @@ def test_tags_are_written_with_control_tokens(palette: Palette) -> None:
         Guide(GuideKind.REGEX, "("),
         Guide(GuideKind.GRAMMAR, 'root ::= missing "x"'),
         Guide(GuideKind.GRAMMAR, "(" * 5000),
-        Guide(GuideKind.STRUCTURAL_TAG, "{}"),
-        Guide(GuideKind.STRUCTURAL_TAG, "[]"),
-        Guide(GuideKind.STRUCTURAL_TAG, json.dumps(STRUCTURAL | {"triggers": ["<other"]})),
     ],
 )
 def test_what_cannot_be_kept_to_is_an_error(palette: Palette, guide: Guide) -> None:

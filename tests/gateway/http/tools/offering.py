@@ -32,7 +32,7 @@ class Parser(PlainParser):
 
 
 class Format:
-    """An `OutputFormat`; `tag` is what guides strict tools."""
+    """An `OutputFormat`; `tag` is what guides strict tools, and those beside a format."""
 
     name = "fake"
     marks: frozenset[str] = frozenset()
@@ -45,6 +45,9 @@ class Format:
 
     def structural_tag(self, use: ToolUse) -> str | None:
         return self._tag if any(tool.strict for tool in use.tools) else None
+
+    def calls_or_answer_tag(self, use: ToolUse, answer: dict[str, Any]) -> str | None:
+        return None if self._tag is None else orjson.dumps([self._tag, answer, use.parallel]).decode()
 
 
 class ChatFormat:

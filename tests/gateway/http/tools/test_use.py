@@ -241,7 +241,18 @@ def test_numbers_beyond_all_bounds(choice: Any) -> None:
 
 def test_a_format_and_tools() -> None:
     json_object = {"response_format": {"type": "json_object"}, "tools": [tool()]}
-    # A model that may call could not: the guide holds from the first token.
+    free = asked(model_of(Format(tag="x")), **json_object, parallel_tool_calls=False)
+    assert (free.foreign, free.guide_param) == (None, "response_format")
+    assert free.guide is not None
+    assert free.guide.kind is GuideKind.STRUCTURAL_TAG
+    asks_for = {"type": "json_schema", "json_schema": {"type": "object"}}
+    assert orjson.loads(free.guide.text) == ["x", asks_for, False]
+    # The guide holds from the first token, whatever the prompt has opened.
+    assert free.parser is not None
+    parser = free.parser("<think>")
+    assert isinstance(parser, Parser)
+    assert (parser.prompt_end, parser.use) == ("", ToolUse((Tool("find", None, SCHEMA),), parallel=False))
+    # A model whose calls cannot be guided could not call.
     foreign = asked(**json_object).foreign
     assert foreign is not None
     assert foreign.param == "response_format"

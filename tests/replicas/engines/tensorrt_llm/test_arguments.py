@@ -1,7 +1,9 @@
 """From options to the library's arguments, and from a submit to its parameters."""
 
+import json
 import random
 from datetime import timedelta
+from importlib import metadata
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from replicas.engines.tensorrt_llm.arguments import llm_arguments, retention_con
 from replicas.engines.tensorrt_llm.description import describe
 from replicas.engines.tensorrt_llm.options import ChunkingPolicy, KvOptions, LoraOptions, Retention, SchedulerPolicy
 from replicas.engines.tensorrt_llm.sampling import guide_arguments, sampling_arguments
+from replicas.engines.tensorrt_llm.structural_tags import takes_older_tags
 from tests.fake_tensorrt_llm.parameters import FloatTensor
 from tests.harness import bounded, submit_of, until
 from tests.trt_engines import END, fake_library, options_of, started, trt_engine
@@ -182,6 +185,50 @@ def test_a_guide_reaches_the_library(guide: Guide, field: str, value: object) ->
             engine.submit(1, submit_of(3, n=2, guide=guide))
             await until(lambda: len(heard.finishes) == 2)
             assert getattr(llm.calls[-1]["sampling"].guided_decoding, field) == value
+
+    bounded(main)
+
+
+_SCHEMA = {"type": "object", "properties": {"n": {"maximum": 123456789012345678901234567890}}}
+_TAG = {"type": "tag", "begin": "<ü>", "content": {"type": "json_schema", "json_schema": _SCHEMA}, "end": "</ü>"}
+_TAGS = {"type": "structural_tag", "format": {"type": "triggered_tags", "triggers": ["<"], "tags": [_TAG]}}
+
+
+def test_older_libraries_get_tags_in_their_form() -> None:
+    arguments = guide_arguments(Guide(GuideKind.STRUCTURAL_TAG, json.dumps(_TAGS)), older_tags=True)
+    assert json.loads(arguments["structural_tag"]) == {
+        "type": "structural_tag",
+        "structures": [{"begin": "<ü>", "schema": _SCHEMA, "end": "</ü>"}],
+        "triggers": ["<"],
+    }
+
+
+@pytest.mark.parametrize(("version", "older"), [("0.1.21", True), ("0.1.25", False), ("0.2.0", False), ("1.0", False)])
+def test_which_libraries_are_older(monkeypatch: pytest.MonkeyPatch, version: str, older: bool) -> None:
+    monkeypatch.setattr(metadata, "version", lambda name: version)
+    assert takes_older_tags() is older
+
+
+@pytest.mark.parametrize(
+    ("backend", "version", "refused"),
+    [("xgrammar", "0.1.25", False), ("xgrammar", "0.1.21", True), ("llguidance", "0.1.25", True)],
+)
+def test_a_tag_that_the_library_does_not_know_is_refused_alone(
+    monkeypatch: pytest.MonkeyPatch, backend: str, version: str, refused: bool
+) -> None:
+    monkeypatch.setattr(metadata, "version", lambda name: version)
+    either = {"type": "structural_tag", "format": {"type": "or", "elements": [{"type": "any_text"}]}}
+
+    async def main() -> None:
+        engine = trt_engine(guided_backend=backend)
+        async with started(engine) as (_, heard, _):
+            engine.submit(1, submit_of(3))
+            engine.submit(2, submit_of(3, guide=Guide(GuideKind.STRUCTURAL_TAG, json.dumps(either))))
+            await until(lambda: len(heard.finishes) == 2)
+            assert heard.finishes[1, 0].failure is None
+            failure = heard.finishes[2, 0].failure
+            found = None if failure is None else (failure.code, failure.param)
+            assert found == (("unsupported_parameter", "guide") if refused else None)
 
     bounded(main)
 

@@ -7,9 +7,10 @@ import msgspec
 import pytest
 
 import routing.links.counted
+from protos.errors import GUIDE_PARAM
 from protos.features import Feature
 from protos.triton_codec import Reply
-from protos.types import Finish, FinishReason, Sampling, Submit
+from protos.types import Finish, FinishReason, Guide, GuideKind, Sampling, Submit
 from replicas.engine import Delta
 from routing.links.triton.answer import Answer
 from routing.links.triton.settings import Kind
@@ -212,6 +213,20 @@ def test_guided_decoding_is_there_where_the_engine_has_a_backend_for_it(backend:
         fake.parameters["guided_decoding_backend"] = backend
         async with linked(fake) as link:
             assert bool(link.view.features & Feature.GUIDED) is guided
+
+    bounded(main)
+
+
+def test_a_structural_tag_is_refused() -> None:
+    async def main() -> None:
+        fake = FakeTriton(SilentEngine())
+        fake.parameters["guided_decoding_backend"] = "xgrammar"
+        async with linked(fake) as link:
+            stream = link.open(submit_of(5, guide=Guide(GuideKind.STRUCTURAL_TAG, "{}")))
+            _, (finish,) = await drained(stream)
+            assert finish.failure is not None
+            assert (finish.failure.code, finish.failure.param) == ("unsupported_parameter", GUIDE_PARAM)
+            stream.close()
 
     bounded(main)
 
