@@ -38,7 +38,7 @@ class Journal(Record, frozen=True, kw_only=True):
             description="Time for which entries gather before they are written and synchronized, in seconds; what is "
             "younger, by a quarter of a second more, is lost when the process is killed.",
         ),
-    ] = 0.25
+    ] = 0.5
     segment_bytes: Annotated[
         int, Meta(ge=1 << 16, le=1 << 30, description="Longest segment, in bytes; then the next one is begun.")
     ] = 64 << 20

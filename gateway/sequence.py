@@ -77,6 +77,11 @@ class SequenceText:
             return self.show(self.detokenizer.feed(token_ids)), []
         return self._feed_singly(token_ids, logprobs)
 
+    def pass_by(self, text: str, tokens: int) -> None:
+        """The text of so many tokens, where it is `plain` and nothing is pending: what may be shown is known."""
+        self.completion_tokens += tokens
+        self._noted(text)
+
     def show(self, text: str) -> str:
         """What may be shown now of that and what was held before. Raises FilterFailed."""
         screen = self.screen

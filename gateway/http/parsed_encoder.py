@@ -214,7 +214,7 @@ def _take_singly(generation: Generation, answer: ParsedAnswer, event: Event) -> 
             at += 1
             continue
         text = "".join([texts[token_id] or "" for token_id in token_ids[at:after]])
-        sequence.completion_tokens += after - at
+        sequence.pass_by(text, after - at)
         deltas.append(answer.pass_by(flow, text, after - at))
         at = after
     return deltas, None

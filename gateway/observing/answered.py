@@ -6,7 +6,7 @@ from typing import Final
 
 from gateway.generate import Generation
 from gateway.observing.digests import Digests
-from gateway.tokens.detokenizer import whole_text
+from gateway.tokens.detokenizer import whole_text, written_text
 from observability.outcome import Outcome
 from observability.record import RequestRecord
 from routing.routed import note_route
@@ -18,14 +18,14 @@ _BLOCK: Final = Action.BLOCK.name.lower()
 
 
 def digest_shown(generation: Generation, digests: Digests | None) -> None:
-    """Before the first event: have what is shown hashed where it is not just what the tokens say.
+    """Before the first event: have what is shown hashed, but for streams of just what the tokens say.
 
-    What judges let pass is hashed by those who ask them.
+    Those are written token by token, and hashed at their end. What judges let pass is hashed by those who ask them.
     """
     filter_ = generation.request.filter
     if digests is not None and not (filter_ is not None and filter_.judges):
         for sequence in generation.sequences:
-            if not sequence.plain:
+            if not (sequence.plain and generation.request.stream):
                 sequence.shown = digests.begin()
 
 
@@ -67,6 +67,7 @@ def _describe(generation: Generation, digests: Digests | None) -> None:
 
 def _digest(generation: Generation, record: RequestRecord, digests: Digests) -> None:
     table, filter_ = generation.request.model.table, generation.request.filter
+    text_of = written_text if generation.table is table else whole_text
     texts = [sequence.shown for sequence in generation.sequences]
     if filter_ is not None and filter_.judged:
         texts = [answer.shown for answer in filter_.judged]
@@ -77,7 +78,7 @@ def _digest(generation: Generation, record: RequestRecord, digests: Digests) -> 
             hashes.append(shown.hexdigest())
         else:
             # What came and was not read any more has not been shown.
-            text = whole_text(table, tokens[: sequence.completion_tokens])
+            text = text_of(table, tokens[: sequence.completion_tokens])
             record.answer_characters += len(text)
             hashes.append(digests.of(text.encode()))
     record.answer_hash = hashes[0] if len(hashes) == 1 else digests.of("".join(hashes).encode())

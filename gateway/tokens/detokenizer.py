@@ -2,8 +2,8 @@
 
 import codecs
 import re
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, cast
 
 import orjson
 
@@ -111,10 +111,20 @@ class TokenTable:
         self.strips_leading_space = tokenizer.strips_leading_space
 
 
-def whole_text(table: TokenTable, token_ids: Iterable[int]) -> str:
+def whole_text(table: TokenTable, token_ids: Sequence[int]) -> str:
     """The text of a sequence that has ended: what its `Detokenizer` would have given in all."""
     data = b"".join(map(table.token_bytes, token_ids))
     return (data.removeprefix(b" ") if table.strips_leading_space else data).decode(errors="replace")
+
+
+def written_text(table: TokenTable, token_ids: Sequence[int]) -> str:
+    """The same, of a sequence that was written with the table's `escaped`: that is still in the processor's caches."""
+    escaped = table.escaped
+    pieces = [escaped[token_id] for token_id in token_ids]
+    if None in pieces:
+        return whole_text(table, token_ids)
+    text: str = orjson.loads(b'"%b"' % b"".join(cast("list[bytes]", pieces)))
+    return text.removeprefix(" ") if table.strips_leading_space else text
 
 
 class Detokenizer:
@@ -134,7 +144,7 @@ class Detokenizer:
         self._held = b""
         self._at_start = self.pending = table.strips_leading_space
 
-    def feed(self, token_ids: Iterable[int]) -> str:
+    def feed(self, token_ids: Sequence[int]) -> str:
         """The text that these tokens complete, maybe empty."""
         data = b"".join(map(self._token_bytes, token_ids))
         if self._held:

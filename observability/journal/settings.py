@@ -14,7 +14,7 @@ class JournalSettings:
 
     folder: Path
     key_file: Path | None
-    flush_seconds: float = 0.25
+    flush_seconds: float = 0.5
     segment_bytes: int = 64 << 20
     segment_seconds: float = 3600.0
     keep_bytes: int = 10 << 30

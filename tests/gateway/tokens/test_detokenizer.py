@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.tokens.detokenizer import Detokenizer, TokenTable, whole_text
+from gateway.tokens.detokenizer import Detokenizer, TokenTable, whole_text, written_text
 from gateway.tokens.loader import load_tokenizer
 from gateway.tokens.tokenizer import Tokenizer
 
@@ -85,7 +85,14 @@ def test_the_whole_text_is_what_came_in_pieces(strips: bool, groups: list[list[i
     table = TokenTable(ByteTokenizer(strips))
     detokenizer = Detokenizer(table)
     pieces = "".join([detokenizer.feed(group) for group in groups]) + detokenizer.flush()
-    assert whole_text(table, [token for group in groups for token in group]) == pieces
+    tokens = [token for group in groups for token in group]
+    assert whole_text(table, tokens) == written_text(table, tokens) == pieces
+
+
+@given(st.booleans(), st.text())
+def test_a_written_text_is_what_its_tokens_say(strips: bool, text: str) -> None:
+    table = TokenTable(ByteTokenizer(strips))
+    assert written_text(table, list(text.encode())) == (text.removeprefix(" ") if strips else text)
 
 
 def test_incomplete_characters_are_held() -> None:
