@@ -21,8 +21,9 @@ class TextDigest:
 
     __slots__ = ("_hash", "characters")
 
-    def __init__(self, key: bytes) -> None:
-        self._hash = blake2b(key=key, digest_size=_DIGEST_BYTES)
+    def __init__(self, fresh: blake2b) -> None:
+        """`fresh` has taken in nothing yet, and is not changed."""
+        self._hash = fresh.copy()
         self.characters = 0
 
     def update(self, text: str) -> None:
@@ -43,15 +44,18 @@ class Digests:
     """Makes hashes with one key, which all workers share and which outlives them."""
 
     def __init__(self, key: bytes) -> None:
-        self._key = key
+        # A copy of it costs less than to take in the key.
+        self._fresh = blake2b(key=key, digest_size=_DIGEST_BYTES)
 
     def of(self, data: bytes) -> str:
         """Of a whole text, in UTF-8."""
-        return blake2b(data, key=self._key, digest_size=_DIGEST_BYTES).hexdigest()
+        digest = self._fresh.copy()
+        digest.update(data)
+        return digest.hexdigest()
 
     def begin(self) -> TextDigest:
         """Of a text that is to come."""
-        return TextDigest(self._key)
+        return TextDigest(self._fresh)
 
 
 def digest_key(state: Path) -> bytes:
