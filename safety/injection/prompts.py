@@ -15,8 +15,9 @@ WORDING: Final = "suspicious_wording"
 class PromptInjectionFilter(InjectionFilter):
     """Sees more than its streams do: the score of the features and that of the wording speak for an attempt together.
 
-    Neither alone must be sure. Where the features reach the threshold by themselves, the matches are theirs; where only
-    both together do, they are every feature and the words that are worst.
+    Neither alone must be sure. The wording of a text that cannot have features is not weighed: that would double the
+    work, and find next to nothing. Where the features reach the threshold by themselves, the matches are theirs; where
+    only both together do, they are every feature and the words that are worst.
     """
 
     def __init__(self, threshold: float = 0.5) -> None:
@@ -26,7 +27,9 @@ class PromptInjectionFilter(InjectionFilter):
 
     def scan(self, text: str) -> list[Match]:
         """The matches of a whole prompt."""
-        features = self._features(text)
+        if not may_have_features(text):
+            return []
+        features = super().score(text)
         if features.score >= self._least:
             return super().scan(text)
         # Together they reach the threshold if the wording comes to what is left of it.
@@ -37,10 +40,7 @@ class PromptInjectionFilter(InjectionFilter):
 
     def score(self, text: str) -> Scored:
         """What speaks for an attempt in a prompt, whether it reaches the threshold or not."""
-        return self._with_wording(text, self._features(text))
-
-    def _features(self, text: str) -> Scored:
-        return super().score(text) if may_have_features(text) else _NOTHING
+        return self._with_wording(text, super().score(text)) if may_have_features(text) else _NOTHING
 
     def _with_wording(self, text: str, features: Scored, least: float = 0.0) -> Scored:
         worded = self._phrases.score(text, least)
