@@ -6,7 +6,7 @@ from typing import Final
 
 from gateway.generate import Generation
 from gateway.observing.digests import Digests
-from gateway.tokens.detokenizer import whole_text, written_text
+from gateway.tokens.detokenizer import written_text
 from observability.outcome import Outcome
 from observability.record import RequestRecord
 from routing.routed import note_route
@@ -66,8 +66,7 @@ def _describe(generation: Generation, digests: Digests | None) -> None:
 
 
 def _digest(generation: Generation, record: RequestRecord, digests: Digests) -> None:
-    table, filter_ = generation.request.model.table, generation.request.filter
-    text_of = written_text if generation.table is table else whole_text
+    table, filter_ = generation.table, generation.request.filter
     texts = [sequence.shown for sequence in generation.sequences]
     if filter_ is not None and filter_.judged:
         texts = [answer.shown for answer in filter_.judged]
@@ -78,7 +77,7 @@ def _digest(generation: Generation, record: RequestRecord, digests: Digests) -> 
             hashes.append(shown.hexdigest())
         else:
             # What came and was not read any more has not been shown.
-            text = text_of(table, tokens[: sequence.completion_tokens])
+            text = written_text(table, tokens[: sequence.completion_tokens])
             record.answer_characters += len(text)
             hashes.append(digests.of(text.encode()))
     record.answer_hash = hashes[0] if len(hashes) == 1 else digests.of("".join(hashes).encode())

@@ -8,11 +8,11 @@ import orjson
 
 from gateway.parsing.call_machine import WAIT, CallMachine
 from gateway.parsing.delta import CallArguments, Delta
+from gateway.parsing.structural_tag import CALL_ARGUMENTS
 from gateway.parsing.value_scan import JsonScan
 
-_ARGUMENTS: Final = frozenset({"arguments", "parameters"})
 #: An object with another key, before its call has begun, is none.
-_KEYS: Final = _ARGUMENTS | {"name", "id", "type"}
+_KEYS: Final = CALL_ARGUMENTS | {"name", "id", "type"}
 _KEY: Final = re.compile(r'"([^"\\]{0,32})"')
 _CUT_KEY: Final = re.compile(r'"[^"\\]{0,32}\Z')
 
@@ -118,7 +118,7 @@ class JsonCalls(CallMachine):
         if first in ",:}]":
             return self._broken(at, out)
         self._scan = JsonScan(first)
-        if key not in _ARGUMENTS or self._argued_before() or first not in '{["':
+        if key not in CALL_ARGUMENTS or self._argued_before() or first not in '{["':
             self._exactly(self._skipped)
             return at
         self._stringed = first == '"'

@@ -57,4 +57,5 @@ FORMAT = ToolFormat(
     new_parser=by_name(Llama3JsonCalls),
     trigger='{"name": ',
     forms=(CallForm('{"name": "', ('", "parameters": ',), "}", "; "),),
+    bare=True,
 )

@@ -6,7 +6,7 @@ all lists of tags, or end with one.
 
 import json
 from collections.abc import Sequence as Items
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from gateway.parsing.tools import Tool, ToolUse
 from protos.types import Guide, GuideKind
@@ -17,6 +17,8 @@ Format = dict[str, Any]
 #: The arguments of a tool that takes none.
 NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
 ANY_TEXT: Format = {"type": "any_text"}
+#: What the arguments are called in calls that are JSON objects.
+CALL_ARGUMENTS: Final = frozenset({"arguments", "parameters"})
 
 
 class CallForm(NamedTuple):
@@ -67,6 +69,18 @@ def answer_format(guide: Guide) -> Format | None:
     if guide.kind is GuideKind.JSON_SCHEMA:
         return _schema(json.loads(guide.text))
     return {"type": "regex", "pattern": guide.text} if guide.kind is GuideKind.REGEX else None
+
+
+def may_be_call(answer: Format) -> bool:
+    """Whether an answer in this format might be an object with the members of a call, as far as is plain."""
+    schema = answer.get("json_schema")
+    if not isinstance(schema, dict) or "$ref" in schema:
+        return True
+    if schema.get("type", "object") != "object":
+        return isinstance(schema["type"], list)
+    named = schema.get("properties", {})
+    closed = schema.get("additionalProperties") is False and "patternProperties" not in schema
+    return not closed or ("name" in named and not CALL_ARGUMENTS.isdisjoint(named))
 
 
 def tag_of(begin: str, content: Format, end: str) -> Format:

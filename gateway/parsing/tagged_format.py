@@ -3,7 +3,7 @@
 from typing import Final
 
 from gateway.parsing.parser import OutputParser
-from gateway.parsing.structural_tag import ANY_TEXT, Format, calls_or_answer_tag, strict_tag, tag_of
+from gateway.parsing.structural_tag import ANY_TEXT, Format, calls_or_answer_tag, may_be_call, strict_tag, tag_of
 from gateway.parsing.think import ThinkParser, ThinkTags
 from gateway.parsing.tool_format import ToolFormat
 from gateway.parsing.tools import ToolUse, offered
@@ -41,7 +41,7 @@ class TaggedFormat:
     def calls_or_answer_tag(self, use: ToolUse, answer: Format) -> str | None:
         """See `OutputFormat`."""
         tools, tags = self._tools, self._tags
-        if tools is None or not tools.forms:
+        if tools is None or not tools.forms or (tools.bare and may_be_call(answer)):
             return None
         thought = [] if tags is None else [tag_of(tags.open, ANY_TEXT, tags.close), _NEWLINES]
         return calls_or_answer_tag(use, tools.forms, [tag_of("", answer, "")], thought)

@@ -15,6 +15,7 @@ class ToolFormat:
     """A family's calls. `marks` are as in `OutputFormat`; `ends_thought` are those that end an unclosed thought.
 
     `trigger` and `forms` are for structural tags; empty where arguments are no JSON, or what is before them varies.
+    `bare`: a call is a JSON object that begins the answer, with nothing to mark it.
     """
 
     marks: frozenset[str]
@@ -22,6 +23,7 @@ class ToolFormat:
     trigger: str = ""
     forms: tuple[CallForm, ...] = ()
     ends_thought: tuple[str, ...] = ()
+    bare: bool = False
 
 
 class NamesParser(Protocol):

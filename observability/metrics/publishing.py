@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 WRITE_SECONDS: Final = 1.0
 #: Who has nothing to ask for still looks in every so many rounds who has series of their own.
 CLAIM_ROUNDS: Final = 10
+_CLAIM_TRIES: Final = 40
+_CLAIM_WAIT_SECONDS: Final = 0.005
 #: How long the last file may take.
 CLOSE_SECONDS: Final = 2.0
 
@@ -96,7 +98,7 @@ class Publisher:
         wanted = self._sink.tenants.wanted()
         self._rounds += 1
         try:
-            if wanted.pending or wanted.earned or self._rounds % CLAIM_ROUNDS == 1:
+            if self._sink.tenants.asks or self._rounds % CLAIM_ROUNDS == 1:
                 placed = await self._in_thread(lambda: self._claim(wanted))
                 if placed is not None:
                     self._sink.settle(wanted, placed)
@@ -122,7 +124,14 @@ class Publisher:
 
     def _claim(self, wanted: Wanted) -> list[str] | None:
         self._hold()
-        return claim(self._folder, wanted, self._tenants)
+        placed = claim(self._folder, wanted, self._tenants)
+        for _ in range(_CLAIM_TRIES):
+            if placed is not None:
+                break
+            # All workers of a machine have the same beats: others are at it, for a millisecond.
+            time.sleep(_CLAIM_WAIT_SECONDS)
+            placed = claim(self._folder, wanted, self._tenants)
+        return placed
 
     def _write(self, data: bytes) -> None:
         self._hold()

@@ -57,6 +57,11 @@ class TenantNames:
         """Labels that wait for a place: their numbers must not be shown yet."""
         return self._pending
 
+    @property
+    def asks(self) -> bool:
+        """Whether there are tenants without a place, so that what others have been given matters."""
+        return bool(self._pending or self._counts)
+
     def wanted(self) -> Wanted:
         """What this worker knows and would like."""
         earned = [name for name, count in self._counts.items() if count >= EARNED_REQUESTS]

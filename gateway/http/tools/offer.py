@@ -37,7 +37,7 @@ class CallsParser:
         tag = None if answer is None else self.output.calls_or_answer_tag(self.use, answer)
         if tag is not None:
             return Guide(GuideKind.STRUCTURAL_TAG, tag)
-        why = "" if answer is None else ": this model's form of calls cannot be guided"
+        why = "" if answer is None else ": this model's calls cannot be guided, or told from such answers"
         raise UnsupportedParameter(
             f"'{param}' cannot be honoured together with 'tools' that may be called{why}.", param=param
         )

@@ -157,10 +157,10 @@ def test_a_thought_may_come_before_either(store_url: str) -> None:
 @pytest.mark.parametrize(
     ("fields", "family", "param", "why"),
     [
-        (BOTH, "pythonic", "response_format", "form of calls"),
-        (BOTH, "glm45", "response_format", "form of calls"),
-        (BOTH, "kimi_k2", "response_format", "form of calls"),
-        ({"tools": TOOLS[1:], "guided_json": SCHEMA}, "pythonic", "guided_json", "form of calls"),
+        (BOTH, "pythonic", "response_format", "calls cannot be guided"),
+        (BOTH, "glm45", "response_format", "calls cannot be guided"),
+        (BOTH, "kimi_k2", "response_format", "calls cannot be guided"),
+        ({"tools": TOOLS[1:], "guided_json": SCHEMA}, "pythonic", "guided_json", "calls cannot be guided"),
         ({"tools": TOOLS[1:], "guided_grammar": 'root ::= "x"'}, "mistral", "guided_grammar", "may be called."),
     ],
 )
@@ -248,5 +248,37 @@ def test_messages_take_both(store_url: str) -> None:
                 assert (block["input"] if kind == "tool_use" else json.loads(block["text"])) == (
                     {"n": 5} if kind == "tool_use" else {"city": "Paris"}
                 )
+
+    bounded(main)
+
+
+CALL_LIKE = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "parameters": ARGUMENTS},
+    "required": ["name", "parameters"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("format_", "status"),
+    [
+        (FORMAT, 200),
+        ({"type": "json_object"}, 400),
+        ({"type": "json_schema", "json_schema": {"name": "call", "schema": CALL_LIKE}}, 400),
+        ({"type": "json_schema", "json_schema": {"name": "open", "schema": {"type": "object"}}}, 400),
+        ({"type": "json_schema", "json_schema": {"name": "list", "schema": {"type": "array", "items": SCHEMA}}}, 200),
+    ],
+    ids=["closed", "any object", "like a call", "open", "list"],
+)
+def test_calls_without_a_mark_must_be_told_from_answers(store_url: str, format_: dict[str, Any], status: int) -> None:
+    async def main() -> None:
+        async with gateway_of(store_url, engine(), model_fields={"output": {"tools": "llama3_json"}}) as client:
+            fields = {"tools": TOOLS, "response_format": format_, "max_tokens": 400}
+            answer = await client.chat(messages=told("say it"), **fields)
+            assert answer.status == status
+            if status == 400:
+                assert answer.error["param"] == "response_format"
+                assert "told from such answers" in answer.error["message"]
 
     bounded(main)

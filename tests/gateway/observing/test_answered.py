@@ -10,12 +10,13 @@ from gateway.observatory import Observatory
 from gateway.observing.digests import Digests
 from observability.outcome import Outcome
 from observability.record import RequestRecord, Verdict
+from protos.script import Line
 from replicas.engine import Engine
 from replicas.engines.answers import Corpus
 from tests.asgi import CHAT, Answer, Client, gateway_of
 from tests.fakes import DiesAfter, SilentEngine
 from tests.gateway.http.answers import shown
-from tests.harness import MODEL, bounded, engine_of, tekken, until
+from tests.harness import MODEL, bounded, engine_of, readable_corpus, readable_vocabulary, tekken, until
 from tests.upstreams import plain, upstream
 
 PRICE = {"input": 1.0, "output": 2.0}
@@ -110,6 +111,25 @@ def test_the_hash_is_of_what_was_shown(store_url: str, fields: dict[str, Any], s
             assert record.answer_characters == sum(map(len, texts))
             hashes = [DIGESTS.of(text.encode()) for text in texts]
             assert record.answer_hash == (hashes[0] if len(hashes) == 1 else DIGESTS.of("".join(hashes).encode()))
+
+    bounded(main)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("fields", [{}, {"logprobs": True}, {"stop": ["zzz"]}], ids=str)
+def test_an_answer_that_is_taken_apart_has_one_hash(store_url: str, stream: bool, fields: dict[str, Any]) -> None:
+    said = 'Well. [TOOL_CALLS]find[ARGS]{"n": 5}'
+    engine = engine_of(corpus=readable_corpus(), vocabulary=readable_vocabulary(), script=(Line("call", said),))
+    tools = [{"type": "function", "function": {"name": "find"}}]
+
+    async def main() -> None:
+        async with gateway_of(store_url, engine, model_fields={"output": {"tools": "mistral"}}) as client:
+            kept = watched(client)
+            messages = [{"role": "user", "content": "call"}]
+            await client.chat(messages=messages, stream=stream, max_tokens=100, tools=tools, **fields)
+            record = told(client, kept)
+            assert record.answer_characters == len(said)
+            assert record.answer_hash == DIGESTS.of(said.encode())
 
     bounded(main)
 

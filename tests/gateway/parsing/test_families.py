@@ -114,7 +114,8 @@ def test_without_any_form_there_is_no_tag() -> None:
         assert form.calls_or_answer_tag(STRICT, CITY) is None
 
 
-CITY = {"type": "json_schema", "json_schema": {"type": "object", "properties": {"city": {"type": "string"}}}}
+CLOSED = {"type": "object", "properties": {"city": {"type": "string"}}, "additionalProperties": False}
+CITY = {"type": "json_schema", "json_schema": CLOSED}
 PARIS = '{"city": "Paris"}'
 
 

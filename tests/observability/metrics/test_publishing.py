@@ -16,8 +16,10 @@ from observability.metrics import declarations as declared
 from observability.metrics import publishing
 from observability.metrics.folder import SUFFIX, clear, replace
 from observability.metrics.merge import Merged, read
+from observability.metrics.places import claim
 from observability.metrics.publishing import Publisher
 from observability.metrics.snapshot import Numbers
+from observability.metrics.tenants import Wanted
 from tests.harness import bounded, until
 from tests.observability.metrics.records import record, sink_of
 
@@ -76,6 +78,28 @@ def test_it_writes_again_and_again_and_at_the_end(tmp_path: Path, caplog: pytest
 
     bounded(main)
     assert not caplog.records
+
+
+def test_a_place_is_asked_for_again_while_others_are_at_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tries = [0]
+
+    def busy_at_first(folder: Path, wanted: Wanted, most: int) -> list[str] | None:
+        tries[0] += 1
+        return claim(folder, wanted, most) if tries[0] > 3 else None
+
+    monkeypatch.setattr(publishing, "claim", busy_at_first)
+
+    async def main() -> None:
+        sink = sink_of()
+        publisher = publisher_of(tmp_path, sink=sink)
+        sink.take([record()])
+        await publisher.publish()
+        assert total(read(tmp_path)) == 1
+        await publisher.publish()
+        assert tries == [4], "there is nothing more to ask for"
+        await publisher.aclose()
+
+    bounded(main)
 
 
 def test_a_full_disk(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
