@@ -1,10 +1,13 @@
 # The two commands of the README are `make up` and `make test`; the rest serves maintainers.
 PYTHON ?= python3
 VENV := .venv
-# Tests within one process, which disturb nobody: two at once. The others start gateways and replicas of their own.
-PARALLEL := tests/architecture tests/contract tests/gateway tests/loadtest/reproduce tests/loadtest/simulation \
-	tests/loadtest/test_engine_model.py tests/loadtest/test_heatmap.py tests/observability tests/protos \
-	tests/replicas tests/routing tests/safety
+# Tests that disturb nobody and mind nobody: two at once. The others measure times, or put the
+# machine under load. Those with gateways of their own come first, so that one worker has nearly all of them.
+PARALLEL := $(patsubst %,tests/e2e/test_%.py,adapters bad_bodies batches cache_isolation commands console explain http \
+	http2 limits openai_answers tls) tests/clients tests/architecture tests/contract tests/gateway \
+	$(patsubst %,tests/loadtest/test_%.py,client engine_model filter_load heatmap http1 parsed_answers parsing_load \
+	same_answers statistics upstream) tests/loadtest/reproduce tests/loadtest/simulation \
+	tests/observability tests/protos tests/replicas tests/routing tests/safety
 # Where `make test-real` puts engines that this project did not write; they take 6 GB.
 REAL := .venv-real
 # Where `make test-clients` puts clients that want versions of their own; NODE's are of another language.

@@ -1,5 +1,6 @@
 """Fixtures for all tests: one real Valkey for the session."""
 
+import gc
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +9,12 @@ import pytest
 import redis
 
 from gateway.store.embedded import EmbeddedStore
+
+
+def pytest_collection_finish() -> None:
+    """What all tests share lives as long as they do: no collection of garbage is to look at it again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -15,15 +15,22 @@ from tests.e2e.stack import Stack, config_text, free_port
 
 
 @contextlib.contextmanager
-def running(**options: Any) -> Iterator[Stack]:
-    """A started stack in a short folder of its own; nothing of it is left afterwards."""
+def prepared(**options: Any) -> Iterator[Stack]:
+    """A stack in a short folder of its own, not started yet; nothing of it is left afterwards."""
     with tempfile.TemporaryDirectory(prefix="penstock-e2e-", ignore_cleanup_errors=True) as name:
         stack = Stack(Path(name), config_text(free_port(), **options))
         try:
-            stack.start()
             yield stack
         finally:
             stack.close()
+
+
+@contextlib.contextmanager
+def running(**options: Any) -> Iterator[Stack]:
+    """The same, started."""
+    with prepared(**options) as stack:
+        stack.start()
+        yield stack
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,7 @@
 import json
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import openai
 import pytest
@@ -112,12 +112,12 @@ def test_problems_are_one_line(pools: Stack) -> None:
     eventually(lambda: explained(pools, "x", key=plain)[0] == 0, "the key may ask within a second", 5)
 
 
-def test_a_drained_replica_is_left_out(start: Callable[..., Stack]) -> None:
-    stack = start(workers=1, replicas=2)
-    drained = stack.run("replicas", "drain", "narrow/0")
-    assert drained.returncode == 0, drained.stderr
-
+def test_a_drained_replica_is_left_out(pools: Stack) -> None:
     def told() -> bool:
-        return "could not be taken:\n  drained: narrow/0" in explained(stack, "Hello")[1]
+        return "could not be taken:\n  drained: narrow/0" in explained(pools, "Hello")[1]
 
+    drained = pools.run("replicas", "drain", "narrow/0")
+    assert drained.returncode == 0, drained.stderr
     eventually(told, "the drained replica is told")
+    assert pools.run("replicas", "resume", "narrow/0").returncode == 0
+    eventually(lambda: not told(), "it may be taken again")

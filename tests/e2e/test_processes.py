@@ -12,6 +12,7 @@ from typing import Any
 import openai
 import pytest
 
+from tests.e2e.conftest import prepared
 from tests.e2e.raw import INTERNAL, Answer, Stream, ask, begun, chat, connect
 from tests.e2e.stack import MODEL, Stack, eventually
 
@@ -240,32 +241,25 @@ def test_a_killed_supervisor_leaves_nothing(start: Callable[..., Stack]) -> None
     assert ready(stack)
 
 
-def test_a_taken_port(start: Callable[..., Stack]) -> None:
-    stack = start(workers=1)
-    stack.signal(signal.SIGTERM)
-    assert stack.wait() == 0
-    with socket.socket() as taken:
+def test_a_taken_port() -> None:
+    with prepared(workers=1) as stack, socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         taken.bind(("127.0.0.1", stack.port))
         taken.listen()
         stack.launch()
         assert stack.wait() == 1
-    assert stack.errors.count("\n") == 1
-    assert f"127.0.0.1:{stack.port}" in stack.errors
-    stack.wait_gone()
+        assert stack.errors.count("\n") == 1
+        assert f"127.0.0.1:{stack.port}" in stack.errors
+        stack.wait_gone()
 
 
-def test_a_second_start_with_the_same_state(start: Callable[..., Stack], stack: Stack) -> None:
-    other = start(workers=1)
-    other.signal(signal.SIGTERM)
-    assert other.wait() == 0
-    text = other.config.read_text().replace("./state", str(stack.state_dir))
-    other.config.write_text(text)
-    other.launch()
-    assert other.wait() == 1
-    assert other.errors.count("\n") == 1, other.errors
-    assert str(stack.state_dir) in other.errors
-    other.wait_gone()
+def test_a_second_start_with_the_same_state(stack: Stack) -> None:
+    with prepared(workers=1, state=str(stack.state_dir)) as other:
+        other.launch()
+        assert other.wait() == 1
+        assert other.errors.count("\n") == 1, other.errors
+        assert str(stack.state_dir) in other.errors
+        other.wait_gone()
     assert ask(stack, chat(max_tokens=1))[0] == 200, "the first one is unharmed"
 
 

@@ -40,11 +40,13 @@ _decoders: Final = {kind: msgspec.json.Decoder(kind) for kind in (PromptBody, Me
 def decode_body(kind: type[B], body: bytes) -> B:
     """Raises InvalidRequest or UnsupportedParameter; `param` is the place at fault."""
     try:
-        decoded: Any = _decoders[kind].decode(body)
-    except msgspec.ValidationError as error:
-        if not _UNKNOWN.match(str(error)):
-            raise _invalid(error, "") from None
-        decoded = _decode_leniently(kind, body)
+        try:
+            decoded: Any = _decoders[kind].decode(body)
+        except msgspec.ValidationError as error:
+            if not _UNKNOWN.match(str(error)):
+                raise _invalid(error, "") from None
+            # What follows the unknown field has not been read yet.
+            decoded = _decode_leniently(kind, body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidRequest(f"The request body is not valid JSON: {error}") from None
     except RecursionError:

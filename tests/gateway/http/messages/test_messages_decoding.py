@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gateway.http.messages.body import MessagesBody, PromptBody, TextBlock
@@ -147,6 +147,7 @@ _json = st.recursive(
 _members = st.sampled_from([*MessagesBody.__struct_fields__, "container", "thread", "x"])
 
 
+@example({"container": float("inf")})
 @given(st.dictionaries(_members, _json, max_size=4))
 def test_no_json_is_more_than_refused(fields: dict[str, Any]) -> None:
     body = json.dumps({"model": "m", "max_tokens": 5, "messages": HELLO} | fields).encode()
