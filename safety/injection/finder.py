@@ -41,7 +41,7 @@ class Feature(NamedTuple):
 def may_have_features(text: str) -> bool:
     """Whether a whole text is worth a search: it has an anchor that is not idle, or many that are."""
     data = encoded(text)
-    hits = lexicon().look(data)
+    hits = lexicon().automaton.find(data)
     idle: set[int] = set()
     for _, anchor in _placed(data, hits) if hits else ():
         if not anchor.idle:
@@ -53,7 +53,7 @@ def may_have_features(text: str) -> bool:
 def find(text: str, begin: int = 0, end: int | None = None) -> tuple[list[Feature], int | None]:
     """The features that begin at a character from `begin` up to `end`, in order, and the first anchor from `end` on."""
     data = encoded(text[begin:] if begin else text)
-    hits = lexicon().look(data)
+    hits = lexicon().automaton.find(data)
     if not hits:
         return [], None
     return _Search(text, begin, len(text) if end is None else end).found(data, hits)
@@ -291,7 +291,7 @@ class _Search:
         seen = folded(self._text[begin:] if begin else self._text, latin=True)
         data = encoded(seen.text)
         starts = seen.starts
-        for place, anchor in _placed(data, lexicon().look(data)):
+        for place, anchor in _placed(data, lexicon().automaton.find(data)):
             if not (anchor.cues or anchor.hints):
                 continue
             start = begin + starts[place]

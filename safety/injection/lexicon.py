@@ -17,7 +17,7 @@ from safety.injection.english_personas import PERSONAS
 from safety.injection.european import GERMAN, ROMANCE, SLAVIC, TURKISH
 from safety.injection.fold import INVISIBLE, LOOKALIKES, plain
 from safety.injection.more_languages import MORE
-from safety.literals import Hit, Literals
+from safety.literals import Literals
 
 TABLES: Final = (ENGLISH, PERSONAS, AGENTS, HINTS, AROUND, NEARBY, MORE, GERMAN, ROMANCE, SLAVIC, TURKISH, ASIAN)
 _LATIN: Final = "abcdefghijklmnopqrstuvwxyz"
@@ -49,11 +49,6 @@ _IDLE: Final = frozenset(
 _BOUNDED: Final = frozenset(
     "".join(chr(code) for code in (*range(0x61, 0x7B), *range(0xC0, 0x250), *range(0x400, 0x530)))
 )
-
-
-#: Marks that texts in Latin letters have beside ASCII.
-_TYPOGRAPHY: Final = frozenset("‘’“”–—…•")
-_ASCII: Final = bytes(range(128))
 
 
 class Watched(NamedTuple):
@@ -107,25 +102,17 @@ class Words(NamedTuple):
 class Lexicon(NamedTuple):
     """The automaton over a text's bytes in lower case, and what its strings stand for.
 
-    `usual` has the first of its strings, all that a text of ASCII and typography can have: a third of all, whose tables
-    stay in the processor's caches. `beginnings`: all that an anchor may begin with. `longest`: the characters of the
-    longest anchor. `endings`: how long beginnings are that end with these `LAST` characters, the longest first.
+    `beginnings`: all that an anchor may begin with. `longest`: the characters of the longest anchor. `endings`: how
+    long beginnings are that end with these `LAST` characters, the longest first.
     """
 
     automaton: Literals
-    usual: Literals
     anchors: tuple[Anchor, ...]
     words: Words
     by_keyword: dict[str, tuple[Watched, ...]]
     beginnings: frozenset[str]
     longest: int
     endings: dict[str, tuple[int, ...]]
-
-    def look(self, data: bytes) -> list[Hit]:
-        """The automaton's strings in a text's bytes, in order of their ends."""
-        if data.isascii() or _TYPOGRAPHY.issuperset(data.translate(None, _ASCII).decode("utf-8", "surrogatepass")):
-            return self.usual.find(data)
-        return self.automaton.find(data)
 
 
 def encoded(text: str) -> bytes:
@@ -186,8 +173,6 @@ def lexicon() -> Lexicon:
     said = [key.decode("utf-8", "surrogatepass") for key in found]
     for key, length in _tricks():
         found.setdefault(key, _Entry(length)).trick = True
-    usual = [key for key in found if _is_usual(key)]
-    found = {key: found[key] for key in (*usual, *found)}
     beginnings = frozenset(text[:length] for text in said for length in range(1, len(text) + 1))
     endings: dict[str, set[int]] = {}
     for beginning in beginnings:
@@ -195,7 +180,6 @@ def lexicon() -> Lexicon:
             endings.setdefault(beginning[-LAST:], set()).add(len(beginning))
     return Lexicon(
         Literals(list(found)),
-        Literals(usual),
         tuple(entry.anchor() for entry in found.values()),
         words,
         {
@@ -206,15 +190,6 @@ def lexicon() -> Lexicon:
         max(map(len, said)),
         {ending: tuple(sorted(lengths, reverse=True)) for ending, lengths in endings.items()},
     )
-
-
-def _is_usual(key: bytes) -> bool:
-    """Whether a text of ASCII and typography can have it; it may end within a character."""
-    whole = key.decode("utf-8", "ignore")
-    begun = key[len(whole.encode()) :]
-    if not all(character.isascii() or character in _TYPOGRAPHY for character in whole):
-        return False
-    return not begun or any(mark.encode().startswith(begun) for mark in _TYPOGRAPHY)
 
 
 class _Entry:
