@@ -1,11 +1,13 @@
 """Structural tags for libraries of before TensorRT-LLM 1.2, whose XGrammar knows another form of them."""
 
 import json
+import re
 from importlib import metadata
 from typing import Any, Final
 
 #: The first XGrammar that takes tags with a format, and no others.
 _NEWER: Final = (0, 1, 25)
+_VERSION: Final = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 
 
 def takes_older_tags() -> bool:
@@ -14,8 +16,9 @@ def takes_older_tags() -> bool:
         version = metadata.version("xgrammar")
     except metadata.PackageNotFoundError:
         return False
-    numbers = tuple(int(part) for part in version.split(".")[:3] if part.isdecimal())
-    return len(numbers) == len(_NEWER) and numbers < _NEWER
+    # What follows the third number, as in 0.1.21rc1 and 0.1.21+cu12, does not matter.
+    found = _VERSION.match(version)
+    return found is not None and tuple(map(int, found.groups())) < _NEWER
 
 
 def older_tag(text: str) -> str:

@@ -203,7 +203,10 @@ def test_older_libraries_get_tags_in_their_form() -> None:
     }
 
 
-@pytest.mark.parametrize(("version", "older"), [("0.1.21", True), ("0.1.25", False), ("0.2.0", False), ("1.0", False)])
+_VERSIONS = [("0.1.21", True), ("0.1.21+cu12", True), ("0.1.9rc1", True), ("0.1.25", False), ("0.1.25.post1", False)]
+
+
+@pytest.mark.parametrize(("version", "older"), [*_VERSIONS, ("0.2.0", False), ("1.0", False)])
 def test_which_libraries_are_older(monkeypatch: pytest.MonkeyPatch, version: str, older: bool) -> None:
     monkeypatch.setattr(metadata, "version", lambda name: version)
     assert takes_older_tags() is older
