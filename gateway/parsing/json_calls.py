@@ -7,7 +7,7 @@ from typing import Final
 import orjson
 
 from gateway.parsing.call_machine import WAIT, CallMachine
-from gateway.parsing.delta import CallArguments, Delta
+from gateway.parsing.delta import Delta
 from gateway.parsing.structural_tag import CALL_ARGUMENTS
 from gateway.parsing.value_scan import JsonScan
 
@@ -60,12 +60,6 @@ class JsonCalls(CallMachine):
         self._stringed = False
         #: Whether what comes is arguments that go out as they come.
         self._flows = False
-
-    def feed(self, text: str) -> list[Delta]:
-        """See `OutputParser`."""
-        if self._flows and text and not self._held and self._scan.passes(text):
-            return [CallArguments(self._calls - 1, text)]
-        return super().feed(text)
 
     def _flowing(self) -> Delta | None:
         if self._flows:

@@ -55,15 +55,6 @@ class JsonScan(ValueScan):
         """Whether a text without quotes, backslashes, brackets and what begins markers is a part of the value."""
         return not self._escaped if self._quote else self._depth > 0
 
-    def passes(self, text: str) -> bool:
-        """Whether the next piece is known at a glance to be a part of the value, and not the one that ends it.
-
-        It has been taken then. Most pieces of long values are such.
-        """
-        if self._quote:
-            return not self._escaped and '"' not in text and "\\" not in text
-        return self._depth > 0 and not _JSON.search(text)
-
     def end(self, text: str, at: int) -> int:
         """The place after the value in `text`, whose part from `at` on is the next piece; -1: the value goes on."""
         if self._scalar:

@@ -65,8 +65,8 @@ class _Escaped(dict[int, bytes | None]):
         return escaped
 
 
-#: What begins a marker of thoughts and calls, a new line that may be one's part, or has a meaning in JSON.
-_RESTLESS: Final = re.compile(r"[<\[\]{}()\"'`\\]")
+#: What begins a marker of thoughts and calls, or the end of a string or value of JSON. New lines are not printable.
+_RESTLESS: Final = re.compile(r"[<\[\]{}\"`\\]")
 
 
 def is_calm(text: str) -> bool:

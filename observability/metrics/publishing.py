@@ -95,10 +95,10 @@ class Publisher:
 
     async def publish(self) -> None:
         """One round. Never raises but for a cancellation."""
-        wanted = self._sink.tenants.wanted()
         self._rounds += 1
         try:
             if self._sink.tenants.asks or self._rounds % CLAIM_ROUNDS == 1:
+                wanted = self._sink.tenants.wanted()
                 placed = await self._in_thread(lambda: self._claim(wanted))
                 if placed is not None:
                     self._sink.settle(wanted, placed)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from protos.errors import GUIDE_PARAM
 from protos.types import Failure, Submit
 from replicas.engines.answers import Corpus
-from replicas.engines.guided.composition import Composed, compose_one, keeps
+from replicas.engines.guided.composition import Composed, compose, keeps
 from replicas.engines.guided.errors import GuideError
 from replicas.engines.guided.grammars import plans_of
 from replicas.engines.guided.palette import palette_of
@@ -40,10 +40,10 @@ def guided_answers(
         plans = plans_of(request.guide, tokenizer)
         answers = []
         for key in keys:
-            answer = compose_one(plans, palette, key, most=most, least=least, wanted=wanted)
+            answer = compose(plans, palette, key, most=most, least=least, wanted=wanted)
             if answer.tokens[:generated] != said:
                 # An earlier attempt had another seed: go on from where it was.
-                answer = compose_one(plans, palette, key, most=most, least=least, said=said, wanted=wanted)
+                answer = compose(plans, palette, key, most=most, least=least, said=said, wanted=wanted)
             answers.append(answer)
     except GuideError:
         # What is wrong with it would quote it.

@@ -55,7 +55,7 @@ class Composed:
 
 
 def compose(
-    plan: Plan,
+    plans: Sequence[Plan],
     palette: Palette,
     key: bytes,
     *,
@@ -66,35 +66,22 @@ def compose(
 ) -> Composed:
     """An answer of up to `most` tokens that goes on after those `said` of it, and ends after `least` if it can.
 
-    Ends early, not whole, once it is no longer `wanted`. Raises GuideError: what is said does not keep to the guide, or
-    nothing keeps to it.
+    It keeps to one of the plans, which the key chooses among those that allow what is said. Ends early, not whole, once
+    it is no longer `wanted`. Raises GuideError: what is said keeps to no plan, or nothing keeps to them.
     """
-    draft = _Draft(plan, palette, key)
-    draft.replay(said)
-    while len(draft.tokens) < most and wanted():
-        if not draft.advance(least):
-            return Composed(draft.tokens, whole=True)
-    # It may be that all is said with the last token that there was room for.
-    return Composed(draft.tokens[:most], whole=len(draft.tokens) <= most and draft.ended)
-
-
-def compose_one(
-    plans: Sequence[Plan],
-    palette: Palette,
-    key: bytes,
-    *,
-    most: int,
-    least: int = 0,
-    said: Sequence[int] = (),
-    wanted: Callable[[], bool] = lambda: True,
-) -> Composed:
-    """The same, by one of several plans, which the key chooses among those that allow what is said."""
     first = int.from_bytes(key, "little") % len(plans)
     for plan in [*plans[first:], *plans[:first]]:
+        draft = _Draft(plan, palette, key)
         try:
-            return compose(plan, palette, key, most=most, least=least, said=said, wanted=wanted)
+            draft.replay(said)
+            while len(draft.tokens) < most and wanted():
+                if not draft.advance(least):
+                    return Composed(draft.tokens, whole=True)
         except GuideError as error:
             refusal = error
+            continue
+        # It may be that all is said with the last token that there was room for.
+        return Composed(draft.tokens[:most], whole=len(draft.tokens) <= most and draft.ended)
     raise refusal
 
 

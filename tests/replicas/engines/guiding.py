@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from protos.types import Guide, GuideKind
-from replicas.engines.guided.composition import Composed, compose_one
+from replicas.engines.guided.composition import Composed, compose
 from replicas.engines.guided.grammars import plans_of
 from replicas.engines.guided.palette import Palette
 from tests.harness import readable_vocabulary
@@ -25,7 +25,7 @@ PERSON = {
 
 
 def answer(palette: Palette, guide: Guide, key: int = 0, most: int = 2000, **more: Any) -> Composed:
-    return compose_one(plans_of(guide, palette.tokenizer), palette, key.to_bytes(4, "little"), most=most, **more)
+    return compose(plans_of(guide, palette.tokenizer), palette, key.to_bytes(4, "little"), most=most, **more)
 
 
 def text_of(tokens: list[int]) -> str:
