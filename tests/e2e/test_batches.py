@@ -12,6 +12,7 @@ from typing import Any
 
 import openai
 
+from loadtest.processes import memory_mb
 from tests.e2e.stack import MODEL, PENSTOCK, Stack, eventually
 
 REQUESTS = 130
@@ -73,6 +74,30 @@ def test_a_batch_outlives_everything(start: Callable[..., Stack]) -> None:
         assert ended.error_file_id is None
         assert {each.id for each in client.batches.list()} == {made.id}
         assert client.files.delete(file.id).deleted
+
+
+def test_a_file_of_the_largest_size_is_taken_and_checked_in_bounded_memory(start: Callable[..., Stack]) -> None:
+    stack = start(workers=1)
+    (worker,) = stack.workers
+    count = 50_000
+    filler = "x" * (99_000_000 // count - len(lines(1, 1)))
+    data = lines(count, 1).replace(b"Hello!", filler.encode())
+    assert 95_000_000 < len(data) < 100_000_000
+    with openai.OpenAI(base_url=stack.base_url, api_key=stack.key, max_retries=0, timeout=60) as client:
+        # What a first request brings into memory is not the file's.
+        client.batches.list()
+        idle = memory_mb(worker)[0]
+        # The peak begins anew.
+        Path(f"/proc/{worker}/clear_refs").write_text("5")
+        file = client.files.create(file=("in.jsonl", data), purpose="batch")
+        assert file.bytes == len(data)
+        made = client.batches.create(input_file_id=file.id, endpoint="/v1/chat/completions", completion_window="24h")
+        checked = polled(client, made.id, lambda batch: batch.status != "validating", 30)
+        assert (checked.status, checked.request_counts.total) == ("in_progress", count)
+        above = memory_mb(worker)[1] - idle
+        assert above < 50, f"{above:.1f} MB above idle"
+        client.batches.cancel(made.id)
+        polled(client, made.id, lambda batch: batch.status == "cancelled", 30)
 
 
 def batch(stack: Stack, *arguments: str) -> "subprocess.CompletedProcess[str]":
