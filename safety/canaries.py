@@ -41,6 +41,10 @@ class CanaryFilter:
         """The canaries in a whole text."""
         return self._terms.scan(text) if self._terms is not None else []
 
+    def may_match(self, data: bytes) -> bool:
+        """Whether there may be canaries in a plain text."""
+        return self._terms is not None and self._terms.may_match(data)
+
     def stream(self) -> Stream:
         """A stream for one text."""
         return self._terms.stream() if self._terms is not None else _Nothing()

@@ -58,6 +58,11 @@ class ExpressionFilter:
         except UnicodeEncodeError:
             return self.scan(without_surrogates(text))
 
+    def may_match(self, data: bytes) -> bool:
+        """Always: to tell more is to look for the expressions."""
+        del data
+        return True
+
     def stream(self) -> "ExpressionStream":
         """A stream for one text."""
         return ExpressionStream(self)

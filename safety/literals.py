@@ -5,12 +5,12 @@ are still in the processor's caches when a busy worker comes back to them. It ta
 that size go to an Aho-Corasick automaton.
 """
 
-import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-import hyperscan
 from ahocorasick_rs import BytesAhoCorasick, Implementation
+
+from safety.patterns import ANY_CASE, Patterns
 
 #: More strings than this make an automaton.
 _MANY: Final = 25_000
@@ -22,53 +22,36 @@ Hit = tuple[int, int, int]
 class Literals:
     """All places of all strings, those that overlap included. May be used by several threads."""
 
-    def __init__(self, strings: Sequence[bytes]) -> None:
-        """No string is empty, and no two are equal."""
+    def __init__(self, strings: Sequence[bytes], *, any_case: bool = False) -> None:
+        """No string is empty, and no two are equal; with `any_case` they are in lower case, and texts in any.
+
+        That is about letters of ASCII.
+        """
         self._lengths = [len(string) for string in strings]
-        self._few: _Scanner | None = None
+        self._any_case = any_case
+        self._few: Patterns | None = None
         self._many: BytesAhoCorasick | None = None
+        #: Whether any of them is in a text.
+        self.any_in: Callable[[bytes], bool] = lambda data: bool(self.find(data))
         # To Hyperscan a string ends at its first NUL.
         if 0 < len(strings) <= _MANY and not any(b"\0" in string for string in strings):
-            self._few = _Scanner(strings)
+            self._few = Patterns(strings, ANY_CASE if any_case else 0, literal=True)
+            self.any_in = self._few.any_in
         elif strings:
             self._many = BytesAhoCorasick(strings, implementation=Implementation.ContiguousNFA)
 
     def find(self, data: bytes) -> list[Hit]:
         """In order of their ends."""
         if self._few is not None:
-            ends = self._few.scan(data)
+            ends: list[tuple[int, int]] = []
+            self._few.search(data, _note, ends.append)
             if not ends:
                 return []
             lengths = self._lengths
             return [(index, end - lengths[index], end) for index, end in ends]
         if self._many is None:
             return []
-        return self._many.find_matches_as_indexes(data, overlapping=True)
-
-
-class _Scanner:
-    """Hyperscan's database, and for each thread the memory that a scan needs: it lets go of the interpreter's lock."""
-
-    def __init__(self, strings: Sequence[bytes]) -> None:
-        self._database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-        self._database.compile(
-            expressions=strings,
-            ids=range(len(strings)),
-            elements=len(strings),
-            flags=[0] * len(strings),
-            literal=True,
-        )
-        self._own = threading.local()
-
-    def scan(self, data: bytes) -> list[tuple[int, int]]:
-        """The place of a string in the list, and where it ends."""
-        ends: list[tuple[int, int]] = []
-        try:
-            scratch = self._own.scratch
-        except AttributeError:
-            scratch = self._own.scratch = hyperscan.Scratch(self._database)
-        self._database.scan(data, _note, 0, ends.append, scratch)
-        return ends
+        return self._many.find_matches_as_indexes(data.lower() if self._any_case else data, overlapping=True)
 
 
 def _note(index: int, _start: int, end: int, _flags: int, note: Any) -> None:

@@ -7,6 +7,7 @@ from protos.errors import FilterFailed
 from safety.action import Action
 from safety.filter import Stream, StreamFilter
 from safety.match import Match
+from safety.plain_text import plain_bytes
 
 #: So many findings of one text are kept; the others have their effect all the same.
 MOST_FINDINGS: Final = 256
@@ -181,9 +182,15 @@ class Screen:
 
     def last(self, text: str) -> str:
         """The last piece, or the only one: `feed` and `finish`, and quicker for one that is all there is."""
-        if self._streams is None:
-            return self.whole(self._take_gathered() + text).text
-        return self.feed(text) + self.finish()
+        if self._streams is not None:
+            return self.feed(text) + self.finish()
+        if self._gathered:
+            text = self._take_gathered() + text
+        first = first_to_find(text, self._rules)
+        if first is not None:
+            return self.whole(text, first).text
+        self.received = self.decided = len(text)
+        return text
 
     def whole(self, text: str, first: int = 0) -> Screened:
         """A text that is there as a whole, in place of `feed` and `finish`. Raises FilterFailed.
@@ -313,15 +320,22 @@ class Screen:
 
 def screened(text: str, rules: Sequence[Rule], *, fail_open: bool = False) -> Screened:
     """A whole text as it may be shown. Raises FilterFailed."""
-    # Most texts have no match: they are spared the rest.
-    for index, rule in enumerate(rules):
-        try:
-            found = rule.filter.scan(text)
-        except Exception:
-            return Screen(rules, fail_open=fail_open).whole(text, index)
-        if found:
-            return Screen(rules, fail_open=fail_open).whole(text, index)
-    return Screened(text, None, [])
+    first = first_to_find(text, rules)
+    return Screened(text, None, []) if first is None else Screen(rules, fail_open=fail_open).whole(text, first)
+
+
+def first_to_find(text: str, rules: Sequence[Rule]) -> int | None:
+    """The first rule that finds something in a whole text, or fails. Of most plain texts it is quick to say: none."""
+    plain = plain_bytes(text)
+    index = 0
+    try:
+        for _, filter_, _ in rules:
+            if (plain is None or filter_.may_match(plain)) and filter_.scan(text):
+                return index
+            index += 1
+    except Exception:
+        return index
+    return None
 
 
 def applied(text: str, findings: Sequence[Finding]) -> Screened:

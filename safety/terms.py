@@ -5,14 +5,15 @@ remember what they made of them, for the same words come again and again.
 """
 
 import re
-import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
+from unicodedata import combining, normalize
 
 from safety.folding import Places, fold, without_surrogates
 from safety.literals import Hit, Literals
 from safety.match import Match
+from safety.plain_text import PUNCTUATION
 
 #: The longest term, and the longest stretch that is one, in characters.
 WINDOW: Final = 64
@@ -33,6 +34,8 @@ _NO_EDGES: Final = re.compile(
 
 #: Any letter will do where only this is known of what stood before.
 _JOINING: Final = "a"
+_PUNCTUATION: Final = frozenset(PUNCTUATION)
+_CAPITALS: Final = {code: code - 32 for code in range(97, 123)}
 _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_")
 
 
@@ -87,7 +90,9 @@ class TermFilter:
         self._heads = frozenset(term[:size] for term in folded for size in (1, 2))
         self._long_heads = frozenset(term[:_HEAD] for term in folded if len(term) >= _HEAD)
         self._singles = frozenset(term for term in folded if len(term) == 1)
-        self._literals = Literals([term.encode() for term in self._terms])
+        self._literals = Literals([term.encode() for term in self._terms], any_case=True)
+        #: Whether a text may write some of the terms in other characters, plain ones.
+        self._has_forms = any(map(_has_forms, folded))
         #: By what is held with a new piece, where nothing joins it to what was before, and where something does.
         self.steps: tuple[dict[str, _Step], dict[str, _Step]] = ({}, {})
 
@@ -119,6 +124,10 @@ class TermFilter:
             byte = end
             places.append((index, character - len(self._terms[index]), character))
         return places
+
+    def may_match(self, data: bytes) -> bool:
+        """Whether the characters of any term are in a plain text."""
+        return self._literals.any_in(data) or (self._has_forms and not data.isascii())
 
     def stream(self) -> "TermStream":
         """A stream for one text."""
@@ -291,7 +300,7 @@ class _Origin:
 
     def has_mark(self, at: int) -> bool:
         """Whether a combining mark follows."""
-        return unicodedata.combining(self.folded[at]) != 0
+        return combining(self.folded[at]) != 0
 
     def joins(self, at: int) -> bool:
         """Whether the characters on both sides belong to one word."""
@@ -311,8 +320,15 @@ def _is_inside(folded: str, start: int, end: int) -> bool:
     )
 
 
+def _has_forms(term: str) -> bool:
+    """Whether other characters of plain texts than its own, beside capitals of ASCII, may fold to a term."""
+    return not _PUNCTUATION.isdisjoint(term) or (
+        not term.isascii() and (term.upper() != term.translate(_CAPITALS) or normalize("NFC", term) != term)
+    )
+
+
 def _is_of_word(char: str) -> bool:
-    return (char.isalnum() or char == "_" or unicodedata.combining(char) != 0) and not _NO_EDGES(char)
+    return (char.isalnum() or char == "_" or combining(char) != 0) and not _NO_EDGES(char)
 
 
 def _from_left_the_longest_first(found: tuple[int, int, int]) -> tuple[int, int]:

@@ -17,7 +17,7 @@ CONTEXT: Final = 4096
 OVERLAP: Final = 64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AnswerFilter:
     """Screens for the texts of answers, and judges to be asked about them; `prompt` is what they answer.
 

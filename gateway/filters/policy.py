@@ -75,17 +75,19 @@ class Policy:
     #: For answers to prompts that bring no canaries of their own.
     _usual: NewScreen | None = field(init=False, repr=False, compare=False)
     _has_canaries: bool = field(init=False, repr=False, compare=False)
+    #: Whether more is asked about prompts than what is in their texts, one by one.
+    looks_beyond_texts: bool = field(init=False, repr=False, compare=False)
+    #: Whether anything looks at prompts, or must know them to look at answers.
+    looks_at_prompts: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         usual = partial(Screen, self.answer, fail_open=self.fail_open) if self.answer else None
         object.__setattr__(self, "_usual", usual)
-        object.__setattr__(self, "_has_canaries", any(isinstance(rule.filter, CanaryFilter) for rule in self.answer))
-
-    @property
-    def looks_at_prompts(self) -> bool:
-        """Whether anything does, or must know them to look at answers."""
-        of_prompts = self.prompt or self.sizes or self.floods or self.prompt_judges
-        return bool(of_prompts or self._has_canaries or self.answer_judges)
+        has_canaries = any(isinstance(rule.filter, CanaryFilter) for rule in self.answer)
+        object.__setattr__(self, "_has_canaries", has_canaries)
+        beyond = bool(self.sizes or self.floods or self.prompt_judges)
+        object.__setattr__(self, "looks_beyond_texts", beyond)
+        object.__setattr__(self, "looks_at_prompts", bool(beyond or self.prompt or has_canaries or self.answer_judges))
 
     def screen(self, instructions: Iterable[str]) -> NewScreen | None:
         """What the answers to a prompt with those system messages are screened by; None: nothing."""

@@ -11,7 +11,7 @@ from gateway.filters.records import Recorder
 from gateway.http.prompt_texts import PromptText
 from protos.errors import ContentFiltered, FilterFailed, StoreUnavailable
 from safety.action import Action
-from safety.screen import Finding, Screened, applied, screened
+from safety.screen import Finding, Screen, Screened, applied, first_to_find
 from safety.sizes import oversized
 
 _Path = tuple[str | int, ...]
@@ -76,6 +76,17 @@ async def pass_prompt(
         if result.text != at.text:
             texts = _with(texts, index, result.text)
             replaced[at.path] = result.text
+    asked_beside: Sequence[JudgeRule] = ()
+    if policy.looks_beyond_texts:
+        texts, asked_beside = await _look_beyond(policy, texts, replaced, recorder, again)
+    screen = policy.screen(at.text for at in texts if at.role in INSTRUCTING)
+    return PassedPrompt(replaced, screen, texts, asked_beside)
+
+
+async def _look_beyond(
+    policy: Policy, texts: Sequence[PromptText], replaced: dict[_Path, str], recorder: Recorder, again: bool
+) -> tuple[Sequence[PromptText], Sequence[JudgeRule]]:
+    """Sizes, floods and judges; gives what is left of the texts, and the judges that may be asked later."""
     if policy.sizes:
         _check_sizes(policy, texts, recorder)
     if policy.floods and not again:
@@ -86,27 +97,25 @@ async def pass_prompt(
         rules = [rule for rule in first if (rule.action is Action.REDACT) is redacts]
         if rules:
             texts = await _judge_first(policy, rules, texts, replaced, recorder)
-    instructions = [at.text for at in texts if at.role in INSTRUCTING]
-    rest = [rule for rule in policy.prompt_judges if rule.parallel]
-    return PassedPrompt(replaced, policy.screen(instructions), texts, rest)
+    return texts, [rule for rule in policy.prompt_judges if rule.parallel]
 
 
 def _scanned(policy: Policy, tenant: str, texts: Sequence[PromptText]) -> _Found:
     """The texts in which something was found, or could not be looked for."""
-    clean = policy.clean
+    clean, of_role = policy.clean, policy.prompt
     found = []
-    for index, at in enumerate(texts):
-        rules = policy.prompt.get(at.role)
+    for index, (role, _, _, text) in enumerate(texts):
+        rules = of_role.get(role)
         if not rules:
             continue
-        name = clean.name_of(tenant, rules, at.text)
-        if name in clean:
+        name = clean.new(tenant, rules, text)
+        if name is None:
             continue
-        result = screened(at.text, rules, fail_open=policy.fail_open)
-        if result.findings or result.failures:
-            found.append((index, result))
-        else:
+        first = first_to_find(text, rules)
+        if first is None:
             clean.add(name)
+        else:
+            found.append((index, Screen(rules, fail_open=policy.fail_open).whole(text, first)))
     return found
 
 

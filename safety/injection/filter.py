@@ -33,7 +33,7 @@ class InjectionFilter:
 
     def __init__(self, threshold: float = 0.5) -> None:
         self._threshold = threshold
-        lexicon()
+        self._sieve = lexicon().sieve
 
     @property
     def window(self) -> int:
@@ -57,6 +57,10 @@ class InjectionFilter:
             if tally.full:
                 break
         return matches
+
+    def may_match(self, data: bytes) -> bool:
+        """Whether an anchor may be in a plain text."""
+        return not self._sieve.lets_pass(data, idle=1)
 
     def stream(self) -> InjectionStream:
         """A stream for one text."""

@@ -17,6 +17,7 @@ from safety.injection.english_personas import PERSONAS
 from safety.injection.european import GERMAN, ROMANCE, SLAVIC, TURKISH
 from safety.injection.fold import INVISIBLE, LOOKALIKES, plain
 from safety.injection.more_languages import MORE
+from safety.injection.sieve import Sieve
 from safety.literals import Literals
 
 TABLES: Final = (ENGLISH, PERSONAS, AGENTS, HINTS, AROUND, NEARBY, MORE, GERMAN, ROMANCE, SLAVIC, TURKISH, ASIAN)
@@ -108,6 +109,7 @@ class Lexicon(NamedTuple):
 
     automaton: Literals
     anchors: tuple[Anchor, ...]
+    sieve: Sieve
     words: Words
     by_keyword: dict[str, tuple[Watched, ...]]
     beginnings: frozenset[str]
@@ -130,7 +132,7 @@ def _written(anchor: str) -> Iterator[str]:
                 yield cased.replace(" ", "  ")
 
 
-def _tricks() -> Iterator[tuple[bytes, int]]:
+def tricks() -> Iterator[tuple[bytes, int]]:
     """Bytes that betray disguised letters, and how many characters they touch: ornaments, and what no word mixes."""
     for first, last in _ORNAMENTS:
         yield from ((chr(code).encode(), 1) for code in range(first, last + 1))
@@ -171,16 +173,18 @@ def lexicon() -> Lexicon:
     for spelling, disguise in disguises():
         found.setdefault(encoded(spelling), _Entry(len(spelling))).disguises.append(disguise)
     said = [key.decode("utf-8", "surrogatepass") for key in found]
-    for key, length in _tricks():
+    for key, length in tricks():
         found.setdefault(key, _Entry(length)).trick = True
     beginnings = frozenset(text[:length] for text in said for length in range(1, len(text) + 1))
     endings: dict[str, set[int]] = {}
     for beginning in beginnings:
         if len(beginning) >= LAST:
             endings.setdefault(beginning[-LAST:], set()).add(len(beginning))
+    anchors = tuple(entry.anchor() for entry in found.values())
     return Lexicon(
         Literals(list(found)),
-        tuple(entry.anchor() for entry in found.values()),
+        anchors,
+        Sieve((key, anchor.opens, anchor.closes, anchor.idle) for key, anchor in zip(found, anchors, strict=True)),
         words,
         {
             keyword: tuple(each for each in watched if any(keyword.startswith(anchor) for anchor in each.cue.anchors))

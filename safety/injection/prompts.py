@@ -3,7 +3,7 @@
 from typing import Final
 
 from safety.injection.filter import InjectionFilter, Scored
-from safety.injection.finder import may_have_features
+from safety.injection.finder import MANY_IDLE, may_have_features
 from safety.injection.phrases import phrases
 from safety.match import Match
 
@@ -24,6 +24,10 @@ class PromptInjectionFilter(InjectionFilter):
         super().__init__(threshold)
         self._least = threshold
         self._phrases = phrases()
+
+    def may_match(self, data: bytes) -> bool:
+        """Whether a plain text may have features."""
+        return not self._sieve.lets_pass(data, idle=MANY_IDLE)
 
     def scan(self, text: str) -> list[Match]:
         """The matches of a whole prompt."""

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from typing import Final
 
 from safety.match import Match
-from safety.pii.hot import PLACE, areas
+from safety.pii.hot import PLACE, areas, rough_of_plain
 from safety.pii.kinds import ALL, KINDS
 from safety.pii.recognize import WINDOW, recognize, run_end
 from safety.pii.stream import NAMED, PiiStream
@@ -23,6 +23,7 @@ class PiiFilter:
         if unknown:
             raise ValueError(f"no such kind: {', '.join(unknown)}")
         self.kinds: Final = frozenset(kinds)
+        self._rough = rough_of_plain()
 
     def scan(self, text: str) -> list[Match]:
         """The matches in order."""
@@ -49,6 +50,10 @@ class PiiFilter:
                     end = max(start, found.start() + 1)
                 place = end
         return matches
+
+    def may_match(self, data: bytes) -> bool:
+        """Whether a plain text has a place that is worth a look."""
+        return b"@" in data or self._rough.any_in(data)
 
     def stream(self) -> PiiStream:
         """A stream for one text."""

@@ -1,13 +1,15 @@
 """Where something may begin: a rough test of whole texts, and the places that are worth a closer look."""
 
 import re
+from functools import cache
 from itertools import islice
 from typing import Final
 
 import re2
 
+from safety.patterns import CHARACTERS, Patterns
 from safety.pii.emails import LOCAL, UNSPACED, WORD
-from safety.pii.secrets import NAMES, PREFIXES
+from safety.pii.secrets import NAMES, PREFIXES, SPELLED_PREFIXES
 
 _BETWEEN: Final = r"(?:[ \-/()\u00a0\u2002-\u2014\u202f]|\.(?!\s)){0,3}"
 _MORE: Final = rf"(?:{_BETWEEN}\d){{6}}"
@@ -49,21 +51,45 @@ PLACE: Final = re.compile(
     r"|(:(?=//[^\s/@:，。！？；、…]{0,24}:[^\s@/，。！？；、…]{1,34}@))"
 )
 
-#: What every text has in which PLACE leads to something, close to that place; an @ aside.
-_ROUGH: Final = re2.compile(
-    r"\pN(?:[ .\-/()\x{a0}\x{2002}-\x{2014}\x{202f}]{0,3}\pN){6}"
-    r"|[\[({<] ?(?i:at|@|dot) ?[\])}>]"
-    r"|[0-9]\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]|[0-9A-Fa-f]:[0-9A-Fa-f]{1,4}:[0-9A-Fa-f]{1,4}:|[0-9A-Fa-f]?::[0-9A-Fa-f]|[0-9A-Fa-f]::"
-    r"|[A-Z][ \-]?[0-9]{2}[ \-]?[0-9]{2}[ \-]?[0-9]{2}|[A-Za-z]{2}[0-9]{2}[ \-]?[A-Za-z0-9]{4}"
-    r"|[0-9]{6}[A-FU-Ya-fu-y][0-9]{3}|[A-Za-z]{6}[0-9]{2}[A-Za-z][0-9]|[A-Z]{4}(?:[0-9]{6}[HMX]|[A-Z][0-9]{4}[A-Z])"
-    r"|" + _simple(PREFIXES) + r"|(?i:bearer|basic) [A-Za-z0-9+/._~\-]{16}"
-    r"|(?i:basic) [A-Za-z0-9+/]{8,16}[ \r\n\"'=]|(?i:basic) [A-Za-z0-9+/]{8,16}$"
-    r"|(?i:sword|swort|wd|code) (?i:is|was|ist|lautet|e|è):? |(?i:passe est|aseña es|senha é|hasło to) ?:? "
-    r"|密码是|パスワードは"
-    r"|(?i:word|wort|phrase|wd|code|pwd|pass|pw|parola|passord|ifre|heslo|jelszó|salasana|sandi|adgangskode|kodeord|"
+#: What every text has in which PLACE leads to something, near that place; an @ aside. These are words and signs, ...
+_ROUGH_SIGNS: Final = (
+    r"[\[({<] ?(?i:at|@|dot) ?[\])}>]",
+    r"(?i:bearer|basic) [A-Za-z0-9+/._~\-]{16}",
+    r"(?i:basic) [A-Za-z0-9+/]{8,16}[ \r\n\"'=]",
+    r"(?i:basic) [A-Za-z0-9+/]{8,16}$",
+    r"(?i:sword|swort|wd|code) (?i:is|was|ist|lautet|e|è):? ",
+    r"(?i:passe est|aseña es|senha é|hasło to) ?:? ",
+    r"密码是|パスワードは",
+    r"(?i:word|wort|phrase|wd|code|pwd|pass|pw|parola|passord|ifre|heslo|jelszó|salasana|sandi|adgangskode|kodeord|"
     r"lozinka|ωδικός|khẩu|المرور|السر|סיסמה|पासवर्ड|รหัสผ่าน|"
     r"contraseña|contrasena|senha|lösenord|hasło|passe|пароль|密码|密碼|口令|パスワード|비밀번호|"
-    r"secret|token|credentials?|key)" + _ASSIGNS
+    r"secret|token|credentials?|key)" + _ASSIGNS,
+)
+#: ... and these are figures, ...
+_SPACING: Final = r"[ .\-/()\x{a0}\x{2002}-\x{2014}\x{202f}]{0,3}"
+_ROUGH: Final = re2.compile(
+    "|".join(
+        (
+            rf"\pN(?:{_SPACING}\pN){{6}}",
+            r"[0-9]\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]",
+            r"[0-9A-Fa-f]:[0-9A-Fa-f]{1,4}:[0-9A-Fa-f]{1,4}:|[0-9A-Fa-f]?::[0-9A-Fa-f]|[0-9A-Fa-f]::",
+            r"[A-Z][ \-]?[0-9]{2}[ \-]?[0-9]{2}[ \-]?[0-9]{2}|[A-Za-z]{2}[0-9]{2}[ \-]?[A-Za-z0-9]{4}",
+            r"[0-9]{6}[A-FU-Ya-fu-y][0-9]{3}",
+            r"[A-Za-z]{6}[0-9]{2}[A-Za-z][0-9]|[A-Z]{4}(?:[0-9]{6}[HMX]|[A-Z][0-9]{4}[A-Z])",
+            _simple(PREFIXES),
+            *_ROUGH_SIGNS,
+        )
+    )
+)
+#: ... as plain texts have them, and some more: what begins with a figure or a sign, and not with any letter, costs
+#: next to nothing to look for.
+_PLAIN_ROUGH: Final = (
+    *_ROUGH_SIGNS,
+    _simple(SPELLED_PREFIXES),
+    r"[A-Za-z0-9_\-]{8}\.[A-Za-z0-9_\-]{6}\.",
+    rf"[0-9](?:{_SPACING}[0-9]){{6}}|[0-9]{{6}}[A-FU-Ya-fu-y][0-9]{{3}}|[0-9]{{2}}[A-Za-z][0-9]"
+    r"|[0-9]\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]|[0-9]{4}[A-Z]|[0-9]{6}[HMX]|::|:[0-9A-Fa-f]{1,4}:",
+    r"[A-Z][ \-]?[0-9]{2}[ \-]?[0-9]{2}[ \-]?[0-9]{2}|[A-Za-z]{2}[0-9]{2}[ \-]?[A-Za-z0-9]{4}",
 )
 
 #: What a place has within the characters that may be looked at, if there is anything.
@@ -87,6 +113,12 @@ _BEFORE_AT: Final = 64
 _HIDDEN: Final = 32
 #: With more hits than this in a stretch, all of the stretch is looked at.
 _HITS: Final = 4
+
+
+@cache
+def rough_of_plain() -> Patterns:
+    """What is in the bytes of every plain text in which `areas` finds any; an @ aside."""
+    return Patterns([expression.encode() for expression in _PLAIN_ROUGH], CHARACTERS)
 
 
 def areas(text: str) -> list[tuple[int, int]]:

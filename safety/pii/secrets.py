@@ -93,15 +93,18 @@ _BY_FIRST: Final[dict[str, tuple[tuple[str, re.Pattern[str], tuple[re.Pattern[st
     }.items()
 }
 
-#: The beginnings of all of these but those that begin with a digit; `discord_token` is told by its dots.
-PREFIXES: Final = (
+#: The beginnings of all of these but those that begin with a digit, ...
+SPELLED_PREFIXES: Final = (
     r"s(?:k-|k_(?:live|test)_|hp(?:at|ca|pa|ss)_)|[pr]k_(?:live|test)_|whsec_|g(?:h[pousr]_|ithub_pat_|"
     r"l(?:pat|ptt|dt|rt|cbt|ft|soat|agent|imt)-)|x(?:ox[abeoprs][.\-]|app-)|"
     r"h(?:ttps://(?:hooks\.slack|(?:\w{1,10}\.)?discord(?:app)?\.com/api/)|f_)|"
     r"A(?:(?:KIA|SIA|BIA|CCA|ROA|IDA|GPA|NPA)[A-Z2-7]{16}|Iza|C[0-9a-f]{32})|GOCSPX-|ya29\.|"
     r"S(?:K[0-9a-f]{32}|G\.[A-Za-z0-9_\-]{16})|key-[0-9a-f]{32}|api_org_|npm_|pypi-|d(?:ckr_|o[opr]_v1_)|eyJ|"
-    r"[MNO][A-Za-z0-9_\-]{22,27}\.[A-Za-z0-9_\-]{6}\.|1//0|-(?<!--)----BEGIN"
+    r"1//0|-(?<!--)----BEGIN"
 )
+#: ... and with that of Discord's, of which only its dots tell anything.
+_DOTTED_PREFIX: Final = r"[MNO][A-Za-z0-9_\-]{22,27}\.[A-Za-z0-9_\-]{6}\."
+PREFIXES: Final = f"{SPELLED_PREFIXES}|{_DOTTED_PREFIX}"
 
 
 def secret_at(view: str) -> Secret | None:

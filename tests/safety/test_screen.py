@@ -25,6 +25,9 @@ class Costly:
         self.of = of
         self.window = of.window
 
+    def may_match(self, data: bytes) -> bool:
+        return self.of.may_match(data)
+
     def scan(self, text: str) -> list[Match]:
         return self.of.scan(text)
 
@@ -155,6 +158,9 @@ class Broken:
 
     def __init__(self, matches: list[Match] | None = None, *, after: int = 0) -> None:
         self.matches, self.after, self.open = matches, after, 0
+
+    def may_match(self, data: bytes) -> bool:
+        return True
 
     def scan(self, text: str) -> list[Match]:
         return self._found()

@@ -28,6 +28,9 @@ class Raises:
     window = 0
     batch = 1
 
+    def may_match(self, data: bytes) -> bool:
+        raise RuntimeError
+
     def scan(self, text: str) -> list[Match]:
         raise RuntimeError(text)
 

@@ -1,0 +1,35 @@
+"""Texts whose characters hide nothing, as most are: what filters look for stands in their bytes as it is written.
+
+Beside ASCII, a character of such a text folds to itself, to its small letter, to what is composed to it again, or to
+`PUNCTUATION`. It is no figure, it is not invisible, and no letter of ASCII in disguise that the injection filter sees
+through. Not all characters of which that is true are known here, but those of the languages that are written most,
+save Greek and Cyrillic, whose letters look like Latin ones.
+"""
+
+from typing import Final
+
+from safety.patterns import CHARACTERS, Patterns
+
+#: What signs of a plain text may fold to.
+PUNCTUATION: Final = ",!?:;()."
+SIGNS: Final = "‘’‚‛“”„‟‹›«»–—―†‡•‰′…¡¢£¥§©«¬®°±¶»¿€、。〈〉《》「」『』【】ー，！？：；（）"
+#: Latin, Hebrew, Arabic, Devanagari, Thai, Japanese and Chinese letters; arrows, boxes, symbols and pictures.
+RANGES: Final = (
+    *((0xC0, 0xDE), (0xE0, 0x12F), (0x131, 0x131), (0x134, 0x13E), (0x141, 0x148), (0x14A, 0x17E), (0x5D0, 0x5EA)),
+    *((0x621, 0x63A), (0x641, 0x64A), (0x904, 0x939), (0x93E, 0x94D), (0xE01, 0xE30), (0xE34, 0xE3A), (0xE40, 0xE4E)),
+    *((0x3041, 0x3096), (0x30A1, 0x30FA), (0x4E00, 0x9FFF)),
+    *((0x2190, 0x21FF), (0x2500, 0x2775), (0x2794, 0x27BF), (0x1F300, 0x1F64F), (0x1F680, 0x1F6D7), (0x1F900, 0x1F9FF)),
+)
+_LETTERS: Final = "".join(rf"\x{{{first:x}}}-\x{{{last:x}}}" for first, last in RANGES)
+_OTHERS: Final = Patterns([rf"[^\x00-\x7f{SIGNS}{_LETTERS}]".encode()], CHARACTERS)
+
+
+def plain_bytes(text: str) -> bytes | None:
+    """The text's UTF-8; None if the text is not plain."""
+    if text.isascii():
+        return text.encode()
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        return None
+    return None if _OTHERS.any_in(data) else data
