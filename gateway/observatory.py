@@ -12,9 +12,10 @@ from observability.sink import Sink
 
 log = logging.getLogger(__name__)
 
-#: Records wait so long for others, in seconds, or until so many wait.
+#: Records wait so long for others, in seconds, or until so many wait: no more than stay in a processor's caches while
+#: one sink looks at them after the other.
 GATHER_SECONDS: Final = 0.25
-MOST_WAITING: Final = 512
+MOST_WAITING: Final = 128
 
 
 class Observatory:

@@ -27,8 +27,6 @@ KIND: Final = "admin"
 POLL_SECONDS: Final = 1.0
 _AT_ONCE: Final = 500
 _WAIT_SECONDS: Final = 0.05
-#: Of one change with its records before and after, in memory.
-_CHANGE_BYTES: Final = 16_384
 _GAP: Final = "the audit trail no longer has the change that was journalled last; some between may be missing"
 
 _CHANGES = Script.load("gateway.observing", "lua/changes.lua")
@@ -41,9 +39,7 @@ class AdminChanges:
 
     def __init__(self, storage: Storage, settings: JournalSettings) -> None:
         self._storage, self._folder = storage, settings.folder
-        self._journal: Journal[ChangeEntry | JournalEvent] = Journal(
-            settings, KIND, lines=change_lines, size=lambda changes: _CHANGE_BYTES * len(changes)
-        )
+        self._journal: Journal[ChangeEntry | JournalEvent] = Journal(settings, KIND, lines=change_lines)
         #: The last change that the journal has; None: not looked up yet.
         self._last: str | None = None
         self._told = False

@@ -1,7 +1,7 @@
-"""The sink that writes the journal: a bounded queue, and behind it a thread that encodes, compresses and writes.
+"""The sink that writes the journal: a bounded queue, and behind it a thread that compresses and writes.
 
-The event loop never waits for it. The thread gives way after every few entries, for what holds Python's lock holds up
-the loop.
+The event loop never waits for it. What the loop does itself is to encode: other sinks have just looked at the records,
+so they are in the processor's caches, where a thread that came to them later would have to fetch them anew.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: What waits for the disk at most, as records and as their bytes in memory, roughly.
+#: What waits for the disk at most, as records and as the bytes of their lines.
 MOST_RECORDS: Final = 20_000
 MOST_WAITING_BYTES: Final = 64 << 20
 #: A block is written once its lines are this long, however young they are.
@@ -34,16 +34,10 @@ STALL_SECONDS: Final = 5.0
 RETRY_SECONDS: Final = 1.0
 CLOSE_SECONDS: Final = 3.0
 _TELL_SECONDS: Final = 60.0
-_GIVE_WAY_SECONDS: Final = 0.0001
-#: Records that go through the queue as one.
-_BATCH: Final = 512
-#: Of one record without its long texts.
-_RECORD_BYTES: Final = 2048
-
-
-def record_bytes(records: Sequence[RequestRecord]) -> int:
-    """Roughly what records hold in memory: clients choose how long some of their texts are."""
-    return sum([_RECORD_BYTES + len(each.asked_model) + len(each.detail) for each in records])
+#: No line is shorter.
+_LEAST_BYTES: Final = 64
+#: While it cannot be written and no more can be gathered.
+_PAUSE_SECONDS: Final = 0.0001
 
 
 class Journal(Generic[T]):
@@ -55,29 +49,28 @@ class Journal(Generic[T]):
         kind: str,
         *,
         lines: Callable[[Sequence[T]], Lines],
-        size: Callable[[Sequence[T]], int],
         wall: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`kind` is what the chain's folder is called; `lines` encodes at most 64 values, `size` says what values hold
-        in memory.
-        """
-        self._settings, self._lines_of, self._size_of = settings, lines, size
+        """`kind` is what the chain's folder is called; `lines` encodes at most 64 values, and raises nothing."""
+        self._settings, self._lines_of = settings, lines
         self._wall, self._clock = wall, clock
         then = "new requests are refused" if settings.refuse else "requests go on"
         self._then = f"{then} until it can be written"
         self._shipper = Shipper(settings.folder, settings.ship) if settings.ship else None
         sealed = self._shipper.wake if self._shipper is not None else None
         self._keeper = Keeper(settings, kind, sealed=sealed, wall=wall, clock=clock)
-        self._queue: SimpleQueue[tuple[Sequence[T], int] | None] = SimpleQueue()
+        self._queue: SimpleQueue[Lines | None] = SimpleQueue()
+        #: Set where the writer is not to wait until the block's time.
+        self._hurry = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"journal-{kind}", daemon=True)
         self._ended: asyncio.Future[None] | None = None
         # Each number has one thread that changes it, so none needs a lock: these are `take`'s ...
-        self._taken = self._taken_bytes = self._dropped = 0
+        self._taken = self._taken_bytes = self._dropped = self._unusable = 0
         self._tell_dropped_at = self._told_stall = float("-inf")
         self._closing = False
         # ... and these the writer's.
-        self._done = self._done_bytes = self._unusable = 0
+        self._done = self._done_bytes = 0
         self._noted = 0
         self._failures = 0
         self._failed: set[Callable[[], None]] = set()
@@ -101,19 +94,25 @@ class Journal(Generic[T]):
     def take(self, records: Sequence[T]) -> None:
         """Hand records over; those that do not fit are dropped and counted."""
         self._stalled()
-        for start in range(0, len(records), _BATCH):
-            batch = list(records[start : start + _BATCH])
-            size = self._size_of(batch)
-            fits = (
-                self._taken - self._done + len(batch) <= MOST_RECORDS
-                and self._taken_bytes - self._done_bytes + size <= MOST_WAITING_BYTES
-            )
-            if not fits or self._closing:
-                self._drop(len(batch))
+        for start in range(0, len(records), CHUNK):
+            chunk = records[start : start + CHUNK]
+            waits = self._taken_bytes - self._done_bytes
+            if (
+                self._closing
+                or self._taken - self._done + len(chunk) > MOST_RECORDS
+                or waits + _LEAST_BYTES * len(chunk) > MOST_WAITING_BYTES
+            ):
+                self._drop(len(chunk))
                 continue
-            self._taken += len(batch)
-            self._taken_bytes += size
-            self._queue.put((batch, size))
+            lines = self._lines_of(chunk)
+            if lines.unusable:
+                self._note_loss()
+                self._unusable += lines.unusable
+            self._taken += lines.entries
+            self._taken_bytes += len(lines.data)
+            self._queue.put(lines)
+            if waits + len(lines.data) >= BLOCK_BYTES:
+                self._hurry.set()
 
     @property
     def refusing(self) -> bool:
@@ -159,6 +158,7 @@ class Journal(Generic[T]):
 
             if self._thread.is_alive():
                 self._queue.put(None)
+                self._hurry.set()
                 threading.Thread(target=wait, name="journal-close", daemon=True).start()
             else:
                 ended.set_result(None)
@@ -211,39 +211,37 @@ class Journal(Generic[T]):
         self._keeper.close()
 
     def _receive(self) -> bool:
-        """Wait for something to do, and encode what has come; gives True when it is time to end."""
+        """Wait for something to do, and gather what has come; gives True when it is time to end."""
         now = self._clock()
         if self._waiting_bytes >= BLOCK_BYTES and self._failing:
             # What comes now stays in the queue, whose bounds count.
-            time.sleep(max(0.0, min(self._retry_at - now, RETRY_SECONDS)) or _GIVE_WAY_SECONDS)
+            time.sleep(max(0.0, min(self._retry_at - now, RETRY_SECONDS)) or _PAUSE_SECONDS)
             return self._closing
-        wait = RETRY_SECONDS
-        if self._waiting_entries and not self._failing:
-            wait = max(0.0, self._waiting_since + self._settings.flush_seconds - now)
         try:
-            batch = self._queue.get(timeout=min(wait, RETRY_SECONDS))
+            if self._waiting_entries and not self._failing:
+                # To wake up for each piece would cost more than to write it.
+                self._hurry.wait(max(0.0, min(self._waiting_since + self._settings.flush_seconds - now, RETRY_SECONDS)))
+                self._hurry.clear()
+                lines = self._queue.get_nowait()
+            else:
+                lines = self._queue.get(timeout=RETRY_SECONDS)
+            while lines is not None:
+                self._gather(lines)
+                if self._waiting_bytes >= BLOCK_BYTES:
+                    return False
+                lines = self._queue.get_nowait()
         except Empty:
             return False
-        if batch is None:
-            return True
-        self._encode(*batch)
-        return False
+        return True
 
-    def _encode(self, records: Sequence[T], size: int) -> None:
+    def _gather(self, lines: Lines) -> None:
         if not self._waiting_entries:
             self._waiting_since = self._clock()
-        for start in range(0, len(records), CHUNK):
-            if start:
-                time.sleep(_GIVE_WAY_SECONDS)
-            lines = self._lines_of(records[start : start + CHUNK])
-            self._waiting.append(lines)
-            self._waiting_bytes += len(lines.data)
-            self._waiting_entries += lines.entries
-            if lines.unusable:
-                self._note_loss()
-                self._unusable += lines.unusable
-        self._done += len(records)
-        self._done_bytes += size
+        self._waiting.append(lines)
+        self._waiting_bytes += len(lines.data)
+        self._waiting_entries += lines.entries
+        self._done += lines.entries
+        self._done_bytes += len(lines.data)
 
     def _flush(self) -> None:
         """Write a block, and say in it what was lost before. Raises OSError."""
@@ -302,4 +300,4 @@ class Journal(Generic[T]):
 
 def request_journal(settings: JournalSettings) -> Journal[RequestRecord]:
     """The journal of a worker's requests."""
-    return Journal(settings, "worker", lines=request_lines, size=record_bytes)
+    return Journal(settings, "worker", lines=request_lines)
