@@ -129,12 +129,15 @@ def overhead(
     *,
     requests: int | None = None,
     repeat: int = 1,
+    rounds: int = 1,
     beside: Sequence[Variant] = (),
     engine: BenchEngine = "simulated",
     show: Callable[[str, float, int], None] | None = None,
 ) -> tuple[list[Cell], list[AddedCost]]:
     """Measure every mode at every concurrency, `repeat` times, each time with a fresh gateway; gives medians.
 
+    With each gateway there are so many `rounds` of all its loads: on a machine that is fast now and slow then, many
+    short windows side by side say more of a difference than a few long ones.
     `engine` is what the gateway has behind it, as its configuration names it. The variants `beside` the plain load run
     on the same gateway, in turn, `observed` and those whose answers are taken apart on others beside it, and their cost
     is given too; with `filtered` among them all have long prompts, no two the same.
@@ -146,7 +149,7 @@ def overhead(
     if taken_apart and engine == "openai":
         raise BenchError("an upstream's answers come in the API's own form: there is nothing to take apart")
     start = partial(_stack, engine, cores=choose_cores(), filters=filters)
-    track = Track(repeat * len(modes) * len(concurrencies) * len(variants), show)
+    track = Track(repeat * len(modes) * len(concurrencies) * rounds * len(variants), show)
     found: dict[tuple[str, int, Variant], list[Cell]] = {}
     # A prompt that comes again is known to be clean, and costs next to nothing.
     serial = (f"{''.join(letters)}: {LONG_PROMPT[:-8]}" for letters in product(ascii_lowercase, repeat=6))
@@ -167,8 +170,8 @@ def overhead(
                     require_parsed_answers(parsed, {variant: body(variant, PROMPT) for variant in taken_apart})
                 if filters:
                     require_same_answers(stack, [body("plain", LONG_PROMPT, seed=seed) for seed in range(_COMPARED)])
-                for concurrency in concurrencies:
-                    for variant in in_turn(variants, turn):
+                for concurrency, round_ in product(concurrencies, range(rounds)):
+                    for variant in in_turn(variants, turn + round_):
                         wanted = mode.requests(concurrency) if requests is None else requests
                         prompts = list(islice(serial, min(wanted, _PROMPTS))) if filters else [PROMPT]
                         bodies = [body(variant, prompt) for prompt in prompts]

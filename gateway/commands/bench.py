@@ -31,6 +31,9 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     overhead.add_argument("--modes", type=_modes, default=list(_MODES), help="of unary, paced, stream (default: all)")
     overhead.add_argument("--requests", type=_positive, help="answers in each measurement (default: by mode)")
     overhead.add_argument("--repeat", type=_positive, default=1, metavar="K", help="measure K times, give medians")
+    overhead.add_argument(
+        "--rounds", type=_positive, default=1, metavar="N", help="and N times in turn with the same gateways"
+    )
     overhead.add_argument("--limits", action="store_true", help="also measure what limits and a budget add")
     overhead.add_argument(
         "--filters",
@@ -201,12 +204,13 @@ def _overhead(arguments: argparse.Namespace) -> int:
             arguments.modes,
             requests=arguments.requests,
             repeat=arguments.repeat,
+            rounds=arguments.rounds,
             beside=beside,
             engine=arguments.engine,
             show=show,
         )
     out = console()
-    print_overhead(cells, arguments.repeat, out)
+    print_overhead(cells, arguments.repeat * arguments.rounds, out)
     if costs:
         print_added(costs, out)
     if arguments.json:

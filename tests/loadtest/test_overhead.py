@@ -70,6 +70,33 @@ def test_all_gateways_of_a_run_have_the_same_cores(monkeypatch: pytest.MonkeyPat
     assert given == [(7, 8)] * 6
 
 
+def test_rounds_are_measured_in_turn_with_the_same_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[Variant] = []
+    seconds = iter((1.0, 3.0, 4.0, 2.0, 3.0, 9.0))
+
+    def measure(_stack: Stack, _name: str, variant: Variant, *_: object) -> Cell:
+        measured.append(variant)
+        return unary_cells(variant, next(seconds))[0]
+
+    started: list[None] = []
+
+    @contextlib.contextmanager
+    def stack(*_: object, **__: object) -> Iterator[Stack]:
+        started.append(None)
+        yield STACK
+
+    monkeypatch.setattr("loadtest.overhead.gateway_stack", stack)
+    monkeypatch.setattr("loadtest.overhead._measure", measure)
+    parts: list[int] = []
+    cells, (cost,) = overhead(
+        [4], ["unary"], beside=["limited"], rounds=3, show=lambda _label, _done, total: parts.append(total)
+    )
+    assert measured == ["plain", "limited", "limited", "plain", "plain", "limited"]
+    assert (len(started), {*parts}, len(cells)) == (1, {6}, 2)
+    # Differences of 2, 2 and 6 seconds for 10 requests each.
+    assert (cost.runs, cost.worker_us_per_request) == (3, 200_000)
+
+
 def test_cpu_of_unary_requests_is_shared_among_those_that_succeeded() -> None:
     cell = cell_of("unary", 4, result(errors={"status 503": 2}), STACK, (100.0, 110.0))
     assert cell.worker_us_per_request == 125_000
