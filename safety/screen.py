@@ -326,9 +326,9 @@ def screened(text: str, rules: Sequence[Rule], *, fail_open: bool = False) -> Sc
 
 def first_to_find(text: str, rules: Sequence[Rule]) -> int | None:
     """The first rule that finds something in a whole text, or fails. Of most plain texts it is quick to say: none."""
-    plain = plain_bytes(text)
     index = 0
     try:
+        plain = plain_bytes(text)
         for _, filter_, _ in rules:
             if (plain is None or filter_.may_match(plain)) and filter_.scan(text):
                 return index

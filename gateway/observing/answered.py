@@ -66,17 +66,18 @@ def _describe(generation: Generation, digests: Digests | None) -> None:
 
 
 def _digest(generation: Generation, record: RequestRecord, digests: Digests) -> None:
-    filter_, tokens = generation.request.filter, generation.stream.inbox.tokens
-    judged = () if filter_ is None else filter_.judged
+    table, filter_ = generation.table, generation.request.filter
+    texts = [sequence.shown for sequence in generation.sequences]
+    if filter_ is not None and filter_.judged:
+        texts = [answer.shown for answer in filter_.judged]
     hashes = []
-    for index, sequence in enumerate(generation.sequences):
-        shown = judged[index].shown if judged else sequence.shown
+    for shown, tokens, sequence in zip(texts, generation.stream.inbox.tokens, generation.sequences, strict=False):
         if shown is not None:
             record.answer_characters += shown.characters
             hashes.append(shown.hexdigest())
         else:
             # What came and was not read any more has not been shown.
-            text = written_text(generation.table, tokens[index][: sequence.completion_tokens])
+            text = written_text(table, tokens[: sequence.completion_tokens])
             record.answer_characters += len(text)
             hashes.append(digests.of(text.encode()))
     record.answer_hash = hashes[0] if len(hashes) == 1 else digests.of("".join(hashes).encode())

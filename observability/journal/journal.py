@@ -68,6 +68,7 @@ class Journal(Generic[T]):
         # Each number has one thread that changes it, so none needs a lock: these are `take`'s ...
         self._taken = self._taken_bytes = self._dropped = self._unusable = 0
         self._tell_dropped_at = self._told_stall = float("-inf")
+        self._lost_since = 0.0
         self._closing = False
         # ... and these the writer's.
         self._done = self._done_bytes = 0
@@ -76,8 +77,6 @@ class Journal(Generic[T]):
         self._failed: set[Callable[[], None]] = set()
         self._busy_since: float | None = None
         self._retry_at = 0.0
-        # Both set this, which is only shown.
-        self._lost_since = 0.0
         #: Lines that wait for the block's time, how many, and since when.
         self._waiting: list[Lines] = []
         self._waiting_bytes = self._waiting_entries = 0
@@ -111,7 +110,7 @@ class Journal(Generic[T]):
             self._taken += lines.entries
             self._taken_bytes += len(lines.data)
             self._queue.put(lines)
-            if waits + len(lines.data) >= BLOCK_BYTES:
+            if waits + len(lines.data) >= BLOCK_BYTES or self._taken - self._done >= MOST_RECORDS // 4:
                 self._hurry.set()
 
     @property

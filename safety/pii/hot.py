@@ -54,9 +54,8 @@ PLACE: Final = re.compile(
 #: What every text has in which PLACE leads to something, near that place; an @ aside. These are words and signs, ...
 _ROUGH_SIGNS: Final = (
     r"[\[({<] ?(?i:at|@|dot) ?[\])}>]",
-    r"(?i:bearer|basic) [A-Za-z0-9+/._~\-]{16}",
-    r"(?i:basic) [A-Za-z0-9+/]{8,16}[ \r\n\"'=]",
-    r"(?i:basic) [A-Za-z0-9+/]{8,16}$",
+    r"(?i:bearer) [A-Za-z0-9+/._~\-]{16}",
+    r"(?i:basic) [A-Za-z0-9+/]{8}",
     r"(?i:sword|swort|wd|code) (?i:is|was|ist|lautet|e|è):? ",
     r"(?i:passe est|aseña es|senha é|hasło to) ?:? ",
     r"密码是|パスワードは",

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import safety.pii.filter
 from safety.canaries import CanaryFilter
 from safety.expressions import ExpressionFilter
 from safety.filter import StreamFilter
@@ -116,10 +117,23 @@ PIECES = st.one_of(
 @example("ÆTHER")
 @example("CAFÉ")
 @example("w．e．b")
+@example("Mx.abcdef. Basic dXNlcjpwYXNz,")
+@example("word " * 214 + "Basic dXNlcjpwYXNz" + ", and so on")
 @example("reach me at jane@example.org or 0170 1234567")
 @given(st.lists(PIECES, max_size=8).map("".join))
 def test_nothing_is_overlooked(text: str) -> None:
     assert not overlooked(text)
+
+
+@example("Basic dXNlcjpwYXNz, and then")
+@given(st.lists(PIECES, max_size=8).map("".join))
+def test_no_personal_data_is_overlooked_wherever_else_something_is(text: str) -> None:
+    """What opens a stretch of a text for a closer look may let the filter see more than the stretch is for."""
+    data = plain_bytes(text)
+    if data is not None and not filters()["pii"].may_match(data):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(safety.pii.filter, "areas", lambda text: [(0, len(text))])
+            assert not filters()["pii"].scan(text)
 
 
 @pytest.mark.parametrize(

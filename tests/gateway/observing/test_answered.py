@@ -115,6 +115,21 @@ def test_the_hash_is_of_what_was_shown(store_url: str, fields: dict[str, Any], s
     bounded(main)
 
 
+def test_answers_that_judges_did_not_come_to(store_url: str) -> None:
+    async def main() -> None:
+        own = {"name": "own", "plugin": {"target": "tests.plugins:Raises", "timeout_seconds": 5.0}}
+        safety = {"filters": [own], "output": [{"filter": "own", "action": "block"}], "on_failure": "fail_closed"}
+        async with gateway_of(store_url, says("Fine. "), safety=safety) as client:
+            kept = watched(client)
+            answer = await client.chat(n=3, max_tokens=20)
+            assert (answer.status, answer.error["code"]) == (503, "filter_failed")
+            record = told(client, kept)
+            assert (record.sequences, record.answer_characters) == (3, 0)
+            assert record.answer_hash == DIGESTS.of(b"")
+
+    bounded(main)
+
+
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("fields", [{}, {"logprobs": True}, {"stop": ["zzz"]}], ids=str)
 def test_an_answer_that_is_taken_apart_has_one_hash(store_url: str, stream: bool, fields: dict[str, Any]) -> None:

@@ -129,6 +129,21 @@ def test_records_that_find_no_room_are_counted_and_the_journal_says_so(
     ]
 
 
+def test_the_writer_does_not_wait_for_its_time_while_many_records_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_RECORDS", 400)
+
+    async def use(journal: Journal[RequestRecord]) -> None:
+        for number in range(40):
+            journal.take([record_of(number * 50 + place) for place in range(50)])
+            # The first are gathered at once, and begin the time of a block.
+            await until(lambda: journal._taken - journal._done < 200)
+        assert (journal.lost, journal.written) == (0, 0)
+
+    assert run(tmp_path, use, flush_seconds=60.0).written == 2000
+
+
 def test_long_texts_of_clients_fill_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_WAITING_BYTES", 100_000)
     journal = request_journal(settings_of(tmp_path))
