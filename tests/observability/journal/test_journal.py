@@ -133,6 +133,7 @@ def test_the_writer_does_not_wait_for_its_time_while_many_records_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MOST_RECORDS", 400)
+    monkeypatch.setattr(module, "RETRY_SECONDS", 60.0)
 
     async def use(journal: Journal[RequestRecord]) -> None:
         for number in range(40):
