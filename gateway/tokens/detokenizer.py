@@ -119,8 +119,7 @@ def whole_text(table: TokenTable, token_ids: Sequence[int]) -> str:
 
 def written_text(table: TokenTable, token_ids: Sequence[int]) -> str:
     """The same, of a sequence that was written with the table's `escaped`: that is still in the processor's caches."""
-    escaped = table.escaped
-    pieces = [escaped[token_id] for token_id in token_ids]
+    pieces = list(map(table.escaped.__getitem__, token_ids))
     if None in pieces:
         return whole_text(table, token_ids)
     text: str = orjson.loads(b'"%b"' % b"".join(cast("list[bytes]", pieces)))
