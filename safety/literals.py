@@ -5,7 +5,7 @@ are still in the processor's caches when a busy worker comes back to them. It ta
 that size go to an Aho-Corasick automaton.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation
@@ -31,12 +31,9 @@ class Literals:
         self._any_case = any_case
         self._few: Patterns | None = None
         self._many: BytesAhoCorasick | None = None
-        #: Whether any of them is in a text.
-        self.any_in: Callable[[bytes], bool] = lambda data: bool(self.find(data))
         # To Hyperscan a string ends at its first NUL.
         if 0 < len(strings) <= _MANY and not any(b"\0" in string for string in strings):
             self._few = Patterns(strings, ANY_CASE if any_case else 0, literal=True)
-            self.any_in = self._few.any_in
         elif strings:
             self._many = BytesAhoCorasick(strings, implementation=Implementation.ContiguousNFA)
 
@@ -52,6 +49,10 @@ class Literals:
         if self._many is None:
             return []
         return self._many.find_matches_as_indexes(data.lower() if self._any_case else data, overlapping=True)
+
+    def any_in(self, data: bytes) -> bool:
+        """Whether any of them is there."""
+        return bool(self.find(data)) if self._few is None else self._few.any_in(data)
 
 
 def _note(index: int, _start: int, end: int, _flags: int, note: Any) -> None:

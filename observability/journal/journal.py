@@ -34,8 +34,6 @@ STALL_SECONDS: Final = 5.0
 RETRY_SECONDS: Final = 1.0
 CLOSE_SECONDS: Final = 3.0
 _TELL_SECONDS: Final = 60.0
-#: No line is shorter.
-_LEAST_BYTES: Final = 64
 #: While it cannot be written and no more can be gathered.
 _PAUSE_SECONDS: Final = 0.0001
 
@@ -96,11 +94,7 @@ class Journal(Generic[T]):
         for start in range(0, len(records), CHUNK):
             chunk = records[start : start + CHUNK]
             waits = self._taken_bytes - self._done_bytes
-            if (
-                self._closing
-                or self._taken - self._done + len(chunk) > MOST_RECORDS
-                or waits + _LEAST_BYTES * len(chunk) > MOST_WAITING_BYTES
-            ):
+            if self._closing or self._taken - self._done + len(chunk) > MOST_RECORDS or waits >= MOST_WAITING_BYTES:
                 self._drop(len(chunk))
                 continue
             lines = self._lines_of(chunk)

@@ -64,6 +64,7 @@ _ROUGH_SIGNS: Final = (
     r"contraseña|contrasena|senha|lösenord|hasło|passe|пароль|密码|密碼|口令|パスワード|비밀번호|"
     r"secret|token|credentials?|key)" + _ASSIGNS,
 )
+_ROUGH_CODES: Final = r"[A-Z][ \-]?[0-9]{2}[ \-]?[0-9]{2}[ \-]?[0-9]{2}|[A-Za-z]{2}[0-9]{2}[ \-]?[A-Za-z0-9]{4}"
 #: ... and these are figures, ...
 _SPACING: Final = r"[ .\-/()\x{a0}\x{2002}-\x{2014}\x{202f}]{0,3}"
 _ROUGH: Final = re2.compile(
@@ -72,7 +73,7 @@ _ROUGH: Final = re2.compile(
             rf"\pN(?:{_SPACING}\pN){{6}}",
             r"[0-9]\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]",
             r"[0-9A-Fa-f]:[0-9A-Fa-f]{1,4}:[0-9A-Fa-f]{1,4}:|[0-9A-Fa-f]?::[0-9A-Fa-f]|[0-9A-Fa-f]::",
-            r"[A-Z][ \-]?[0-9]{2}[ \-]?[0-9]{2}[ \-]?[0-9]{2}|[A-Za-z]{2}[0-9]{2}[ \-]?[A-Za-z0-9]{4}",
+            _ROUGH_CODES,
             r"[0-9]{6}[A-FU-Ya-fu-y][0-9]{3}",
             r"[A-Za-z]{6}[0-9]{2}[A-Za-z][0-9]|[A-Z]{4}(?:[0-9]{6}[HMX]|[A-Z][0-9]{4}[A-Z])",
             _simple(PREFIXES),
@@ -88,7 +89,7 @@ _PLAIN_ROUGH: Final = (
     r"[A-Za-z0-9_\-]{8}\.[A-Za-z0-9_\-]{6}\.",
     rf"[0-9](?:{_SPACING}[0-9]){{6}}|[0-9]{{6}}[A-FU-Ya-fu-y][0-9]{{3}}|[0-9]{{2}}[A-Za-z][0-9]"
     r"|[0-9]\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]|[0-9]{4}[A-Z]|[0-9]{6}[HMX]|::|:[0-9A-Fa-f]{1,4}:",
-    r"[A-Z][ \-]?[0-9]{2}[ \-]?[0-9]{2}[ \-]?[0-9]{2}|[A-Za-z]{2}[0-9]{2}[ \-]?[A-Za-z0-9]{4}",
+    _ROUGH_CODES,
 )
 
 #: What a place has within the characters that may be looked at, if there is anything.
