@@ -104,8 +104,8 @@ def joined(text: str) -> str:
 
 
 _JOINT: Final = re.compile(r"(?<=[^\W\d_])[-._*|~/\u00a0](?=[^\W\d_])")
-#: Where a digit or sign may stand for a letter.
-MIXING: Final = re.compile(r"[013457@$9!|][a-z]|[a-z][013457@$9]")
+#: Where a digit or sign may stand for a letter; begins with one set of characters, which `re` skips to.
+MIXING: Final = re.compile(r"[013457@$9!|](?:(?=[a-z])|(?<=[a-z][013457@$9]))")
 _MIXED: Final = re.compile(r"[013457@$!|9]*[a-z][a-z013457@$!|9]*(?<![!|])")
 
 

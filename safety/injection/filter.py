@@ -1,10 +1,10 @@
 """The filter of prompt injection and jailbreaks."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from safety.injection.cues import BEHIND, REACH
-from safety.injection.finder import Feature, find
+from safety.injection.finder import Feature, Placed, features_at, find, placed
 from safety.injection.lexicon import lexicon
 from safety.injection.stream import InjectionStream
 from safety.injection.tally import Tally
@@ -14,6 +14,10 @@ from safety.match import Match
 _PART: Final = 8192
 #: So many characters are gathered for a stream, whose looks are costly.
 _BATCH: Final = 24
+
+
+#: The features of a part of a text in order, with the character that their places count from.
+Part = tuple[list[Feature], int]
 
 
 class Scored(NamedTuple):
@@ -47,12 +51,13 @@ class InjectionFilter:
 
     def scan(self, text: str) -> list[Match]:
         """The features of the text with which its score is at the threshold or above."""
-        if len(text) <= _PART:
-            features, _ = find(text)
-            return Tally(self._threshold).matches(features, 0, len(text)) if features else []
+        return self.matches(text, parts(text))
+
+    def matches(self, text: str, found: Iterable[Part]) -> list[Match]:
+        """The same of what was found in its parts."""
         tally = Tally(self._threshold)
         matches: list[Match] = []
-        for features, base in _parts(text):
+        for features, base in found:
             matches += tally.matches(features, base, len(text))
             if tally.full:
                 break
@@ -68,18 +73,25 @@ class InjectionFilter:
 
     def score(self, text: str) -> Scored:
         """What speaks for an attempt in the text, whether it reaches the threshold or not."""
+        return self.scored(parts(text))
+
+    def scored(self, found: Iterable[Part]) -> Scored:
+        """The same of what was found in a text's parts."""
         tally = Tally(self._threshold)
         highest = 0.0
         matches = []
-        for features, base in _parts(text):
+        for features, base in found:
             for feature in features:
                 highest = max(highest, tally.add(feature, base))
                 matches.append(Match(feature.start + base, feature.end + base, feature.family, feature.share))
         return Scored(highest, matches)
 
 
-def _parts(text: str) -> Iterator[tuple[list[Feature], int]]:
-    """The features of a text in order, with the character that their places count from."""
+def parts(text: str, anchors: Placed | None = None) -> Iterator[Part]:
+    """The features of a text, part by part; its `anchors`, where they are known, need not be looked for again."""
+    if len(text) <= _PART:
+        yield features_at(text, placed(text) if anchors is None else anchors), 0
+        return
     for begin in range(0, len(text), _PART):
         base = max(0, begin - BEHIND)
         features, _ = find(text[base : begin + _PART + REACH], begin - base, begin - base + _PART)

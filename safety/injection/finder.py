@@ -13,7 +13,7 @@ from safety.injection.context import weight
 from safety.injection.cues import BEHIND, FULL, REACH, Cue
 from safety.injection.disguise import KEYWORDS, MIXING, Disguise, decoded, joined, letters, spelled_out
 from safety.injection.fold import LOOKALIKES, UNFOLDED, folded, plain
-from safety.injection.lexicon import WEAK, Anchor, Watched, encoded, lexicon
+from safety.injection.lexicon import WEAK, Anchor, Needed, Watched, encoded, lexicon
 
 #: So many different idle anchors are worth a search.
 MANY_IDLE: Final = 4
@@ -38,12 +38,21 @@ class Feature(NamedTuple):
     key: str
 
 
-def may_have_features(text: str) -> bool:
-    """Whether a whole text is worth a search: it has an anchor that is not idle, or many that are."""
+#: Anchors with the characters where they begin, in order.
+Placed = Sequence[tuple[int, Anchor]]
+
+
+def placed(text: str) -> Placed:
+    """The anchors of a text, without those that are plainly parts of words."""
     data = encoded(text)
     hits = lexicon().automaton.find(data)
+    return _placed(data, hits) if hits else ()
+
+
+def may_have_features(anchors: Placed) -> bool:
+    """Whether a whole text with these is worth a search: one of them is not idle, or many are."""
     idle: set[int] = set()
-    for _, anchor in _placed(data, hits) if hits else ():
+    for _, anchor in anchors:
         if not anchor.idle:
             return True
         idle.add(id(anchor))
@@ -52,11 +61,13 @@ def may_have_features(text: str) -> bool:
 
 def find(text: str, begin: int = 0, end: int | None = None) -> tuple[list[Feature], int | None]:
     """The features that begin at a character from `begin` up to `end`, in order, and the first anchor from `end` on."""
-    data = encoded(text[begin:] if begin else text)
-    hits = lexicon().automaton.find(data)
-    if not hits:
-        return [], None
-    return _Search(text, begin, len(text) if end is None else end).found(data, hits)
+    anchors = placed(text[begin:] if begin else text)
+    return _Search(text, begin, len(text) if end is None else end).found(anchors) if anchors else ([], None)
+
+
+def features_at(text: str, anchors: Placed) -> list[Feature]:
+    """The features of a text with these anchors, in order."""
+    return _Search(text, 0, len(text)).found(anchors)[0] if anchors else []
 
 
 class _View:
@@ -129,12 +140,23 @@ def _views(whole: str, place: int, window: str) -> list[_View]:
     return views
 
 
-def _near(text: str) -> int | None:
-    """Bits of the words around a place; None where disguises may hide some."""
+def _open(text: str) -> str | None:
+    """A folded stretch of text; None where disguises may hide some of its words."""
     if "%" in text or not (text.isascii() or UNFOLDED.isdisjoint(text)):
         return None
     shown = text.lower()
-    return None if MIXING.search(shown) else lexicon().words.within(shown)
+    return None if MIXING.search(shown) else shown
+
+
+def _has(text: str, needed: Needed) -> bool:
+    """Whether one word of each group is there."""
+    for group in needed:
+        for word in group:
+            if word in text:
+                break
+        else:
+            return False
+    return True
 
 
 _QUOTED: Final = re.compile(r"%([0-7][0-9a-f])")
@@ -178,15 +200,17 @@ class _Search:
         self._features: dict[tuple[int, str], Feature] = {}
         self._undecided: int | None = None
         self._place = -1
+        #: What stands around the place, and the bits of its words once they are needed.
+        self._around: str | None = None
         self._near: int | None = None
         self._views: list[_View] | None = None
         self._known: dict[tuple[str, str, int], list[_Cued]] = {}
 
-    def found(self, data: bytes, hits: Sequence[tuple[int, int, int]]) -> tuple[list[Feature], int | None]:
-        """What there is at these places of the text's bytes."""
+    def found(self, anchors: Placed) -> tuple[list[Feature], int | None]:
+        """What there is at these anchors, whose places are counted from where the search begins."""
         begin = self._begin
         tricks: list[int] = []
-        for place, anchor in _placed(data, hits):
+        for place, anchor in anchors:
             if anchor.trick:
                 tricks.append(begin + place)
             elif self._decides(begin + place):
@@ -241,15 +265,26 @@ class _Search:
         """Cues at a place, in the window as it stands there, and with its disguises taken off."""
         if place != self._place:
             self._place = place
-            self._views = None
-            self._near = _near(self._text[max(0, place - BEHIND) : place + REACH])
-        near = self._near
-        cues = anchor.cues if near is None else [each for each in anchor.cues if near & each.near == each.near]
+            self._views = self._near = None
+            self._around = _open(self._text[max(0, place - BEHIND) : place + REACH])
+        cues = self._possible(anchor)
         if not cues:
             return []
         if self._views is None:
             self._views = _views(self._text, place, window)
         return [found for view in self._views for found in _cued(view, cues, anchor.ahead, anchor.length)]
+
+    def _possible(self, anchor: Anchor) -> Sequence[Watched]:
+        """The anchor's cues, less those whose words are not around the place."""
+        around = self._around
+        if around is None:
+            return anchor.cues
+        if anchor.needed is not None:
+            return [cue for cue, needed in anchor.needed if _has(around, needed)]
+        near = self._near
+        if near is None:
+            near = self._near = lexicon().words.within(around)
+        return [each for each in anchor.cues if near & each.near == each.near]
 
     def _disguise(self, place: int, disguise: Disguise, window: str) -> None:
         """A word in disguise, and the cues that begin with it if one sees through that."""
@@ -289,9 +324,8 @@ class _Search:
         """Anchors of the text with its letters unmasked, those that stand where letters were disguised."""
         begin = self._begin
         seen = folded(self._text[begin:] if begin else self._text, latin=True)
-        data = encoded(seen.text)
         starts = seen.starts
-        for place, anchor in _placed(data, lexicon().automaton.find(data)):
+        for place, anchor in placed(seen.text):
             if not (anchor.cues or anchor.hints):
                 continue
             start = begin + starts[place]
@@ -318,7 +352,7 @@ class _Search:
 
 
 def _placed(data: bytes, hits: Sequence[tuple[int, int, int]]) -> list[tuple[int, Anchor]]:
-    """The anchors with the characters where they begin, in order, without those that are plainly parts of words."""
+    """The same of hits, as (anchor, first byte, end)."""
     anchors = lexicon().anchors
     length = len(data)
     starts = []

@@ -1,6 +1,6 @@
 """All cues and disguises in one automaton, which says in one pass over a text where any of them may begin."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, reduce
 from operator import or_
 from typing import Final, NamedTuple
@@ -19,6 +19,7 @@ from safety.injection.fold import INVISIBLE, LOOKALIKES, plain
 from safety.injection.more_languages import MORE
 from safety.injection.sieve import Sieve
 from safety.literals import Literals
+from safety.patterns import ONCE, Patterns
 
 TABLES: Final = (ENGLISH, PERSONAS, AGENTS, HINTS, AROUND, NEARBY, MORE, GERMAN, ROMANCE, SLAVIC, TURKISH, ASIAN)
 _LATIN: Final = "abcdefghijklmnopqrstuvwxyz"
@@ -33,6 +34,8 @@ _BLOCK: Final = 63
 _TELLING: Final = 4
 #: Cues with less than this share need no weighing: alone they never count.
 WEAK: Final = 0.25
+#: So many words are looked for one by one.
+_FEW: Final = 32
 #: By so many last characters beginnings are found.
 LAST: Final = 3
 #: Anchors that are the end of a word.
@@ -65,12 +68,17 @@ class Watched(NamedTuple):
     near: int
 
 
+#: Words in groups: one of each group must be there.
+Needed = tuple[tuple[str, ...], ...]
+
+
 class Anchor(NamedTuple):
     """What a string of the automaton stands for. `length` counts characters.
 
     `opens`, `closes`: only where no letter or digit stands before it, or after it. `ahead`: bits of words of which one
     must follow, 0 if nothing must. `hints`: cues that take no more than the anchor and say little. `trick`: letters
-    that are disguised one by one. `idle`: a word of everyday language, which few attempts do with alone.
+    that are disguised one by one. `idle`: a word of everyday language, which few attempts do with alone. `needed`: its
+    cues with the words that each needs near it, where these are so few that one is looked for after the other.
     """
 
     length: int
@@ -82,22 +90,40 @@ class Anchor(NamedTuple):
     disguises: tuple[Disguise, ...]
     trick: bool
     idle: bool
+    needed: tuple[tuple[Watched, Needed], ...] | None
 
 
-class Words(NamedTuple):
+class Words:
     """Words that cues need around their anchors."""
 
-    automaton: Literals
-    bits: tuple[int, ...]
+    def __init__(self, bits: Mapping[str, int]) -> None:
+        """`bits` are those of each word."""
+        self._bits = tuple(bits.values())
+        self._words = tuple(bits)
+        self._patterns = Patterns([word.encode() for word in bits], ONCE, literal=True)
+        self._needed: dict[int, Needed] = {}
 
     def within(self, text: str) -> int:
         """Bits of the words that are in a folded text."""
+        numbers: list[int] = []
+        self._patterns.search(text.encode("utf-8", "surrogatepass"), _note, numbers)
         found = 0
-        bits = self.bits
-        hits = self.automaton.find(text.encode("utf-8", "surrogatepass"))
-        for which in {hit[0] for hit in hits}:
-            found |= bits[which]
+        bits = self._bits
+        for number in numbers:
+            found |= bits[number]
         return found
+
+    def of(self, bits: int) -> Needed:
+        """For each of these bits, the words that have it."""
+        if bits not in self._needed:
+            masks = (1 << place for place in range(bits.bit_length()) if bits >> place & 1)
+            said = list(zip(self._words, self._bits, strict=True))
+            self._needed[bits] = tuple(tuple(word for word, own in said if own & mask) for mask in masks)
+        return self._needed[bits]
+
+
+def _note(number: int, _start: int, _end: int, _flags: int, numbers: list[int]) -> None:
+    numbers.append(number)
 
 
 class Lexicon(NamedTuple):
@@ -180,7 +206,7 @@ def lexicon() -> Lexicon:
     for beginning in beginnings:
         if len(beginning) >= LAST:
             endings.setdefault(beginning[-LAST:], set()).add(len(beginning))
-    anchors = tuple(entry.anchor() for entry in found.values())
+    anchors = tuple(entry.anchor(words) for entry in found.values())
     return Lexicon(
         Literals(list(found)),
         anchors,
@@ -206,7 +232,7 @@ class _Entry:
         self.cues: list[Watched] = []
         self.disguises: list[Disguise] = []
 
-    def anchor(self) -> Anchor:
+    def anchor(self, words: Words) -> Anchor:
         hints = tuple(
             each.cue
             for each in self.cues
@@ -219,7 +245,12 @@ class _Entry:
         if not all(each.ahead for each in cues):
             ahead = 0
         idle = self.spelling in _IDLE and not self.disguises
-        return Anchor(self.length, self.opens, self.closes, cues, ahead, hints, tuple(self.disguises), self.trick, idle)
+        needed = tuple((each, words.of(each.near)) for each in cues)
+        few = sum(len(group) for _, groups in needed for group in groups) <= _FEW
+        return Anchor(
+            *(self.length, self.opens, self.closes, cues, ahead, hints, tuple(self.disguises), self.trick, idle),
+            needed if few else None,
+        )
 
 
 def _words(cues: Iterable[Cue]) -> tuple[Words, tuple[Watched, ...]]:
@@ -240,5 +271,4 @@ def _words(cues: Iterable[Cue]) -> tuple[Words, tuple[Watched, ...]]:
         short = next((word[:length] for length in range(_TELLING, len(word)) if word[:length] in bits), None)
         if short is not None:
             bits[short] |= bits.pop(word)
-    automaton = Literals([word.encode() for word in bits])
-    return Words(automaton, tuple(bits.values())), tuple(watched)
+    return Words(bits), tuple(watched)

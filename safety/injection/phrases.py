@@ -129,9 +129,7 @@ def normalised(text: str) -> bytes:
         for mark in _MARKS.intersection(data.translate(None, _ASCII).decode()):
             data = data.replace(mark.encode(), b"" if mark in _HANGING else b" ")
     data = b" %b " % data.translate(_TABLE, _DROPPED)
-    while b"  " in data:
-        data = data.replace(b"  ", b" ")
-    return data
+    return b" ".join((b"", *data.split(), b"")) if b"  " in data else data
 
 
 def _place(text: str, data: bytes, start: int, end: int) -> tuple[int, int]:

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from safety.injection.filter import InjectionFilter, Scored
-from safety.injection.finder import MANY_IDLE, may_have_features
+from safety.injection.filter import InjectionFilter, Scored, parts
+from safety.injection.finder import MANY_IDLE, may_have_features, placed
 from safety.injection.phrases import phrases
 from safety.match import Match
 
@@ -31,11 +31,13 @@ class PromptInjectionFilter(InjectionFilter):
 
     def scan(self, text: str) -> list[Match]:
         """The matches of a whole prompt."""
-        if not may_have_features(text):
+        anchors = placed(text)
+        if not may_have_features(anchors):
             return []
-        features = super().score(text)
+        found = list(parts(text, anchors))
+        features = self.scored(found)
         if features.score >= self._least:
-            return super().scan(text)
+            return self.matches(text, found)
         # Together they reach the threshold if the wording comes to what is left of it.
         scored = self._with_wording(text, features, 1 - (1 - self._least) / (1 - features.score) - _ROUNDING)
         if scored.score < self._least:
@@ -44,7 +46,8 @@ class PromptInjectionFilter(InjectionFilter):
 
     def score(self, text: str) -> Scored:
         """What speaks for an attempt in a prompt, whether it reaches the threshold or not."""
-        return self._with_wording(text, super().score(text)) if may_have_features(text) else _NOTHING
+        anchors = placed(text)
+        return self._with_wording(text, self.scored(parts(text, anchors))) if may_have_features(anchors) else _NOTHING
 
     def _with_wording(self, text: str, features: Scored, least: float = 0.0) -> Scored:
         worded = self._phrases.score(text, least)
