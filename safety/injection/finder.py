@@ -24,6 +24,8 @@ _CODES: Final = frozenset({"base64", "hex", "codes", "rot13", "reversed", "morse
 _MILD: Final = {"split": 0.5, "accents": 0.4, "letters": 0.7, "digits": 0.8}
 
 
+#: So many cues are looked for whatever words are there.
+_SOME: Final = 16
 #: From this length on a text may say the same often enough to remember it.
 _LONG: Final = 2000
 
@@ -74,22 +76,22 @@ class _View:
     """A window of a text from a place on, folded, and what stands before it.
 
     `starts`: where its characters stand in the text, if not one after the other. `code`: it says what so many
-    characters of the text hide. `ahead` has the bits of the words of the view.
+    characters of the text hide.
     """
 
-    __slots__ = ("_before", "_behind", "_code", "_latin", "_starts", "_whole", "ahead", "place", "text")
+    __slots__ = ("_ahead", "_before", "_behind", "_code", "_latin", "_starts", "_whole", "place", "text")
 
     def __init__(
         self, whole: str, place: int, text: str, starts: Sequence[int] | None, *, latin: bool = False, code: int = 0
     ) -> None:
         self.place = place
         self.text = text
-        self.ahead = lexicon().words.within(text)
         self._whole = whole
         self._starts = starts
         self._latin = latin
         self._code = code
         self._behind: str | None = None
+        self._ahead: int | None = None
         self._before: int | None = None
 
     def length(self, end: int) -> int:
@@ -104,6 +106,12 @@ class _View:
             text = self._whole[max(0, self.place - BEHIND) : self.place]
             self._behind = folded(text, latin=True).text if self._latin else plain(text)
         return self._behind
+
+    def ahead(self) -> int:
+        """Bits of the words of the view."""
+        if self._ahead is None:
+            self._ahead = lexicon().words.within(self.text)
+        return self._ahead
 
     def before(self) -> int:
         """Bits of the words of what stands before."""
@@ -171,15 +179,22 @@ class _Cued(NamedTuple):
     key: str
 
 
+def _may_be(view: _View, watched: Watched) -> bool:
+    """Whether the words that a cue needs are there."""
+    _, needs, needs_before, needs_around, _ = watched
+    if (needs and not view.ahead() & needs) or (needs_before and not view.before() & needs_before):
+        return False
+    return not needs_around or all((view.ahead() | view.before()) & mask for mask in needs_around if mask)
+
+
 def _cued(view: _View, cues: Sequence[Watched], ahead: int, least: int) -> Iterator[_Cued]:
     """Cues that a view begins with; they cover at least so many characters of it."""
-    if ahead and not view.ahead & ahead:
-        return
-    for cue, needs, needs_before, needs_around, _ in cues:
-        if (needs and not view.ahead & needs) or (needs_before and not view.before() & needs_before):
-            continue
-        if needs_around and not all((view.ahead | view.before()) & mask for mask in needs_around if mask):
-            continue
+    # Looking at the words saves looking for many cues, and takes longer than looking for some.
+    if len(cues) > _SOME:
+        if ahead and not view.ahead() & ahead:
+            return
+        cues = [each for each in cues if _may_be(view, each)]
+    for cue, *_ in cues:
         match = cue.here.match(view.text)
         if match is None or (cue.before is not None and not cue.before.search(view.behind())):
             continue

@@ -1,8 +1,9 @@
 """The injection filter of prompts, which are there as a whole: what they say, and how they are worded."""
 
+from collections.abc import Iterator
 from typing import Final
 
-from safety.injection.filter import InjectionFilter, Scored, parts
+from safety.injection.filter import InjectionFilter, Part, Scored, parts
 from safety.injection.finder import MANY_IDLE, may_have_features, placed
 from safety.injection.phrases import phrases
 from safety.match import Match
@@ -34,10 +35,11 @@ class PromptInjectionFilter(InjectionFilter):
         anchors = placed(text)
         if not may_have_features(anchors):
             return []
-        found = list(parts(text, anchors))
+        found: list[Part] = []
+        matches = self.matches(text, _kept(parts(text, anchors), found))
+        if matches:
+            return matches
         features = self.scored(found)
-        if features.score >= self._least:
-            return self.matches(text, found)
         # Together they reach the threshold if the wording comes to what is left of it.
         scored = self._with_wording(text, features, 1 - (1 - self._least) / (1 - features.score) - _ROUNDING)
         if scored.score < self._least:
@@ -56,6 +58,13 @@ class PromptInjectionFilter(InjectionFilter):
         score = 1 - (1 - features.score) * (1 - worded.score)
         wording = Match(worded.start, worded.end, WORDING, worded.score)
         return Scored(score, sorted([*features.matches, wording]))
+
+
+def _kept(parts_: Iterator[Part], kept: list[Part]) -> Iterator[Part]:
+    """The same parts; those that somebody has taken are kept."""
+    for part in parts_:
+        kept.append(part)
+        yield part
 
 
 def _apart(matches: list[Match]) -> list[Match]:
