@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from safety.injection.context import weight
 from safety.injection.cues import BEHIND, FULL, REACH, Cue
 from safety.injection.disguise import KEYWORDS, MIXING, Disguise, decoded, joined, letters, spelled_out
-from safety.injection.fold import LOOKALIKES, UNFOLDED, folded, plain
+from safety.injection.fold import begins, folded, has_lookalikes, is_itself, plain
 from safety.injection.lexicon import WEAK, Anchor, Needed, Watched, encoded, lexicon
 
 #: So many different idle anchors are worth a search.
@@ -128,14 +128,14 @@ def _key(cue: Cue, said: str) -> str:
 def _views(whole: str, place: int, window: str) -> list[_View]:
     """A window as it stands there, and with its disguises taken off if it has any."""
     starts: Sequence[int] | None = None
-    if window.isascii() or UNFOLDED.isdisjoint(window):
+    if is_itself(window):
         shown = seen = window.lower()
     else:
         plainly = folded(window, latin=False)
         shown = seen = plainly.text
         starts = plainly.starts
     views = [_View(whole, place, shown, starts)]
-    if starts is not None and not LOOKALIKES.isdisjoint(window):
+    if starts is not None and has_lookalikes(window):
         unmasked = folded(window, latin=True)
         seen, starts = unmasked.text, unmasked.starts
     seen = letters(seen)
@@ -150,7 +150,7 @@ def _views(whole: str, place: int, window: str) -> list[_View]:
 
 def _open(text: str) -> str | None:
     """A folded stretch of text; None where disguises may hide some of its words."""
-    if "%" in text or not (text.isascii() or UNFOLDED.isdisjoint(text)):
+    if "%" in text or not is_itself(text):
         return None
     shown = text.lower()
     return None if MIXING.search(shown) else shown
@@ -312,7 +312,7 @@ class _Search:
                 return
             length = len(keyword)
         elif technique == "accents":
-            if (place and text[place - 1].isalnum()) or not plain(window).startswith(keyword):
+            if (place and text[place - 1].isalnum()) or not begins(window, keyword):
                 return
             length = len(keyword)
         elif technique == "spelled":

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from safety.injection.cues import BEHIND, REACH
 from safety.injection.finder import find
-from safety.injection.fold import LOOKALIKES, UNFOLDED, folded
+from safety.injection.fold import folded, is_itself
 from safety.injection.lexicon import LAST, encoded, lexicon
 from safety.injection.tally import Tally
 from safety.match import Match
@@ -78,7 +78,7 @@ def _beginning(text: str, begin: int) -> int:
     start = max(begin, length - REACH)
     if tail.isascii() and (start >= length - len(tail) or text[start:].isascii()):
         return plainly
-    if LOOKALIKES.isdisjoint(text[start:]) and UNFOLDED.isdisjoint(text[start:]):
+    if is_itself(text[start:]):
         return plainly
     seen = folded(text[start:], latin=True)
     shown = encoded(seen.text[-lexicon().longest :]).decode("utf-8", "surrogatepass")
