@@ -90,6 +90,11 @@ class Places:
         return origins[inside] if inside < len(origins) else end + inside - len(origins)
 
 
+def has_unseen(text: str) -> bool:
+    """Whether there are characters that fold to nothing."""
+    return not text.isascii() and _IS_UNSEEN(text) is not None
+
+
 def without_surrogates(text: str) -> str:
     """The text with U+FFFD for each half of a surrogate pair, which has no UTF-8."""
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)

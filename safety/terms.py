@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 from unicodedata import combining, normalize
 
-from safety.folding import Places, fold, without_surrogates
+from safety.folding import Places, fold, has_unseen, without_surrogates
 from safety.literals import Hit, Literals
 from safety.match import Match
 from safety.plain_text import PUNCTUATION
@@ -220,9 +220,14 @@ class TermFilter:
 
     def _settled(self, text: str, folded: str, found: Sequence[tuple[int, int, int]], after: int) -> list[Match]:
         """Of all places where a term stands, those that count."""
+        if self._words:
+            found = [place for place in found if not _is_joined(folded, place[1])]
+            # Beyond many invisible characters nothing touches a term.
+            if found and not has_unseen(text):
+                found = [place for place in found if not _is_joined(folded, place[2])]
+        if not found:
+            return []
         origin = _Origin("", text, folded)
-        if self._words and origin.is_plain:
-            found = [place for place in found if not _is_inside(folded, place[1], place[2])]
         matches: list[Match] = []
         for _, start, end in sorted(found, key=_from_left_the_longest_first):
             if start >= after and self._may_begin(origin, start) and self._fits(origin, start, end):
@@ -280,11 +285,6 @@ class _Origin:
         places = None if text.isascii() else Places(text)
         self._places = None if places is None or places.are_same else places
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether every character is itself, and none is invisible."""
-        return self._places is None
-
     def source(self, at: int) -> int:
         """The place in the text, after what is invisible."""
         return at if self._places is None else self._places.source(at)
@@ -313,11 +313,9 @@ class _Origin:
         return at < len(self.folded) and _is_of_word(left) and _is_of_word(self.folded[at])
 
 
-def _is_inside(folded: str, start: int, end: int) -> bool:
-    """Whether plain letters or digits touch what stands there: most terms that a text seems to have are such."""
-    return (start > 0 and folded[start - 1] in _PLAIN and folded[start] in _PLAIN) or (
-        end < len(folded) and folded[end] in _PLAIN and folded[end - 1] in _PLAIN
-    )
+def _is_joined(folded: str, at: int) -> bool:
+    """Whether plain letters or digits stand on both sides: one side of most terms that a text seems to have is so."""
+    return 0 < at < len(folded) and folded[at - 1] in _PLAIN and folded[at] in _PLAIN
 
 
 def _has_forms(term: str) -> bool:
