@@ -46,6 +46,13 @@ class Screened(NamedTuple):
     failures: Sequence[str] = ()
 
 
+class First(NamedTuple):
+    """The first of some rules that finds something in a text, and what; nothing, if it failed."""
+
+    rule: int
+    matches: Sequence[Match]
+
+
 class _Span(NamedTuple):
     """A stretch to be replaced; sorted by place, then by the order of the rules."""
 
@@ -192,15 +199,18 @@ class Screen:
         self.received = self.decided = len(text)
         return text
 
-    def whole(self, text: str, first: int = 0) -> Screened:
+    def whole(self, text: str, first: First | None = None) -> Screened:
         """A text that is there as a whole, in place of `feed` and `finish`. Raises FilterFailed.
 
-        The rules before the one at `first` are known to find nothing in it.
+        `first` is what `first_to_find` gives, where that has been asked.
         """
+        first = first or first_to_find(text, self._rules) or First(len(self._rules), ())
         self.received = len(text)
-        for index, rule in enumerate(self._rules[first:], first):
+        begin, matches = first
+        for index, rule in enumerate(self._rules[begin:], begin):
             try:
-                found = rule.filter.scan(text)
+                found = matches or rule.filter.scan(text)
+                matches = ()
                 if found:
                     self._note(index, found)
             except Exception as error:
@@ -324,17 +334,19 @@ def screened(text: str, rules: Sequence[Rule], *, fail_open: bool = False) -> Sc
     return Screened(text, None, []) if first is None else Screen(rules, fail_open=fail_open).whole(text, first)
 
 
-def first_to_find(text: str, rules: Sequence[Rule]) -> int | None:
+def first_to_find(text: str, rules: Sequence[Rule]) -> First | None:
     """The first rule that finds something in a whole text, or fails. Of most plain texts it is quick to say: none."""
     index = 0
     try:
         plain = plain_bytes(text)
         for _, filter_, _ in rules:
-            if (plain is None or filter_.may_match(plain)) and filter_.scan(text):
-                return index
+            if plain is None or filter_.may_match(plain):
+                matches = filter_.scan(text)
+                if matches:
+                    return First(index, matches)
             index += 1
     except Exception:
-        return index
+        return First(index, ())
     return None
 
 

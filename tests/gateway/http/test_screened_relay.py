@@ -219,8 +219,8 @@ def test_a_filter_that_fails(store_url: str, stream: bool, monkeypatch: pytest.M
     def fails(*_: Any) -> Any:
         raise RuntimeError
 
-    monkeypatch.setattr(TermFilter, "scan", fails)
-    monkeypatch.setattr(TermFilter, "stream", fails)
+    for name in ("may_match", "scan", "stream"):
+        monkeypatch.setattr(TermFilter, name, fails)
 
     async def main() -> None:
         async with upstream() as found:
