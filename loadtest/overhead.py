@@ -15,7 +15,7 @@ from loadtest.client import LoadResult, LoadSpec
 from loadtest.filter_load import LONG_PROMPT
 from loadtest.parsed_answers import PARSED, require_parsed_answers
 from loadtest.parsing_load import asked
-from loadtest.processes import BenchError, choose_cores, memory_mb
+from loadtest.processes import BenchError, choose_cores, loop_us, memory_mb
 from loadtest.same_answers import require_same_answers
 from loadtest.stack import Stack, Variant, chat_body, gateway_stack, upstream_stack
 from loadtest.statistics import Percentiles, median_or_none, median_percentiles, percentiles
@@ -29,6 +29,10 @@ BenchEngine = Literal["simulated", "trtllm_grpc", "openai"]
 CONCURRENCIES: Final = (1, 64, 256, 1024)
 #: Different prompts of one load.
 _PROMPTS: Final = 8192
+#: A core that takes so many times as long as it can for a fixed loop is not left to the gateway alone; differences are
+#: of runs without that, where there are so many.
+_CALM: Final = 1.2
+_ENOUGH: Final = 3
 #: Answers that are compared before a load with filters.
 _COMPARED: Final = 16
 
@@ -74,7 +78,8 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     `parsed`, `thinking` and `calling` ones are taken apart: they are text, a thought, and a call of a tool.
     `worker` is the worker process, `tree` the gateway with its supervisor and the store. `load_busy` is the share of
     the load's core that engine and client used: near 1 they were the limit, not the gateway. `others_busy` is the share
-    of a core, the worse of the two, that went to other processes: they make everybody wait.
+    of a core, the worse of the two, that went to other processes: they make everybody wait. `core_loop_us` is what a
+    fixed loop took on the gateway's core, the longer of before and after the load: it tells how fast that core was.
     `added_ttft_most_ms` is TTFT less one step, the shortest time in which the paced engine gives a first token;
     `added_ttft_least_ms` is TTFT less two, for a request that has to wait for the step that has just begun. In a closed
     loop nearly all do: a client sends its next request when a step has ended. What the gateway adds lies between.
@@ -97,6 +102,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     worker_busy: float
     load_busy: float
     others_busy: float
+    core_loop_us: float
     worker_mb: float
     worker_peak_mb: float
     ttft_ms: Percentiles | None
@@ -109,6 +115,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 class AddedCost(msgspec.Struct, frozen=True, kw_only=True):
     """CPU that a variant adds to a plain load, in microseconds: medians of the differences in each run.
 
+    `slow` more runs are left out, as the core was slow in one of their two windows.
     `batches_per_request` are script calls of the store, each of which serves the requests of one event-loop tick.
     """
 
@@ -116,6 +123,7 @@ class AddedCost(msgspec.Struct, frozen=True, kw_only=True):
     variant: Variant
     concurrency: int
     runs: int
+    slow: int
     worker_us_per_request: float | None
     tree_us_per_request: float | None
     worker_us_per_token: float | None
@@ -178,8 +186,9 @@ def overhead(
                         cell = _measure(stacks[variant], name, variant, concurrency, bodies, wanted, track)
                         found.setdefault((name, concurrency, variant), []).append(cell)
                         track.part_done()
+    fastest = min(cell.core_loop_us for cells in found.values() for cell in cells)
     costs = [
-        added_cost(found[name, concurrency, "plain"], cells)
+        added_cost(found[name, concurrency, "plain"], cells, fastest)
         for (name, concurrency, variant), cells in found.items()
         if variant != "plain"
     ]
@@ -218,12 +227,17 @@ def _stack(
     return gateway_stack(list(mode.engine), link=engine, filters=filters, observed=observed, parsed=parsed, cores=cores)
 
 
-def added_cost(plain: Sequence[Cell], variant: Sequence[Cell]) -> AddedCost:
-    """What a variant adds, from cells of the same load, run by run."""
+def added_cost(plain: Sequence[Cell], variant: Sequence[Cell], fastest: float) -> AddedCost:
+    """What a variant adds, from cells of the same load, run by run.
+
+    Runs in which the fixed loop took much longer than `fastest`, in microseconds, are left out, if enough are left.
+    """
     first = variant[0]
+    every = list(zip(plain, variant, strict=True))
+    calm = [pair for pair in every if max(cell.core_loop_us for cell in pair) <= _CALM * fastest]
+    pairs = calm if len(calm) >= _ENOUGH else every
 
     def added(name: str) -> float | None:
-        pairs = zip(plain, variant, strict=True)
         return median_or_none(
             [
                 None if getattr(a, name) is None or getattr(b, name) is None else getattr(b, name) - getattr(a, name)
@@ -235,7 +249,8 @@ def added_cost(plain: Sequence[Cell], variant: Sequence[Cell]) -> AddedCost:
         mode=first.mode,
         variant=first.variant,
         concurrency=first.concurrency,
-        runs=len(plain),
+        runs=len(pairs),
+        slow=len(every) - len(pairs),
         worker_us_per_request=added("worker_us_per_request"),
         tree_us_per_request=added("tree_us_per_request"),
         worker_us_per_token=added("worker_us_per_token"),
@@ -273,14 +288,16 @@ def _measure(
     )
     label = f"{load_name(name, variant)} at {concurrency}"
     track.at(label)
-    before = stack.script_calls()
+    before, loop = stack.script_calls(), loop_us(stack.gateway_core)
     result = stack.load(spec, lambda ended: track.at(label, ended / wanted), variant=variant)
+    loop = max(loop, loop_us(stack.gateway_core))
     served = result.requests - result.error_count
     if variant in ("filtered", *PARSED) and result.output_tokens != served * mode.output_tokens:
         found = f"{served} answers had {result.output_tokens} tokens"
         raise BenchError(f"{label}: {found} together, and not {mode.output_tokens} each")
     batches = (stack.script_calls() - before) / (spec.requests + spec.warmup)
-    return cell_of(name, concurrency, result, stack, memory_mb(stack.worker_pid), variant=variant, batches=batches)
+    memory = memory_mb(stack.worker_pid)
+    return cell_of(name, concurrency, result, stack, memory, loop, variant=variant, batches=batches)
 
 
 def cell_of(
@@ -289,6 +306,7 @@ def cell_of(
     result: LoadResult,
     stack: Stack,
     memory: tuple[float, float],
+    loop: float,
     *,
     variant: Variant = "plain",
     batches: float = 0.0,
@@ -325,6 +343,7 @@ def cell_of(
         worker_busy=round(worker / result.seconds, 3),
         load_busy=round((replica + result.client_cpu_seconds) / result.seconds, 3),
         others_busy=stack.others_busy(result),
+        core_loop_us=round(loop, 1),
         worker_mb=round(memory[0], 1),
         worker_peak_mb=round(memory[1], 1),
         ttft_ms=percentiles(result.ttft_ms) if mode.stream else None,

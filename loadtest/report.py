@@ -115,6 +115,13 @@ def print_added(costs: Sequence[AddedCost], out: Console) -> None:
         )
     out.print(table)
     out.print("Differences within each run, medians: the worker/the gateway's whole process tree, the store included.")
+    slow = sum(cost.slow for cost in costs)
+    if slow:
+        runs = slow + sum(cost.runs for cost in costs)
+        out.print(
+            f"{slow} of {runs} runs are left out: beside them the gateway's core took much longer than it can for a "
+            "fixed loop, as where other machines share its hardware."
+        )
     variants = {cost.variant for cost in costs}
     if "limited" in variants:
         out.print(

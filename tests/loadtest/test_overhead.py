@@ -3,7 +3,7 @@ import dataclasses
 import io
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from loadtest.stack import Stack, Variant
 from loadtest.statistics import Percentiles
 from loadtest.track import Track
 
+LOOP = 5000.0
 STACK = Stack(
     port=1,
     keys={"plain": "", "limited": "", "filtered": ""},
@@ -65,7 +66,7 @@ def test_all_gateways_of_a_run_have_the_same_cores(monkeypatch: pytest.MonkeyPat
     # A stack that is up has this process pinned, and whoever chose then would find one core.
     monkeypatch.setattr("loadtest.overhead.choose_cores", lambda: (7, 8) if not given else (8, 8))
     monkeypatch.setattr("loadtest.overhead.require_parsed_answers", lambda *_: None)
-    monkeypatch.setattr("loadtest.overhead._measure", lambda *_: cell_of("unary", 4, result(), STACK, (1.0, 2.0)))
+    monkeypatch.setattr("loadtest.overhead._measure", lambda *_: cell_of("unary", 4, result(), STACK, (1.0, 2.0), LOOP))
     overhead([4], ["unary"], beside=["observed", "thinking"], repeat=2)
     assert given == [(7, 8)] * 6
 
@@ -98,7 +99,7 @@ def test_rounds_are_measured_in_turn_with_the_same_gateway(monkeypatch: pytest.M
 
 
 def test_cpu_of_unary_requests_is_shared_among_those_that_succeeded() -> None:
-    cell = cell_of("unary", 4, result(errors={"status 503": 2}), STACK, (100.0, 110.0))
+    cell = cell_of("unary", 4, result(errors={"status 503": 2}), STACK, (100.0, 110.0), LOOP)
     assert cell.worker_us_per_request == 125_000
     assert cell.tree_us_per_request == 162_500
     assert cell.requests_per_s == 4.0
@@ -109,8 +110,8 @@ def test_cpu_of_unary_requests_is_shared_among_those_that_succeeded() -> None:
 
 
 def test_other_processes_are_warned_of() -> None:
-    quiet = cell_of("unary", 4, result(), STACK, (100.0, 110.0))
-    noisy = cell_of("unary", 4, result(core_seconds={0: 1.3, 1: 1.6}), STACK, (100.0, 110.0))
+    quiet = cell_of("unary", 4, result(), STACK, (100.0, 110.0), LOOP)
+    noisy = cell_of("unary", 4, result(core_seconds={0: 1.3, 1: 1.6}), STACK, (100.0, 110.0), LOOP)
     assert noisy.others_busy == 0.3
     assert "WARNING" not in shown(print_overhead, [quiet], 1)
     assert "up to 30% of a core" in shown(print_overhead, [quiet, noisy], 1)
@@ -118,24 +119,39 @@ def test_other_processes_are_warned_of() -> None:
     assert one_core.others_busy(result(core_seconds={0: 3.3})) == 0.5
 
 
-def unary_cells(variant: Variant, *worker_seconds: float) -> list[Cell]:
+def unary_cells(variant: Variant, *worker_seconds: float, loops: Sequence[float] = ()) -> list[Cell]:
     results = [result(cpu_seconds={10: 0.0, 11: each, 12: 0.0, 20: 0.5}) for each in worker_seconds]
-    return [cell_of("unary", 4, each, STACK, (1.0, 1.0), variant=variant, batches=0.5) for each in results]
+    return [
+        cell_of("unary", 4, each, STACK, (1.0, 1.0), loop, variant=variant, batches=0.5)
+        for each, loop in zip(results, loops or [LOOP] * len(results), strict=True)
+    ]
 
 
 @pytest.mark.parametrize("variant", ["limited", "filtered"])
 def test_what_a_variant_adds_is_the_median_of_each_runs_own_difference(variant: Variant) -> None:
     # The runs differ by more than the variant costs: medians of each side alone would give 0.2 s.
-    cost = added_cost(unary_cells("plain", 1.0, 2.0, 5.0), unary_cells(variant, 1.1, 2.2, 5.1))
+    cost = added_cost(unary_cells("plain", 1.0, 2.0, 5.0), unary_cells(variant, 1.1, 2.2, 5.1), LOOP)
     assert (cost.mode, cost.variant, cost.concurrency, cost.runs) == ("unary", variant, 4, 3)
     assert cost.worker_us_per_request == pytest.approx(10_000)
     assert cost.worker_us_per_token is None
     assert cost.batches_per_request == 0.5
 
 
+def test_runs_in_which_the_core_was_slow_are_left_out_while_there_are_others() -> None:
+    plain = unary_cells("plain", 1.0, 1.0, 1.0, 1.0, 1.0, loops=[LOOP, LOOP, 2 * LOOP, LOOP, LOOP])
+    filtered = unary_cells("filtered", 1.1, 1.3, 1.1, 1.5, 1.1, loops=[LOOP, LOOP, LOOP, LOOP, 1.5 * LOOP])
+    cost = added_cost(plain, filtered, LOOP)
+    assert (cost.runs, cost.slow) == (3, 2)
+    assert cost.worker_us_per_request == pytest.approx(30_000)
+    assert "2 of 5 runs are left out" in shown(print_added, [cost])
+    few = added_cost(plain[2:], filtered[2:], LOOP)
+    assert (few.runs, few.slow) == (3, 0)
+    assert "left out" not in shown(print_added, [few])
+
+
 def test_one_table_has_what_limits_and_filters_add() -> None:
-    limited = added_cost(unary_cells("plain", 1.0), unary_cells("limited", 1.1))
-    filtered = added_cost(unary_cells("plain", 1.0), unary_cells("filtered", 1.2))
+    limited = added_cost(unary_cells("plain", 1.0), unary_cells("limited", 1.1), LOOP)
+    filtered = added_cost(unary_cells("plain", 1.0), unary_cells("filtered", 1.2), LOOP)
     text = shown(print_added, [limited, filtered], width=80)
     rows = [line.split() for line in text.splitlines() if line.strip().startswith(("limits ", "filters "))]
     assert [(row[0], row[-3]) for row in rows] == [("limits", "10000/10000"), ("filters", "20000/20000")]
@@ -159,7 +175,7 @@ def test_each_variant_comes_first_in_turn() -> None:
 def test_cpu_of_streams_is_shared_among_tokens_that_arrived() -> None:
     # 1000 events came in the window; answers that ended in it had 10 tokens in 20 events.
     loaded = result(events=1000, output_tokens=10, answer_events=20, ttft_ms=[30.0, 50.0])
-    cell = cell_of("paced", 4, loaded, STACK, (100.0, 110.0))
+    cell = cell_of("paced", 4, loaded, STACK, (100.0, 110.0), LOOP)
     assert cell.tokens_per_s == 250.0
     assert cell.worker_us_per_token == 2000
     assert cell.tree_us_per_token == 2600
@@ -169,7 +185,7 @@ def test_cpu_of_streams_is_shared_among_tokens_that_arrived() -> None:
 
 
 def test_a_cell_without_any_success_has_no_costs() -> None:
-    cell = cell_of("stream", 4, result(errors={"no [DONE]": 10}, e2e_ms=[]), STACK, (1.0, 1.0))
+    cell = cell_of("stream", 4, result(errors={"no [DONE]": 10}, e2e_ms=[]), STACK, (1.0, 1.0), LOOP)
     assert cell.worker_us_per_token is None
     assert cell.e2e_ms is None
     assert "10 no [DONE]" in shown(print_overhead, [cell], 1)
@@ -177,7 +193,7 @@ def test_a_cell_without_any_success_has_no_costs() -> None:
 
 def test_repeats_become_medians() -> None:
     cells = [
-        cell_of("unary", 4, result(seconds=seconds, errors={"status 503": 1}), STACK, (100.0, peak))
+        cell_of("unary", 4, result(seconds=seconds, errors={"status 503": 1}), STACK, (100.0, peak), LOOP)
         for seconds, peak in ((1.0, 130.0), (2.0, 120.0), (4.0, 110.0))
     ]
     cell = combine(cells)
@@ -198,7 +214,7 @@ def test_windows_and_ramps_fit_their_modes() -> None:
 
 def test_tables_keep_a_row_on_a_line_of_80_columns() -> None:
     loaded = result(requests=6000, events=1000, output_tokens=10, answer_events=20, ttft_ms=[30.0, 50.0])
-    cell = cell_of("paced", 1024, loaded, STACK, (100.0, 110.0), variant="filtered")
+    cell = cell_of("paced", 1024, loaded, STACK, (100.0, 110.0), LOOP, variant="filtered")
     text = shown(print_overhead, [cell], 3, width=80)
     assert "medians of 3 runs" in text
     rows = [line.split() for line in text.splitlines() if line.strip().startswith("filters")]
