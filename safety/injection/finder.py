@@ -194,7 +194,7 @@ def _cued(view: _View, cues: Sequence[Watched], ahead: int, least: int) -> Itera
         if ahead and not view.ahead() & ahead:
             return
         cues = [each for each in cues if _may_be(view, each)]
-    for cue, *_ in cues:
+    for cue, _, _, _, _ in cues:
         match = cue.here.match(view.text)
         if match is None or (cue.before is not None and not cue.before.search(view.behind())):
             continue
