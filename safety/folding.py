@@ -52,6 +52,8 @@ def _fold(text: str) -> str:
     else:
         folded = text.casefold()
         if not _ONE_BY_ONE(folded):
+            if unicodedata.is_normalized("NFKD", folded):
+                return folded
             return _decomposed(_decomposed(folded).casefold())
     return _NOT_ASCII.sub(_fold_run, data.lower().decode("utf-8", "surrogatepass"))
 

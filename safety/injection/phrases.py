@@ -24,9 +24,8 @@ TELLING: Final = "!"
 #: Marks beyond ASCII that stand between words, and those that hang on one.
 _BETWEEN: Final = "‹›—–…、。，！？：；「」『』（）【】《》・।؟،؛·•"
 _HANGING: Final = "’‘ʼ´“”„«»"
-_MARKS: Final = frozenset(_BETWEEN + _HANGING)
+_MARKS: Final = _BETWEEN + _HANGING
 _LONGEST_WORD: Final = 32
-_ASCII: Final = bytes(range(128))
 #: Those of ASCII that hang on a word, which a blank follows as a rule.
 _DROPPED: Final = b"'\".,;:!?)]}"
 _TABLE: Final = bytes(
@@ -122,9 +121,11 @@ def normalised(text: str) -> bytes:
     if text.isascii():
         data = text.encode()
     else:
-        data = fold(text).encode("utf-8", "replace")
-        for mark in _MARKS.intersection(data.translate(None, _ASCII).decode()):
-            data = data.replace(mark.encode(), b"" if mark in _HANGING else b" ")
+        folded = fold(text)
+        data = folded.encode("utf-8", "replace")
+        for mark in _MARKS:
+            if mark in folded:
+                data = data.replace(mark.encode(), b"" if mark in _HANGING else b" ")
     data = b" %b " % data.translate(_TABLE, _DROPPED)
     return b" ".join((b"", *data.split(), b"")) if b"  " in data else data
 

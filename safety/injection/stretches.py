@@ -1,5 +1,6 @@
 """Stretches of a text with their anchors, and which texts are worth a search."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -11,6 +12,8 @@ from safety.literals import Hit
 MANY_IDLE: Final = 4
 #: Long texts are searched in parts of so many characters.
 _PART: Final = 8192
+#: What letters beyond ASCII begin with in UTF-8, but neither signs nor pictures.
+_OTHER_LETTERS: Final = re.compile(rb"[\xc3-\xe1\xe3-\xed]").search
 _ALPHANUMERIC: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 
 #: Anchors with the characters where they begin, in order; bare ones only where it is asked whether a text is worth a
@@ -48,7 +51,12 @@ def stretches(text: str, plain: bytes | None = None) -> Iterable[Stretch]:
 
 
 def worth_searching(text: str, plain: bytes | None = None) -> Iterable[Stretch]:
-    """The same of a text of whose anchors one is not idle, or many are; of others nothing."""
+    """The same of a text of whose anchors one is not idle, or many are, or which is not in English; of others nothing.
+
+    Fewer anchors are known of other languages: such a text has a stretch, if an empty one.
+    """
+    if not text.isascii() and _OTHER_LETTERS(encoded(text) if plain is None else plain):
+        return _at_least_one(stretches(text, plain))
     if len(text) > _PART:
         return _from_worth_on(_of_long(text, is_plain=plain is not None, with_bare=True))
     if plain is None:
@@ -59,6 +67,15 @@ def worth_searching(text: str, plain: bytes | None = None) -> Iterable[Stretch]:
             return ()
         anchors = _in_characters(plain, hits, with_bare=True)
     return (Stretch(text, 0, len(text), 0, anchors),) if _are_worth(anchors, set()) else ()
+
+
+def _at_least_one(found: Iterable[Stretch]) -> Iterator[Stretch]:
+    none = True
+    for each in found:
+        none = False
+        yield each
+    if none:
+        yield Stretch("", 0, 0, 0, ())
 
 
 def _of_long(text: str, *, is_plain: bool, with_bare: bool) -> Iterator[Stretch]:
