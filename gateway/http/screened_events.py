@@ -318,19 +318,26 @@ class ScreenedEvents:
             await self._finish(choice, entry, before)
 
     async def _finish(self, choice: _Choice, entry: _Entry, texts: list[StreamedText]) -> None:
-        """The rest of texts that are over: in their own place in the event if they have one, else before it."""
+        """The rest of texts that are over: in their own place in the event if they have one, else before it.
+
+        Nothing is said of what comes after one that is cut off.
+        """
+        own = {fed.text: fed for fed in entry.fed}
+        cut = entry.cut
         for text in texts:
             order = order_of(text.path)
             del choice.texts[order][text.path]
+            if entry.cut is not None and (order > entry.cut or (order is Order.CALL and entry.cut is not cut)):
+                continue
             rest = await text.finish()
             choice.tails[text.path] = text.tail
-            own = next((fed for fed in entry.fed if fed.text is text), None)
-            if own is not None:
-                own.add(rest)
+            fed = own.get(text)
+            if fed is not None:
+                fed.add(rest)
             elif rest:
                 entry.rests[text.path] = entry.rests.get(text.path, "") + rest
             if text.blocked:
-                entry.cuts(order, None if own is None else own.container)
+                entry.cuts(order, None if fed is None else fed.container)
 
     async def _cut_off(self, choice: _Choice) -> bytes:
         entry = _Entry({})

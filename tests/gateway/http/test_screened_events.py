@@ -197,6 +197,21 @@ def test_what_goes_on_after_something_else_is_one_text_still() -> None:
         assert (shown.texts[0, 0], shown.texts[0, 1], shown.reasons) == (text, "b", {0: reason})
 
 
+def test_what_is_held_of_a_call_is_not_sent_after_a_cut_in_what_the_model_says() -> None:
+    for name in ("content", "thinking"):
+        cut = [call("a for", 0), delta("it is forbidden", name=name), end(), DONE]
+        shown, _ = stream(cut, filter_of(rules(Action.BLOCK)))
+        assert shown.texts == {(0, 0): "a ", (0, name): "it is "}
+        assert shown.reasons == {0: "content_filter"}
+
+
+def test_two_pieces_of_one_call_in_an_event() -> None:
+    both = [{"index": 0, "function": {"arguments": text}} for text in ("a for", "ward b for")]
+    ends = event([{"index": 0, "delta": {"tool_calls": both}, "logprobs": None, "finish_reason": "tool_calls"}])
+    shown, _ = stream([ends, DONE], filter_of(rules(Action.BLOCK)))
+    assert shown.texts == {(0, 0): "a forward b for"}
+
+
 def test_what_would_show_the_text_by_other_means_is_left_out() -> None:
     logprobs = {"content": [{"token": "forbidden", "logprob": 0, "bytes": [1], "top_logprobs": []}]}
     choice = {
