@@ -29,7 +29,7 @@ ROUGH_NAMES: Final = f"(?i:{trie(name for name in _ALL_NAMES if name not in pass
 _QUOTED: Final = r"[^\s\"'`，。！？；、…]"
 _ASSIGNED: Final = re.compile(
     rf"(?P<name>{NAMES})(?P<suffix>(?:[_\-](?:(?:base|value|id|key|prod|dev|live|test)(?:64)?|(?P<further>[a-z0-9]{{1,12}})))?)"
-    r"(?:[\"'’`\]\\]{0,3}[ \t]{0,24}(?::=|=>|<-|==?|[:：＝])[ \t]{0,24}|>)"
+    r"(?:[\"'’`\]\\]{0,3}[ \t]{0,24}(?::=|=>|<-|==?|[:：＝])[ \t]{0,24}|>(?:<(?:value|string)>)?)"
     rf"(?:(?P<quote>[NbrfuL@]{{0,2}}\\{{0,3}}[\"'`])(?P<quoted>(?![),;:}}\]>]){_QUOTED}{{4,}})|(?P<value>[^{ENDS}]{{4,}}))",
     re.IGNORECASE,
 )
@@ -95,11 +95,13 @@ def _assigned(text: str, position: int, last: int, found: re.Match[str]) -> Secr
     goes_on = (_QUOTED_RUN if quoted else _VALUE,) if end == last and last - position == 64 else ()
     if name == "key" and left[-7:].lower() in ("account", "_access", "daccess") and _AZURE_VALUE.match(value):
         return Secret("azure_storage_key", start, end, (_BASE64,))
+    if len(set(value)) == 1:
+        return None
     if _AWS_SECRET.match(value) and (_AWS_NAME.search(left) or "secret" in left.lower()):
         return Secret("aws_secret_key", start, start + 40)
     if QUIET.match(value) or (not quoted and value[-1:] in "([{") or _says_what(value):
         return None
-    if quoted and value.isalpha() and text[end : min(end + 1, last)] == " ":
+    if value.isalpha() and text[end : min(end + 1, last)] == " " and (quoted or left.lower().endswith("app ")):
         groups = _APP_PASSWORD.match(text, start, last)
         # Else it is a phrase, as translations have it.
         return Secret("password", start, groups.end()) if groups else None

@@ -296,6 +296,11 @@ def mx_curp(text: str) -> bool:
     return date(text[8:10], text[6:8]) and str(-total % 10) == text[17]
 
 
+def mx_rfc(text: str) -> bool:
+    """Only the date: the last character is often made up by whoever needs one."""
+    return date(text[8:10], text[6:8])
+
+
 def baltic(d: str) -> bool:
     """Estonian and Lithuanian: century and sex, date, modulo 11 in two rounds."""
     check = _weighted(d, (1, 2, 3, 4, 5, 6, 7, 8, 9, 1)) % 11

@@ -27,6 +27,11 @@ def _always(text: str) -> bool:
     return bool(text)
 
 
+#: A passport number as the Netherlands, Germany, France and Spain have them.
+_MIXED: Final = re.compile(
+    r"(?:[A-NP-Z]{2}(?=[A-Z]*[0-9])[A-NP-Z0-9]{6}[0-9]|[CFGHJK](?=[A-Z]*[0-9])[CFGHJKLMNPRTVWXYZ0-9]{8}[0-9]?|"
+    r"[0-9]{2}[A-Z]{2}[0-9]{5}|[A-Z]{3}[0-9]{6})" + _END
+)
 #: Forms that begin with a digit.
 _DIGITS_FIRST: Final = (
     _Form("es_dni", re.compile(r"[0-9]{8}[ -]?[A-HJ-NP-TV-Z]" + _END), checks.es_dni),
@@ -72,11 +77,13 @@ _LETTER_FIRST: Final = (
         checks.it_codice_fiscale,
     ),
     _Form("mx_curp", re.compile(r"[A-Z][AEIOUX][A-Z]{2}[0-9]{6}[HMX][A-Z]{5}[A-Z0-9][0-9]" + _END), checks.mx_curp),
+    _Form("mx_rfc", re.compile(r"[A-ZÑ&]{4}[0-9]{6}[A-Z0-9]{2}[0-9A]" + _END), checks.mx_rfc, True),
     _Form("in_pan", re.compile(r"[A-Z]{3}[ABCFGHJLPT][A-Z][0-9]{4}[A-Z]" + _END), _always),
     _Form("sg_nric", re.compile(r"[STFGM][0-9]{7}[A-Z]" + _END), checks.sg_nric),
     _Form("hk_hkid", re.compile(r"[A-Z]{1,2}[0-9]{6}\([0-9A]\)"), checks.hk_hkid),
     _Form("hk_hkid", re.compile(r"[A-Z]{1,2}[0-9]{6}[0-9A]" + _END), checks.hk_hkid, True),
     _Form("passport", re.compile(r"[A-Z]{1,2}[0-9]{6,8}" + _END), _always, True),
+    _Form("passport", _MIXED, _always, True),
     _Form("tw_national_id", re.compile(r"[A-Z][1289][0-9]{8}" + _END), checks.tw_national_id, True),
 )
 
@@ -87,6 +94,8 @@ _IBANS: Final = {
 }
 
 _V6: Final = re.compile(r"(?:[0-9A-Fa-f]{0,4}:){2,7}(?:[0-9A-Fa-f]{1,4}|(?<=::)|[0-9]{1,3}(?:\.[0-9]{1,3}){3})")
+#: The same, without brackets before a port that is no group of digits of its own.
+_V6_AND_PORT: Final = re.compile(rf"(?:{_V6.pattern})(?=:[0-9]{{5}}(?![0-9A-Fa-f:]))")
 _VERSION: Final = re2.compile(
     r"(?i)(?:(?:\bv|\bver|version|versión|versione|release|build|firmware|driver|chrome|firefox|safari|opr|edg|mozilla|"
     r"section|chapter|clause|see|siehe|vgl|§|figure|fig|oid|upgrad(?:e[sd]?|ing)|updat(?:e[sd]?|ing)|downgrad(?:e[sd]?|ing)|migrated?|python|"
@@ -112,6 +121,12 @@ def code_at(text: str, position: int, view: str) -> tuple[str, int] | None:
     return None
 
 
+def passport_at(text: str, position: int, view: str) -> int:
+    """The end of a passport number of letters and digits that a view begins with, or 0."""
+    found = _MIXED.match(view)
+    return found.end() if found is not None and near("passport", text, position) else 0
+
+
 _KEEP: Final = ("fi_hetu",)
 
 
@@ -135,9 +150,11 @@ def address_at(text: str, position: int, view: str) -> int | None:
         if view.startswith(_NOBODY) or _is_version(text, position) or _is_section(text, position, found.group()):
             return None
         return found.end()
-    found = _V6.match(view)
-    if found is None or view[found.end() : found.end() + 1].isalnum() or view[found.end() : found.end() + 1] == ":":
-        return None
+    found = _V6_AND_PORT.match(view)
+    if found is None:
+        found = _V6.match(view)
+        if found is None or view[found.end() : found.end() + 1].isalnum() or view[found.end() : found.end() + 1] == ":":
+            return None
     groups = [group for group in found.group().split(":") if group]
     if len(groups) < 2 or (len(groups) < 4 and not _WELL_KNOWN.match(view)):
         return None

@@ -44,7 +44,7 @@ _WORDS: Final = {
     "ua_rnokpp": r"рнокпп|іпн|ипн|ідентифікаційн|податк|rnokpp|itn\b|itin",
     "kz_iin": r"иин|жсн|iin\b",
     "tr_tckn": r"t\.?c\.?\b|tckn|kimlik|turkish id",
-    "il_id": r"תעודת ה?זהות|ת\.?[\"״'׳.]ז(?:$|[^א-ת])|מספר זהות|teudat|israeli id",
+    "il_id": r"תעודת ה?זהות|ת\.?[\"״'׳.]ז(?:$|[^א-ת])|מספר ה?זהות|teudat|israeli id",
     "sa_national_id": r"هوية|هويتي|الهوية|إقامة|اقامة|iqama|saudi",
     "ae_emirates_id": r"emirates|هوية|الهوية",
     "eg_national_id": r"رقم قومي|الرقم القومي|القومي|egyptian|national id",
@@ -61,6 +61,7 @@ _WORDS: Final = {
     "id_nik": r"nik\b|ktp",
     "vn_cccd": r"cccd|căn cước|cmnd|chứng minh",
     "au_tfn": r"tfn|tax file",
+    "mx_rfc": r"rfc",
     "br_cpf": r"cpf",
     "ar_cuit": r"cui[tl]",
     "cl_rut": r"rut\b|cédula",
@@ -72,7 +73,7 @@ _WORDS: Final = {
     "za_id": r"(?:sa|south african) id|id n|identity n|rsa id",
     "ng_nin": r"nin\b|national identification",
     "passport": (
-        r"passport (?:n|#|is|card)|passport:|us passport|my passport|pasaport|passaport|"
+        r"passport (?:n|#|is|card)|passports? ?[:—–]|us passport|my passport|pasaport|passaport|"
         r"reisepass|pass-?nr|паспорт|护照|護照|パスポート|여권|جواز|paszport|pasport"
     ),
     "credit_card": (
@@ -92,7 +93,7 @@ _PHONE: Final = (
     r"switchboard|ext\b|"
     r"(?:my|our|your|his|her|their|whose|s|work|home|office|new|old|emergency|registered|"
     r"callback) (?:new |best |work |home )?(?:numbers?|no\.|nr)|registered$|"
-    r"ring |t[eé]l[eé](?:[^v]|$)|portable|(?:r?appel|joind|joign)|(?:mon|son|ton|"
+    r"ring |ringe |t[eé]l[eé](?:[^v]|$)|portable|(?:r?appel|joind|joign)|(?:mon|son|ton|"
     r"votre|notre) num|fon\b|(?:an|zurück)?ruf|handy|(?:meine?|ihre?|seine?|unsere?|deine?) nummer|durchwahl|"
     r"erreich|móvil|movil|celular|cel\b|llám|llam[ae]|(?:mi|su|tu|nuestro) número|cellulare|chiama|recapito|"
     r"(?:mio|suo|tuo) numero|ligue|liga|contato|telem[oó]|(?:meu|seu) número|bel\b|bellen|mijn nummer|zadzwo|dzwoń|"
@@ -122,7 +123,10 @@ _NOT_PERSONAL: Final = re2.compile(
     r"(?i)(?:^|[^a-z])(?:order|invoice|tracking|track|shipment|parcel|isbn|issn|ean|upc|gtin|barcode|sku|serial|imei|part|model|"
     r"ticket|case|version|build|commit|receipt|transaction|txn|reference|ref|bestell|rechnung|auftrag|sendung|commande|"
     r"facture|pedido|factura|ordine|fattura|batch|lot|viite|viitenumero|revision|job|request|trace|span|product|item|article|artikel|"
-    r"订单|訂單|注文|주문|송장|계좌|快递|单号|單號|追跡|заказ|накладн|счет|sipariş|zamówien|faktur|objedn|doi|rfc|pid|uid|session|epoch|timestamp|checksum|sample|seed|offset|bytes|lines?|row|rows|hash|"
+    r"订单|訂單|注文|주문|송장|계좌|快递|单号|單號|追跡|заказ|накладн|счет|"
+    r"sipariş|zamówien|faktur|objedn|doi|rfc|pid|uid|session|epoch|"
+    r"timestamp|checksum|sample|seed|offset|bytes|lines|line (?:no|nr|num)|"
+    r"row|rows|hash|"
     r"confirmation|vat|tva|btw|mwst|ust-?id|cnpj|siren|siret|kvk|cvr|cif|nip|regon|krs|ičo|ico|dič|ein|abn|acn|gstin?|hrb|cep|plz|"
     r"zip|postcode|postal|iva|booking|flight|policy|po|docket|coordinates?|lat|lon|lng|population|revenue|total|accession|project|shelf|"
     r"asset|meter|device|konto|kontonummer|licen[cs]e|(?:account|acct|customer|client|member|membership|employee|student|kunden)"

@@ -56,6 +56,8 @@ def email_at(text: str, position: int, view: str) -> tuple[int, bool] | None:
     address = found.group()
     if _LOGIN.search(text[max(0, position - 32) : position]) or _FILE.search(address):
         return None
-    if address.startswith(("git@", "hg@", "svn@")) and view[found.end() : found.end() + 1] in (":", "/"):
+    if address.startswith("git@") or (
+        address.startswith(("hg@", "svn@")) and view[found.end() : found.end() + 1] in (":", "/")
+    ):
         return None
     return found.end(), False

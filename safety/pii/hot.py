@@ -44,7 +44,7 @@ PLACE: Final = re.compile(
     r"|[0-9]{6}[A-FU-Ya-fu-y][0-9]{3}"
     r"|[A-Z](?<![\-/.].)[A-Z]?[ \-]?[0-9]{2}[ \-]?[0-9]{2}[ \-]?[0-9]{2}"
     r"|[A-Za-z](?<![\-/.].)[A-Za-z](?:[0-9]{2}[ .\-]?[A-Za-z0-9][ ]?[A-Za-z0-9]{3}|[A-Za-z]{4}[0-9]{2}[A-Za-z][0-9]|"
-    r"[A-Z]{3}[0-9]{4}[A-Z]|[A-Z]{2}[0-9]{6}[HMX])"
+    r"[A-Z]{3}[0-9]{4}[A-Z]|[A-Z]{2}[0-9]{6}[HMX0-9A-Z])"
     r"|[A-Za-z0-9][A-Za-z0-9._+-]{0,30}+(?<=[A-Za-z0-9]) ?[\[({<] ?(?:(?:at|AT|At|@) ?[\])}>]|(?:dot|DOT) ?[\])}]))"
     rf"|((?<!\w[.+%&'\-]){LOCAL}[@＠][^\s@，。！？；、…]{{2}})"
     rf"|((?=[A-Za-z0-9_.+~:/\-]{{10}})(?:{PREFIXES}|{service_tokens.PLACES}))"
@@ -62,6 +62,7 @@ _ROUGH_SIGNS: Final = (
     r"(?i:basic) [A-Za-z0-9+/]{8}",
     *said.ROUGH,
     LONG_USER_ROUGH,
+    r"(?i:pass(?:port|aport)|reisepass|pasaport|paszport|pasport)[^\n]*?[0-9]",
     # Both engines know only ASCII's letters as such.
     rf"(?i:{'|'.join(shortest((*EVERY_WORD, *STEMS)))})[^\x00-\x40\x5b-\x60\x7b-\x7f]{{0,2}}"
     rf"(?:{_ASSIGNS}|[^\n]*?[0-9])",
@@ -83,7 +84,7 @@ _ROUGH: Final = re2.compile(
             r"[0-9A-Fa-f]:[0-9A-Fa-f]{1,4}:[0-9A-Fa-f]{1,4}:|[0-9A-Fa-f]?::[0-9A-Fa-f]|[0-9A-Fa-f]::",
             _ROUGH_CODES,
             r"[0-9]{6}[A-FU-Ya-fu-y][0-9]{3}",
-            r"[A-Za-z]{6}[0-9]{2}[A-Za-z][0-9]|[A-Z]{4}(?:[0-9]{6}[HMX]|[A-Z][0-9]{4}[A-Z])",
+            r"[A-Za-z]{6}[0-9]{2}[A-Za-z][0-9]|[A-Z]{4}(?:[0-9]{6}[0-9A-Z]|[A-Z][0-9]{4}[A-Z])",
             _simple(PREFIXES),
             service_tokens.ROUGH_SPELLED,
             *map(_uncounted, _ROUGH_SIGNS),
@@ -99,7 +100,7 @@ _PLAIN_ROUGH: Final = (
     *service_tokens.ROUGH,
     r"[A-Za-z0-9_\-]{8}\.[A-Za-z0-9_\-]{6}\.",
     rf"[0-9](?:{_SPACING}[0-9]){{6}}|[0-9]{{6}}[A-FU-Ya-fu-y][0-9]{{3}}|[0-9]{{2}}[A-Za-z][0-9]"
-    r"|[0-9]\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]|[0-9]{4}[A-Z]|[0-9]{6}[HMX]|::|:[0-9A-Fa-f]{1,4}:",
+    r"|[0-9]\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]|[0-9]{4}[A-Z]|::|:[0-9A-Fa-f]{1,4}:",
     _ROUGH_CODES,
 )
 

@@ -49,6 +49,7 @@ _TABLE: Final = (
     Kind("ar_cuit", "Argentine CUIT and CUIL numbers"),
     Kind("cl_rut", "Chilean RUT numbers"),
     Kind("mx_curp", "Mexican CURP codes"),
+    Kind("mx_rfc", "Mexican tax numbers of persons (RFC)"),
     Kind("in_aadhaar", "Indian Aadhaar numbers"),
     Kind("in_pan", "Indian permanent account numbers"),
     Kind("cn_resident_id", "Chinese resident identity numbers"),

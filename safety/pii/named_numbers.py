@@ -49,7 +49,7 @@ _FORMS: Final[dict[int, tuple[_Form, ...]]] = {
         _Form("hu_taj", checks.hu_taj),
         _Form("gr_afm", checks.gr_afm),
         _Form("il_id", payment.luhn),
-        _Form("passport", _any, ("000000000",)),
+        _Form("passport", _any, ("000000000", "00 0000000")),
     ),
     10: (
         _Form("uk_nhs", checks.uk_nhs),
@@ -65,6 +65,7 @@ _FORMS: Final[dict[int, tuple[_Form, ...]]] = {
         _Form("sa_national_id", checks.sa_national_id),
         _Form("ec_cedula", checks.ec_cedula),
         _Form("co_cedula", _any, ("0000000000", "0.000.000.000")),
+        _Form("passport", _any, ("0000 000000", "00 00 000000")),
     ),
     11: (
         _Form("de_tax_id", checks.de_tax_id),

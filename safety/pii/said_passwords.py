@@ -39,8 +39,9 @@ class _Way(NamedTuple):
 
 #: What stands before a user and a password.
 _ACCOUNT: Final = (
-    r"(?:(?<![a-z])(?:login|user|username|creds|credentials|zugangsdaten|usuario|identifiants|utente|логин): ?|"
-    r"(?:log|sign)(?:ged)? ?in (?:as|with) )[a-z0-9._@\-]{2,24} ?/ ?"
+    r"(?:(?:(?<![a-z])(?:login|user|username|creds|credentials|zugangsdaten|usuario|identifiants|utente|логин): ?|"
+    r"(?:log|sign)(?:ged)? ?in (?:as|with) )[a-z0-9._@\-]{2,24} ?/ ?|"
+    r"(?<![a-z])(?:admin|administrator|root|postgres|ubuntu|guest) / )"
 )
 #: A function or header that takes a user and a password.
 _CALL: Final = (
@@ -53,8 +54,8 @@ _AT_ONCE: Final = (
     _Way(_ACCOUNT, ("/",), rf"(?i:{_UNBOUND.sub('', _ACCOUNT)})[^\n]*?[0-9]"),
 )
 #: With such words, which tell whether something else is spoken of.
-_IN_A_SENTENCE: Final = rf"{_NAME}(?P<subject>{WORD}{{0,7}}?) (?:{IS} ?:?|(?P<colon>[:：])) ?{QUOTE}"
-_BEFORE_A_COLON: Final = rf"{_NAME}(?P<heading>{WORD}{{1,5}}?)[:：] {{0,2}}{QUOTE}"
+_IN_A_SENTENCE: Final = rf"{_NAME}(?P<subject>{WORD}{{0,7}}?),? (?:{IS} ?:?|(?P<colon>[:：])) ?{QUOTE}"
+_BEFORE_A_COLON: Final = rf"{_NAME}(?P<heading>{WORD}{{1,5}}?)(?: =|[:：]) {{0,2}}{QUOTE}"
 #: As values in a program or its settings, which may be names.
 _AS_ARGUMENTS: Final = (
     _Way(rf"{_NAME}{ARGUMENT}", ()),
@@ -154,7 +155,7 @@ _TERM: Final = re.compile(
     r"win|office|iphone|ios|android|python|java|log|covid|step|schritt|paso|version|ver|v|level|input|item|user|field|page|chapter|"
     r"section|figure|fig|table|type|option|part|phase|stage|tier|port|node|server|host|line|row|col|column|day|week|year|"
     r"room|number|sql|mysql|word|file|arg|param|slide|article|appendix|question)[-_ ]?v?\d+(?:[.\-_/]\w+)*[a-z]{0,3}$"
-    r"|\d{1,4}[\-–]?[a-z]+(?:-[a-z]+)*$|v?\d+(?:\.\d+)+\S*$|\d+[/:\-.]\d+\S*$|.*\.(?:txt|py|js|md|json|ya?ml|html?|css|"
+    r"|(?-i:\d{1,4}[\-–]?(?:[a-z]+|[A-Z]{1,3}|[A-Z][a-z]+)(?:-[A-Za-z]?[a-z]+)*$)|v?\d+(?:\.\d+)+\S*$|\d+[/:\-.]\d+\S*$|.*\.(?:txt|py|js|md|json|ya?ml|html?|css|"
     r"png|jpe?g|pdf|docx?|xlsx?|csv|zip|conf|cfg|ini|env|sh|db|log|xml|java|go|rs|ts|php|rb|exe|dll|so|gz|com|org|net|io)"
     r"(?::\d*)?$|\w+://|www\.|[/~.]|\w+\[|\$|%|\*|-|.*\*\*|(?-i:[a-z_]\w*(?:\.\w+)+$)|enc\[|arn:|vault:|.*@.*\.",
     re.IGNORECASE,

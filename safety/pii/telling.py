@@ -6,14 +6,16 @@ from typing import Final
 #: To the left of a place, so much is looked at.
 LEFT: Final = 64
 #: A word that tells more of what the secret is for.
-WORD: Final = r"(?:[,:]? [^\W\d_][\w'’/\-]{0,20})"
+WORD: Final = r"(?:[,:]? [0-9]?[^\W\d_][\w'’/\-]{0,20})"
 QUOTE: Final = r"(?:\\?[\"'`“„‘«*]{1,2} ?)?"
 #: What says that it comes now.
 IS: Final = (
-    r"(?:is|was|c['’]est|ist|war|lautet|es|era|é|est|était|è|är|er|jest|este|je|zní|glasi|luidt|bylo|było|była|var|oli|"
+    r"(?:is|was|it['’]?s|c['’]est|ist|war|lautet|es|era|é|est|était|è|är|er|jest|este|je|zní|glasi|luidt|bylo|było|była|var|oli|"
     r"(?<=salasana )on|(?<=hasło )to|это|je to|यह|है|هي|هو|ήταν|είναι|היא|הוא|là|adalah|ialah|[—–\-]|"
     r"(?:changed|set|reset|updated|rotated|switched|cambi[aoó]d[oa]|cambiat[oa]|alterad[oa]|zmienion[eoay]|изменен\w?) "
     r"(?:to|a|in|para|por|na|на)|"
+    r"(?:gave|sent|told|texted|e-?mailed|gegeben|geschickt|donné|envoyé)"
+    r"(?: (?:me|us|him|her|them|hast|habt|haben|hat))?,?|"
     r"(?:geändert|gewijzigd|changée?|endret|ændret|ändrat|vaihdettu)(?: (?:auf|zu|in|naar|en|til|till))?)"
 )
 #: What stands before a value in a program: as the next argument, of a constant with a type, in a call.

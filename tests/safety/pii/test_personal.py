@@ -130,6 +130,18 @@ ro_cnp|CNP {2850101645411}
 ro_cnp|CNP {2 850101 64541 1}
 passport|passport no. {X1234567}
 passport|US passport {512345678}
+passport|Passport number {NW2KR8L47} (Dutch)
+passport|Reisepass Nr. {C01X0006H}, gültig bis 2031
+passport|passeport français, passport no: {12AB34567}
+passport|pasaporte {PAA123456}
+passport|Russian passport No. {75 4182093}
+passport|паспорт {4509 123456}
+passport|kids' passports — Elsie {562910384}
+mx_rfc|RFC {GEDR830720LM8}, correo
+il_id|מספר הזהות שלי הוא {330824392} ואפשר
+ip_address|peer {2001:470:1f0b:8e2::2}:51820, retrying
+phone|Du kan ringe på {28 41 73 06}.
+phone|the after-hours line is {617.355.8190}. Bedtime
 es_dni|se me olvidó el dni, apunta: {12.345.678-z}
 br_cpf|nome,cpf;Jussara,{123 456 789 09},jussara(a)escola
 cn_resident_id|身份证 {110105 19491231 002X}
@@ -161,6 +173,8 @@ ports 8080, 8443 and 5432; years 2019-2020, 1998–2004
 Listening on 127.0.0.1:8080 and 0.0.0.0, mask 255.255.255.0
 192.168.1.256 and 1.2.840.113549.1.1.11 are no addresses
 git clone git@github.com:org/repo.git; npm install lodash@4.17.21; logo@2x.png
+`ssh -T git@github.com` greets you; line no 617.355.8190; see RFC 2616 and RFC GEDR831320LM8
+passport control opens at 08:15 in C01X0006HALL and NW2KR8L4Z; 2001:470:1f0b:8e2::2:5182z
 @dataclass def f(x: str) -> None: a@b.c, user@localhost
 999-99-9999 000-12-3456 4111 1111 1111 1112
 DE89 3704 0044 0532 0130 01, 12345678A, 111.222.333-44

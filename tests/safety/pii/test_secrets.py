@@ -158,6 +158,15 @@ password|mdp_postgres: "«Hirondelle.1789»"
 password|CREATE LOGIN etl WITH PASSWORD = N'«Extract;Load!3»'
 password|ALTER USER sistema IDENTIFIED BY «caipirinha_42»;
 password|username netadmin privilege 15 password 7 «05AE0CC14DB46F9C38»
+password|The temp password you gave me, «Blauwal-47-Teller», stopped working
+password|das Kennwort, das du mir geschickt hast, «Blauwal-47-Teller», geht nicht
+password|Log in as admin at https://nas.local:5001 with admin / «S0lstice_77!». Then go
+password|I use the same password everywhere, it's «Pickles2009», and now
+password|ALTER USER 'reporting'@'%' IDENTIFIED BY '«9vLq-Tarn-Osprey»';
+password|<Password><Value>«Adm1n!Kiosk2022»</Value></Password>
+password|root pw for all the lab switches = «Enterasys!lab99»
+password|Пароль от сервера 1С: «Snegir-81-zima», заходить
+password|Gmail app password: «kzej bupp ruaj bkdg» for me
 password|redis-cli -h cache -a «VZ3SkTZiJm5htt6csuET» FLUSHDB
 password|s.login("garden@x", "«gyon2zxjwX»")
 password|"password": "«bxuq rtmz olpw ndye»"
@@ -205,6 +214,8 @@ secret_name_of_the_service_that_is_long_enough_to_match1 and figd_ and glsa_ and
 ["password", "address2"], ("token", "next_token_field_name2"), setAttribute("password", "newPassword2")
 DB_PASSWORD=${DB_PASSWORD:?must be set} and secret_id = "prod/orders/db-password"
 "private_key_id": "bba452e102d2225fcce2ecdca6c8e2b4c6f5c79e"
+AWS_SECRET_ACCESS_KEY=xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+I am root / admin on v2beta1, and the deploy user / s3 bucket; the password is 2-factor-protected
 STRIPE_SECRET_KEY=sk_live_xxxxxxxxxxxxxxxxxxxxxxxx
 We pass Float32Array to the shader and pass utf8mb4_bin here; pass "Content2Type9x"
 monkey 3f2a1b9c4d5e6f708192a3b4, hockey=3f2a1b9c4d5e6f708192a3b4; commit key 3f2a1b9c4d5e6f708192a3b4

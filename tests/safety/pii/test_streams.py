@@ -165,6 +165,15 @@ PARTS = [
     "compw abcdefgh abcdefgh abcdefgh abcdefgh abcdefgh abcdefghiiii is ",
     "3clave ",
     "ldapsearch -x -w ",
+    "passport no ",
+    "NW2KR8L47",
+    "RFC GEDR830720LM8",
+    "2001:470:1f0b:8e2::2:51820",
+    "password that he gave me, ",
+    "admin / ",
+    "<Password><Value>",
+    "app password: ",
+    "kzej bupp ruaj bkdg",
 ]
 
 TEXTS = st.lists(st.sampled_from(PARTS) | st.text(max_size=3), max_size=24).map("".join)
