@@ -134,6 +134,12 @@ def at_svnr(d: str) -> bool:
     return _weighted(d, (3, 7, 9, 0, 5, 8, 4, 2, 1, 6)) % 11 == int(d[3]) and d[0] != "0"
 
 
+def de_id_card(text: str) -> bool:
+    """Weights 7, 3 and 1 over figures and letters, if the check digit is there."""
+    total = sum(int(c, 36) * (7, 3, 1)[place % 3] for place, c in enumerate(text[:9]))
+    return len(text) == 9 or total % 10 == int(text[9])
+
+
 def de_rvnr(text: str) -> bool:
     """Area, date, a letter that counts as its place in the alphabet, a serial number, and the digit of their sums."""
     digits = f"{text[:8]}{ord(text[8].upper()) - 64:02d}{text[9:11]}"

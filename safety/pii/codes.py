@@ -27,10 +27,24 @@ def _always(text: str) -> bool:
     return bool(text)
 
 
-#: A passport number as the Netherlands, Germany, France and Spain have them.
-_MIXED: Final = re.compile(
-    r"(?:[A-NP-Z]{2}(?=[A-Z]*[0-9])[A-NP-Z0-9]{6}[0-9]|[CFGHJK](?=[A-Z]*[0-9])[CFGHJKLMNPRTVWXYZ0-9]{8}[0-9]?|"
-    r"[0-9]{2}[A-Z]{2}[0-9]{5}|[A-Z]{3}[0-9]{6})" + _END
+#: What only a word tells from part numbers, wherever its figures are: passports as the Netherlands, Germany, France and
+#: Spain have them, and identity cards.
+_NAMED: Final = (
+    _Form(
+        "passport",
+        re.compile(
+            r"(?:[A-NP-Z]{2}(?=[A-Z]*[0-9])[A-NP-Z0-9]{6}[0-9]|"
+            r"[CFGHJK](?=[A-Z]*[0-9])[CFGHJKLMNPRTVWXYZ0-9]{8}[0-9]?|[0-9]{2}[A-Z]{2}[0-9]{5}|[A-Z]{3}[0-9]{6})" + _END
+        ),
+        _always,
+        True,
+    ),
+    _Form(
+        "de_id_card",
+        re.compile(r"[LMNPRTVWXY](?=[A-Z]*[0-9])[CFGHJKLMNPRTVWXYZ0-9]{8}[0-9]?" + _END),
+        checks.de_id_card,
+        True,
+    ),
 )
 #: Forms that begin with a digit.
 _DIGITS_FIRST: Final = (
@@ -83,7 +97,7 @@ _LETTER_FIRST: Final = (
     _Form("hk_hkid", re.compile(r"[A-Z]{1,2}[0-9]{6}\([0-9A]\)"), checks.hk_hkid),
     _Form("hk_hkid", re.compile(r"[A-Z]{1,2}[0-9]{6}[0-9A]" + _END), checks.hk_hkid, True),
     _Form("passport", re.compile(r"[A-Z]{1,2}[0-9]{6,8}" + _END), _always, True),
-    _Form("passport", _MIXED, _always, True),
+    *_NAMED,
     _Form("tw_national_id", re.compile(r"[A-Z][1289][0-9]{8}" + _END), checks.tw_national_id, True),
 )
 
@@ -121,10 +135,13 @@ def code_at(text: str, position: int, view: str) -> tuple[str, int] | None:
     return None
 
 
-def passport_at(text: str, position: int, view: str) -> int:
-    """The end of a passport number of letters and digits that a view begins with, or 0."""
-    found = _MIXED.match(view)
-    return found.end() if found is not None and near("passport", text, position) else 0
+def named_code_at(text: str, position: int, view: str) -> tuple[str, int] | None:
+    """The kind and end of a code that only a word to the left makes one, whatever it begins with."""
+    for form in _NAMED:
+        found = form.pattern.match(view)
+        if found is not None and form.check(found.group()) and near(form.kind, text, position):
+            return form.kind, found.end()
+    return None
 
 
 _KEEP: Final = ("fi_hetu",)

@@ -16,6 +16,7 @@ _WORDS: Final = {
     "ca_sin": r"sin\b|social ins|nas\b|assurance sociale|canadian (?:id|tax)",
     "de_tax_id": r"steuer|idnr|id-nr|tin\b|tax|identifikationsn|st-?id",
     "de_rvnr": r"sv-?n|sozialvers|rentenvers|versicherungsn|rvnr|vsnr|rv-nr",
+    "de_id_card": r"(?:personal)?ausweis",
     "fr_nir": r"nir\b|s[eé]curit[eé] sociale|sécu|n° ?ss|insee|social security|carte vitale",
     "nl_bsn": r"bsn|burgerservice|sofi|citizen service|sofinummer",
     "be_nn": r"rijksregister|insz|niss|nn\b|registre national|national n|numéro national|rrn|nrn",
@@ -73,7 +74,7 @@ _WORDS: Final = {
     "za_id": r"(?:sa|south african) id|id n|identity n|rsa id",
     "ng_nin": r"nin\b|national identification",
     "passport": (
-        r"passport (?:n|#|is|card)|passports? ?[:—–]|us passport|my passport|pasaport|passaport|"
+        r"passport (?:n|#|is|card)|passports? ?[:—–]|us passport|my passport|passeport|pasaport|passaport|"
         r"reisepass|pass-?nr|паспорт|护照|護照|パスポート|여권|جواز|paszport|pasport"
     ),
     "credit_card": (

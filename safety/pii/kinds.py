@@ -26,6 +26,7 @@ _TABLE: Final = (
     Kind("ca_sin", "Canadian social insurance numbers"),
     Kind("de_tax_id", "German tax identification numbers"),
     Kind("de_rvnr", "German pension insurance numbers"),
+    Kind("de_id_card", "German identity card numbers, after a word such as `Ausweis`"),
     Kind("fr_nir", "French social security numbers (NIR)"),
     Kind("es_dni", "Spanish identity numbers (DNI)"),
     Kind("es_nie", "Spanish foreigners' identity numbers (NIE)"),

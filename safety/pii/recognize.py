@@ -4,7 +4,7 @@ import re
 from typing import Final, NamedTuple
 
 from safety.pii.assigned import assigned_at
-from safety.pii.codes import address_at, code_at, passport_at
+from safety.pii.codes import address_at, code_at, named_code_at
 from safety.pii.emails import DOMAIN, UNSPACED, email_at
 from safety.pii.numbers import DIGITS, number_at
 from safety.pii.said import BEFORE, said_at
@@ -71,8 +71,8 @@ def recognize(text: str, place: re.Match[str]) -> Found:
         named = assigned_at(text, at, at + WINDOW) if seen[0].isalpha() and _ASSIGNING.search(seen) else None
         if named is not None:
             return Found(*named)
-        passport = passport_at(text, at, seen)
-        return Found("passport", at, at + passport) if passport else Found(None, at, at + 1)
+        card = named_code_at(text, at, seen)
+        return Found(None, at, at + 1) if card is None else Found(card[0], at, at + card[1])
     view = seen if seen.isascii() else seen.translate(_PLAIN)
     number = group == _NUMBER
     signed = not number or _SIGNED.search(view) is not None

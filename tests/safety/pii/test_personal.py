@@ -136,6 +136,9 @@ passport|passeport français, passport no: {12AB34567}
 passport|pasaporte {PAA123456}
 passport|Russian passport No. {75 4182093}
 passport|паспорт {4509 123456}
+passport|une copie du passeport n° {13OR59141} délivré le 3 juin
+de_id_card|Personalausweisnummer {YGKJW7FN06}, Nettoeinkommen
+de_id_card|Ausweisnummer: {T22000129}
 passport|kids' passports — Elsie {562910384}
 mx_rfc|RFC {GEDR830720LM8}, correo
 il_id|מספר הזהות שלי הוא {330824392} ואפשר
@@ -174,6 +177,7 @@ Listening on 127.0.0.1:8080 and 0.0.0.0, mask 255.255.255.0
 192.168.1.256 and 1.2.840.113549.1.1.11 are no addresses
 git clone git@github.com:org/repo.git; npm install lodash@4.17.21; logo@2x.png
 `ssh -T git@github.com` greets you; line no 617.355.8190; see RFC 2616 and RFC GEDR831320LM8
+Personalausweisnummer YGKJW7FN07; Ausweis: MINUTEN30
 passport control opens at 08:15 in C01X0006HALL and NW2KR8L4Z; 2001:470:1f0b:8e2::2:5182z
 @dataclass def f(x: str) -> None: a@b.c, user@localhost
 999-99-9999 000-12-3456 4111 1111 1111 1112
