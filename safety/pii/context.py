@@ -1,10 +1,12 @@
 """The words to the left of a number that say what it is."""
 
+import re
 from functools import cache
 from typing import Final
 
 import re2
 
+_ESCAPED: Final = re.compile(r"\\[nrt]")
 #: So many characters to the left are looked at.
 REACH: Final = 64
 
@@ -137,6 +139,11 @@ _NOT_PERSONAL: Final = re2.compile(
 )
 
 
+def unbroken(left: str) -> str:
+    """A text with its escaped line breaks and tabs as they are meant: no word begins with the rest of one."""
+    return _ESCAPED.sub("\n ", left) if "\\" in left else left
+
+
 def speaks(text: str, position: int) -> bytes | None:
     """What stands a little to the left of a position, if a word in it speaks of any kind of identity number or card."""
     left = _left(text, position)
@@ -160,12 +167,12 @@ def near(kind: str, text: str, position: int) -> bool:
 
 def named_otherwise(text: str, position: int) -> bool:
     """Whether the word just before a position says that it is an order, a part, a book, but nothing personal."""
-    left = text[max(0, position - 24) : position]
+    left = unbroken(text[max(0, position - 24) : position])
     return _NOT_PERSONAL.search(left.encode("utf-8", "surrogatepass")) is not None
 
 
 def _left(text: str, position: int) -> bytes:
-    return text[max(0, position - REACH) : position].encode("utf-8", "surrogatepass")
+    return unbroken(text[max(0, position - REACH) : position]).encode("utf-8", "surrogatepass")
 
 
 def _last(words: "re2._Regexp", left: bytes) -> int:

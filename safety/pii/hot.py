@@ -36,8 +36,9 @@ _ASSIGNS: Final = r"(?:[_\-][A-Za-z0-9_\-]{1,12})?(?:[\"'’`\]\\]{0,3}[ \t]{0,2
 #: Group 1: a number, 2: a code, address or disguised e-mail, 3: an e-mail, 4: a key, 5: after a word,
 #: 6: a name whose value is a secret, 7: user and password of an address.
 #: Branches begin with a class or a letter, which lets most fail at once.
+#: A backslash with an n, r or t is white space, as JSON has it within strings.
 PLACE: Final = re.compile(
-    rf"(?<!{WORD})(?:"
+    rf"(?:(?<!{WORD})(?!(?<=\\)[nrt])|(?<=\\[nrt]))(?:"
     rf"(\d{_LONE}(?={_MORE})|[+(（＋]{_LONE}(?=[+(（＋]?\d{_MORE}))"
     rf"|([0-9](?<![.:].)[0-9]{{0,2}}\.[0-9]{{1,3}}\.[0-9]{{1,3}}\.[0-9]"
     rf"|[0-9A-Fa-f:](?<![:.].)(?:{_HEX}{{0,3}}(?<!:):{_HEX}{{1,4}}:(?:{_HEX}{{1,4}}:|:)|{_HEX}{{0,3}}(?<!:)::{_HEX}|(?<=:):{_HEX})"

@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from safety.pii.assigned import assigned_at
 from safety.pii.codes import address_at, code_at, named_code_at
+from safety.pii.context import unbroken
 from safety.pii.emails import DOMAIN, UNSPACED, email_at
 from safety.pii.numbers import DIGITS, number_at
 from safety.pii.said import BEFORE, said_at
@@ -102,7 +103,7 @@ _GENERAL: Final = ("password", "generic_secret")
 
 def _after(text: str, at: int, view: str) -> Secret | None:
     # One more: a word that begins before all that is looked at is not one of its own.
-    left = text[max(0, at - LEFT - 1) : at]
+    left = unbroken(text[max(0, at - LEFT - 1) : at])
     last = left[-7:].lower()
     if last.endswith("bearer "):
         return authorization_at("bearer", view)

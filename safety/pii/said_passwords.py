@@ -144,7 +144,7 @@ _HINTS: Final = shortest(
 ROUGH: Final = (
     rf"(?i:{trie(shortest(sign for way in _WAYS for sign in way.signs if not way.rough))})[^\n]*?[0-9]",
     *(way.rough for way in _WAYS if way.rough),
-    rf"(?:^|[^A-Za-z0-9])(?i:{trie(ALONE_IN_WORDS)})[^A-Za-z\n][^\n]*?[0-9]",
+    rf"(?:^|[^A-Za-z0-9]|\\[nrt])(?i:{trie(ALONE_IN_WORDS)})[^A-Za-z\n][^\n]*?[0-9]",
 )
 
 _VALUE: Final = re.compile(rf"[^\s\"'`,;<>(){{}}，。！？；、…{UNSPACED}\ud800-\udfff]{{6,}}")
