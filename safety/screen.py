@@ -1,5 +1,6 @@
 """A text as it may be shown: what rules find in it is cut off, replaced or recorded."""
 
+import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -11,6 +12,11 @@ from safety.plain_text import plain_bytes
 
 #: So many findings of one text are kept; the others have their effect all the same.
 MOST_FINDINGS: Final = 256
+#: What stands before a value of JSON that has no quotes of its own, a number most of all; such JSON may be a string
+#: in other JSON.
+_BARE_VALUE: Final = re.compile(r"(\\*\")[ \t]{0,4}:\s{0,4}(?:\[\s{0,4})?$")
+#: So much to the left of a place tells that.
+_LEFT: Final = 24
 
 
 class Rule(NamedTuple):
@@ -81,6 +87,7 @@ class Screen:
         "_gather",
         "_gathered",
         "_held",
+        "_left",
         "_most_held",
         "_rules",
         "_spans",
@@ -102,6 +109,8 @@ class Screen:
         # From so many characters on they are looked at.
         self._due = 0
         self._held = ""
+        #: The end of what is decided, as it came, where something may be replaced.
+        self._left: str | None = None
         self._spans: list[_Span] = []
         self._findings: list[Finding] = []
         self._block: Finding | None = None
@@ -170,10 +179,13 @@ class Screen:
         self.decided = decided
         if decided == received:
             self._held = ""
-            return text
-        keep = decided - received
-        self._held = text[keep:]
-        return text[:keep]
+        else:
+            keep = decided - received
+            self._held = text[keep:]
+            text = text[:keep]
+        if self._left is not None:
+            self._left = (self._left + text)[-_LEFT:]
+        return text
 
     def finish(self) -> str:
         """The text has ended; gives the rest of what may be shown. Raises FilterFailed."""
@@ -274,6 +286,7 @@ class Screen:
         ends = block is not None and block.start <= decided
         limit = block.start if ends and block is not None else decided
         at = base
+        left = self._left or ""
         parts: list[str] = []
         later: list[_Span] = []
         for span in sorted(self._spans):
@@ -291,7 +304,7 @@ class Screen:
             if touches:
                 self.replaced[-1] = (self.replaced[-1][0], end)
             else:
-                parts.append(f"[{span.label.upper()}]")
+                parts.append(_in_place((left + text[: start - base])[-_LEFT:], span.label))
                 self.replaced.append((start, end))
             at = end
         parts.append(text[at - base : limit - base])
@@ -302,12 +315,15 @@ class Screen:
             self._held, self._spans, self._streams = "", [], []
         else:
             self._held = text[limit - base :]
+            self._left = (left + text[: limit - base])[-_LEFT:]
         return "".join(parts)
 
     def _begin(self) -> list[tuple[int, Stream]]:
         self._streams = streams = []
         patient = self._gather > 1
         for index, rule in enumerate(self._rules):
+            if rule.action is Action.REDACT:
+                self._left = ""
             try:
                 streams.append((index, rule.filter.stream()))
                 if not patient:
@@ -350,3 +366,10 @@ def first_to_find(text: str, rules: Sequence[Rule]) -> First | None:
 def applied(text: str, findings: Sequence[Finding]) -> Screened:
     """A whole text with what was found in it redacted or cut off."""
     return Screen(()).apply(text, findings)
+
+
+def _in_place(left: str, label: str) -> str:
+    """What stands in place of a match: in quotes where JSON would be none without."""
+    bare = _BARE_VALUE.search(left)
+    quote = bare[1] if bare is not None else ""
+    return f"{quote}[{label.upper()}]{quote}"

@@ -43,7 +43,28 @@ RULES = [
     [Rule("names", NAMES, Action.REDACT), Rule("codes", CODES, Action.REDACT), Rule("bad", BAD, Action.BLOCK)],
     [Rule("names", Costly(NAMES), Action.REDACT), Rule("codes", CODES, Action.REDACT), Rule("bad", BAD, Action.BLOCK)],
 ]
-PARTS = ["anna", " bell", "bob", "b1", "12", "b12 ", "x-", "abc", "evi", "l", "evil", " ", "ann", "a", "é", "日", "\n"]
+PARTS = [
+    "anna",
+    " bell",
+    "bob",
+    "b1",
+    "12",
+    "b12 ",
+    "x-",
+    "abc",
+    "evi",
+    "l",
+    "evil",
+    " ",
+    "ann",
+    "a",
+    "é",
+    "日",
+    "\n",
+    '"',
+    ":",
+    '\\": [',
+]
 TEXTS = st.lists(st.sampled_from(PARTS), max_size=12).map("".join)
 
 
@@ -96,6 +117,10 @@ def test_nothing_forbidden_is_shown(rules: list[Rule], text: str) -> None:
         ("say ev", "say ev"),
         ("say evil anna", "say "),
         ("anna evil", "[NAME] "),
+        # A number of JSON cannot become what is none.
+        ('{"n": b12, "m" :[b12], "anna": "b12"}', '{"n": "[CODE]", "m" :["[CODE]"], "[NAME]": "[CODE]"}'),
+        (r'"{\"n\": b12}"', r'"{\"n\": \"[CODE]\"}"'),
+        ("[b12]: b12", "[[CODE]]: [CODE]"),
     ],
 )
 def test_what_is_shown(text: str, shown: str) -> None:

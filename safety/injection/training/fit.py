@@ -30,14 +30,14 @@ _WEIGHING: Final = 2.0
 #: The weight of a phrase with which a text is worth a look, and in how many harmless stretches it may be for one of an
 #: attack, where one more is counted than are known.
 _TELLING: Final = 0.6
-_MOST_HARMLESS: Final = 0.2
+_MOST_HARMLESS: Final = 0.3
 #: How probable an attempt must be at the threshold, among texts like these.
-_THRESHOLD: Final = 0.54
+_THRESHOLD: Final = 0.56
 #: Files with texts that are a language's only ones: a sixth of each is left out at a time, in runs of three lines.
 _LANGUAGES: Final = (
     "german", "others", "romance", "variety_german", "variety_others", "variety_romance", "breadth_european",
     "breadth_languages", "breadth_scripts", "further_frames", "further_roles", "further_chinese_roles",
-    "further_switches", "further_traffic",
+    "further_switches", "further_traffic", "wider_languages",
 )  # fmt: skip
 _PARTS: Final = 6
 _RUN: Final = 3
