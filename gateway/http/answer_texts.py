@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from gateway.filters.answers import AnswerFilter, JudgedAnswer
-from gateway.http.relayed_strings import Path, unreadable
+from gateway.http.relayed_strings import Path, is_json, unreadable
+from safety.json_escapes import Unescaping, unescaped
 from safety.screen import Finding, Screen
 
 #: An answer of more texts than this is none.
@@ -34,7 +35,19 @@ class StreamedText:
     shown already cuts it off.
     """
 
-    __slots__ = ("_half", "_judged", "_mended", "_stands", "choice", "due", "over", "path", "screen", "tail")
+    __slots__ = (
+        "_escapes",
+        "_half",
+        "_judged",
+        "_mended",
+        "_stands",
+        "choice",
+        "due",
+        "over",
+        "path",
+        "screen",
+        "tail",
+    )
 
     def __init__(self, choice: int, path: Path, screen: Screen, judged: JudgedAnswer | None) -> None:
         self.choice = choice
@@ -43,6 +56,7 @@ class StreamedText:
         #: The end of what came.
         self.tail = ""
         self._judged = judged
+        self._escapes = Unescaping() if is_json(path) else None
         self._half = ""
         #: What comes of the text before it, and is not to be shown again.
         self._stands = ""
@@ -64,6 +78,8 @@ class StreamedText:
 
     def feed(self, piece: str) -> str:
         """The next piece; gives what may be shown now. Raises FilterFailed."""
+        if self._escapes is not None:
+            piece = self._escapes.feed(piece)
         if self._half or not piece.isascii():
             piece = self._whole_characters(piece)
         self.tail = (self.tail + piece)[-_TAIL:]
@@ -91,7 +107,10 @@ class StreamedText:
     async def finish(self) -> str:
         """The rest of what may be shown. Raises FilterFailed."""
         self.over = True
-        shown = self.screen.feed("\ufffd") if self._half else ""
+        rest = "\ufffd" if self._half else ""
+        if self._escapes is not None:
+            rest += self._escapes.rest
+        shown = self.screen.feed(rest) if rest else ""
         self._half = ""
         shown += self.screen.finish()
         if self._stands or self._mended:
@@ -141,8 +160,10 @@ class AnswerTexts:
             self._screens.setdefault(choice, []).append(screen)
         return result.text, result.blocked is not None
 
-    async def judged(self, choice: int, text: str) -> tuple[str, bool]:
+    async def judged(self, choice: int, path: Path, text: str) -> tuple[str, bool]:
         """The same, with the judges asked after the screens; long texts leave the event loop. Raises FilterFailed."""
+        if is_json(path):
+            text = unescaped(text)
         if len(text) <= _INLINE:
             text, blocked = self.whole(choice, text)
         else:

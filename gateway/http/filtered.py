@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any
 
@@ -54,13 +54,20 @@ async def start_filtered(
     finally:
         exchange.record.filter_seconds += time.monotonic() - began
     if passed.replaced:
-        body = rewritten(body, passed.replaced)
+        body = rewritten(body, _of_one_kind(passed))
         reading = read_body(reading.dialect, body)
     exchange.record.screened = time.monotonic()
     launched = launch(reading, body, _of_answers(policy, passed, recorder, gateway.digests))
     if not passed.open:
         return await launched
     return await _beside(ask_judges(policy, passed, recorder), launched, exchange)
+
+
+def _of_one_kind(passed: PassedPrompt) -> Mapping[tuple[str | int, ...], str]:
+    """What is replaced; of several prompts all become text if one does, since no API takes texts and ids together."""
+    if not any(path[0] == "prompt" and len(path) > 1 for path in passed.replaced):
+        return passed.replaced
+    return {at.path: at.text for at in passed.texts if at.path[0] == "prompt"} | dict(passed.replaced)
 
 
 def _of_answers(

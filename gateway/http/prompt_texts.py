@@ -14,6 +14,7 @@ import msgspec
 
 from gateway.http.decoding import MAX_ECHO
 from protos.errors import InvalidRequest
+from safety.json_escapes import unescaped
 
 if TYPE_CHECKING:
     from gateway.http.reading import Reading
@@ -28,6 +29,8 @@ _Path = tuple[str | int, ...]
 MOST_TEXTS: Final = 32_768
 MOST_STEPS: Final = 64
 _MOST_PARAM: Final = 256
+#: Shorter ones say nothing about anybody.
+_LONG_NUMBER: Final = 7
 
 #: Members that no model sees.
 _UNSEEN: Final = frozenset(
@@ -48,6 +51,8 @@ _UNSEEN_WITHIN: Final[dict[str, frozenset[str]]] = {
     "input_audio": frozenset(("data", "format")),
     "file": frozenset(("file_data", "file_id")),
 }
+#: Whose words members beside the conversation are, where they are not the application's own.
+_ROLES: Final = {"prediction": "assistant", "documents": "tool"}
 #: Members of messages that have text too, or nothing: where one is, it is looked for once and twice.
 _ELSEWHERE: Final = (
     *(b'"name"', b'"refusal"', b'"audio"', b'"tool_calls"', b'"function_call"'),
@@ -103,9 +108,12 @@ def prompt_texts(reading: "Reading", body: bytes, model: "ServedModel") -> list[
     """Texts in the order of their places. Raises InvalidRequest for what cannot be read as text, or in one way alone.
 
     Text that stands in parts of one message is one text where replicas join it; its path leads to the message's
-    content, which may become a string.
+    content, which may become a string. Escapes that a text has within itself, as JSON in it does, are undone where JSON
+    can do without them.
     """
     own = reading.dialect.texts(reading.fields, model)
+    if own is not None and (b"\\\\u" in body or b"\\u005" in body):
+        own = [at._replace(text=unescaped(at.text)) for at in own]
     usual = own is not None and reading.foreign is None and reading.guide is None
     if usual and own is not None and (not model.relays or _says_once(body, own)):
         return own
@@ -117,8 +125,7 @@ def prompt_texts(reading: "Reading", body: bytes, model: "ServedModel") -> list[
             walk.message(message, index, joins=joins)
     for name, value in members.items():
         if name not in _UNSEEN and not (name == "tool_choice" and isinstance(value, str)):
-            role = "assistant" if name == "prediction" else "system"
-            walk.within(value, role, name, (name,), frozenset(), {})
+            walk.within(value, _ROLES.get(name, "system"), name, (name,), frozenset(), {})
     return walk.texts
 
 
@@ -186,10 +193,14 @@ def _says_once(body: bytes, texts: Sequence[PromptText]) -> bool:
 
 def _members(body: bytes) -> dict[str, Any]:
     try:
-        members: dict[str, Any] = json.loads(body, object_pairs_hook=_once)
+        members: dict[str, Any] = json.loads(body, object_pairs_hook=_once, parse_int=_Number, parse_float=_Number)
     except RecursionError:
         raise InvalidRequest("The request body is nested too deeply.") from None
     return members
+
+
+class _Number(str):
+    """A number as it was written."""
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -227,7 +238,11 @@ class _Walk:
         deeper: Mapping[str, frozenset[str]],
     ) -> None:
         """Every string there, and the names of members that somebody chose. `deeper` is `unseen` of what is within."""
-        if isinstance(value, str):
+        if isinstance(value, _Number):
+            # What is at the top are settings.
+            if len(value) >= _LONG_NUMBER and len(path) > 1:
+                self._add(PromptText(role, param, path, str(value)))
+        elif isinstance(value, str):
             self._add(PromptText(role, param, path, value))
         elif len(path) > MOST_STEPS:
             raise InvalidRequest(f"The request body is nested deeper than {MOST_STEPS} levels.")
@@ -250,7 +265,7 @@ class _Walk:
     def _add(self, text: PromptText) -> None:
         if len(self.texts) >= MOST_TEXTS:
             raise InvalidRequest(f"The request body has more than {MOST_TEXTS} texts.")
-        self.texts.append(text)
+        self.texts.append(text._replace(text=unescaped(text.text)) if "\\u" in text.text else text)
 
 
 def _longer(param: str, step: str) -> str:

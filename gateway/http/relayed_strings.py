@@ -77,6 +77,11 @@ def order_of(path: Path) -> Order:
     return Order.THOUGHT if isinstance(name, str) and name.startswith(_THOUGHTS) else Order.SPEECH
 
 
+def is_json(path: Path) -> bool:
+    """Whether a text is JSON in a string."""
+    return path[-1] == "arguments" and order_of(path) is Order.CALL
+
+
 def without_calls(choice: dict[str, Any], last: Any = None) -> None:
     """Take out the tool calls, but for those up to the one that has that object in it."""
     for part in (choice.get("delta"), choice.get("message")):

@@ -16,6 +16,7 @@ from gateway.http.reading import read_body
 from gateway.tokens.detokenizer import TokenTable
 from gateway.tokens.unknown import UnknownTokenizer
 from protos.errors import InvalidRequest
+from safety.json_escapes import unescaped
 from tests.harness import tekken
 
 
@@ -36,7 +37,7 @@ def texts(body: Any, of: Any = OWN) -> list[PromptText]:
         for step in at.path:
             if step != NAME:
                 node = node[step]
-        assert at.path[-1] == NAME or not isinstance(node, str) or node == at.text
+        assert at.path[-1] == NAME or not isinstance(node, str) or unescaped(node) == at.text
     return found
 
 
@@ -129,8 +130,8 @@ def test_everything_that_a_template_could_show(of: Any) -> None:
         ("assistant", "messages[1].annotations[0].title", "Cited"),
         ("assistant", "messages[2].content", "B"),
         ("assistant", "messages[2].reasoning", "R"),
-        ("system", "documents[0].title", "T"),
-        ("system", "documents[0].text", "D"),
+        ("tool", "documents[0].title", "T"),
+        ("tool", "documents[0].text", "D"),
         ("system", "chat_template_kwargs.note", "note"),
         ("system", "chat_template_kwargs.note[0]", "N"),
         ("system", "chat_template_kwargs.note[1].k", "k"),
@@ -153,6 +154,33 @@ def test_parts_of_a_message_are_one_text_where_they_are_joined() -> None:
     assert orjson.loads(rewritten(orjson.dumps(body), {at.path: "x"})) == {
         "messages": [{"role": "user", "content": "x"}]
     }
+
+
+@pytest.mark.parametrize("of", [OWN, BOTH, UPSTREAM])
+def test_escapes_within_a_text_are_undone(of: Any) -> None:
+    called = {"id": "c", "type": "function", "function": {"name": "f", "arguments": json.dumps({"t": "für\n"})}}
+    messages = [
+        {"role": "user", "content": r"bob\u0040example.com"},
+        {"role": "assistant", "tool_calls": [called]},
+        {"role": "tool", "content": r'{"a": "f\u006f"}', "tool_call_id": "c"},
+    ]
+    found = [text for _, _, text in shown({"messages": messages}, of)]
+    assert found == ["bob@example.com", "f", r'{"t": "für\n"}', '{"a": "fo"}']
+    hidden = rb'{"model":"m","messages":[{"role":"user","content":"f\u005cu006f"}]}'
+    assert [at.text for at in texts(hidden, of)] == ["fo"]
+
+
+@pytest.mark.parametrize("of", [OWN, BOTH, UPSTREAM])
+def test_long_numbers_are_texts(of: Any) -> None:
+    schema = {"type": "object", "properties": {"card": {"const": 4111111111111111, "maximum": 100, "default": 1.5}}}
+    body: dict[str, Any] = {"messages": [{"role": "user", "content": "Q"}], "seed": 4111111111111111}
+    body["response_format"] = {"type": "json_schema", "json_schema": {"name": "s", "schema": schema}}
+    body["documents"] = [{"n": 4111111111111111}]
+    found = [one for one in shown(body, of) if one[2].startswith("4")]
+    place = "response_format.json_schema.schema.properties.card.const"
+    assert found == [("system", place, "4111111111111111"), ("tool", "documents[0].n", "4111111111111111")]
+    changed = json.loads(rewritten(orjson.dumps(body), {("documents", 0, "n"): "[CREDIT_CARD]"}))
+    assert changed == body | {"documents": [{"n": "[CREDIT_CARD]"}]}
 
 
 def test_prompts_as_token_ids_are_read() -> None:
@@ -199,7 +227,7 @@ def test_names_of_members_in_texts_are_texts_and_no_members() -> None:
     for text in ('"content"', '"content":"role"', "\\u0041", "content", "ä"):
         body = {"messages": [{"role": "user", "content": text}, {"role": "user", "content": "role"}]}
         for of in (OWN, UPSTREAM):
-            assert [at.text for at in texts(body, of)] == [text, "role"]
+            assert [at.text for at in texts(body, of)] == [unescaped(text), "role"]
 
 
 @pytest.mark.parametrize(

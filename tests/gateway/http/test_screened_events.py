@@ -205,6 +205,16 @@ def test_what_is_held_of_a_call_is_not_sent_after_a_cut_in_what_the_model_says()
         assert shown.reasons == {0: "content_filter"}
 
 
+@given(text=TEXT, escape=st.sets(st.sampled_from("forbidnü🌙")), cuts=CUTS, action=ACTIONS)
+def test_escapes_in_arguments_hide_nothing(text: str, escape: set[str], cuts: list[int], action: Action) -> None:
+    plain = json.dumps({"a": text}, ensure_ascii=False)
+    written = "".join(json.dumps(c)[1:-1] if ord(c) > 127 else f"\\u{ord(c):04x}" if c in escape else c for c in plain)
+    expected = screened(plain, rules(action))
+    if r"\n" not in plain:  # a letter of an escape is none that is escaped itself
+        shown, _ = stream([*(call(piece) for piece in pieces(written, cuts)), end(), DONE], filter_of(rules(action)))
+        assert shown.texts.get((0, 0), "") == expected.text
+
+
 def test_two_pieces_of_one_call_in_an_event() -> None:
     both = [{"index": 0, "function": {"arguments": text}} for text in ("a for", "ward b for")]
     ends = event([{"index": 0, "delta": {"tool_calls": both}, "logprobs": None, "finish_reason": "tool_calls"}])

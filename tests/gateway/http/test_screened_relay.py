@@ -100,7 +100,7 @@ def test_an_answer_that_is_cut_off_ends_with_its_upstream(store_url: str) -> Non
 
 def test_whole_answers(store_url: str) -> None:
     calls = [{"id": "a", "type": "function", "function": {"name": "f", "arguments": '{"a":"forbidden"}'}}]
-    calls.append({"id": "b", "type": "function", "function": {"name": "g", "arguments": "{}"}})
+    calls.append({"id": "b", "type": "function", "function": {"name": "g", "arguments": r'{"c": "f\u006f"}'}})
 
     async def main() -> None:
         async with upstream() as found:
@@ -112,6 +112,7 @@ def test_whole_answers(store_url: str) -> None:
                 assert choice["message"]["content"] == "a [LIST] b"
                 assert choice["message"]["reasoning_content"] == "I [LIST]"
                 assert choice["message"]["tool_calls"][0]["function"]["arguments"] == '{"a":"[LIST]"}'
+                assert choice["message"]["tool_calls"][1]["function"]["arguments"] == '{"c": "fo"}'
                 assert (choice["logprobs"], choice["finish_reason"]) == (None, "length")
                 assert answer.json["usage"]["completion_tokens"] == 3
             async with gateway_of(store_url, more_models=models, safety=safety("block")) as client:
