@@ -51,12 +51,18 @@ def stretches(text: str, plain: bytes | None = None) -> Iterable[Stretch]:
 
 
 def worth_searching(text: str, plain: bytes | None = None) -> Iterable[Stretch]:
-    """The same of a text of whose anchors one is not idle, or many are, or which is not in English; of others nothing.
+    """The same of a text of whose anchors one is not idle, or many are; of others nothing, or one that is empty.
 
-    Fewer anchors are known of other languages: such a text has a stretch, if an empty one.
+    It is empty of texts in other languages than English, of which fewer anchors are known: how they are worded has to
+    be weighed.
     """
-    if not text.isascii() and _OTHER_LETTERS(encoded(text) if plain is None else plain):
-        return _at_least_one(stretches(text, plain))
+    found = _worth_searching(text, plain)
+    if text.isascii() or not _OTHER_LETTERS(encoded(text) if plain is None else plain):
+        return found
+    return _at_least_one(found)
+
+
+def _worth_searching(text: str, plain: bytes | None) -> Iterable[Stretch]:
     if len(text) > _PART:
         return _from_worth_on(_of_long(text, is_plain=plain is not None, with_bare=True))
     if plain is None:
