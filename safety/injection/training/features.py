@@ -9,8 +9,10 @@ from safety.injection.phrases import normalised
 #: Han, kana, Hangul as it is once folded, Thai: characters that no space need stand between.
 _UNSPACED: Final = re.compile("[\u0e00-\u0e7f\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff]+")
 _WORDS: Final = 3
-#: Of Hangul, folded to its parts, a syllable is 2 or 3 characters.
 _CHARACTERS: Final = (2, 3, 4, 6, 8)
+#: Of Hangul, folded to its parts, a syllable is 2 or 3 characters: two say nothing, and any text has many of them.
+_OF_HANGUL: Final = _CHARACTERS[1:]
+_PARTS: Final = ("\u1100", "\u11ff")
 
 
 def windows(text: str, reach: int) -> list[str]:
@@ -35,6 +37,6 @@ def phrases_of(plain: str) -> Iterator[str]:
         for index in range(len(words) - length + 1):
             yield f" {' '.join(words[index : index + length])} "
     for run in _UNSPACED.findall(plain):
-        for length in _CHARACTERS:
+        for length in _OF_HANGUL if _PARTS[0] <= run[0] <= _PARTS[1] else _CHARACTERS:
             for index in range(len(run) - length + 1):
                 yield run[index : index + length]
