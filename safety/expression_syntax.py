@@ -14,6 +14,8 @@ _REPEAT: Final = re.compile(r"(?:([*+?])|\{(\d+)(,?)(\d*)\})(\??)")
 _GROUP: Final = re.compile(r"\((?:\?P?<\w+>|\?(?P<flags>[imsU]*(?:-[imsU]+)?):|(?!\?))")
 _FLAGS: Final = re.compile(r"\(\?([imsU]*(?:-[imsU]+)?)\)")
 _ASSERTIONS: Final = ("\\b", "\\B", "\\A", "\\z")
+#: Groups within groups, and flags that hold from their place on; each takes some of Python's stack.
+_DEEPEST: Final = 100
 
 
 class ExpressionError(ValueError):
@@ -70,6 +72,7 @@ class _Endless(Node):
 class _Parser:
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
+        self._depth = 0
         self.at = 0
 
     def end(self) -> None:
@@ -94,11 +97,20 @@ class _Parser:
                 self.at = found.end()
                 flags += found[1]
                 # They hold up to the group's end, its other choices included.
-                rest = _choice([_joined(self.sequence()), *self.choices()])
+                rest = self._inner()
                 parts.append(Node(f"(?{flags}:{rest.source})", rest.least, rest.most, f"(?{flags}:{rest.begin})"))
                 break
             parts.append(self._repeats(self._atom()))
         return parts
+
+    def _inner(self) -> Node:
+        """What stands in a group, or holds to its end."""
+        if self._depth == _DEEPEST:
+            raise ExpressionError(f"its groups are nested more than {_DEEPEST} deep")
+        self._depth += 1
+        inner = _choice([_joined(self.sequence()), *self.choices()])
+        self._depth -= 1
+        return inner
 
     def _atom(self) -> Node:
         pattern, at = self._pattern, self.at
@@ -122,7 +134,7 @@ class _Parser:
         if not found:
             raise ExpressionError(f"{self._pattern[self.at :][:20]!r} is not supported")
         self.at = found.end()
-        inner = _choice([_joined(self.sequence()), *self.choices()])
+        inner = self._inner()
         if self._pattern[self.at : self.at + 1] != ")":
             raise ExpressionError("a group has no end")
         self.at += 1

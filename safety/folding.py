@@ -9,10 +9,14 @@ import unicodedata
 from bisect import bisect_right
 from typing import Final
 
-#: Characters that nobody sees: soft hyphen, joiners, direction marks, variation selectors, tags and their kin.
+from safety.patterns import Patterns
+
+#: Characters that nobody sees: control characters that are no white space, soft hyphen, joiners, direction marks,
+#: the blank of braille, variation selectors, marks of shorthand and music, tags and their kin.
 UNSEEN: Final = (
-    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
-    "\ufeff\uffa0\U000e0000-\U000e0fff"
+    "\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    "\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 #: Every combining mark, with the scripts around them: decomposing puts marks in order across characters.
 _MARKS: Final = (
@@ -21,9 +25,17 @@ _MARKS: Final = (
 )
 _IS_UNSEEN: Final = re.compile(f"[{UNSEEN}]").search
 _ONE_BY_ONE: Final = re.compile(f"[{UNSEEN}{_MARKS}]").search
-_NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
+#: Those of ASCII.
+_CONTROLS: Final = bytes([*range(9), *range(14, 32), 127])
+#: Whether they are in a text's UTF-8.
+has_controls: Final = Patterns([rb"[\x00-\x08\x0e-\x1f\x7f]"]).any_in
+_WITHOUT_CONTROLS: Final = dict.fromkeys(_CONTROLS)
+#: What may fold to something else than its small letter.
+_OTHERS: Final = re.compile(r"[^\x09-\x0d\x20-\x7e]+")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_ASCII: Final = bytes(range(128))
+_SEEN_ASCII: Final = bytes(range(128)).translate(None, _CONTROLS)
+#: A text of this length is sooner looked at character by character.
+_SHORT: Final = 64
 #: The text that was folded last, and what it came to.
 _LAST: Final[list[tuple[str, str]]] = [("", "")]
 #: With at most one character in so many beyond ASCII, those alone are looked at.
@@ -33,7 +45,9 @@ _FEW: Final = 16
 def fold(text: str) -> str:
     """Lower case, in Unicode's compatibility decomposition, without what is invisible; maybe longer or shorter."""
     if text.isascii():
-        return text.lower()
+        if (len(text) <= _SHORT and text.isprintable()) or not has_controls(text.encode()):
+            return text.lower()
+        return text.translate(_WITHOUT_CONTROLS).lower()
     last = _LAST[0]
     if text is last[0]:
         return last[1]
@@ -46,7 +60,7 @@ def fold(text: str) -> str:
 def _fold(text: str) -> str:
     data = text.encode("utf-8", "surrogatepass")
     if (len(data) - len(text)) * _FEW <= len(text):
-        if _SAME.issuperset(data.translate(None, _ASCII).decode("utf-8", "surrogatepass")):
+        if _SAME.issuperset(data.translate(None, _SEEN_ASCII).decode("utf-8", "surrogatepass")):
             # `lower` of bytes knows ASCII alone.
             return data.lower().decode("utf-8", "surrogatepass")
     else:
@@ -55,11 +69,11 @@ def _fold(text: str) -> str:
             if unicodedata.is_normalized("NFKD", folded):
                 return folded
             return _decomposed(_decomposed(folded).casefold())
-    return _NOT_ASCII.sub(_fold_run, data.lower().decode("utf-8", "surrogatepass"))
+    return _OTHERS.sub(_fold_run, data.lower().decode("utf-8", "surrogatepass"))
 
 
 class Places:
-    """Which character of a text each character of its `fold` is from. Built from what is not ASCII alone."""
+    """Which character of a text each character of its `fold` is from. Built from `_OTHERS` alone."""
 
     __slots__ = ("_runs", "_starts")
 
@@ -69,7 +83,7 @@ class Places:
         #: ... where it ends in the text, and which characters it is from.
         self._runs: list[tuple[int, list[int]]] = []
         shift = 0
-        for run in _NOT_ASCII.finditer(text):
+        for run in _OTHERS.finditer(text):
             start, end = run.span()
             origins = [index for index, char in enumerate(run[0], start) for _ in _FOLDS[char]]
             if origins != list(range(start, end)):
@@ -94,7 +108,7 @@ class Places:
 
 def has_unseen(text: str) -> bool:
     """Whether there are characters that fold to nothing."""
-    return not text.isascii() and _IS_UNSEEN(text) is not None
+    return _IS_UNSEEN(text) is not None
 
 
 def without_surrogates(text: str) -> str:

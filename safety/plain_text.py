@@ -1,13 +1,14 @@
 """Texts whose characters hide nothing, as most are: what filters look for stands in their bytes as it is written.
 
-Beside ASCII, a character of such a text folds to itself, to its small letter, to what is composed to it again, or to
-`PUNCTUATION`. It is no figure, it is not invisible, and no letter of ASCII in disguise that the injection filter sees
-through. Not all characters of which that is true are known here, but those of the languages that are written most,
-save Greek and Cyrillic, whose letters look like Latin ones.
+Of ASCII it has no control characters but white space. Beside ASCII, a character of such a text folds to itself, to its
+small letter, to what is composed to it again, or to `PUNCTUATION`. It is no figure, it is not invisible, and no letter
+of ASCII in disguise that the injection filter sees through. Not all characters of which that is true are known here,
+but those of the languages that are written most, save Greek and Cyrillic, whose letters look like Latin ones.
 """
 
 from typing import Final
 
+from safety.folding import has_controls
 from safety.patterns import CHARACTERS, Patterns
 
 #: What signs of a plain text may fold to.
@@ -21,13 +22,14 @@ RANGES: Final = (
     *((0x2190, 0x21FF), (0x2500, 0x2775), (0x2794, 0x27BF), (0x1F300, 0x1F64F), (0x1F680, 0x1F6D7), (0x1F900, 0x1F9FF)),
 )
 _LETTERS: Final = "".join(rf"\x{{{first:x}}}-\x{{{last:x}}}" for first, last in RANGES)
-_OTHERS: Final = Patterns([rf"[^\x00-\x7f{SIGNS}{_LETTERS}]".encode()], CHARACTERS)
+_OTHERS: Final = Patterns([rf"[^\x09-\x0d\x20-\x7e{SIGNS}{_LETTERS}]".encode()], CHARACTERS)
 
 
 def plain_bytes(text: str) -> bytes | None:
     """The text's UTF-8; None if the text is not plain."""
     if text.isascii():
-        return text.encode()
+        data = text.encode()
+        return None if has_controls(data) else data
     try:
         data = text.encode()
     except UnicodeEncodeError:

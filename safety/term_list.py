@@ -1,14 +1,18 @@
 """Lists of terms in files: a term on each line."""
 
+import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 
 from safety.terms import WINDOW
 
 #: Terms of one filter. Each takes about 300 bytes in every worker.
 MOST_TERMS: Final = 250_000
 _COMMENT: Final = "#"
+#: So much of a line is looked at: a term with white space around it.
+_MOST_CHARACTERS: Final = 4_096
 
 
 class TermListError(ValueError):
@@ -19,7 +23,10 @@ def read_terms(path: Path) -> list[str]:
     """The terms of a UTF-8 file, without empty lines and those that begin with `#`. Raises TermListError."""
     terms: list[str] = []
     try:
-        with path.open("rb") as file:
+        # What is no UTF-8 becomes halves of surrogate pairs, which UTF-8 does not have.
+        with open(path, encoding="utf-8-sig", errors="surrogateescape", opener=_without_waiting) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise TermListError(f"{path} is not a regular file")
             for number, term in _lines(file, path):
                 if len(terms) == MOST_TERMS:
                     raise TermListError(f"{path}, line {number}: more than {MOST_TERMS} terms")
@@ -31,13 +38,26 @@ def read_terms(path: Path) -> list[str]:
     return terms
 
 
-def _lines(file: Iterator[bytes], path: Path) -> Iterator[tuple[int, str]]:
-    for number, line in enumerate(file, 1):
+def _without_waiting(path: str, flags: int) -> int:
+    """Opens what is no regular file, too: a pipe at once, whether or not anybody writes to it."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def _lines(file: TextIO, path: Path) -> Iterator[tuple[int, str]]:
+    """Terms with the numbers of their lines, which end with a line feed, a carriage return, or both."""
+    number = 0
+    while line := file.readline(_MOST_CHARACTERS):
+        number += 1
         try:
-            term = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
-        except UnicodeDecodeError:
+            line.encode()
+        except UnicodeEncodeError:
             raise TermListError(f"{path}, line {number}: not valid UTF-8") from None
-        if len(term) >= WINDOW:
+        term = line.strip()
+        if term.startswith(_COMMENT):
+            while line and not line.endswith("\n"):
+                line = file.readline(_MOST_CHARACTERS)
+            continue
+        if len(term) >= WINDOW or len(line) == _MOST_CHARACTERS:
             raise TermListError(f"{path}, line {number}: longer than {WINDOW - 1} characters")
-        if term and not term.startswith(_COMMENT):
+        if term:
             yield number, term

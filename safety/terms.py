@@ -32,12 +32,18 @@ _NO_EDGES: Final = re.compile(
 ).match
 
 
-#: Any letter will do where only this is known of what stood before.
+#: What stood before, as far as that matters: nothing that does, a letter or digit (any one will do), or a backslash.
+_NOTHING: Final = ""
 _JOINING: Final = "a"
+_ESCAPING: Final = "\\"
+#: The rest of an escape of JSON, in which a text may be written: no part of the word that follows it.
+_ESCAPED: Final = frozenset("bfnrt")
+_ESCAPED_BYTES: Final = frozenset(b"bfnrtBFNRT")
+_BACKSLASH: Final = ord("\\")
 _PUNCTUATION: Final = frozenset(PUNCTUATION)
 _CAPITALS: Final = {code: code - 32 for code in range(97, 123)}
-_PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_")
-_PLAIN_BYTES: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
+_PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
+_PLAIN_BYTES: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 
 
 class TermError(ValueError):
@@ -52,21 +58,22 @@ class TermError(ValueError):
 class _Step(NamedTuple):
     """What becomes of some held characters and a piece: matches, as (start, end), and where the undecided begins.
 
-    `held` is the undecided, and `joined` whether a letter or digit stands before it.
+    `held` is the undecided, and `before` is what stands before it: `_NOTHING`, `_JOINING` or `_ESCAPING`.
     """
 
     matches: tuple[tuple[int, int], ...]
     open: int
     held: str
-    joined: bool
+    before: str
 
 
 class TermFilter:
     """A `StreamFilter`. Of terms that begin at one place the longest counts, and what it covers is not looked at again.
 
     With `words`, no letter, digit or combining mark may touch a term, unless that side of the term is none itself or
-    of a script that writes no spaces. Characters are taken whole: a term is not found in a part of what one character
-    folds to, nor without the combining marks on its last one.
+    of a script that writes no spaces. An escape of JSON in front of a term, a backslash and one of `bfnrt`, does not
+    touch it. Characters are taken whole: a term is not found in a part of what one character folds to, nor without the
+    combining marks on its last one.
     """
 
     window: Final = WINDOW
@@ -94,8 +101,8 @@ class TermFilter:
         self._literals = Literals([term.encode() for term in self._terms], any_case=True)
         #: Whether a text may write some of the terms in other characters, plain ones.
         self._has_forms = any(map(_has_forms, folded))
-        #: By what is held with a new piece, where nothing joins it to what was before, and where something does.
-        self.steps: tuple[dict[str, _Step], dict[str, _Step]] = ({}, {})
+        #: By what stands before, and by what is held with a new piece.
+        self.steps: dict[str, dict[str, _Step]] = {_NOTHING: {}, _JOINING: {}, _ESCAPING: {}}
 
     def scan(self, text: str, plain: bytes | None = None) -> list[Match]:
         """The matches of a whole text."""
@@ -134,57 +141,68 @@ class TermFilter:
         """A stream for one text."""
         return TermStream(self)
 
-    def step(self, text: str, *, joined: bool, last: bool) -> _Step:
-        """What can be said of `text`; `joined`: it follows a letter or digit; `last`: nothing follows it.
+    def step(self, text: str, *, before: str, last: bool) -> _Step:
+        """What can be said of `text`; `before`: what it follows; `last`: nothing follows it.
 
         The matches are final, and so is that none begins before `open`. All but the last are remembered in `steps`.
         """
         if len(text) > _LONG:
-            return self._long_step(text, joined, last)
-        step = self._made(text, joined, last)
+            return self._long_step(text, before, last)
+        step = self._made(text, before, last)
         if not last and len(text) <= _SHORT:
-            known = self.steps[joined]
+            known = self.steps[before]
             if len(known) >= _MOST_STEPS:
                 known.clear()
             known[text] = step
         return step
 
-    def _long_step(self, text: str, joined: bool, last: bool) -> _Step:
+    def _long_step(self, text: str, before: str, last: bool) -> _Step:
         """All but the end of a long text is looked at as a whole one."""
         decided = len(text) - WINDOW
-        lead = _JOINING if joined else ""
-        found = [(match.start - len(lead), match.end - len(lead)) for match in self._scan(lead + text, len(lead))]
+        shift = len(before)
+        found = [(match.start - shift, match.end - shift) for match in self._scan(before + text, shift)]
         matches = [place for place in found if place[0] < decided]
         cut = max(decided, matches[-1][1]) if matches else decided
-        rest = self._made(text[cut:], self._joins_after(text[:cut], joined), last)
+        rest = self._made(text[cut:], self._left_by(text[:cut], before), last)
         later = ((cut + start, cut + end) for start, end in rest.matches)
-        return _Step((*matches, *later), cut + rest.open, rest.held, rest.joined)
+        return _Step((*matches, *later), cut + rest.open, rest.held, rest.before)
 
-    def _joins_after(self, text: str, joined: bool) -> bool:
-        """Whether a letter or digit stands at the end, before what is invisible."""
-        char = next((char for char in reversed(text) if fold(char)), None)
-        return joined if char is None else self._words and _is_of_word(fold(char)[-1])
+    def _left_by(self, text: str, before: str) -> str:
+        """What stands before what follows the text: its last character that is not invisible says it."""
+        if not self._words:
+            return _NOTHING
+        end = ""
+        for char in reversed(text):
+            end = fold(char) + end
+            # More is of use where the last may be the rest of an escape.
+            if len(end) > 1 or (end and end not in _ESCAPED):
+                break
+        else:
+            end = before + end
+        if end.endswith(_ESCAPING):
+            return _ESCAPING
+        return _JOINING if end and _is_of_word(end[-1]) and not _is_escape(end, len(end)) else _NOTHING
 
-    def _made(self, text: str, joined: bool, last: bool) -> _Step:
+    def _made(self, text: str, before: str, last: bool) -> _Step:
         folded = without_surrogates(fold(text))
-        origin = _Origin(_JOINING if joined else "", text, folded)
+        origin = _Origin(before, text, folded)
         matches: list[tuple[int, int]] = []
         after = 0
         # One look at the whole says that there is none, as a rule.
         some = bool(self._literals.find(folded.encode()))
-        for at in self._places(folded):
+        for at in self._places(before, folded):
             if at < after or not self._may_begin(origin, at):
                 continue
             if not last and self._may_go_on(origin, at):
                 cut = origin.source(at)
-                return _Step(tuple(matches), cut, text[cut:], self._joins_after(text[:cut], joined))
+                return _Step(tuple(matches), cut, text[cut:], self._left_by(text[:cut], before))
             end = next((end for end in self._ends(folded, at) if self._fits(origin, at, end)), None) if some else None
             if end is not None:
                 matches.append((origin.source(at), origin.source_end(end)))
                 after = end
-        return _Step(tuple(matches), len(text), "", self._joins_after(text, joined))
+        return _Step(tuple(matches), len(text), "", self._left_by(text, before))
 
-    def _places(self, folded: str) -> list[int]:
+    def _places(self, before: str, folded: str) -> list[int]:
         """Where the first characters of a term stand, and with words no plain letter or digit touches them."""
         heads, singles = self._heads, self._singles
         places = [at for at in range(len(folded)) if folded[at : at + 2] in heads]
@@ -192,10 +210,11 @@ class TermFilter:
             places = sorted({*places, *(at for at, char in enumerate(folded) if char in singles)})
         if not self._words:
             return places
-        return [at for at in places if not at or folded[at - 1] not in _PLAIN or folded[at] not in _PLAIN]
+        around, shift = before + folded, len(before)
+        return [at for at in places if not _is_joined(around, at + shift) or _is_escape(around, at + shift)]
 
     def _may_begin(self, origin: "_Origin", at: int) -> bool:
-        return origin.is_whole(at) and not (self._words and origin.joins(at))
+        return origin.is_whole(at) and not (self._words and origin.joins(at) and not origin.is_escape(at))
 
     def _may_go_on(self, origin: "_Origin", at: int) -> bool:
         """Whether what follows the end of the text decides what begins at `at`."""
@@ -222,9 +241,9 @@ class TermFilter:
     def _settled(self, text: str, folded: str, found: Sequence[tuple[int, int, int]], after: int) -> list[Match]:
         """Of all places where a term stands, those that count."""
         if self._words:
-            found = [place for place in found if not _is_joined(folded, place[1])]
-            # Beyond many invisible characters nothing touches a term.
-            if found and not has_unseen(text):
+            found = [place for place in found if not _is_joined(folded, place[1]) or _is_escape(folded, place[1])]
+            # Beyond many invisible characters nothing touches a term. Of ASCII nothing else folds to another length.
+            if found and (len(folded) == len(text) if text.isascii() else not has_unseen(text)):
                 found = [place for place in found if not _is_joined(folded, place[2])]
         if not found:
             return []
@@ -240,13 +259,13 @@ class TermFilter:
 class TermStream:
     """The `Stream` of a TermFilter: the characters from `open` on are held, as they may begin a term."""
 
-    __slots__ = ("_filter", "_held", "_joined", "_steps", "open")
+    __slots__ = ("_before", "_filter", "_held", "_steps", "open")
 
     def __init__(self, of: TermFilter) -> None:
         self._filter = of
         self._steps = of.steps
         self._held = ""
-        self._joined = False
+        self._before = _NOTHING
         self.open = 0
 
     def feed(self, text: str) -> Sequence[Match]:
@@ -254,9 +273,9 @@ class TermStream:
         if not text:
             return ()
         text = self._held + text
-        joined = self._joined
-        step = self._steps[joined].get(text) or self._filter.step(text, joined=joined, last=False)
-        matches, cut, self._held, self._joined = step
+        before = self._before
+        step = self._steps[before].get(text) or self._filter.step(text, before=before, last=False)
+        matches, cut, self._held, self._before = step
         if matches:
             return self._told(step)
         self.open += cut
@@ -264,7 +283,7 @@ class TermStream:
 
     def finish(self) -> Sequence[Match]:
         """The end of the text."""
-        step = self._filter.step(self._held, joined=self._joined, last=True)
+        step = self._filter.step(self._held, before=self._before, last=True)
         self._held = ""
         return self._told(step)
 
@@ -283,7 +302,8 @@ class _Origin:
         self._before = before
         self.text = text
         self.folded = folded
-        places = None if text.isascii() else Places(text)
+        # Of ASCII, what is invisible folds to nothing, and all else to one character.
+        places = None if text.isascii() and len(folded) == len(text) else Places(text)
         self._places = None if places is None or places.are_same else places
 
     def source(self, at: int) -> int:
@@ -308,10 +328,14 @@ class _Origin:
         if at:
             left = self.folded[at - 1]
         elif self._before:
-            left = fold(self._before)[-1]
+            left = self._before
         else:
             return False
         return at < len(self.folded) and _is_of_word(left) and _is_of_word(self.folded[at])
+
+    def is_escape(self, at: int) -> bool:
+        """Whether an escape ends there."""
+        return _is_escape(self._before + self.folded, at + len(self._before))
 
 
 def _is_joined(folded: str, at: int) -> bool:
@@ -319,12 +343,19 @@ def _is_joined(folded: str, at: int) -> bool:
     return 0 < at < len(folded) and folded[at - 1] in _PLAIN and folded[at] in _PLAIN
 
 
+def _is_escape(folded: str, at: int) -> bool:
+    """Whether an escape of JSON ends there: what is before it is no part of the word after it."""
+    return at > 1 and folded[at - 2] == _ESCAPING and folded[at - 1] in _ESCAPED
+
+
 def _is_part(plain: bytes, start: int, end: int) -> bool:
     """Whether such letters or digits of a plain text join what stands there to what is before or after it."""
     letters = _PLAIN_BYTES
-    return (start > 0 and plain[start] in letters and plain[start - 1] in letters) or (
-        end < len(plain) and plain[end] in letters and plain[end - 1] in letters
-    )
+    if end < len(plain) and plain[end] in letters and plain[end - 1] in letters:
+        return True
+    if start == 0 or plain[start] not in letters or plain[start - 1] not in letters:
+        return False
+    return start == 1 or plain[start - 2] != _BACKSLASH or plain[start - 1] not in _ESCAPED_BYTES
 
 
 def _has_forms(term: str) -> bool:
@@ -335,7 +366,7 @@ def _has_forms(term: str) -> bool:
 
 
 def _is_of_word(char: str) -> bool:
-    return (char.isalnum() or char == "_" or combining(char) != 0) and not _NO_EDGES(char)
+    return (char.isalnum() or combining(char) != 0) and not _NO_EDGES(char)
 
 
 def _from_left_the_longest_first(found: tuple[int, int, int]) -> tuple[int, int]:

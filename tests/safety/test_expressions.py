@@ -6,6 +6,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from safety.expressions import BadExpression, ExpressionFilter
+from safety.match import Match
 from tests.safety.cuts import assert_agrees, streamed
 
 PATTERNS = [
@@ -126,6 +127,10 @@ def test_text_goes_on_as_soon_as_nothing_begins_there() -> None:
         ("a|b+", "without bound"),
         ("(?:ab)+", "without bound"),
         ("[0-9]{1,513}", "can match 513 characters"),
+        ("(" * 101 + "a" + ")" * 101, "nested more than 100 deep"),
+        ("(" * 400 + "a" + ")" * 400, "nested more than 100 deep"),
+        ("(?:b|" * 400 + "a" + ")" * 400, "nested more than 100 deep"),
+        ("a(?i)" * 400 + "b", "nested more than 100 deep"),
         (r"\Qa\E", r"\\Q is not supported"),
         ("a\ud800", "half a surrogate pair"),
         ("(((((a{1,100}){1,100}){1,100})))", "not an expression of RE2"),
@@ -135,6 +140,11 @@ def test_what_cannot_be_used(pattern: str, problem: str) -> None:
     with pytest.raises(BadExpression, match=problem) as caught:
         ExpressionFilter("own", ["fine", pattern])
     assert caught.value.index == 1
+
+
+def test_groups_may_be_nested() -> None:
+    filter_ = ExpressionFilter("own", ["(" * 100 + "a" + ")" * 100, "(b)" * 200])
+    assert filter_.scan("xa" + "b" * 200) == [Match(1, 2, "own"), Match(2, 202, "own")]
 
 
 def test_evil_expressions_take_linear_time() -> None:

@@ -148,6 +148,7 @@ def test_no_personal_data_is_overlooked_wherever_else_something_is(text: str) ->
         "مرحبا",
         "नमस्ते",
         "🌙 → ✨",
+        "a\tb\r\nc\v\f",
     ],
 )
 def test_most_languages_are_plain(text: str) -> None:
@@ -155,7 +156,11 @@ def test_most_languages_are_plain(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["\ud800", "пароль", "ignоre", "i\u200bgnore", "e\u0301", "１２３", "ﬁ", "a\u00a0b", "＠", "²"]
+    "text",
+    [
+        *("\ud800", "пароль", "ignоre", "i\u200bgnore", "e\u0301", "１２３", "ﬁ", "a\u00a0b", "＠", "²"),
+        *("i\0gnore", "\x01", "a\x1fb", "a" * 5000 + "\x7f", "é\x01", "é\x80", "\u2800"),
+    ],
 )
 def test_what_may_hide_something_is_not(text: str) -> None:
     assert plain_bytes(text) is None

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import safety.literals
 from safety.match import Match, merged
+from safety.plain_text import plain_bytes
 from safety.terms import WINDOW, TermError, TermFilter
 from tests.safety.cuts import assert_agrees, pieces, streamed
 
@@ -22,6 +24,7 @@ TERMS = [
     "شتيمة",
     "ﬁre",
     "straße",
+    "new",
     "a",
     "x" * 63,
 ]
@@ -63,6 +66,7 @@ PARTS += [
     "ﬁ",
     "İ",
 ]
+PARTS += ["\\", "＼", "\\n", "n", "T", "\\" + "\u200b" * 70 + "r", "\x01", "bo\x00mb", "\x7f" * 70, "\x85", "\u2800"]
 TEXTS = st.lists(st.sampled_from(PARTS), max_size=12).map("".join)
 
 
@@ -87,6 +91,20 @@ def found(filter_: TermFilter, text: str) -> list[str]:
         ("STRASSE Straße", ["STRASSE", "Straße"], ["STRASSE", "Straße"]),
         ("fire ﬁre", ["fire", "ﬁre"], ["fire", "ﬁre"]),
         ("bom_b xbomb", [], ["bomb"]),
+        ("_bomb_ __BOMB__ é_bomb_s", ["bomb", "BOMB", "bomb"], ["bomb", "BOMB", "bomb"]),
+        (
+            "bo\x00mb b\x01\x1f\x7fomb bomb\x08s",
+            ["bo\x00mb", "b\x01\x1f\x7fomb"],
+            ["bo\x00mb", "b\x01\x1f\x7fomb", "bomb"],
+        ),
+        ("é b\x80omb bo\x9f\x01mb", ["b\x80omb", "bo\x9f\x01mb"], ["b\x80omb", "bo\x9f\x01mb"]),
+        (
+            "bo\u2800\ufff9\U0001bca0\U0001d173mb",
+            ["bo\u2800\ufff9\U0001bca0\U0001d173mb"],
+            ["bo\u2800\ufff9\U0001bca0\U0001d173mb"],
+        ),
+        ("bo\tmb bo\nmb bo\x0bmb bo\x0cmb bo\rmb bo\x85mb", [], []),
+        ("bomb\tbomb\x85s", ["bomb", "bomb"], ["bomb", "bomb"]),
         ("", [], []),
     ],
 )
@@ -95,7 +113,47 @@ def test_what_counts(text: str, words: list[str], anywhere: list[str]) -> None:
     assert found(ANYWHERE, text) == anywhere
 
 
+@pytest.mark.parametrize("most", [25_000, 0])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (r'{"body": "Here it is:\nbomb"}', ["bomb"]),
+        (r"\tbomb\rbomb\bbomb\fBOMB", ["bomb", "bomb", "bomb", "BOMB"]),
+        (r"\\nbomb", ["bomb"]),
+        (r"\abomb \nnbomb nbomb \\_nbomb \ nbomb", []),
+        (r"\nbombs \nbombé", []),
+        (r"C:\new \nnew \new\new", ["new", "new", "new", "new"]),
+        # "n" itself stays a part of the word.
+        (r"\nbomb n", ["bomb", "n"]),
+        (r"é \nbomb", ["bomb"]),
+        ("＼nbomb \\\u200bn\u200bbomb \\\x00n\x00bomb", ["bomb", "bomb", "bomb"]),
+        ("\\n\u0301bomb", []),
+    ],
+)
+def test_an_escape_of_json_is_no_part_of_a_word(
+    monkeypatch: pytest.MonkeyPatch, most: int, text: str, words: list[str]
+) -> None:
+    monkeypatch.setattr(safety.literals, "_MANY", most)
+    filter_ = TermFilter("list", ["bomb", "new", "n"], words=True)
+    assert found(filter_, text) == words
+    assert filter_.scan(text, plain_bytes(text)) == filter_.scan(text)
+    assert_agrees(filter_, text, [])
+    long = "x " * 300 + text + " x" * 300
+    assert found(filter_, long) == words
+    assert_agrees(filter_, long, [600, 601, 602])
+
+
+def test_what_escapes_may_have_come_long_before() -> None:
+    stream = WORDS.stream()
+    assert list(stream.feed("so:\\")) == []
+    assert stream.open == 4
+    assert list(stream.feed("n")) == []
+    assert list(stream.feed("bomb!")) == [Match(5, 9, "list")]
+
+
 @given(TEXTS, st.lists(st.integers(0, 1000), max_size=8))
+@example("\\nbomb", [1, 2])
+@example("\\new", [1, 2])
 @example("bomb" + "\u200b" * 70 + "s", [4, 30])
 @example("x" * 63 + "y", [63])
 @example("x" * 64, [63])
