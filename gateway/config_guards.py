@@ -1,12 +1,23 @@
 """Filters of the configuration that ask somebody else: a model, a service, or code that is not ours."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
 from gateway.config_secrets import SecretSource
 from gateway.tenants.records import END, Record
+
+Roles = Annotated[
+    tuple[Literal["system", "developer", "user", "assistant", "tool", "function"], ...],
+    Meta(
+        min_length=1,
+        description="Of prompts: messages that are looked at, by their role. Definitions of tools and of answers' "
+        "formats are `system`'s, retrieved documents `tool`'s.",
+    ),
+]
+#: What guards look at unless told otherwise: all but instructions.
+GUARDED: Final = ("user", "assistant", "tool", "function")
 
 
 class Asking(Record, frozen=True, kw_only=True):
@@ -40,6 +51,7 @@ class Asking(Record, frozen=True, kw_only=True):
             "answer so far, and are sent after its verdict.",
         ),
     ] = 512
+    roles: Roles = GUARDED
 
 
 class ModelGuard(Asking, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
-from gateway.config_guards import Asking, HttpGuard, ModelGuard, PluginFilter, PresidioFilter
+from gateway.config_guards import Asking, HttpGuard, ModelGuard, PluginFilter, PresidioFilter, Roles
 from gateway.tenants.records import END, NAME, Record
 
 #: Filters that need no settings, and have these names.
@@ -29,10 +29,7 @@ class InjectionFilter(Record, frozen=True, kw_only=True):
         float,
         Meta(gt=0, le=1, description="Score from which on a text is an attempt; lower finds more, and errs more."),
     ] = 0.5
-    roles: Annotated[
-        tuple[Literal["system", "developer", "user", "assistant", "tool", "function"], ...],
-        Meta(min_length=1, description="Messages that are looked at, by their role."),
-    ] = ("user", "tool", "function")
+    roles: Roles = ("user", "tool", "function")
 
 
 class TermsFilter(Record, frozen=True, kw_only=True):
@@ -100,9 +97,15 @@ class FloodsFilter(Record, frozen=True, kw_only=True):
 class SizesFilter(Record, frozen=True, kw_only=True):
     """Bounds on the text of a request. Of prompts."""
 
-    prompt_characters: Annotated[_Count | None, Meta(description="Most characters of all messages together.")] = None
-    message_characters: Annotated[_Count | None, Meta(description="Most characters of one message.")] = None
-    messages: Annotated[_Count | None, Meta(description="Most messages.")] = None
+    prompt_characters: Annotated[
+        _Count | None,
+        Meta(description="Most characters of all text together: messages, definitions of tools and the rest."),
+    ] = None
+    message_characters: Annotated[
+        _Count | None,
+        Meta(description="Most characters of one message in all its parts, or of one prompt or input of several."),
+    ] = None
+    messages: Annotated[_Count | None, Meta(description="Most messages, or prompts or inputs.")] = None
 
 
 class FilterSettings(Record, frozen=True, kw_only=True):
@@ -160,7 +163,7 @@ class Rules(Record, frozen=True, kw_only=True):
         bool,
         Meta(
             description="Whether the log's lines about prompts show the text around a match, with every match "
-            "redacted; otherwise, and of answers, only lengths and salted hashes are written."
+            "redacted; otherwise their lengths and salted hashes are written, and of answers lengths alone."
         ),
     ] = False
 

@@ -11,6 +11,7 @@ from gateway.config_adapters import SEPARATOR
 from gateway.config_errors import echo
 from gateway.config_safety import BUILT_IN, FilterSettings, Policy, Rules, Safety, Use
 from gateway.guards.checks import guard_problems, unusable_guard, with_absolute_files
+from safety.pii.kinds import KINDS
 
 if TYPE_CHECKING:
     from gateway.config import Config
@@ -120,6 +121,8 @@ def _absolute(settings: FilterSettings, folder: Path) -> FilterSettings:
 
 def _filter_problems(settings: FilterSettings, kind: str, where: str, models: Collection[str]) -> Problems:
     inside = f"{where}.{kind}"
+    if settings.pii is not None and not frozenset(settings.pii.detect or KINDS).difference(settings.pii.ignore):
+        yield f"{inside}.ignore", "leaves no kind to look for"
     if settings.terms is not None and not settings.terms.terms and settings.terms.file is None:
         yield inside, "expected terms, a file, or both"
     if settings.canaries is not None and not settings.canaries.tokens and settings.canaries.prefix is None:

@@ -16,11 +16,25 @@ GATHERED: Final = 2048
 TokenEntry = tuple[int, TokenLogprobs]
 
 
+class PlacedEntry(tuple[int, TokenLogprobs]):
+    """A `TokenEntry` with the place of its text in the text that is shown, in characters."""
+
+    place: int = 0
+
+    @classmethod
+    def at(cls, place: int, entry: TokenEntry) -> "PlacedEntry":
+        """The entry at that place."""
+        placed = cls(entry)
+        placed.place = place
+        return placed
+
+
 class SequenceText:
     """One answer of a request. `finish_reason` is set once it is over; what comes after is ignored.
 
     Logprob entries are released with the text of their token and never before it, so that a stop string that is
-    held back does not show in them; those of text that a filter has replaced or cut off are withheld.
+    held back does not show in them; those of text that a filter has replaced or cut off are withheld. They are
+    `PlacedEntry`s: nobody else knows where in the text their tokens are.
     """
 
     __slots__ = (
@@ -28,6 +42,7 @@ class SequenceText:
         "_entries",
         "_matcher",
         "_released",
+        "_texts",
         "completion_tokens",
         "detokenizer",
         "finish_reason",
@@ -42,6 +57,7 @@ class SequenceText:
     ) -> None:
         """`patient`: nobody waits for the text, so what is screened may be gathered first."""
         self.detokenizer = Detokenizer(table)
+        self._texts = table.texts
         self._matcher = StopMatcher(stops) if stops else None
         self.screen = screen
         if patient and screen is not None:
@@ -113,10 +129,11 @@ class SequenceText:
 
     def _show_last(self, text: str) -> str:
         """All that may be shown still: the text has ended."""
-        if self.screen is None:
+        screen = self.screen
+        if screen is None:
             return self._noted(text)
-        text = self.screen.last(text)
-        if self.screen.blocked is not None:
+        text = screen.last(text)
+        if screen.blocked is not None:
             self.finish_reason = FinishReason.CONTENT_FILTER
         return self._noted(text)
 
@@ -130,9 +147,12 @@ class SequenceText:
         texts: list[str] = []
         for position, token_id in enumerate(token_ids):
             self.completion_tokens += 1
-            start = self._decoded
+            start, pending = self._decoded, self.detokenizer.pending
             text, stopped = self.detokenizer.feed((token_id,)), False
             self._decoded += len(text)
+            if pending and logprobs is not None and (own := self._texts[token_id]):
+                # Bytes before it that never became a character stand there as one.
+                start = max(start, self._decoded - len(own))
             if self._matcher is not None:
                 text, stopped = self._matcher.feed(text)
             self._released += len(text)
@@ -160,7 +180,14 @@ class SequenceText:
         del self._entries[:count]
         hidden = screen.replaced if screen is not None else ()
         return [
-            entry
+            PlacedEntry.at(self._place(start), entry)
             for start, end, entry in entries
             if not any(start < to and from_ < max(end, start + 1) for from_, to in hidden)
         ]
+
+    def _place(self, start: int) -> int:
+        """Of a character that is shown, in all that is shown."""
+        if self.screen is None:
+            return start
+        stretches = zip(self.screen.replaced, self.screen.written, strict=True)
+        return start + sum(written - (to - from_) for (from_, to), written in stretches if to <= start)

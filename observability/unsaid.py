@@ -3,7 +3,10 @@
 import re
 from typing import Final
 
-_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
+_MOST_CHARACTERS: Final = 40
+#: Words, each of them perhaps with a short number behind it: letters and digits in a mixture may be a key.
+_WORD: Final = r"(?:[a-z]{1,20}[0-9]{0,4}|[0-9]{1,4})"
+_NAME: Final = re.compile(rf"(?=[a-z]){_WORD}(?:[_.]+{_WORD})*")
 
 
 def unsaid(words: str | bytes) -> str:
@@ -13,4 +16,4 @@ def unsaid(words: str | bytes) -> str:
 
 def name_or_unsaid(words: str) -> str:
     """The words themselves where they are one name, such as an error's code."""
-    return words if _NAME.fullmatch(words) else unsaid(words)
+    return words if len(words) <= _MOST_CHARACTERS and _NAME.fullmatch(words) else unsaid(words)

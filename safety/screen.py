@@ -97,6 +97,7 @@ class Screen:
         "failures",
         "received",
         "replaced",
+        "written",
     )
 
     def __init__(self, rules: Sequence[Rule], *, fail_open: bool = False) -> None:
@@ -122,6 +123,8 @@ class Screen:
         self.decided = 0
         #: What has been replaced, as (start, end), in order.
         self.replaced: list[tuple[int, int]] = []
+        #: How long what stands in the place of each is.
+        self.written: list[int] = []
         self.failures: list[str] = []
 
     @property
@@ -305,6 +308,7 @@ class Screen:
                 self.replaced[-1] = (self.replaced[-1][0], end)
             else:
                 parts.append(_in_place((left + text[: start - base])[-_LEFT:], span.label))
+                self.written.append(len(parts[-1]))
                 self.replaced.append((start, end))
             at = end
         parts.append(text[at - base : limit - base])

@@ -1,5 +1,6 @@
 """Bounds on the text of a request."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -18,15 +19,31 @@ class Sizes(NamedTuple):
     messages: int | None = None
 
 
-def oversized(texts: Sequence[str], sizes: Sizes) -> list[tuple[int, Match]]:
-    """What is over a bound: which text, and the match, from the first character too many on."""
-    if sizes.messages is not None and len(texts) > sizes.messages:
-        return [(sizes.messages, Match(0, max(1, len(texts[sizes.messages])), TOO_MANY_MESSAGES))]
+class Part(NamedTuple):
+    """A text of a request, and the number of the message that it is in; None: it is beside them."""
+
+    message: int | None
+    text: str
+
+
+def oversized(parts: Sequence[Part], sizes: Sizes) -> list[tuple[int, Match]]:
+    """What is over a bound: which text, and the match, from the first character too many on.
+
+    A message may have several texts, or none: messages are counted by the highest number.
+    """
+    if sizes.messages is not None:
+        for index, (message, text) in enumerate(parts):
+            if message is not None and message >= sizes.messages:
+                return [(index, Match(0, max(1, len(text)), TOO_MANY_MESSAGES))]
     total = 0
-    for index, text in enumerate(texts):
+    lengths: Counter[int] = Counter()
+    for index, (message, text) in enumerate(parts):
         length = len(text)
-        if sizes.message_characters is not None and length > sizes.message_characters:
-            return [(index, Match(sizes.message_characters, length, MESSAGE_TOO_LONG))]
+        if sizes.message_characters is not None and message is not None:
+            before = lengths[message]
+            if before + length > sizes.message_characters:
+                return [(index, Match(sizes.message_characters - before, length, MESSAGE_TOO_LONG))]
+            lengths[message] = before + length
         if sizes.prompt_characters is not None and total + length > sizes.prompt_characters:
             return [(index, Match(sizes.prompt_characters - total, length, PROMPT_TOO_LONG))]
         total += length

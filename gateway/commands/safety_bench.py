@@ -2,26 +2,35 @@
 
 import argparse
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
-from gateway.commands.output import print_json
+import msgspec
+
 from gateway.commands.safety_bench_tables import injection_table, miss_lines, spans_table, speed_table
 from gateway.commands.safety_measures import InjectionMeasures, SpanMeasures, injection_measures, span_measures
-from gateway.commands.safety_rules import Unusable, chosen_filters, unusable
+from gateway.commands.safety_output import Unusable, put, unusable
+from gateway.commands.safety_rules import chosen_filters
 from safety.filter import StreamFilter
 from safety.injection.filter import InjectionFilter
 from safety.sets.labelled import SHIPPED, Labelled, SetError, load
 from safety.sets.scoring import Score
 from safety.sets.speed import Speed, alone, together
 
+_MOST_KINDS: Final = 5
+
 
 def bench(arguments: argparse.Namespace) -> int:
     """Measure, and show it."""
     try:
-        filters, kinds, thresholds = chosen_filters(arguments)
-        labelled = load(arguments.data or SHIPPED)
+        put(_measured(arguments))
     except (Unusable, SetError) as error:
         return unusable(error)
+    return 0
+
+
+def _measured(arguments: argparse.Namespace) -> str:
+    filters, kinds, thresholds = chosen_filters(arguments)
+    labelled = load(arguments.data or SHIPPED)
     finders = {name: one for name, one in filters.items() if not isinstance(one, InjectionFilter)}
     spans = span_measures(finders, kinds, labelled.spans) if finders and labelled.spans else None
     injections = [
@@ -29,18 +38,30 @@ def bench(arguments: argparse.Namespace) -> int:
         for name, one in filters.items()
         if isinstance(one, InjectionFilter) and labelled.injections
     ]
+    if not injections and (problem := _unmeasured(spans, labelled)):
+        raise Unusable(f"nothing was measured: {problem} ({', '.join(filters)})")
     speeds = _speeds(filters, labelled)
     misses = arguments.misses
     if arguments.json:
-        print_json(_plain(spans, injections, speeds, misses))
-        return 0
+        return msgspec.json.format(msgspec.json.encode(_plain(spans, injections, speeds, misses))).decode()
     blocks = [spans_table(spans)] if spans else []
     blocks += map(injection_table, injections)
     blocks.append(speed_table(speeds))
     if misses:
         blocks += [miss_lines(measures, misses) for measures in (spans, *injections) if measures]
-    print("\n\n".join("\n".join(block) for block in blocks))
-    return 0
+    return "\n\n".join("\n".join(block) for block in blocks)
+
+
+def _unmeasured(spans: SpanMeasures | None, labelled: Labelled) -> str:
+    """Why nothing is known of any filter; empty if something is."""
+    if spans is None:
+        there, wanted = ("spans", "finds stretches") if labelled.spans else ("injection", "scores attempts")
+        return f"the data has texts with `{there}` alone, and no chosen filter {wanted}"
+    kinds = sorted({span.kind for text in labelled.spans for span in text.spans})
+    if not kinds or spans.all.labelled or spans.all.reported:
+        return ""
+    shown = ", ".join(kinds[:_MOST_KINDS]) + (", ..." if len(kinds) > _MOST_KINDS else "")
+    return f"the data has {shown}, and no chosen filter looks for that"
 
 
 def _speeds(filters: Mapping[str, StreamFilter], labelled: Labelled) -> dict[str, Speed]:

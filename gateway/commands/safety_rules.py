@@ -1,43 +1,39 @@
-"""Which filters a `penstock safety` command looks with, and what it says where it cannot."""
+"""Which filters a `penstock safety` command looks with."""
 
 import argparse
-import sys
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
+from gateway.commands.safety_output import Unusable
 from gateway.config import load_config
 from gateway.config_errors import ConfigError
-from gateway.config_safety import BUILT_IN, Rules, Safety, Use
-from gateway.config_safety_checks import as_use
+from gateway.config_guards import PluginFilter, PresidioFilter
+from gateway.config_safety import BUILT_IN, FilterSettings, Rules, Safety, Use
+from gateway.config_safety_checks import as_use, usual_action
 from gateway.filters.build import FilterUnusable, all_settings, text_filters
+from gateway.filters.policy import JudgeRule, SizeRule
+from gateway.guards.bounded import BoundedJudge, Guard
+from gateway.guards.errors import GuardUnusable
+from gateway.guards.plugin import PluginGuard
+from gateway.guards.presidio import PresidioGuard
 from safety.action import Action
 from safety.filter import StreamFilter
 from safety.pii.kinds import KINDS
 from safety.screen import Rule
-
-#: The exit status where a text or a filter cannot be used.
-UNUSABLE: Final = 2
-
-
-class Unusable(Exception):
-    """A command cannot do what was asked; the text says why, and names the file or the field."""
+from safety.sizes import Sizes
 
 
 class Chosen(NamedTuple):
     """The rules to look with; `thresholds` of those that score, by their names.
 
-    `elsewhere` are filters of the policy that need more than a text.
+    `elsewhere` are filters of the policy that need more than a text and this process.
     """
 
     rules: tuple[Rule, ...]
+    sizes: tuple[SizeRule, ...]
+    judges: tuple[JudgeRule, ...]
     thresholds: dict[str, float]
     elsewhere: tuple[str, ...]
-
-
-def unusable(problem: object) -> int:
-    """Say in one line what is wrong, and give the exit status."""
-    print(f"penstock safety: {problem}", file=sys.stderr)
-    return UNUSABLE
 
 
 class Measured(NamedTuple):
@@ -66,28 +62,55 @@ def chosen_filters(arguments: argparse.Namespace) -> Measured:
 
 def chosen_rules(arguments: argparse.Namespace) -> Chosen:
     """The filters that --config, --policy, --direction and --filter name, and what they do. Raises Unusable."""
-    safety = _safety(arguments)
-    built = _built(safety, prompts=arguments.direction == "input")
-    settings = {name: filter_settings for name, (_, filter_settings) in all_settings(safety).items()}
+    safety, prompts = _safety(arguments), arguments.direction == "input"
+    built, settings = _built(safety, prompts=prompts), all_settings(safety)
     rules = _policy(safety, arguments.policy)
     uses: tuple[str | Use, ...] = BUILT_IN
     if arguments.config is not None:
-        uses = rules.input if arguments.direction == "input" else rules.output
+        uses = rules.input if prompts else rules.output
     actions = {use.filter: use.action for use in map(as_use, uses)}
-    names = arguments.filter or [name for name in actions if name in built]
+    local = {name for name, (_, one) in settings.items() if name in built or _needs_text_alone(one, prompts=prompts)}
+    names = list(dict.fromkeys(arguments.filter or [name for name in actions if name in local]))
     if not names and not actions:
         where = f"the policy {arguments.policy}" if arguments.policy else f"{arguments.config}"
         raise Unusable(f"{where} has no {arguments.direction} filters; choose some with --filter")
-
-    def action(name: str) -> Action:
-        usual = "block" if settings[name].pii is None else "redact"
-        return Action[(actions.get(name) or usual).upper()]
-
+    _check_names(names, [name for name in settings if name in local])
+    found: list[Rule | SizeRule | JudgeRule] = []
+    for name in names:
+        where, one = settings[name]
+        action = Action[(actions.get(name) or usual_action(one)).upper()]
+        if one.sizes is not None:
+            sizes = one.sizes
+            bounds = Sizes(sizes.prompt_characters, sizes.message_characters, sizes.messages)
+            found.append(SizeRule(name, bounds, action))
+        else:
+            found.append(Rule(name, built[name], action) if name in built else _judge_rule(one, where, action))
     return Chosen(
-        tuple(Rule(name, _named(built, name), action(name)) for name in names),
+        tuple(rule for rule in found if isinstance(rule, Rule)),
+        tuple(rule for rule in found if isinstance(rule, SizeRule)),
+        tuple(rule for rule in found if isinstance(rule, JudgeRule)),
         _thresholds(safety),
-        () if arguments.filter else tuple(name for name in actions if name not in built),
+        () if arguments.filter else tuple(name for name in actions if name not in local),
     )
+
+
+def _needs_text_alone(settings: FilterSettings, *, prompts: bool) -> bool:
+    """Of filters that are not among `text_filters`: whether they can be asked without a gateway."""
+    return settings.plugin is not None or settings.presidio is not None or (prompts and settings.sizes is not None)
+
+
+def _judge_rule(settings: FilterSettings, where: str, action: Action) -> JudgeRule:
+    own = settings.guard
+    try:
+        if isinstance(own, PresidioFilter):
+            guard: Guard = PresidioGuard(own, f"{where}.presidio")
+        else:
+            assert isinstance(own, PluginFilter), "others need a gateway"
+            guard = PluginGuard(own, f"{where}.plugin")
+    except GuardUnusable as error:
+        raise Unusable(error) from error
+    judge = BoundedJudge(guard, own)
+    return JudgeRule(settings.name, judge, action, parallel=False, window=own.window_characters, spans=True)
 
 
 def _safety(arguments: argparse.Namespace) -> Safety:
@@ -125,6 +148,11 @@ def _policy(safety: Safety, name: str | None) -> Rules:
 
 
 def _named(built: Mapping[str, StreamFilter], name: str) -> StreamFilter:
-    if name not in built:
-        raise Unusable(f"--filter: there is no filter {name} that looks at text alone ({', '.join(built)})")
+    _check_names([name], list(built))
     return built[name]
+
+
+def _check_names(names: Sequence[str], known: Sequence[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise Unusable(f"--filter: there is no filter {name} that looks at text alone ({', '.join(known)})")

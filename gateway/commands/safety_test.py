@@ -12,12 +12,14 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from gateway.commands.output import table
-from gateway.commands.safety_rules import Chosen, Unusable, chosen_rules, unusable
-from gateway.commands.safety_text import excerpt, printable
+from gateway.commands.safety_looks import Found, Judges, looked
+from gateway.commands.safety_output import Unusable, put, unusable
+from gateway.commands.safety_rules import Chosen, chosen_rules
+from gateway.commands.safety_text import excerpt, one_line, printable
 from protos.errors import FilterFailed
 from safety.injection.filter import InjectionFilter
 from safety.match import Match
-from safety.screen import Rule, Screened, screened
+from safety.screen import Rule, Screened
 
 _MOST_BYTES: Final = 64 * 2**20
 _MOST_ROWS: Final = 100
@@ -25,9 +27,8 @@ _MOST_CHARACTERS: Final = 4_000
 _LEAST_WIDTH: Final = 12
 
 
-class _Found(NamedTuple):
-    rule: Rule
-    match: Match
+class _Placed(NamedTuple):
+    found: Found
     line: int
     column: int
 
@@ -44,7 +45,7 @@ class _Scored(NamedTuple):
 class _Report(NamedTuple):
     name: str
     text: str
-    found: list[_Found]
+    found: list[_Placed]
     scores: list[_Scored]
     screened: Screened
 
@@ -55,24 +56,33 @@ def test(arguments: argparse.Namespace) -> int:
         chosen = chosen_rules(arguments)
     except Unusable as error:
         return unusable(error)
+    with Judges(chosen.judges) as judges:
+        return _test(arguments, chosen, judges)
+
+
+def _test(arguments: argparse.Namespace, chosen: Chosen, judges: Judges) -> int:
     status = 0
     for index, file in enumerate(arguments.files):
         try:
-            report = _looked(file, _read(file), chosen)
+            report = _looked(file, _read(file), chosen, judges, arguments.direction)
+            if arguments.json:
+                shown = _json(report, chosen, arguments.direction)
+            else:
+                separator = [""] if index else []
+                shown = "\n".join([*separator, *_lines(report, chosen, arguments.direction)])
         except Unusable as error:
             status = unusable(error)
             continue
+        try:
+            put(shown)
+        except Unusable as error:
+            return unusable(error)
         status = max(status, int(bool(report.found)))
-        if arguments.json:
-            print(msgspec.json.encode(_plain(report, arguments.direction)).decode())
-        else:
-            separator = [""] if index else []
-            print("\n".join([*separator, *_lines(report, chosen, arguments.direction)]))
     return status
 
 
 def _read(name: str) -> str:
-    shown = "standard input" if name == "-" else name
+    shown = _shown(name)
     try:
         if name == "-":
             data = sys.stdin.buffer.read(_MOST_BYTES + 1)
@@ -88,27 +98,30 @@ def _read(name: str) -> str:
         raise Unusable(f"{shown}: is not UTF-8: byte {error.start} is {data[error.start]:#04x}") from error
 
 
-def _looked(name: str, text: str, chosen: Chosen) -> _Report:
+def _looked(name: str, text: str, chosen: Chosen, judges: Judges, direction: str) -> _Report:
+    try:
+        found, rest = looked(text, chosen, judges, prompt=direction == "input")
+    except FilterFailed as error:
+        raise Unusable(f"{_shown(name)}: {error.detail or error.message}") from error
     breaks = [line_break.start() for line_break in re.finditer("\n", text)]
-    found, scores = [], []
+    placed, scores = [], []
+    for one in found:
+        line = bisect_left(breaks, one.match.start)
+        begin = breaks[line - 1] + 1 if line else 0
+        placed.append(_Placed(one, line + 1, one.match.start - begin + 1))
     for rule in chosen.rules:
-        for match in rule.filter.scan(text):
-            line = bisect_left(breaks, match.start)
-            begin = breaks[line - 1] + 1 if line else 0
-            found.append(_Found(rule, match, line + 1, match.start - begin + 1))
         if isinstance(rule.filter, InjectionFilter):
             verdict = rule.filter.score(text)
             scores.append(_Scored(rule, verdict.score, chosen.thresholds[rule.name], verdict.matches))
-    try:
-        rest = screened(text, chosen.rules)
-    except FilterFailed as error:
-        raise Unusable(f"{name}: {error.message}") from error
-    return _Report(name, text, sorted(found, key=lambda one: one.match.start), scores, rest)
+    return _Report(name, text, placed, scores, rest)
+
+
+def _shown(name: str) -> str:
+    return "standard input" if name == "-" else one_line(name)
 
 
 def _lines(report: _Report, chosen: Chosen, direction: str) -> Iterator[str]:
-    name = "standard input" if report.name == "-" else report.name
-    yield f"{name}: {len(report.found) or 'nothing'} found in {_counted(len(report.text), 'character')}"
+    yield f"{_shown(report.name)}: {len(report.found) or 'nothing'} found in {_counted(len(report.text), 'character')}"
     if report.found:
         yield ""
         yield from _found_table(report)
@@ -148,17 +161,17 @@ def _rest_lines(report: _Report, direction: str) -> Iterator[str]:
 def _found_table(report: _Report) -> Iterator[str]:
     rows = [
         (
-            one.rule.name,
-            one.rule.action.name.lower(),
-            one.match.label,
-            f"{one.match.start}-{one.match.end}",
-            f"{one.line}:{one.column}",
-            f"{one.match.score:.2f}",
+            rule.name,
+            rule.action.name.lower(),
+            match.label,
+            f"{match.start}-{match.end}",
+            f"{line}:{column}",
+            f"{match.score:.2f}",
         )
-        for one in report.found[:_MOST_ROWS]
+        for (rule, match), line, column in report.found[:_MOST_ROWS]
     ]
     header = ("FILTER", "ACTION", "LABEL", "SPAN", "LINE:COL", "SCORE")
-    yield from _with_excerpts([header, *rows], report.text, [one.match for one in report.found])
+    yield from _with_excerpts([header, *rows], report.text, [one.found.match for one in report.found])
 
 
 def _score_table(scored: _Scored, text: str) -> Iterator[str]:
@@ -183,7 +196,16 @@ def _with_excerpts(rows: Sequence[Sequence[str]], text: str, matches: Sequence[M
         yield f"... {len(matches) - _MOST_ROWS:,} more (--json has all)"
 
 
-def _plain(report: _Report, direction: str) -> dict[str, Any]:
+def _json(report: _Report, chosen: Chosen, direction: str) -> str:
+    try:
+        encoded = msgspec.json.encode(_plain(report, chosen, direction))
+    except UnicodeEncodeError as error:
+        raise Unusable(f"{_shown(report.name)}: the name is not UTF-8, which --json cannot show") from error
+    # What the encoder leaves as it is of what steers a terminal can stand as an escape in JSON, too.
+    return printable(encoded.decode())
+
+
+def _plain(report: _Report, chosen: Chosen, direction: str) -> dict[str, Any]:
     blocked = report.screened.blocked
     return {
         "file": report.name,
@@ -201,7 +223,7 @@ def _plain(report: _Report, direction: str) -> dict[str, Any]:
                 "score": match.score,
                 "match": report.text[match.start : match.end],
             }
-            for rule, match, line, column in report.found
+            for (rule, match), line, column in report.found
         ],
         "scores": [
             {
@@ -215,6 +237,7 @@ def _plain(report: _Report, direction: str) -> dict[str, Any]:
             }
             for rule, score, threshold, features in report.scores
         ],
+        "not_asked": chosen.elsewhere,
         "blocked_by": None if blocked is None else {"filter": blocked.rule, "label": blocked.label},
         "text": None if blocked is not None and direction == "input" else report.screened.text,
     }

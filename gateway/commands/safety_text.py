@@ -12,6 +12,11 @@ def printable(text: str) -> str:
     return _CONTROLS.sub(lambda match: _escaped(match[0]), text)
 
 
+def one_line(text: str) -> str:
+    """The text with everything that is not shown as it is, ends of lines too, as escapes."""
+    return "".join(character if character.isprintable() else _escaped(character) for character in text)
+
+
 def excerpt(text: str, start: int, end: int, width: int) -> str:
     """A stretch of a text in a line of at most so many columns, its middle left out where it is longer."""
     # However long the stretch is, no more of it is seen than this.

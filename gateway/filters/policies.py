@@ -107,7 +107,8 @@ class Policies:
         policy = self.of(tenant)
         if policy is None or not (policy.prompt or policy.prompt_judges):
             return *self._flagging(BUILT_IN), False
-        return list(policy.prompt.get("user", ())), list(policy.prompt_judges), policy.fail_open
+        judges = [judge for judge in policy.prompt_judges if "user" in judge.roles]
+        return list(policy.prompt.get("user", ())), judges, policy.fail_open
 
     def _flagging(self, names: Sequence[str]) -> tuple[list[Rule], list[JudgeRule]]:
         """Filters by their names, as rules that do nothing about a match."""
@@ -180,7 +181,7 @@ class Policies:
         assert guard is not None, "only guards come here"
         spans = settings.presidio is not None or settings.plugin is not None
         parallel = guard.parallel and action is not Action.REDACT
-        return JudgeRule(name, self._judges[name], action, parallel, guard.window_characters, spans)
+        return JudgeRule(name, self._judges[name], action, parallel, guard.window_characters, spans, guard.roles)
 
 
 def _prompt_filter(settings: FilterSettings, where: str) -> StreamFilter:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol
 
+from gateway.config_guards import GUARDED
 from gateway.filters.clean_texts import CleanTexts
 from gateway.filters.floods import FloodGate
 from safety.action import Action
@@ -30,7 +31,8 @@ class JudgeRule:
     """A judge under its configured name, and what its verdict does.
 
     `parallel`: a prompt may be computed before the verdict. `window`: of an answer so many characters are gathered
-    for a question. `spans`: its matches are stretches, and not about the text as a whole.
+    for a question. `spans`: its matches are stretches, and not about the text as a whole. `roles`: of a prompt it is
+    asked about the texts of these.
     """
 
     name: str
@@ -39,6 +41,7 @@ class JudgeRule:
     parallel: bool
     window: int
     spans: bool
+    roles: tuple[str, ...] = GUARDED
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,25 +2,28 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from math import ceil
 from typing import Final, NamedTuple, Protocol
 
-from gateway.filters.policy import INSTRUCTING, JudgeRule, NewScreen, Policy
-from gateway.filters.questions import judged
+from gateway.filters.policy import INSTRUCTING, FloodRule, JudgeRule, NewScreen, Policy
+from gateway.filters.questions import judged_texts
 from gateway.filters.records import Recorder
 from gateway.http.prompt_texts import PromptText
-from protos.errors import ContentFiltered, FilterFailed, StoreUnavailable
+from protos.errors import ContentFiltered, StoreUnavailable
 from safety.action import Action
+from safety.match import Match
 from safety.screen import Finding, Screen, Screened, applied, first_to_find
-from safety.sizes import oversized
+from safety.sizes import Part, oversized
 
 _Path = tuple[str | int, ...]
 #: Members of a body that are the conversation, and not about it.
 _TALK: Final = ("messages", "prompt")
-_Found = list[tuple[int, Screened]]
-#: Questions of one request, and those of them that are asked at one time.
-_MOST_QUESTIONS: Final = 32
+#: Those whose items are messages to `sizes`; a `suffix` is a part of its prompt.
+_MESSAGES: Final = (*_TALK, "input", "suffix")
+#: Who says what tools gave.
+_TOOLS: Final = ("tool", "function")
+#: Prompts of one request that are counted at one time.
 _AT_ONCE: Final = 4
+_Found = list[tuple[int, Screened]]
 
 
 class Apart(Protocol):
@@ -65,6 +68,7 @@ async def pass_prompt(
     replaced: dict[_Path, str] = {}
     tenant = recorder.tenant
     found = _scanned(policy, tenant, texts) if apart is None else await apart(_scanned, policy, tenant, texts)
+    left = list(texts)
     for index, result in found:
         at = texts[index]
         for rule in result.failures:
@@ -74,8 +78,9 @@ async def pass_prompt(
         recorder.prompt(at.param, at.text, result.findings, all_known=True)
         _refuse(result.blocked, at.param)
         if result.text != at.text:
-            texts = _with(texts, index, result.text)
+            left[index] = at._replace(text=result.text)
             replaced[at.path] = result.text
+    texts = left
     asked_beside: Sequence[JudgeRule] = ()
     if policy.looks_beyond_texts:
         texts, asked_beside = await _look_beyond(policy, texts, replaced, recorder, again)
@@ -121,45 +126,34 @@ def _scanned(policy: Policy, tenant: str, texts: Sequence[PromptText]) -> _Found
 
 async def ask_judges(policy: Policy, passed: PassedPrompt, recorder: Recorder) -> None:
     """Ask the judges that may be asked while the prompt is computed. Raises ContentFiltered and FilterFailed."""
-    for at, findings in await _judge_all(policy, passed.open, recorder, passed.texts):
+    for index, findings in await _judge_all(policy, passed.open, recorder, passed.texts):
+        at = passed.texts[index]
         recorder.prompt(at.param, at.text, findings)
         _refuse(_blocking(findings), at.param)
 
 
 async def _judge_all(
     policy: Policy, rules: Sequence[JudgeRule], recorder: Recorder, texts: Sequence[PromptText]
-) -> list[tuple[PromptText, list[Finding]]]:
-    """What judges find in the texts that somebody sent; instructions are the application's own."""
-    asked = _questions(rules, [at for at in texts if at.role not in INSTRUCTING and at.text])
-    turns = asyncio.Semaphore(_AT_ONCE)
-
-    async def ask(text: str) -> list[Finding]:
-        # One long conversation is not to take all the turns that a guard has.
-        async with turns:
-            return await judged(
-                rules, text, None, recorder.tenant, fail_open=policy.fail_open, left_out=recorder.prompt_unjudged
-            )
-
-    answers = await asyncio.gather(*(ask(at.text) for at in asked), return_exceptions=True)
-    found: list[tuple[PromptText, list[Finding]]] = []
-    for at, answer in zip(asked, answers, strict=True):
+) -> list[tuple[int, list[Finding]]]:
+    """What judges find in the texts of the roles that they look at; each text by its place in the list."""
+    asked = (
+        judged_texts(
+            rule,
+            [(index, at.text) for index, at in enumerate(texts) if at.role in rule.roles and at.text],
+            recorder.tenant,
+            fail_open=policy.fail_open,
+            left_out=recorder.prompt_unjudged,
+        )
+        for rule in rules
+    )
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    found: dict[int, list[Finding]] = {}
+    for answer in answers:
         if isinstance(answer, BaseException):
             raise answer
-        if answer:
-            found.append((at, answer))
-    return found
-
-
-def _questions(rules: Sequence[JudgeRule], texts: Sequence[PromptText]) -> Sequence[PromptText]:
-    """What judges are asked about: each text, or of many several together. Raises FilterFailed if they cannot be."""
-    if len(texts) <= _MOST_QUESTIONS:
-        return texts
-    redacting = next((rule.name for rule in rules if rule.action is Action.REDACT), None)
-    if redacting is not None:
-        raise FilterFailed.of(redacting, f"more than {_MOST_QUESTIONS} texts in one request")
-    size = ceil(len(texts) / _MOST_QUESTIONS)
-    groups = (texts[start : start + size] for start in range(0, len(texts), size))
-    return [group[0]._replace(text="\n\n".join(at.text for at in group)) for group in groups]
+        for index, finding in answer:
+            found.setdefault(index, []).append(finding)
+    return sorted(found.items())
 
 
 async def _judge_first(
@@ -169,45 +163,76 @@ async def _judge_first(
     replaced: dict[_Path, str],
     recorder: Recorder,
 ) -> Sequence[PromptText]:
-    for at, findings in await _judge_all(policy, rules, recorder, texts):
+    left = list(texts)
+    for index, findings in await _judge_all(policy, rules, recorder, texts):
+        at = texts[index]
         recorder.prompt(at.param, at.text, findings)
         _refuse(_blocking(findings), at.param)
         text = applied(at.text, findings).text
         if text != at.text:
-            texts = _with(texts, texts.index(at), text)
+            left[index] = at._replace(text=text)
             replaced[at.path] = text
-    return texts
+    return left
 
 
 def _check_sizes(policy: Policy, texts: Sequence[PromptText], recorder: Recorder) -> None:
+    parts = [Part(_message_of(at.path), at.text) for at in texts]
     for rule in policy.sizes:
-        for index, match in oversized([at.text for at in texts], rule.sizes):
+        for index, match in oversized(parts, rule.sizes):
             at = texts[index]
+            # Of a message with many texts it is the message that is over the bound.
+            step = "".join(f"[{step}]" for step in at.path[1:2])
+            param = at.param if parts[index].message is None else f"{at.path[0]}{step}"
             finding = Finding.of(rule.name, rule.action, match)
-            recorder.prompt(at.param, at.text, [finding])
+            recorder.prompt(param, at.text, [finding])
             if rule.action is Action.BLOCK:
-                _refuse(finding, at.param)
+                _refuse(finding, param)
+
+
+def _message_of(path: _Path) -> int | None:
+    if path[0] not in _MESSAGES:
+        return None
+    number = path[1] if len(path) > 1 else 0
+    return number if isinstance(number, int) else None
 
 
 async def _check_floods(policy: Policy, texts: Sequence[PromptText], recorder: Recorder) -> None:
+    prompts = _prompts(texts)
+    turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def check(rule: FloodRule, prompt: Sequence[PromptText]) -> list[Match]:
+        async with turns:
+            return await rule.gate.check(recorder.tenant, rule.name, [at.text for at in prompt])
+
+    for rule in policy.floods:
+        answers = await asyncio.gather(*(check(rule, prompt) for prompt in prompts), return_exceptions=True)
+        failed = [answer for answer in answers if isinstance(answer, BaseException)]
+        for error in failed:
+            if not (policy.fail_open and isinstance(error, StoreUnavailable)):
+                raise error
+        if failed:
+            recorder.prompt_unjudged(rule.name)
+        for prompt, answer in zip(prompts, answers, strict=True):
+            for match in () if isinstance(answer, BaseException) else answer:
+                finding = Finding.of(rule.name, rule.action, match)
+                recorder.prompt(prompt[0].param, "".join(at.text for at in prompt), [finding])
+                if rule.action is Action.BLOCK:
+                    _refuse(finding, None)
+
+
+def _prompts(texts: Sequence[PromptText]) -> list[list[PromptText]]:
+    """What is counted: of a conversation what its user says, or, where nobody says anything, its instructions."""
     talk = [at for at in texts if at.path[0] in _TALK]
     # What tools answered comes with all that the user has said again.
-    users = [at for at in talk if at.role == "user"] if talk and talk[-1].role == "user" else []
-    if not users:
-        return
-    for rule in policy.floods:
-        try:
-            matches = await rule.gate.check(recorder.tenant, rule.name, [at.text for at in users])
-        except StoreUnavailable:
-            if not policy.fail_open:
-                raise
-            recorder.prompt_unjudged(rule.name)
-            continue
-        for match in matches:
-            finding = Finding.of(rule.name, rule.action, match)
-            recorder.prompt(users[0].param, "".join(at.text for at in users), [finding])
-            if rule.action is Action.BLOCK:
-                _refuse(finding, None)
+    if not talk or talk[-1].role in _TOOLS:
+        return []
+    if talk[0].path[0] == "prompt":
+        return [[at] for at in talk]
+    for roles in (("user",), INSTRUCTING):
+        said = [at for at in talk if at.role in roles]
+        if any(at.text.strip() for at in said):
+            return [said]
+    return [talk]
 
 
 def _refuse(finding: Finding | None, param: str | None) -> None:
@@ -219,9 +244,3 @@ def _refuse(finding: Finding | None, param: str | None) -> None:
 
 def _blocking(findings: Sequence[Finding]) -> Finding | None:
     return next((finding for finding in findings if finding.action is Action.BLOCK), None)
-
-
-def _with(texts: Sequence[PromptText], index: int, text: str) -> Sequence[PromptText]:
-    changed = list(texts)
-    changed[index] = texts[index]._replace(text=text)
-    return changed

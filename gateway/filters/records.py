@@ -1,4 +1,7 @@
-"""What filters found, in the log: which filter and what kind, and of the text its length and a salted hash alone."""
+"""What filters found, in the log: which filter and what kind, the text's length, and of a prompt's a salted hash.
+
+An answer comes in pieces and is nowhere as a whole, so there is no hash of it.
+"""
 
 import logging
 import secrets

@@ -44,7 +44,8 @@ async def collect(dialect: Dialect, generation: Generation, answer_id: str, crea
             reason = FinishReason.CONTENT_FILTER if judged.blocked is not None else reason
         choice: dict[str, Any] = {"index": index}
         choice |= dialect.message(echo[index] + text if echo else text)
-        choice["logprobs"] = dialect.logprobs(entries[index], model, 0) if wants_logprobs else None
+        before = len(echo[index]) if echo else 0
+        choice["logprobs"] = dialect.logprobs(entries[index], model, before) if wants_logprobs else None
         choice["finish_reason"] = reason.value if reason else None
         choices.append(choice)
     if best is not None:

@@ -39,7 +39,6 @@ class ChunkEncoder:
         self._escaped = model.table.escaped
         self._texts = model.table.texts
         self._sequences = generation.sequences
-        self._offsets = [0] * len(generation.sequences)
         head = {"id": answer_id, "object": dialect.chunk_object, "created": created, "model": model.shown}
         if generation.fingerprint:
             head["system_fingerprint"] = generation.fingerprint
@@ -111,9 +110,9 @@ class ChunkEncoder:
     def _text_chunk(self, index: int, text: str, entries: list[TokenEntry]) -> bytes:
         if not entries:
             return self.text(index, text)
-        logprobs = dumps(self._dialect.logprobs(entries, self._generation.request.model, self._offsets[index]))
-        token_bytes = self._generation.request.model.table.token_bytes
-        self._offsets[index] += sum(len(token_bytes(token_id).decode(errors="replace")) for token_id, _ in entries)
+        request = self._generation.request
+        before = len(request.echo[index]) if request.echo else 0
+        logprobs = dumps(self._dialect.logprobs(entries, request.model, before))
         return b"".join(
             (
                 self._text_heads[index],

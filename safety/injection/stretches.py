@@ -1,19 +1,19 @@
 """Stretches of a text with their anchors, and which texts are worth a search."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from safety.injection.cues import BEHIND, REACH
 from safety.injection.lexicon import Anchor, encoded, lexicon
 from safety.literals import Hit
+from safety.patterns import Patterns
 
 #: So many different idle anchors are worth a search.
 MANY_IDLE: Final = 4
 #: Long texts are searched in parts of so many characters.
 _PART: Final = 8192
 #: What letters beyond ASCII begin with in UTF-8, but neither signs nor pictures.
-_OTHER_LETTERS: Final = re.compile(rb"[\xc3-\xe1\xe3-\xed]").search
+_has_other_letters: Final = Patterns([rb"[\xc3-\xe1\xe3-\xed]"]).any_in
 _ALPHANUMERIC: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 
 #: Anchors with the characters where they begin, in order; bare ones only where it is asked whether a text is worth a
@@ -57,7 +57,7 @@ def worth_searching(text: str, plain: bytes | None = None) -> Iterable[Stretch]:
     be weighed.
     """
     found = _worth_searching(text, plain)
-    if text.isascii() or not _OTHER_LETTERS(encoded(text) if plain is None else plain):
+    if text.isascii() or not _has_other_letters(encoded(text) if plain is None else plain):
         return found
     return _at_least_one(found)
 

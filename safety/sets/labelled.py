@@ -1,5 +1,6 @@
 """Labelled texts as files have them: one JSON object a line."""
 
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -68,20 +69,23 @@ def load(paths: Iterable[Path]) -> Labelled:
 
 
 def _read(path: Path) -> Iterator[SpanText | InjectionText]:
-    number = 0
+    number, empty = 0, True
     try:
         with path.open("rb") as lines:
             for line in lines:
                 number += 1
-                if line.strip():
-                    yield _parsed(line)
+                # Some editors begin a file of UTF-8 with a mark that is none of its text.
+                text = line.removeprefix(BOM_UTF8) if number == 1 else line
+                if text.strip():
+                    empty = False
+                    yield _parsed(text)
     except OSError as error:
         raise SetError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise SetError(f"{path}:{number}: is not UTF-8") from error
     except (ValueError, RecursionError) as error:
         raise SetError(f"{path}:{number}: {error}") from error
-    if not number:
+    if empty:
         raise SetError(f"{path}: is empty")
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config import ConfigError, load_config, resolve
+from safety.pii.kinds import KINDS
 
 MODEL = """
 models:
@@ -44,6 +45,14 @@ def refusal(folder: Path, text: str) -> str:
             "safety.filters[0].expressions.patterns[0]: it can match without bound",
         ),
         ("safety: {filters: [{name: x, pii: {detect: [mail]}}]}", "safety.filters[0].pii.detect[0]: there is no kind"),
+        (
+            "safety: {filters: [{name: x, pii: {detect: [email, phone], ignore: [phone, email]}}]}",
+            "safety.filters[0].pii.ignore: leaves no kind to look for",
+        ),
+        (
+            f"safety: {{filters: [{{name: x, pii: {{ignore: [{', '.join(KINDS)}]}}}}]}}",
+            "safety.filters[0].pii.ignore: leaves no kind to look for",
+        ),
         ("safety: {filters: [{name: x, model: {name: gone}}]}", "safety.filters[0].model.name: there is no model"),
         (
             'safety: {filters: [{name: x, plugin: {target: "tests.plugins:Gone"}}]}',

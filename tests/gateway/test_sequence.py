@@ -4,9 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.sequence import SequenceText
+from gateway.sequence import PlacedEntry, SequenceText
 from gateway.tokens.detokenizer import TokenTable
 from protos.types import Finish, FinishReason, TokenLogprobs
+from safety.action import Action
+from safety.screen import Rule, Screen
+from safety.terms import TermFilter
 
 DONE = Finish(FinishReason.LENGTH)
 #: Tokens that cut characters and words in many ways; 8 is a control token without text.
@@ -99,6 +102,35 @@ def test_entries_are_those_of_the_text_that_is_shown(
         # Every byte of a token whose entry is out is in text that is out too.
         assert len(whole_text(ids[:count], strips).rstrip("\ufffd")) <= len(so_far)
         assert so_far.startswith(whole_text(ids[:count], strips).rstrip("\ufffd"))
+
+
+@given(
+    ids=TOKENS, stops=STOPS, sizes=st.lists(st.integers(1, 5), max_size=4), patient=st.booleans(), strips=st.booleans()
+)
+def test_entries_have_the_place_of_their_text_in_what_is_shown(
+    ids: list[int], stops: tuple[str, ...], sizes: list[int], patient: bool, strips: bool
+) -> None:
+    rules = [
+        Rule("list", TermFilter("a_long_kind", ["ba"], words=False), Action.REDACT),
+        Rule("end", TermFilter("end", ["€b€"], words=False), Action.BLOCK),
+    ]
+    sequence = SequenceText(TABLES[strips], stops, Screen(rules), patient=patient)
+    entries: list[tuple[int, TokenLogprobs]] = []
+    text, at, piece = "", 0, 0
+    while at < len(ids):
+        run = ids[at : at + (sizes[piece % len(sizes)] if sizes else 1)]
+        more, released = sequence.feed(run, [TokenLogprobs(-1.0)] * len(run))
+        text, entries, at, piece = text + more, entries + released, at + len(run), piece + 1
+    more, released = sequence.finish(DONE)
+    text, entries = text + more, entries + released
+    places = []
+    for entry in entries:
+        assert isinstance(entry, PlacedEntry)
+        places.append(entry.place)
+        said = VOCABULARY[entry[0]].decode("utf-8", "ignore")
+        assert text.startswith((said, said.removeprefix(" ")) if strips and not entry.place else said, entry.place)
+    assert places == sorted(places)
+    assert all(place <= len(text) for place in places)
 
 
 def test_a_stop_string_shows_in_no_entry_even_when_a_token_cuts_its_character() -> None:

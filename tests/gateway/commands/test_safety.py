@@ -1,6 +1,8 @@
 import io
 import json
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,15 +11,22 @@ import pytest
 
 from gateway.cli import main
 from safety.pii.kinds import KINDS
+from tests.plugins import RELEASED
 
 CONFIG = """
 safety:
-  input: [words, {filter: pii, action: flag}, size]
+  input: [words, {filter: pii, action: flag}, size, flood]
   filters:
     - {name: words, terms: {terms: [grommet]}}
-    - {name: size, sizes: {messages: 10}}
+    - {name: size, sizes: {message_characters: 100}}
+    - {name: flood, floods: {}}
+    - {name: own, plugin: {target: "tests.plugins:Words", settings: {words: [widget]}}}
+    - {name: hangs, plugin: {target: "tests.plugins:Hangs", timeout_seconds: 0.1}}
+    - {name: gone, plugin: {target: "tests.plugins:Gone"}}
+    - {name: names, presidio: {model: no_such_model}}
   policies:
     - {name: answers, output: [{filter: words, action: redact}]}
+    - {name: plugged, input: [pii, {filter: own, action: redact}, flood], output: [words, own]}
 models:
   - name: m
     tokenizer: penstock-mini
@@ -106,7 +115,7 @@ def test_a_configuration_says_which_filters_look_and_what_they_do(
     file = text_file(tmp_path, "kim@brindle.dev")
     out = shown(capsys, file, "--config", config, status=1)
     assert re.search(r"\npii +flag +email ", out)
-    assert "\nnot asked here, a running gateway does that: size\n\nGoes on unchanged.\n" in out
+    assert "\nnot asked here, a running gateway does that: flood\n\nGoes on unchanged.\n" in out
 
 
 def test_a_policy_is_named(config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -118,8 +127,53 @@ def test_a_policy_is_named(config: str, tmp_path: Path, capsys: pytest.CaptureFi
         "the policy answers has no input filters; choose some with --filter"
     )
     assert problem(capsys, "test", file, "--config", config, "--policy", "none") == (
-        "--policy: there is no policy none (answers)"
+        "--policy: there is no policy none (answers, plugged)"
     )
+
+
+def test_bounds_on_sizes(config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--config", config, "--filter", "size"]
+    assert "Goes on unchanged." in shown(capsys, text_file(tmp_path, "a" * 100), *arguments, status=0)
+    out = shown(capsys, text_file(tmp_path, "a" * 100 + " end"), *arguments, status=1)
+    assert re.search(r"\nsize +block +message_too_long +100-104 +1:101 +1\.00 +", out)
+    assert out.endswith("\nRefused: size blocks it (message_too_long).\n")
+
+
+def test_plugins_are_asked_as_a_gateway_asks_them(
+    config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--config", config, "--policy", "plugged"]
+    file = text_file(tmp_path, "kim@brindle.dev has a widget, and a widget.")
+    out = shown(capsys, file, *arguments, status=1)
+    assert re.search(r"\npii +redact +email +0-15 .*\nown +redact +word +22-28 .*\nown +redact +word +36-42 ", out)
+    assert "\nnot asked here, a running gateway does that: flood\n" in out
+    assert out.endswith("\nGoes on as:\n  [EMAIL] has a [WORD], and a [WORD].\n")
+    file = text_file(tmp_path, "A widget and a grommet, or a widget")
+    out = shown(capsys, file, *arguments, "--direction", "output", status=1)
+    assert out.endswith("\nGoes on as this, and ends there: own blocks it (word).\n  A \n")
+    out = shown(capsys, text_file(tmp_path, "A widget"), "--config", config, "--filter", "own", status=1)
+    assert out.endswith("\nRefused: own blocks it (word).\n")
+
+
+def test_a_plugin_that_hangs(config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = text_file(tmp_path, "a")
+    RELEASED.clear()
+    try:
+        said = problem(capsys, "test", file, "--config", config, "--filter", "hangs")
+        assert said == f"{file}: filter hangs: no verdict within 0.1 s"
+    finally:
+        RELEASED.set()
+
+
+def test_a_filter_that_is_named_twice_is_asked_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = text_file(tmp_path, "kim@brindle.dev")
+    said = json.loads(shown(capsys, file, "--json", "--filter", "pii", "--filter", "pii", status=1))
+    assert len(said["findings"]) == 1
+
+
+def test_json_says_what_was_not_asked(config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = json.loads(shown(capsys, text_file(tmp_path, "a"), "--json", "--config", config, status=0))
+    assert said["not_asked"] == ["flood"]
 
 
 def test_json_has_a_line_for_each_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -132,6 +186,7 @@ def test_json_has_a_line_for_each_text(tmp_path: Path, capsys: pytest.CaptureFix
         "characters": 7,
         "findings": [],
         "scores": [{"filter": "injection", "score": 0.0, "threshold": 0.5, "features": []}],
+        "not_asked": [],
         "blocked_by": None,
         "text": "nothing",
     }
@@ -168,6 +223,53 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 def test_a_text_does_nothing_to_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = text_file(tmp_path, "\x1b[31m\u202e kim@brindle.dev\x00")
     assert "\n  \\u001b[31m\\u202e [EMAIL]\\u0000\n" in shown(capsys, file, "--filter", "pii", status=1)
+
+
+@pytest.mark.parametrize("arguments", [[], ["--json"]])
+def test_a_files_name_does_nothing_to_the_terminal(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = text_file(tmp_path, "a\x9b31m", "x\x1b[31m\x9b32m\n.txt")
+    out = shown(capsys, file, "--filter", "pii", *arguments, status=0)
+    assert "x\\u001b[31m\\u009b32m\\n.txt" in out
+    assert "\x1b" not in out
+    assert "\x9b" not in out
+    if arguments:
+        assert json.loads(out)["file"] == file
+    assert problem(capsys, "test", f"{tmp_path}/\x1b[31m").startswith(f"{tmp_path}/\\u001b[31m: cannot be read")
+
+
+def test_a_files_name_that_is_not_utf_8(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = text_file(tmp_path, "a", "x\udcff")
+    assert problem(capsys, "test", file, "--json") == (
+        f"{tmp_path}/x\\udcff: the name is not UTF-8, which --json cannot show"
+    )
+    assert shown(capsys, file, status=0).startswith(f"{tmp_path}/x\\udcff: nothing found")
+
+
+@pytest.mark.parametrize(
+    ("encoding", "into", "said"),
+    [
+        ("ascii", os.devnull, r"standard output is ascii, which has no U\+00E9; set PYTHONIOENCODING=utf-8"),
+        ("utf-8", "/dev/full", "standard output: cannot be written: No space left on device"),
+    ],
+)
+@pytest.mark.parametrize("arguments", [["--json"], []])
+def test_an_output_that_does_not_take_it(
+    encoding: str, into: str, said: str, arguments: list[str], tmp_path: Path
+) -> None:
+    file = text_file(tmp_path, "née kim@brindle.dev")
+    with open(into, "w") as out:
+        ended = subprocess.run(
+            [sys.executable, "-m", "gateway.cli", "safety", "test", file, file, "--filter", "pii", *arguments],
+            stdout=out,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"PYTHONIOENCODING": encoding},
+            check=False,
+        )
+    assert re.fullmatch(rf"penstock safety: {said}\n", ended.stderr)
+    assert ended.returncode == 2
 
 
 def test_many_findings_and_long_texts_are_cut_short(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -211,7 +313,14 @@ def test_a_filter_or_configuration_that_is_not_there(
     assert problem(capsys, "test", file, "--filter", "no") == (
         "--filter: there is no filter no that looks at text alone (pii, secrets, injection)"
     )
-    assert "there is no filter size that" in problem(capsys, "test", file, "--config", config, "--filter", "size")
+    named = ["test", file, "--config", config, "--filter"]
+    assert "there is no filter flood that looks at text alone" in problem(capsys, *named, "flood")
+    # Answers have no bounds.
+    assert "there is no filter size that" in problem(capsys, *named, "size", "--direction", "output")
+    assert problem(capsys, *named, "gone") == (
+        "safety.filters[5].plugin.target: tests.plugins has nothing of that name: Gone"
+    )
+    assert problem(capsys, *named, "names").startswith("safety.filters[6].presidio")
     assert problem(capsys, "test", file, "--config", "none.yaml").startswith("none.yaml: cannot be read")
     Path(config).write_text(CONFIG.replace("terms: [grommet]", "terms: [grommet, '']"))
     assert "safety.filters[0].terms" in problem(capsys, "test", file, "--config", config)

@@ -149,6 +149,30 @@ def test_errors_name_file_and_line(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "there is no filter no that looks at text alone" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("line", "name", "problem"),
+    [
+        (0, "injection", "the data has texts with `spans` alone, and no chosen filter finds stretches (injection)"),
+        (4, "pii", "the data has texts with `injection` alone, and no chosen filter scores attempts (pii)"),
+        (0, "secrets", "the data has email, and no chosen filter looks for that (secrets)"),
+    ],
+)
+@pytest.mark.parametrize("arguments", [[], ["--json"]])
+def test_data_that_no_chosen_filter_measures(
+    line: int, name: str, problem: str, arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "data.jsonl"
+    path.write_text(DATA.splitlines()[line])
+    assert main(["safety", "bench", "--data", str(path), "--filter", name, *arguments]) == 2
+    assert capsys.readouterr() == ("", f"penstock safety: nothing was measured: {problem}\n")
+
+
+def test_texts_without_labels_are_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "data.jsonl"
+    path.write_text('{"text": "nothing", "spans": []}')
+    assert json.loads(shown(capsys, "--data", str(path), "--json"))["spans"]["texts"] == 1
+
+
 @pytest.mark.parametrize("count", ["-1", "x", "1.5", "1" * 5_000])
 def test_misses_is_a_number(count: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):

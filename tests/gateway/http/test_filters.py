@@ -203,9 +203,9 @@ def test_canaries_of_a_prompt_do_not_come_out(store_url: str) -> None:
 @pytest.mark.parametrize(
     ("sizes", "messages", "label", "param"),
     [
-        ({"messages": 2}, ["a", "b", "c"], "too_many_messages", "messages[2].content"),
-        ({"message_characters": 5}, ["a", "bcdefg"], "message_too_long", "messages[1].content"),
-        ({"prompt_characters": 5}, ["abc", "def"], "prompt_too_long", "messages[1].content"),
+        ({"messages": 2}, ["a", "b", "c"], "too_many_messages", "messages[2]"),
+        ({"message_characters": 5}, ["a", "bcdefg"], "message_too_long", "messages[1]"),
+        ({"prompt_characters": 5}, ["abc", "def"], "prompt_too_long", "messages[1]"),
     ],
 )
 def test_sizes(store_url: str, sizes: dict[str, int], messages: Sequence[str], label: str, param: str) -> None:
@@ -228,6 +228,7 @@ def test_floods(store_url: str) -> None:
             statuses = [(await client.chat(messages=user("The same again, please."))).status for _ in range(4)]
             assert statuses == [200, 200, 400, 400]
             assert (await client.chat(messages=user("Something else, please."))).status == 200
+            assert (await client.complete(prompt=["Three of one prompt."] * 3, max_tokens=1)).status == 400
 
     bounded(main)
 

@@ -161,8 +161,27 @@ def test_many_messages_are_judged_together(store_url: str) -> None:
             assert (await client.chat(messages=many)).status == 200
             many[77]["content"] = "my secret"
             assert (await client.chat(messages=many)).error["code"] == "content_filter"
-        async with gateway_of(store_url, says("Fine. "), safety=rules("input", "redact", fail_open=True)) as client:
-            assert (await client.chat(messages=many)).error["code"] == "filter_failed"
+        async with gateway_of(store_url, says("Fine. "), safety=rules("input", "redact")) as client:
+            used = (await client.chat(messages=many)).json["usage"]["prompt_tokens"]
+            many[77]["content"] = "my [WORD]"
+            assert (await client.chat(messages=many)).json["usage"]["prompt_tokens"] == used
+
+    bounded(main)
+
+
+def test_instructions_are_judged_where_they_are_asked_for(store_url: str) -> None:
+    async def main() -> None:
+        told = [{"role": "system", "content": "my secret"}, {"role": "user", "content": "hello"}]
+        function = {"name": "f", "description": "A secret.", "parameters": {"type": "object", "properties": {}}}
+        tools = [{"type": "function", "function": function}]
+        async with gateway_of(store_url, says("Fine. "), safety=rules("input")) as client:
+            assert (await client.chat(messages=told)).status == 200
+        safety = rules("input", roles=["system"])
+        async with gateway_of(store_url, says("Fine. "), safety=safety) as client:
+            assert (await client.chat(messages=told)).error["param"] == "messages[0].content"
+            assert (await client.chat(messages=user("my secret"))).status == 200
+            answer = await client.chat(messages=user("hello"), tools=tools)
+            assert answer.error["param"] == "tools[0].function.description"
 
     bounded(main)
 
@@ -175,5 +194,16 @@ def test_moderations_by_a_judge_alone(store_url: str, model: str | None) -> None
             answer = await client.request("POST", "/v1/moderations", body)
             assert [result["flagged"] for result in answer.json["results"]] == [True, False]
             assert (await client.request("POST", "/v1/moderations", body | {"model": "other"})).status == 404
+
+    bounded(main)
+
+
+def test_moderations_leave_out_judges_of_other_roles(store_url: str) -> None:
+    async def main() -> None:
+        async with gateway_of(store_url, says("Fine. "), safety=rules("input", roles=["system"])) as client:
+            answer = await client.request("POST", "/v1/moderations", {"input": "a secret"})
+            assert [result["flagged"] for result in answer.json["results"]] == [False]
+            answer = await client.request("POST", "/v1/moderations", {"input": "a secret", "model": "own"})
+            assert [result["flagged"] for result in answer.json["results"]] == [True]
 
     bounded(main)

@@ -7,6 +7,7 @@ import pytest
 
 from protos.types import Finish, FinishReason, TokenLogprobs
 from replicas.engine import Delta
+from replicas.engines.answers import Corpus
 from routing.health.probe import PROBE
 from tests.asgi import CHAT, Answer, Client, gateway_of
 from tests.fakes import SilentEngine
@@ -168,6 +169,51 @@ def test_text_offsets_of_completions_run_on_over_a_stream(store_url: str) -> Non
                 for offset in choice["logprobs"]["text_offset"]
             ]
             assert streamed == offsets
+
+    bounded(main)
+
+
+@pytest.mark.parametrize("prompt", ["", "Über: "])
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Ask anna.bell@mail.example.org, and bob@mail.example.org too, about ½ 👩‍👩‍👧 towers. ",
+        "anna.bell@mail.example.org has it. ",
+        "Write to anna.bell@mail.example.org or frobnicate it. ",
+    ],
+)
+def test_text_offsets_are_places_in_the_text_that_is_shown(
+    store_url: str, said: str, prompt: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # An engine that tells no logprobs of prompts is not asked for them; what its answer's are is the same.
+    monkeypatch.setattr("gateway.http.completions._check_own", lambda *_, **__: None)
+    tokenizer = tekken().tokenizer
+    ids = tuple(tokenizer.encode(said, special=False))
+    engine = engine_of(corpus=Corpus((ids,), eos=min(tokenizer.eos_ids)))
+    terms = {"name": "list", "terms": {"terms": ["frobnicate"]}}
+    safety = {"output": ["pii", "list"], "filters": [terms]}
+
+    async def main() -> None:
+        async with gateway_of(store_url, engine, safety=safety) as client:
+            fields: dict[str, Any] = {"logprobs": 1, "max_tokens": 3 * len(ids), "ignore_eos": True, "seed": 3}
+            fields |= {"prompt": prompt, "echo": True} if prompt else {}
+            whole = (await client.complete(**fields)).json["choices"][0]
+            assert whole["text"].startswith(prompt)
+            assert "[EMAIL]" in whole["text"]
+            tokens, offsets = whole["logprobs"]["tokens"], whole["logprobs"]["text_offset"]
+            assert len(tokens) == len(offsets) >= 3
+            assert offsets == sorted(offsets)
+            for token, offset in zip(tokens, offsets, strict=True):
+                if "\ufffd" not in token:
+                    assert whole["text"][offset:].startswith(token)
+            stream = await client.complete(stream=True, **fields)
+            shown = [
+                choice["logprobs"]["text_offset"]
+                for chunk in stream.events[:-1]
+                for choice in chunk["choices"]
+                if choice["logprobs"]
+            ]
+            assert [offset for some in shown for offset in some] == offsets
 
     bounded(main)
 

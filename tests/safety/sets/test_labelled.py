@@ -57,6 +57,20 @@ def test_an_error_names_file_and_line(tmp_path: Path, line: bytes, problem: str)
     assert problem in str(raised.value)
 
 
+@pytest.mark.parametrize("data", [b"", b"\n  \n", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n"])
+def test_a_file_without_texts_is_an_error(tmp_path: Path, data: bytes) -> None:
+    path = saved(tmp_path, data)
+    with pytest.raises(SetError, match=f"^{re.escape(str(path))}: is empty$"):
+        load([path])
+
+
+def test_a_byte_order_mark_may_begin_a_file(tmp_path: Path) -> None:
+    line = b'\xef\xbb\xbf{"text": "a", "injection": true}\n'
+    assert load([saved(tmp_path, line)]).injections == (InjectionText(text="a", injection=True),)
+    with pytest.raises(SetError, match=r":2: "):
+        load([saved(tmp_path, line + line)])
+
+
 def test_deeply_nested_json_is_an_error(tmp_path: Path) -> None:
     path = saved(tmp_path, b'{"text": "", "spans": ' + b"[" * 100_000)
     with pytest.raises(SetError, match=re.escape(f"{path}:1: ")):
