@@ -10,6 +10,7 @@ CLUSTER_SCHEMES: Final = ("redis+cluster", "rediss+cluster")
 DEFAULT_PORT: Final = 6379
 #: User name and password in an address.
 CREDENTIALS: Final = re.compile(r"(?<=://)[^/@]*@")
+_END_OF_AUTHORITY: Final = frozenset("/?#")
 _SCHEMES: Final = ("redis://", "rediss://", "unix://")
 
 
@@ -55,16 +56,18 @@ def cluster_address(url: str) -> ClusterAddress:
     Raises:
         ValueError: It cannot be read; the text does not show it, for it may hold a password.
     """
-    parts = urlsplit(url)
-    credentials, _, hosts = parts.netloc.rpartition("@")
-    if parts.path.strip("/") or parts.query or parts.fragment:
+    # `urlsplit` takes a list of nodes for a host, and from some versions on refuses one with brackets inside.
+    scheme, _, rest = url.partition("://")
+    authority = rest.rstrip("/")
+    credentials, _, hosts = authority.rpartition("@")
+    if not _END_OF_AUTHORITY.isdisjoint(authority):
         raise ValueError("a cluster's address ends with its nodes; it has one database and no options")
     username, _, password = credentials.partition(":")
     return ClusterAddress(
         nodes=tuple(_node(host) for host in hosts.split(",")),
         username=unquote(username) or None,
         password=unquote(password) or None,
-        tls=parts.scheme == "rediss+cluster",
+        tls=scheme == "rediss+cluster",
     )
 
 
