@@ -154,11 +154,13 @@ def pt_nif(d: str) -> bool:
 
 
 def ie_pps(text: str) -> bool:
-    """Modulo 23; a second letter counts nine times."""
+    """Modulo 23; a second letter counts nine times, and did not count in older numbers."""
     total = _weighted(text, (8, 7, 6, 5, 4, 3, 2))
-    if len(text) == 9 and text[8] != "W":
-        total += 9 * (ord(text[8]) - 64)
-    return "WABCDEFGHIJKLMNOPQRSTUV"[total % 23] == text[7]
+    second = 9 * (ord(text[8]) - 64) if len(text) == 9 else 0
+    return text[7] in (_OF_PPS[total % 23], _OF_PPS[(total + second) % 23])
+
+
+_OF_PPS: Final = "WABCDEFGHIJKLMNOPQRSTUV"
 
 
 def cz_rodne_cislo(d: str) -> bool:

@@ -34,7 +34,8 @@ _NAMED: Final = (
         "passport",
         re.compile(
             r"(?:[A-NP-Z]{2}(?=[A-Z]*[0-9])[A-NP-Z0-9]{6}[0-9]|"
-            r"[CFGHJK](?=[A-Z]*[0-9])[CFGHJKLMNPRTVWXYZ0-9]{8}[0-9]?|[0-9]{2}[A-Z]{2}[0-9]{5}|[A-Z]{3}[0-9]{6})" + _END
+            r"[CFGHJK](?=[A-Z]*[0-9])[CFGHJKLMNPRTVWXYZ0-9]{8}[0-9]?|[0-9]{2}[A-Z]{2}[0-9]{5}|[A-Z]{3}[0-9]{6}|[A-Z][0-9]{7}[A-Z])"
+            + _END
         ),
         _always,
         True,
@@ -45,6 +46,7 @@ _NAMED: Final = (
         checks.de_id_card,
         True,
     ),
+    _Form("pl_id_card", re.compile(r"[A-Z]{3}[0-9]{6}" + _END), _always, True),
 )
 #: Forms that begin with a digit.
 _DIGITS_FIRST: Final = (

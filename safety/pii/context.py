@@ -17,7 +17,8 @@ _WORDS: Final = {
     "uk_nhs": r"nhs|national health|patient (?:id|no|num)",
     "ca_sin": r"sin\b|social ins|nas\b|assurance sociale|canadian (?:id|tax)",
     "de_tax_id": r"steuer|idnr|id-nr|tin\b|tax|identifikationsn|st-?id",
-    "de_rvnr": r"sv-?n|sozialvers|rentenvers|versicherungsn|rvnr|vsnr|rv-nr",
+    "de_rvnr": r"sv-?n|sozialvers|rentenvers|social sec|pension ins|versicherungsn|rvnr|vsnr|rv-nr",
+    "pl_id_card": r"dow[oó]d",
     "de_id_card": r"(?:personal)?ausweis",
     "fr_nir": r"nir\b|s[eé]curit[eé] sociale|sécu|n° ?ss|insee|social security|carte vitale",
     "nl_bsn": r"bsn|burgerservice|sofi|citizen service|sofinummer",
@@ -76,7 +77,8 @@ _WORDS: Final = {
     "za_id": r"(?:sa|south african) id|id n|identity n|rsa id",
     "ng_nin": r"nin\b|national identification",
     "passport": (
-        r"passport (?:n|#|is|card)|passports? ?[:—–]|us passport|my passport|passeport|pasaport|passaport|"
+        r"passport (?:n|#|is|card)|passport\W[^0-9\n]{0,40}(?:number|no\b|nr\b)|passport of |"
+        r"passports? ?[:—–]|us passport|my passport|passeport|pasaport|passaport|"
         r"reisepass|pass-?nr|паспорт|护照|護照|パスポート|여권|جواز|paszport|pasport"
     ),
     "credit_card": (
@@ -89,7 +91,7 @@ _WORDS: Final = {
 }  # fmt: skip
 
 _PHONE: Final = (
-    r"phone|tel(?:[^a-z]|e?f|p|n[ro]|$)|call|cell(?:$|[^us])|"
+    r"phone|tel(?:[^a-z]|e?f|p|n[ro]|$)|call(?:ed|ing|s|back)?(?:$|[^a-z])|cell(?:$|[^us])|"
     r"mobil|whats ?app|fax|text(?:ed|ing)? (?:me|us|him|her|them|$)|sms|"
     r"messages? to|registered mobile|contact|txt|dial|pager|voice ?mail|answering at|hmu|hit me up|"
     r"reach(?:able|ed)? (?:me|us|him|her|them|at|on)|(?:ring|phone) (?:me|us|him|her|them)|hotline|helpline|landline|"

@@ -31,7 +31,7 @@ _CUT: Final = re.compile(rf"{LOCAL}[@＠](?:{_LABEL}\.)*(?:{_LABEL})?\.?$")
 _DOT: Final = r"(?:dot|punkt|punto|point|ponto|punt|\.)"
 _DISGUISED: Final = re.compile(
     rf"[A-Za-z0-9](?:[A-Za-z0-9_+-]|\.(?!\s)|(?: ?[\[({{] ?{_DOT} ?[\])}}] ?)){{0,40}}(?<=[A-Za-z0-9]) ?"
-    r"(?:[\[({<] ?(?:at|@) ?[\])}>])"
+    r"(?:[\[({<] ?(?:at|@) ?[\])}>]|%40)"
     rf" ?[A-Za-z0-9-]{{1,30}}(?:(?: ?[\[({{<] ?{_DOT} ?[\])}}>] ?|\.)[A-Za-z0-9-]{{2,20}}){{1,3}}(?![A-Za-z0-9])",
     re.IGNORECASE,
 )

@@ -38,7 +38,7 @@ _ASSIGNS: Final = r"(?:[_\-][A-Za-z0-9_\-]{1,12})?(?:[\"'’`\]\\]{0,3}[ \t]{0,2
 #: Branches begin with a class or a letter, which lets most fail at once.
 #: A backslash with an n, r or t is white space, as JSON has it within strings.
 PLACE: Final = re.compile(
-    rf"(?:(?<!{WORD})(?!(?<=\\)[nrt])|(?<=\\[nrt]))(?:"
+    rf"(?:(?<!{WORD})(?!(?<=\\)[nrt])|(?<=\\[nrt])|(?<=%2[Bb0])|(?<=/bot))(?:"
     rf"(\d{_LONE}(?={_MORE})|[+(（＋]{_LONE}(?=[+(（＋]?\d{_MORE}))"
     rf"|([0-9](?<![.:].)[0-9]{{0,2}}\.[0-9]{{1,3}}\.[0-9]{{1,3}}\.[0-9]"
     rf"|[0-9A-Fa-f:](?<![:.].)(?:{_HEX}{{0,3}}(?<!:):{_HEX}{{1,4}}:(?:{_HEX}{{1,4}}:|:)|{_HEX}{{0,3}}(?<!:)::{_HEX}|(?<=:):{_HEX})"
@@ -46,7 +46,8 @@ PLACE: Final = re.compile(
     r"|[A-Z](?<![\-/.].)[A-Z]?[ \-]?[0-9]{2}[ \-]?[0-9]{2}[ \-]?[0-9]{2}"
     r"|[A-Za-z](?<![\-/.].)[A-Za-z](?:[0-9]{2}[ .\-]?[A-Za-z0-9][ ]?[A-Za-z0-9]{3}|[A-Za-z]{4}[0-9]{2}[A-Za-z][0-9]|"
     r"[A-Z]{3}[0-9]{4}[A-Z]|[A-Z]{2}[0-9]{6}[HMX0-9A-Z])"
-    r"|[A-Za-z0-9][A-Za-z0-9._+-]{0,30}+(?<=[A-Za-z0-9]) ?[\[({<] ?(?:(?:at|AT|At|@) ?[\])}>]|(?:dot|DOT) ?[\])}]))"
+    r"|[A-Za-z0-9][A-Za-z0-9._+-]{0,30}+(?<=[A-Za-z0-9])"
+    r"(?:%40[A-Za-z0-9]| ?[\[({<] ?(?:(?:at|AT|At|@) ?[\])}>]|(?:dot|DOT) ?[\])}])))"
     rf"|((?<!\w[.+%&'\-]){LOCAL}[@＠][^\s@，。！？；、…]{{2}})"
     rf"|((?=[A-Za-z0-9_.+~:/\-]{{10}})(?:{PREFIXES}|{service_tokens.PLACES}))"
     r"|([^\s](?<= .)(?:(?<=[Rr] .)(?:(?<=[Bb]earer .)|(?<=BEARER .))|(?<=[Bb]asic .))"
@@ -59,11 +60,12 @@ PLACE: Final = re.compile(
 #: Words for a password stand here once: from some 250 strings on, Hyperscan's search takes twice the time.
 _ROUGH_SIGNS: Final = (
     r"[\[({<] ?(?i:at|@|dot) ?[\])}>]",
+    r"%40[A-Za-z0-9]",
     r"(?i:bearer) [A-Za-z0-9+/._~\-]{16}",
     r"(?i:basic) [A-Za-z0-9+/]{8}",
     *said.ROUGH,
     LONG_USER_ROUGH,
-    r"(?i:pass(?:[ae]?port)|reisepass|ausweis|pasaport|paszport|pasport)[^\n]*?[0-9]",
+    r"(?i:pass(?:[ae]?port)|reisepass|ausweis|dow[oó]d|pasaport|paszport|pasport)[^\n]*?[0-9]",
     # Both engines know only ASCII's letters as such.
     rf"(?i:{'|'.join(shortest((*EVERY_WORD, *STEMS)))})[^\x00-\x40\x5b-\x60\x7b-\x7f]{{0,2}}"
     rf"(?:{_ASSIGNS}|[^\n]*?[0-9])",
@@ -160,7 +162,7 @@ def _areas(part: str, encoded: bytes) -> list[tuple[int, int]]:
         if part[first].isdigit() and "-" not in part[first:last]:
             found.append((first - 10, last + (2 if part[last - 1].isdigit() else _HIDDEN)))
         else:
-            before = _BEFORE if part[first] in "[({<.-" or "-" in part[first:last] else 10
+            before = _BEFORE if part[first] in "[({<.-%" or "-" in part[first:last] else 10
             found.append((first - before, last + _HIDDEN))
     if len(found) > _HITS:
         return [(0, len(part))]

@@ -33,6 +33,7 @@ _TABLE: Final = (
     Kind("it_codice_fiscale", "Italian tax codes (codice fiscale)"),
     Kind("nl_bsn", "Dutch citizen service numbers (BSN)"),
     Kind("be_nn", "Belgian national numbers"),
+    Kind("pl_id_card", "Polish identity card numbers, after a word such as `dowód`"),
     Kind("pl_pesel", "Polish PESEL numbers"),
     Kind("se_personnummer", "Swedish personal identity numbers"),
     Kind("fi_hetu", "Finnish personal identity codes"),

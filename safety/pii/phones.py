@@ -100,8 +100,8 @@ def phone_beside_word(view: str) -> int:
     found = _NAMED.match(view)
     if found is None:
         return 0
-    digits = sum(map(str.isdigit, found["number"]))
-    return found.end() if 7 <= digits <= 13 else 0
+    digits = [digit for digit in found["number"] if digit.isdigit()]
+    return found.end() if 7 <= len(digits) <= 13 and len(set(digits)) > 1 else 0
 
 
 def says_phone(view: str, end: int) -> bool:

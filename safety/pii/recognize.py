@@ -28,7 +28,7 @@ _PLAIN: Final = str.maketrans(
     }
 )
 #: What all e-mails have.
-_MAILED: Final = re.compile(r"[@\[({<]")
+_MAILED: Final = re.compile(r"[@\[({<%]")
 #: What all secrets and addresses have that begin with a digit.
 _SIGNED: Final = re.compile(r"[:/.@\[({<]")
 #: What all codes begin with that begin with a digit.

@@ -68,7 +68,7 @@ _AS_ARGUMENTS: Final = (
     ),
     # By its place alone: after the user.
     _Way(
-        rf"{_CALL}\((?:[^()\n]{{0,48}}, ?)?[\"'][^\s\"']{{1,24}}[\"'], ?[\"']",
+        rf"{_CALL}\((?:[^()\n]{{0,48}}, ?)?[\"'][^\s\"']{{1,40}}[\"'], ?[\"']",
         ('", "', '","', "', '", "','"),
         rf"(?i:{_UNBOUND.sub('', _CALL)})\([^\n]*?[\"'], ?[\"'][^\n]*?[0-9]",
     ),
@@ -83,7 +83,8 @@ _WITHOUT_DOUBT: Final = (
     ),
     _Way(rf"hasł\w{{0,3}}{WORD}{{1,4}} to {QUOTE}", ()),
     _Way(
-        r"(?<!\S)--?(?:[\w\-]{1,20}-)?(?:password|passwd|passphrase|storepass|keypass|pass|pwd|pw)[ =]['\"]?",
+        r"(?<![^\s\"'])--?(?:[\w\-]{1,20}-)?"
+        r"(?:password|passwd|passphrase|storepass|keypass|pass|pwd|pw)(?:[ =]['\"]?|['\"], ?['\"])",
         ("-pass", "-pw", "storepass", "keypass"),
     ),
     _Way(r"#define (?:[a-z0-9_]{0,24}_)?(?:pass(?:word|wd|phrase)?|pwd?|psk) {1,9}\"", ("#define",)),
@@ -120,9 +121,10 @@ _WITHOUT_DOUBT: Final = (
         ("identified ",),
     ),
     _Way(
-        r"(?:curl|wget|http)[^\n]{0,50} (?:-u|--user|--proxy-user)[ =]['\"]?[^\s:'\"]{1,30}:",
+        r"(?:-u ['\"]?ac[0-9a-f]{32}:|"
+        r"(?:curl|wget|http)[^\n]{0,50} (?:-u|--user|--proxy-user)[ =]['\"]?[^\s:'\"]{1,30}:)",
         (" -u", " --user", " --proxy-user"),
-        r"(?i: (?:-u|--user|--proxy-user))[ =]['\"]?[^\s:'\"]{1,30}:[^\n]*?[0-9]",
+        r"(?i: (?:-u|--user|--proxy-user))[ =]['\"]?[^\s:'\"]{1,34}:[^\n]*?[0-9]",
     ),
 )
 

@@ -28,10 +28,10 @@ _SESSION: Final = (
     r"(?:session(?:_?id)?|session_token|(?<![a-z])sess(?:_?id)?|(?<![a-z])sid|phpsessid|jsessionid|aspxauth|\.cookies|"
     r"remember(?:_me|_user)?(?:_token)?|logged_in_[0-9a-f]{0,40})"
 )
-_AT_ONCE: Final = rf"{_NAME}(?:[:：]| ?\|)? {{1,2}}{QUOTE}"
+_AT_ONCE: Final = rf"{_NAME}(?:(?:[:：]| ?\|)? {{1,2}}| \(){QUOTE}"
 _IN_A_SENTENCE: Final = rf"{_NAME}(?P<subject>{WORD}{{0,3}}?) (?:{IS} ?:?|:) ?{QUOTE}"
 _BEFORE_A_COLON: Final = rf"{_NAME}(?P<heading>{WORD}{{1,3}}?)[:：] ?{QUOTE}"
-_OPTION: Final = r"(?<!\S)--?[\w\-]{0,20}(?:token|secret|key)[ =]['\"]?"
+_OPTION: Final = r"(?<![^\s\"'])--?[\w\-]{0,20}(?:token|secret|key)(?:[ =]['\"]?|['\"], ?['\"])"
 #: How ids of clouds' keys begin.
 _CLOUDS: Final = ("akia", "asia", "ltai", "akid")
 #: After such an id, whatever is said between them.

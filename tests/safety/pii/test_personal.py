@@ -139,6 +139,14 @@ passport|паспорт {4509 123456}
 passport|une copie du passeport n° {13OR59141} délivré le 3 juin
 de_id_card|Personalausweisnummer {YGKJW7FN06}, Nettoeinkommen
 de_id_card|Ausweisnummer: {T22000129}
+passport|document_type=PASSPORT country=ITA document_number={YB4471903} name
+passport|the passport of the new director, number {K4471902E}, expires
+passport|Passport of the minor: {533870412} (United Kingdom)
+pl_id_card|Dowód osobisty: seria i numer {CDK481207}.
+de_rvnr|incl. social security number {48 231174 M 510} to the wrong person
+de_tax_id|may I have your tax number? / Caller: sure, it's {76 974 013 853}.
+phone|phone=%2B{33612847790}
+email|GET /u?mail={bob.k%40example.com}&x=1
 passport|kids' passports — Elsie {562910384}
 mx_rfc|RFC {GEDR830720LM8}, correo
 il_id|מספר הזהות שלי הוא {330824392} ואפשר
@@ -177,6 +185,7 @@ Listening on 127.0.0.1:8080 and 0.0.0.0, mask 255.255.255.0
 192.168.1.256 and 1.2.840.113549.1.1.11 are no addresses
 git clone git@github.com:org/repo.git; npm install lodash@4.17.21; logo@2x.png
 `ssh -T git@github.com` greets you; line no 617.355.8190; see RFC 2616 and RFC GEDR831320LM8
+| phone | yes | +00 000 0000000 |; Dowód osobisty CDK4812081; 100%40 and 50%40discount
 Personalausweisnummer YGKJW7FN07; Ausweis: MINUTEN30
 passport control opens at 08:15 in C01X0006HALL and NW2KR8L4Z; 2001:470:1f0b:8e2::2:5182z
 @dataclass def f(x: str) -> None: a@b.c, user@localhost
@@ -221,6 +230,10 @@ def test_it_is_found(line: str) -> None:
 @pytest.mark.parametrize("line", NOTHING.strip().splitlines())
 def test_nothing_is_found(line: str) -> None:
     assert FILTER.scan(line) == []
+
+
+def test_the_second_letter_of_an_older_pps_number_does_not_count() -> None:
+    assert [m.label for m in FILTER.scan("PPS No: 0291268WA")] == ["ie_pps"]
 
 
 CHECKED = (

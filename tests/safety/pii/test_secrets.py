@@ -167,6 +167,11 @@ password|<Password><Value>«Adm1n!Kiosk2022»</Value></Password>
 password|root pw for all the lab switches = «Enterasys!lab99»
 password|Пароль от сервера 1С: «Snegir-81-zima», заходить
 password|Gmail app password: «kzej bupp ruaj bkdg» for me
+password|curl -X POST api -d "From=+1" -u AC5573b715a4559350b0aa410948a6cb91:«c24b172d20d217d0484608ac3a07c4a2»
+password|new NetworkCredential("rechnung-am-dachdecker-voigt", "«Ziegel.rot.1961»");
+password|"--user","lenz","--pass","«mohnBlume_41xq»","--tls"
+generic_secret|rotate Datadog key (`«2bb392251cf347199c7d09c133f94e79»` is the old one)
+telegram_bot_token|https://api.telegram.org/bot«5139734755:AAoW5TpvxsEoMQqXl_wfYv_JJuUdu2ydiGJ»/sendMessage
 password|redis-cli -h cache -a «VZ3SkTZiJm5htt6csuET» FLUSHDB
 password|s.login("garden@x", "«gyon2zxjwX»")
 password|"password": "«bxuq rtmz olpw ndye»"
