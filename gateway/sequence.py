@@ -41,7 +41,9 @@ class SequenceText:
         "_decoded",
         "_entries",
         "_matcher",
+        "_passed",
         "_released",
+        "_shift",
         "_texts",
         "completion_tokens",
         "detokenizer",
@@ -72,6 +74,8 @@ class SequenceText:
         self.finish_reason: FinishReason | None = None
         self._decoded = 0
         self._released = 0
+        #: Replaced stretches before the next entry, and how much longer what stands in their place is.
+        self._passed = self._shift = 0
         #: With the place of their text, in characters as they were decoded.
         self._entries: list[tuple[int, int, TokenEntry]] = []
 
@@ -178,16 +182,21 @@ class SequenceText:
             count = next((i for i, (_, end, _) in enumerate(self._entries) if end > released), count)
         entries = self._entries[:count]
         del self._entries[:count]
-        hidden = screen.replaced if screen is not None else ()
         return [
-            PlacedEntry.at(self._place(start), entry)
+            PlacedEntry.at(place, entry)
             for start, end, entry in entries
-            if not any(start < to and from_ < max(end, start + 1) for from_, to in hidden)
+            if (place := self._place(start, max(end, start + 1))) is not None
         ]
 
-    def _place(self, start: int) -> int:
-        """Of a character that is shown, in all that is shown."""
+    def _place(self, start: int, end: int) -> int | None:
+        """Of a token's text in all that is shown; None: some of it is not. Asked in order."""
         if self.screen is None:
             return start
-        stretches = zip(self.screen.replaced, self.screen.written, strict=True)
-        return start + sum(written - (to - from_) for (from_, to), written in stretches if to <= start)
+        replaced, written = self.screen.replaced, self.screen.written
+        while self._passed < len(replaced) and replaced[self._passed][1] <= start:
+            from_, to = replaced[self._passed]
+            self._shift += written[self._passed] - (to - from_)
+            self._passed += 1
+        if self._passed < len(replaced) and replaced[self._passed][0] < end:
+            return None
+        return start + self._shift

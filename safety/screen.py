@@ -12,11 +12,14 @@ from safety.plain_text import plain_bytes
 
 #: So many findings of one text are kept; the others have their effect all the same.
 MOST_FINDINGS: Final = 256
-#: What stands before a value of JSON that has no quotes of its own, a number most of all; such JSON may be a string
-#: in other JSON.
-_BARE_VALUE: Final = re.compile(r"(\\*\")[ \t]{0,4}:\s{0,4}(?:\[\s{0,4})?$")
+#: What stands before a value of JSON that has no quotes of its own, a number most of all: a name of an object, and what
+#: a list has before it. Such JSON may be a string in other JSON.
+_BARE_VALUE: Final = re.compile(
+    r"(?:[{,]|\\n)\s*(\\*\")[^\"\\\n]{1,64}\1[ \t]{0,4}:\s*"
+    r"(?:\[(?:\"[^\"]*\"|[^\"\[\]{}])*(?<=[\[,\s])\s*)?$"
+)
 #: So much to the left of a place tells that.
-_LEFT: Final = 24
+_LEFT: Final = 160
 
 
 class Rule(NamedTuple):
@@ -248,8 +251,9 @@ class Screen:
                 self._drop(index, error)
         return self._release(self._held + text, decided)
 
-    def apply(self, text: str, findings: Sequence[Finding]) -> Screened:
-        """What others found in a whole text has its effect; in place of `whole`."""
+    def apply(self, text: str, findings: Sequence[Finding], left: str = "") -> Screened:
+        """What others found in a whole text, which follows `left`, has its effect; in place of `whole`."""
+        self._left = left
         self.received = len(text)
         for index, finding in enumerate(findings):
             self._take(index, finding)
@@ -367,9 +371,9 @@ def first_to_find(text: str, rules: Sequence[Rule]) -> First | None:
     return None
 
 
-def applied(text: str, findings: Sequence[Finding]) -> Screened:
-    """A whole text with what was found in it redacted or cut off."""
-    return Screen(()).apply(text, findings)
+def applied(text: str, findings: Sequence[Finding], left: str = "") -> Screened:
+    """A whole text, which follows `left`, with what was found in it redacted or cut off."""
+    return Screen(()).apply(text, findings, left)
 
 
 def _in_place(left: str, label: str) -> str:

@@ -37,8 +37,8 @@ _NOTHING: Final = ""
 _JOINING: Final = "a"
 _ESCAPING: Final = "\\"
 #: The rest of an escape of JSON, in which a text may be written: no part of the word that follows it.
-_ESCAPED: Final = frozenset("bfnrt")
-_ESCAPED_BYTES: Final = frozenset(b"bfnrtBFNRT")
+_ESCAPED: Final = frozenset("nrt")
+_ESCAPED_BYTES: Final = frozenset(b"nrtNRT")
 _BACKSLASH: Final = ord("\\")
 _PUNCTUATION: Final = frozenset(PUNCTUATION)
 _CAPITALS: Final = {code: code - 32 for code in range(97, 123)}
@@ -71,7 +71,7 @@ class TermFilter:
     """A `StreamFilter`. Of terms that begin at one place the longest counts, and what it covers is not looked at again.
 
     With `words`, no letter, digit or combining mark may touch a term, unless that side of the term is none itself or
-    of a script that writes no spaces. An escape of JSON in front of a term, a backslash and one of `bfnrt`, does not
+    of a script that writes no spaces. An escape of JSON in front of a term, a backslash and one of `nrt`, does not
     touch it. Characters are taken whole: a term is not found in a part of what one character folds to, nor without the
     combining marks on its last one.
     """

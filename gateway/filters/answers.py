@@ -99,7 +99,7 @@ class JudgedAnswer:
         self.blocked = next((finding for finding in of_whole if finding.action is Action.BLOCK), None)
         if self.blocked is not None:
             return ""
-        result = applied(text[:end], decided)
+        result = applied(text[:end], decided, self._shown)
         self.blocked = result.blocked
         self._shown = (self._shown + text[:end])[-CONTEXT:]
         self._gathered = text[end:]

@@ -223,8 +223,8 @@ async def _check_floods(policy: Policy, texts: Sequence[PromptText], recorder: R
 def _prompts(texts: Sequence[PromptText]) -> list[list[PromptText]]:
     """What is counted: of a conversation what its user says, or, where nobody says anything, its instructions."""
     talk = [at for at in texts if at.path[0] in _TALK]
-    # What tools answered comes with all that the user has said again.
-    if not talk or talk[-1].role in _TOOLS:
+    # What tools answered comes with all that the user has said again. It may be no text: then a call is the last one.
+    if not talk or talk[-1].role in _TOOLS or "tool_calls" in talk[-1].path:
         return []
     if talk[0].path[0] == "prompt":
         return [[at] for at in talk]

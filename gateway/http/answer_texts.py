@@ -110,6 +110,7 @@ class StreamedText:
         rest = "\ufffd" if self._half else ""
         if self._escapes is not None:
             rest += self._escapes.rest
+        self.tail = (self.tail + rest)[-_TAIL:]
         shown = self.screen.feed(rest) if rest else ""
         self._half = ""
         shown += self.screen.finish()

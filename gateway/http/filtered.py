@@ -54,7 +54,7 @@ async def start_filtered(
     finally:
         exchange.record.filter_seconds += time.monotonic() - began
     if passed.replaced:
-        body = rewritten(body, _of_one_kind(passed))
+        body = rewritten(body, _of_one_kind(passed, reading) if model.relays else passed.replaced)
         reading = read_body(reading.dialect, body)
     exchange.record.screened = time.monotonic()
     launched = launch(reading, body, _of_answers(policy, passed, recorder, gateway.digests))
@@ -63,9 +63,10 @@ async def start_filtered(
     return await _beside(ask_judges(policy, passed, recorder), launched, exchange)
 
 
-def _of_one_kind(passed: PassedPrompt) -> Mapping[tuple[str | int, ...], str]:
-    """What is replaced; of several prompts all become text if one does, since no API takes texts and ids together."""
-    if not any(path[0] == "prompt" and len(path) > 1 for path in passed.replaced):
+def _of_one_kind(passed: PassedPrompt, reading: Reading) -> Mapping[tuple[str | int, ...], str]:
+    """What is replaced; of prompts as token ids all become text if one does: upstreams do not take both together."""
+    prompts = getattr(reading.fields, "prompt", None)
+    if not (isinstance(prompts, list) and any(isinstance(prompt, list) for prompt in prompts)):
         return passed.replaced
     return {at.path: at.text for at in passed.texts if at.path[0] == "prompt"} | dict(passed.replaced)
 

@@ -29,8 +29,8 @@ _Path = tuple[str | int, ...]
 MOST_TEXTS: Final = 32_768
 MOST_STEPS: Final = 64
 _MOST_PARAM: Final = 256
-#: Shorter ones say nothing about anybody.
-_LONG_NUMBER: Final = 7
+#: Shorter whole numbers say nothing about anybody where they stand alone.
+_LONG_NUMBER: Final = 12
 
 #: Members that no model sees.
 _UNSEEN: Final = frozenset(
@@ -193,14 +193,14 @@ def _says_once(body: bytes, texts: Sequence[PromptText]) -> bool:
 
 def _members(body: bytes) -> dict[str, Any]:
     try:
-        members: dict[str, Any] = json.loads(body, object_pairs_hook=_once, parse_int=_Number, parse_float=_Number)
+        members: dict[str, Any] = json.loads(body, object_pairs_hook=_once, parse_int=_Number)
     except RecursionError:
         raise InvalidRequest("The request body is nested too deeply.") from None
     return members
 
 
 class _Number(str):
-    """A number as it was written."""
+    """A whole number as it was written."""
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -287,4 +287,4 @@ def prompt_of_ids(ids: Sequence[int], at: str, path: _Path, model: "ServedModel"
     if outside is not None:
         raise InvalidRequest(f"Invalid value for '{at}': token id {outside} is not in the vocabulary.", param=at)
     data = b"".join(map(model.table.token_bytes, ids))
-    return PromptText("user", at, path, data.decode("utf-8", "replace"))
+    return PromptText("user", at, path, unescaped(data.decode("utf-8", "replace")))

@@ -320,7 +320,7 @@ class ScreenedEvents:
     async def _finish(self, choice: _Choice, entry: _Entry, texts: list[StreamedText]) -> None:
         """The rest of texts that are over: in their own place in the event if they have one, else before it.
 
-        Nothing is said of what comes after one that is cut off.
+        Nothing more is said of texts here that come after one that is cut off.
         """
         own = {fed.text: fed for fed in entry.fed}
         cut = entry.cut

@@ -12,6 +12,8 @@ from safety.patterns import Patterns
 MANY_IDLE: Final = 4
 #: Long texts are searched in parts of so many characters.
 _PART: Final = 8192
+#: In a text of another language at least one of so many characters is not ASCII.
+_SELDOM: Final = 100
 #: What letters beyond ASCII begin with in UTF-8, but neither signs nor pictures.
 _has_other_letters: Final = Patterns([rb"[\xc3-\xe1\xe3-\xed]"]).any_in
 _ALPHANUMERIC: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
@@ -57,7 +59,11 @@ def worth_searching(text: str, plain: bytes | None = None) -> Iterable[Stretch]:
     be weighed.
     """
     found = _worth_searching(text, plain)
-    if text.isascii() or not _has_other_letters(encoded(text) if plain is None else plain):
+    if text.isascii():
+        return found
+    data = encoded(text) if plain is None else plain
+    # One foreign name makes no other language.
+    if (len(data) - len(text)) * _SELDOM < len(text) or not _has_other_letters(data):
         return found
     return _at_least_one(found)
 

@@ -45,8 +45,9 @@ _DEFAULT: Final = re.compile(r"\$\{[A-Za-z_]*$")
 _KEYWORDS: Final = re.compile(r"palabras? $", re.IGNORECASE)
 #: A place where a secret is kept.
 _PATH_LIKE: Final = re.compile(r"/?[a-z\-]+(?:/[a-z\-]+)+$")
-#: As Google makes them.
-_APP_PASSWORD: Final = re.compile(r"[a-z]{4}(?: [a-z]{4}){3}(?![a-z])")
+#: As Google makes them, in groups; what comes after the first one is not asked for.
+_APP_PASSWORD: Final = re.compile(r"[a-z]{4}$")
+_GROUPS: Final = re.compile(r"[a-z ]*")
 #: In a query, after a value.
 _FOLLOWING: Final = re.compile(r"&[A-Za-z_]\w*=")
 _AWS_SECRET: Final = re.compile(r"[A-Za-z0-9+/]{40}(?![A-Za-z0-9+/=])")
@@ -87,7 +88,7 @@ def _assigned(text: str, position: int, last: int, found: re.Match[str]) -> Secr
     if (
         (name == "secret" and _RESOURCE.search(left))
         or (name == "token" and left.lower().endswith("publickey"))
-        or (name == "key" and found["suffix"].lower() in ("_id", "-id"))
+        or (name in ("key", "token") and found["suffix"].lower() in ("_id", "-id"))
     ):
         return None
     if _DEFAULT.search(left) or (name == "clave" and _KEYWORDS.search(left)) or _PATH_LIKE.match(value):
@@ -101,10 +102,10 @@ def _assigned(text: str, position: int, last: int, found: re.Match[str]) -> Secr
         return Secret("aws_secret_key", start, start + 40)
     if QUIET.match(value) or (not quoted and value[-1:] in "([{") or _says_what(value):
         return None
-    if value.isalpha() and text[end : min(end + 1, last)] == " " and (quoted or left.lower().endswith("app ")):
-        groups = _APP_PASSWORD.match(text, start, last)
+    if quoted and value.isalpha() and text[end : min(end + 1, last)] == " ":
         # Else it is a phrase, as translations have it.
-        return Secret("password", start, groups.end()) if groups else None
+        groups = _APP_PASSWORD.match(value) and left.lower().endswith(("app ", "app_", "app-"))
+        return Secret("password", start, end, (_GROUPS,)) if groups else None
     bare = value.rstrip(".?:")
     if found["further"] and (_ABOUT.match(found["further"].lower()) or len(bare) < 8 or not _DIGIT.search(bare)):
         return None

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import re2
 
 from safety.pii import checks, payment
-from safety.pii.context import near
+from safety.pii.context import named_otherwise, near
 
 _END: Final = r"(?![A-Za-z0-9_])"
 _SEPARATORS: Final = str.maketrans("", "", " -.()\u00a0")
@@ -129,7 +129,7 @@ def code_at(text: str, position: int, view: str) -> tuple[str, int] | None:
         if (
             found is not None
             and form.check(found.group().translate(_SEPARATORS) if form.kind not in _KEEP else found.group())
-            and (not form.named or near(form.kind, text, position))
+            and (not form.named or _is_named(form.kind, text, position))
         ):
             return form.kind, found.end()
     if (end := _iban(view)) is not None:
@@ -137,11 +137,15 @@ def code_at(text: str, position: int, view: str) -> tuple[str, int] | None:
     return None
 
 
+def _is_named(kind: str, text: str, position: int) -> bool:
+    return near(kind, text, position) and not named_otherwise(text, position)
+
+
 def named_code_at(text: str, position: int, view: str) -> tuple[str, int] | None:
     """The kind and end of a code that only a word to the left makes one, whatever it begins with."""
     for form in _NAMED:
         found = form.pattern.match(view)
-        if found is not None and form.check(found.group()) and near(form.kind, text, position):
+        if found is not None and form.check(found.group()) and _is_named(form.kind, text, position):
             return form.kind, found.end()
     return None
 

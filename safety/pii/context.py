@@ -129,7 +129,8 @@ _NOT_PERSONAL: Final = re2.compile(
     r"ticket|case|version|build|commit|receipt|transaction|txn|reference|ref|bestell|rechnung|auftrag|sendung|commande|"
     r"facture|pedido|factura|ordine|fattura|batch|lot|viite|viitenumero|revision|job|request|trace|span|product|item|article|artikel|"
     r"订单|訂單|注文|주문|송장|계좌|快递|单号|單號|追跡|заказ|накладн|счет|"
-    r"sipariş|zamówien|faktur|objedn|doi|rfc|pid|uid|session|epoch|"
+    r"sipariş|zamówien|faktur|objedn|doi|pid|uid|duns|m?awb|waybill|consignment|gst|pmid|ndc|refer[eê]ncia|ondernemingsnummer|"
+    r"session|epoch|"
     r"timestamp|checksum|sample|seed|offset|bytes|lines|line (?:no|nr|num)|"
     r"row|rows|hash|"
     r"confirmation|vat|tva|btw|mwst|ust-?id|cnpj|siren|siret|kvk|cvr|cif|nip|regon|krs|ičo|ico|dič|ein|abn|acn|gstin?|hrb|cep|plz|"
@@ -148,7 +149,7 @@ def unbroken(left: str) -> str:
 
 def speaks(text: str, position: int) -> bytes | None:
     """What stands a little to the left of a position, if a word in it speaks of any kind of identity number or card."""
-    left = _left(text, position)
+    left = left_of(text, position)
     return left if _ANY.search(left) is not None else None
 
 
@@ -159,12 +160,12 @@ def spoken_of(kind: str, left: bytes) -> int:
 
 def phone_word(text: str, position: int) -> int:
     """Where, in what stands a little to the left of a position, the last word ends that speaks of phones, or -1."""
-    return _last(_PHONE_WORD, _left(text, position))
+    return _last(_PHONE_WORD, left_of(text, position))
 
 
 def near(kind: str, text: str, position: int) -> bool:
     """Whether a word that speaks of the kind stands a little to the left of a position."""
-    return _words_of(kind).search(_left(text, position)) is not None
+    return _words_of(kind).search(left_of(text, position)) is not None
 
 
 def named_otherwise(text: str, position: int) -> bool:
@@ -173,7 +174,8 @@ def named_otherwise(text: str, position: int) -> bool:
     return _NOT_PERSONAL.search(left.encode("utf-8", "surrogatepass")) is not None
 
 
-def _left(text: str, position: int) -> bytes:
+def left_of(text: str, position: int) -> bytes:
+    """What stands a little to the left of a position, in UTF-8."""
     return unbroken(text[max(0, position - REACH) : position]).encode("utf-8", "surrogatepass")
 
 

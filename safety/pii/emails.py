@@ -36,7 +36,7 @@ _DISGUISED: Final = re.compile(
     re.IGNORECASE,
 )
 #: What stands before the user or the password of an address.
-_LOGIN: Final = re.compile(r"//(?:[^\s/@:]{0,30}:)?$")
+_LOGIN: Final = re.compile(r"//(?:[^\s/@:]{0,40}:)?$")
 _FILE: Final = re.compile(r"\.(?:png|jpe?g|gif|svg|webp|js|ts|py|css|html?|json)$", re.IGNORECASE)
 
 #: What goes on after the end of what may be looked at.
@@ -54,7 +54,7 @@ def email_at(text: str, position: int, view: str) -> tuple[int, bool] | None:
     if found.end() == 64:
         return 64, True
     address = found.group()
-    if _LOGIN.search(text[max(0, position - 32) : position]) or _FILE.search(address):
+    if _LOGIN.search(text[max(0, position - 44) : position]) or _FILE.search(address):
         return None
     if address.startswith("git@") or (
         address.startswith(("hg@", "svn@")) and view[found.end() : found.end() + 1] in (":", "/")

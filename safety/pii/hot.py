@@ -65,7 +65,7 @@ _ROUGH_SIGNS: Final = (
     r"(?i:basic) [A-Za-z0-9+/]{8}",
     *said.ROUGH,
     LONG_USER_ROUGH,
-    r"(?i:pass(?:[ae]?port)|reisepass|ausweis|dow[oó]d|pasaport|paszport|pasport)[^\n]*?[0-9]",
+    r"(?i:pass(?:[ae]?port)|reisepass|ausweis|dow[oó]d|pasaport|paszport|pasport)(?s:.)*?[0-9]",
     # Both engines know only ASCII's letters as such.
     rf"(?i:{'|'.join(shortest((*EVERY_WORD, *STEMS)))})[^\x00-\x40\x5b-\x60\x7b-\x7f]{{0,2}}"
     rf"(?:{_ASSIGNS}|[^\n]*?[0-9])",

@@ -92,6 +92,11 @@ _TABLE: Final = (
     Kind("pe_dni", "Peruvian identity numbers (DNI)"),
     Kind("uy_ci", "Uruguayan identity card numbers"),
     Kind("passport", "Passport numbers, after a word such as `passport`"),
+    Kind(
+        "id_number",
+        "Numbers of further documents, insurances and taxes of persons (identity cards, driving licences, residence "
+        "permits, Medicare, ...), right after the words for them",
+    ),
     Kind("aws_access_key", "AWS access key ids", True),
     Kind("aws_secret_key", "AWS secret access keys, after their name", True),
     Kind("google_api_key", "Google API keys", True),

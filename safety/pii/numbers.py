@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from safety.pii import checks, payment
+from safety.pii.announced import announced_at
 from safety.pii.context import REACH, named_otherwise, phone_word
 from safety.pii.named_numbers import SEPARATORS, SHAPE, ends_alone, named_number
 from safety.pii.phones import DATE, phone_beside_word, phone_in_groups, phone_with_prefix, says_phone
@@ -104,6 +105,8 @@ def number_at(text: str, position: int, view: str) -> Number:
         known = _KNOWN.match(view)
         if known is not None and not otherwise and (found := _shaped(view, known.end())) is not None:
             return found
+    if lettered and (end := announced_at(text, position, view)):
+        return Number("id_number", end)
     if end := _phone(text, position, view, lettered, otherwise):
         return Number("phone", end)
     if run is None:

@@ -3,6 +3,7 @@
 import re
 from typing import Final, NamedTuple
 
+from safety.pii.announced import announced_at
 from safety.pii.assigned import assigned_at
 from safety.pii.codes import address_at, code_at, named_code_at
 from safety.pii.context import unbroken
@@ -78,7 +79,7 @@ def recognize(text: str, place: re.Match[str]) -> Found:
     number = group == _NUMBER
     signed = not number or _SIGNED.search(view) is not None
     secret = secret_at(view) if signed or _LONG.match(view) else None
-    if secret is not None:
+    if secret is not None and not (secret.kind == "jwt" and text.endswith("base64,", 0, at)):
         return Found(secret.kind, at + secret.start, at + secret.end, secret.goes_on)
     if _MAILED.search(view) is not None and (email := email_at(text, at, view)):
         return Found("email", at, at + email[0], (DOMAIN,) if email[1] else ())
@@ -91,6 +92,8 @@ def recognize(text: str, place: re.Match[str]) -> Found:
             return Found("ip_address", at, at + address)
         if (view[0] != ":" if not number else _LETTERED.match(view)) and (code := code_at(text, at, view)):
             return Found(code[0], at, at + code[1])
+        if not number and (end := announced_at(text, at, view)):
+            return Found("id_number", at, at + end)
     if number:
         found_number = number_at(text, at, view)
         return Found(found_number.kind, at, at + found_number.end, (DIGITS,) if found_number.digits else ())

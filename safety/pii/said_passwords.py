@@ -15,7 +15,7 @@ _FOR: Final = re.compile(
     r"a|az|untuk|cho|wi-?fi|wlan)(?: |$)"
 )
 #: Codes of networks, which are called by other words.
-_WIFI: Final = r"(?:wi-?fi|wlan|вай-?фа[йяю])"
+_WIFI: Final = r"(?:wi-?fi|wlan|wpa[23]?|вай-?фа[йяю])"
 _CODE: Final = (
     r"(?:code|key|clé|clef|clave|pass|kod|koda|kode|kód|klíč|koodi|chave|código|codigo|codice|chiave|schlüssel|sleutel|klucz|"
     r"şifresi|ключ)"
@@ -39,10 +39,13 @@ class _Way(NamedTuple):
 
 #: What stands before a user and a password.
 _ACCOUNT: Final = (
-    r"(?:(?:(?<![a-z])(?:login|user|username|creds|credentials|zugangsdaten|usuario|identifiants|utente|логин): ?|"
+    r"(?:(?:(?<![a-z])(?:login|inlog|user|username|creds|credentials|zugangsdaten|usuario|identifiants|utente|"
+    r"логин): ?|"
     r"(?:log|sign)(?:ged)? ?in (?:as|with) )[a-z0-9._@\-]{2,24} ?/ ?|"
-    r"(?<![a-z])(?:admin|administrator|root|postgres|ubuntu|guest) / )"
+    r"(?<![a-z])(?:with|using|as|mit|als|con|avec|via|user|login) (?:admin|administrator|root) / )"
 )
+_LONG_USER: Final = r"://[0-9a-f]{32}:"
+_OF_ADDRESS: Final = re.compile(rf"{_LONG_USER}$")
 #: A function or header that takes a user and a password.
 _CALL: Final = (
     r"(?:getconnection|mysqli(?:_connect)?|new pdo|dbi->connect|networkcredential|httpbasicauth|(?<![a-z])basicauth|"
@@ -78,8 +81,8 @@ _WITHOUT_DOUBT: Final = (
     _Way(rf"{_UNSPACED_WORD}(?:还是|[はをが是为為는은가이])?[ ]?[「『]?{QUOTE}", ()),
     _Way(
         rf"(?:{_WIFI}[ \-]?{_CODE}|{_CODE} (?:d[ueo] |de la |del |della |al |do |für das |til )?{_WIFI})"
-        rf"(?: [^\W\d_]{{1,16}}){{0,4}}?(?: {IS} ?:?| ?[:：]) ?{QUOTE}",
-        ("wifi", "wi-fi", "wlan", "вайф", "вай-ф"),
+        rf"(?: [^\W\d_]{{1,16}}){{0,5}}?(?: {IS} ?:?| ?[:：]) ?{QUOTE}",
+        ("wifi", "wi-fi", "wlan", "wpa", "вайф", "вай-ф"),
     ),
     _Way(rf"hasł\w{{0,3}}{WORD}{{1,4}} to {QUOTE}", ()),
     _Way(
@@ -95,6 +98,18 @@ _WITHOUT_DOUBT: Final = (
         ("auth_key", "_salt", "in_key", "nonce_key"),
     ),
     _Way(r"sshpass -p ?['\"]?", ("sshpass",)),
+    _Way(
+        r"(?:docker|podman|skopeo|helm registry|az|oc|argocd) login [^\n]{0,50} -p ['\"]?",
+        (" -p ",),
+        r"(?i:login [^\n]*? -p )[^\n]*?[0-9]",
+    ),
+    _Way(r"/user:[\w.\\@\-]{1,40} ", ("/user:",)),
+    _Way(r"dc=[\w\-]{1,24}['\"]? -w ['\"]?", (" -w ",)),
+    _Way(r"uci set [^\n]{0,48}\.(?:key|psk|password)=['\"]?", ("uci set",)),
+    _Way(r"\| ?pass {0,12}\| ", ("| pass", "|pass")),
+    _Way(r"wifi:[^\n]{0,48};p:", ("wifi:",)),
+    # Of Sentry's addresses, whose users are too long to be looked at as such.
+    _Way(_LONG_USER, ("://",), rf"{_LONG_USER}[^\n]*?[0-9]"),
     _Way(
         r"(?:mysql|mariadb)(?:dump|admin|import)? (?:[^|;&\n]{0,50} )?-p['\"]?",
         (" -p",),
@@ -179,6 +194,8 @@ def password_at(left: str, view: str, quoted: bool) -> int:
     if found is None:
         return 0
     value = found.group().rstrip(".?:\\”’»")
+    if _OF_ADDRESS.search(left):
+        value = value.partition("@")[0]
     # PLACE has seen a digit, which may be one behind the value, where a stream has not looked yet.
     if len(value) < 6 or not (_DIGIT.search(value) and _LETTER.search(value)):
         return 0

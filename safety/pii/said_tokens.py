@@ -16,11 +16,11 @@ _NAME: Final = (
     r"(?:clave|chiave|cl[ée]|chave)[ _\-](?:d['’e] ?)?(?:api|secr[eè]t[aeo]?|segret[ao]|privad[ao]|privée)|"
     r"(?:api|geheimer?|privater?|zugriffs)[ \-]?schlüssel|(?:секретн|закрыт|приватн)\w{2,3} ключ|"
     r"ключ\w{0,2} (?:api|доступ\w)|токен\w{0,3}|klucz (?:api|tajny|prywatny)|(?<=[^\W\d_] )secreta|"
-    r"密钥|秘钥|令牌|トークン|シークレット|api ?キー|토큰|비밀 ?키)"
+    r"секрет|密钥|秘钥|令牌|トークン|シークレット|api ?キー|토큰|비밀 ?키)"
 )
 #: Those of its words that have none of the English ones in them.
 _FOREIGN: Final = (
-    "clave", "chiave", "clé", "cle", "chave", "schlüssel", "ключ", "токен", "klucz", "jeton",
+    "clave", "chiave", "clé", "cle", "chave", "schlüssel", "ключ", "секрет", "токен", "klucz", "jeton",
     "密钥", "秘钥", "令牌", "トークン", "シークレット", "キー", "토큰", "키",
 )  # fmt: skip
 #: A session, in the name of a cookie or beside a log line.
@@ -28,8 +28,10 @@ _SESSION: Final = (
     r"(?:session(?:_?id)?|session_token|(?<![a-z])sess(?:_?id)?|(?<![a-z])sid|phpsessid|jsessionid|aspxauth|\.cookies|"
     r"remember(?:_me|_user)?(?:_token)?|logged_in_[0-9a-f]{0,40})"
 )
+#: A header for whose scheme there is no kind.
+_HEADER: Final = r"authorization[\"']?[:=,] ?[\"']?(?!bearer|basic|aws4)[a-z][a-z\-]{1,15} "
 _AT_ONCE: Final = rf"{_NAME}(?:(?:[:：]| ?\|)? {{1,2}}| \(){QUOTE}"
-_IN_A_SENTENCE: Final = rf"{_NAME}(?P<subject>{WORD}{{0,3}}?) (?:{IS} ?:?|:) ?{QUOTE}"
+_IN_A_SENTENCE: Final = rf"{_NAME}(?P<subject>{WORD}{{0,6}}?),? (?:{IS} ?:?|:) ?{QUOTE}"
 _BEFORE_A_COLON: Final = rf"{_NAME}(?P<heading>{WORD}{{1,3}}?)[:：] ?{QUOTE}"
 _OPTION: Final = r"(?<![^\s\"'])--?[\w\-]{0,20}(?:token|secret|key)(?:[ =]['\"]?|['\"], ?['\"])"
 #: How ids of clouds' keys begin.
@@ -40,15 +42,19 @@ _ARGUMENTS: Final = (
     rf"(?:key|token|secret){ARGUMENT}",
     r"(?:key|name)=\"[^\"\n]{0,24}(?:secret|token|key)\" value=\"",
     r"\"(?:key|name)\": ?\"[^\"\n]{0,24}(?:secret|token|key|session|sid|auth)\", ?\"value\": ?\"",
+    r"\"auth\": ?\"",
+    r"x-[a-z\-]{0,24}(?:auth|key|token|secret)[\"']?[ :,]{1,3}[\"']?",
+    r"(?:algoliasearch|twilio[\"']?\)?|new [a-z]{2,20}client)\([\"'][^\"'\n]{1,40}[\"'], ?[\"']",
     r"(?<!don|mon|tur|hoc|joc)key(?:\\?[\"'\]]){0,2} {0,3}(?::=|=>|<-|==?|:) {0,3}b?(?:\\?[\"'`])?",
 )
 _TOLD: Final = re.compile(
-    rf"(?:(?P<at_once>{_AT_ONCE})|{_IN_A_SENTENCE}|{_BEFORE_A_COLON}|{_OPTION}|(?P<pair>{_PAIR})|(?P<setting>[?&]sig=|{_SESSION}=[\"']?)"
+    rf"(?:(?P<at_once>{_AT_ONCE})|{_IN_A_SENTENCE}|{_BEFORE_A_COLON}|{_OPTION}|(?P<pair>{_PAIR})|(?P<setting>[?&]sig=|{_HEADER}|{_SESSION}=[\"']?)"
     rf"|(?P<argument>{'|'.join(_ARGUMENTS)}))$"
 )
 #: One of these stands to the left of every token: what is looked for first.
 _HINTS: Final = (
-    "key", "token", "secret", "sig=", "sess", "sid=", "remember", "aspxauth", "cookies", "logged_in",
+    "key", "token", "secret", "auth", "twilio", "client(", "algolia",
+    "sig=", "sess", "sid=", "remember", "aspxauth", "cookies", "logged_in",
     *_CLOUDS, *_FOREIGN,
 )  # fmt: skip
 #: What every text has in which one is told.
@@ -57,12 +63,15 @@ ROUGH: Final = (
     rf"(?i:{'|'.join(shortest(_FOREIGN))})[^\n]*?[A-Za-z0-9_+/\-]{{16}}",
     rf"(?i:{'|'.join(_CLOUDS)})[A-Za-z0-9]{{12}}",
     r"\"(?i:value)\": ?\"[A-Za-z0-9_+/\-]{16}",
+    r"\"(?i:auth)\": ?\"[A-Za-z0-9_+/\-]{16}|(?i:authorization)[\"']?[:=,] ?[\"']?[A-Za-z]{2,16} [A-Za-z0-9_+/\-]{16}",
+    r"(?i:x-[a-z\-]{0,24}auth|algoliasearch\(|twilio[\"']?\)?\(|client\()[^\n]*?[\"' ][A-Za-z0-9_+/\-]{16}",
     r"[?&](?i:sig)=[A-Za-z0-9%+/_\-]{16}",
     r"(?i:sess[a-z_]{0,8}|sid|remember[a-z_]{0,12}|_me|_token|aspxauth|cookies|logged_in_[0-9a-f]{0,40})=[\"']?[A-Za-z0-9%._+/:\-]{16}",
 )
 
 #: Keys that are told to everybody, and names of things.
 _OPEN: Final = re.compile(
+    r"using key|"
     r"(?:public|publishable|primary|foreign|cache|sort|hash|partition|idempotency|object|row|host|ssh|pub|site|anon|message|"
     r"group|map|project|csrf|xsrf|authenticity|continuation|page|next|sync|pagination|device|etag|md5|sha\d*|commit|digest|"
     r"checksum|s3|react)[ _\-.]?(?:key|token)|contract|token address"
@@ -108,7 +117,9 @@ def token_at(left: str, view: str) -> int:
     if (about and ABOUT.search(about)) or _OPEN.search(told.group()) or _OPEN.search(left[-24:]):
         return 0
     strict = bool(told["at_once"] or told["argument"])
-    return 0 if strict and (len(value) < 20 or _UUID.match(value)) else len(value)
+    if strict and (len(value) < 20 or (_UUID.match(value) and "secret" not in told.group())):
+        return 0
+    return len(value)
 
 
 def _looks_random(value: str) -> bool:

@@ -14,6 +14,8 @@ _WORD: Final = re.compile(r"[A-Za-z0-9_\-]*")
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/=_\-]*")
 _DOTTED: Final = re.compile(r"[A-Za-z0-9_\-.=]*")
 _LETTERS: Final = re.compile(r"[A-Za-z0-9]*")
+_ADDRESS: Final = re.compile(r"[A-Za-z0-9_\-/.@]*")
+_LINES: Final = re.compile(r"[A-Za-z0-9+/=\r\n]*")
 _PATH: Final = re.compile(r"[A-Za-z0-9_\-/.]*")
 
 #: The parts of a key in PEM form: its body, and its last line. Each is a run that text to the left alone decides.
@@ -47,6 +49,9 @@ _PREFIXED: Final = (
     ("slack_token", r"xox[abeoprs](?:\.xox[bp])?-(?=[A-Za-z\-]{0,40}\d)[A-Za-z0-9\-]{10}", (_WORD,)),
     ("slack_token", r"xapp-\d-[A-Za-z0-9\-]{10}", (_WORD,)),
     ("slack_webhook", r"https://hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9/_\-]{8}", (_PATH,)),
+    ("service_token", r"https://[\w\-]{1,24}\.webhook\.office\.com/webhookb2/[0-9a-f]{2}", (_ADDRESS,)),
+    ("generic_secret", r"(?:[0-9]{6}-){7}[0-9]{6}(?![0-9\-])", ()),
+    ("private_key", r"Private-Lines: [0-9]{1,3}", (_LINES,)),
     ("discord_webhook", r"https://(?:\w{1,10}\.)?discord(?:app)?\.com/api/(?:v\d+/)?webhooks/\d{10}", (_PATH,)),
     ("aws_access_key", r"(?:AKIA|ASIA|ABIA|ACCA|AROA|AIDA|AGPA|ANPA)[A-Z0-9]{16}(?![A-Za-z0-9])", ()),
     ("google_api_key", r"AIza[A-Za-z0-9_\-]{30,40}(?![A-Za-z0-9_])", ()),
@@ -71,16 +76,18 @@ _BY_FIRST: Final[dict[str, tuple[tuple[str, re.Pattern[str], tuple[re.Pattern[st
         "-": "private_key",
         "s": "penstock_key anthropic_key openai_key stripe_key shopify_token",
         "p": "pypi_token",
+        "P": "private_key",
+        "0": "generic_secret",
         "r": "stripe_key",
         "w": "stripe_key",
         "g": "github_token gitlab_token",
         "x": "slack_token",
-        "h": "slack_webhook discord_webhook huggingface_token",
+        "h": "slack_webhook discord_webhook service_token huggingface_token",
         "a": "huggingface_token",
         "A": "aws_access_key google_api_key",
         "G": "google_oauth gitlab_token",
         "y": "google_oauth",
-        "1": "google_oauth telegram_bot_token",
+        "1": "google_oauth telegram_bot_token generic_secret",
         "S": "twilio_key sendgrid_key",
         "k": "mailgun_key",
         "n": "npm_token",
@@ -89,7 +96,7 @@ _BY_FIRST: Final[dict[str, tuple[tuple[str, re.Pattern[str], tuple[re.Pattern[st
         "M": "discord_token",
         "N": "discord_token",
         "O": "discord_token",
-        **dict.fromkeys("23456789", "telegram_bot_token"),
+        **dict.fromkeys("23456789", "telegram_bot_token generic_secret"),
     }.items()
 }
 
@@ -97,10 +104,10 @@ _BY_FIRST: Final[dict[str, tuple[tuple[str, re.Pattern[str], tuple[re.Pattern[st
 SPELLED_PREFIXES: Final = (
     r"s(?:k-|k_(?:live|test)_|hp(?:at|ca|pa|ss)_)|rk_(?:live|test)_|whsec_|g(?:h[pousr]_|ithub_pat_|"
     r"l(?:pat|ptt|dt|rtr?|cbt|ft|soat|agent|imt|oas|ffct|wt)-)|GR1348941|x(?:ox[abeoprs][.\-]|app-)|"
-    r"h(?:ttps://(?:hooks\.slack|(?:\w{1,10}\.)?discord(?:app)?\.com/api/)|f_)|"
+    r"h(?:ttps://(?:hooks\.slack|[\w\-]{1,24}\.webhook\.office|(?:\w{1,10}\.)?discord(?:app)?\.com/api/)|f_)|"
     r"A(?:(?:KIA|SIA|BIA|CCA|ROA|IDA|GPA|NPA)[A-Z0-9]{16}|Iza)|GOCSPX-|ya29\.|"
     r"S(?:K[0-9a-fA-F]{32}|G\.[A-Za-z0-9_\-]{16})|key-[0-9a-f]{32}|api_org_|npm_|pypi-|d(?:ckr_|o[opr]_v1_)|eyJ|"
-    r"1//0|-(?<!--)----BEGIN"
+    r"1//0|-(?<!--)----BEGIN|Private-Lines: [0-9]"
 )
 #: ... and with that of Discord's, of which only its dots tell anything.
 _DOTTED_PREFIX: Final = r"[MNO][A-Za-z0-9_\-]{22,27}\.[A-Za-z0-9_\-]{6}\."

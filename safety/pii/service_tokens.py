@@ -22,6 +22,7 @@ _TABLE: Final = (
     ("Apify", "apify_api_", rf"{_ALNUM}{{30}}"),
     ("Artifactory", "AKCp", rf"{_ALNUM}{{50}}"),
     ("Artifactory", "cmVmdGtuO", rf"{_ALNUM}{{40}}"),
+    ("Asana", "1/", r"[0-9]{16}:[0-9a-f]{32}"),
     ("Atlassian", "ATATT3", r"[A-Za-z0-9_\-=]{40}"),
     ("Atlassian", "ATCTT3", r"[A-Za-z0-9_\-=]{40}"),
     ("Atlassian", "ATSTT3", r"[A-Za-z0-9_\-=]{40}"),
@@ -83,6 +84,7 @@ _TABLE: Final = (
     ("Heroku", "HRKU-", rf"{_WORD}{{36}}"),
     ("HubSpot", "pat-na", rf"[0-9]-{_UUID}"),
     ("HubSpot", "pat-eu", rf"[0-9]-{_UUID}"),
+    ("IFTTT", "https://maker.ifttt.com/trigger/", r"[\w\-]{1,14}/(?:json/)?with/key/[A-Za-z0-9_\-]{5}"),
     ("Infracost", "ico-", rf"{_ALNUM}{{32}}"),
     ("Jina", "jina_", rf"{_WORD}{{40}}"),
     ("Kaggle", "KGAT_", rf"{_HEX}{{32}}"),
@@ -93,6 +95,7 @@ _TABLE: Final = (
     ("Linear", "lin_wh_", rf"{_ALNUM}{{32}}"),
     ("LlamaCloud", "llx-", rf"{_WORD}{{40}}"),
     ("Mapbox", "sk.eyJ", rf"{_ALNUM}{{40}}"),
+    ("Mercado Pago", "APP_USR-", r"[0-9]{10,16}-[0-9]{6}-[0-9a-f]{24}"),
     ("MongoDB Atlas", "mdb_sa_sk_", rf"{_WORD}{{36}}"),
     ("Neon", "napi_", "[a-z0-9]{40}"),
     ("Netlify", "nfp_", rf"{_ALNUM}{{36}}"),
@@ -164,6 +167,7 @@ _TABLE: Final = (
     ("Weights & Biases", "wandb_v1_", r"[A-Za-z0-9_]{40}"),
     ("WunderGraph", "cosmo_", rf"{_HEX}{{32}}"),
     ("xAI", "xai-", rf"{_ALNUM}{{50}}"),
+    ("Zapier", "https://hooks.zapier.com/hooks/catch/", r"[0-9]{4,10}/[a-z0-9]{5}"),
     ("Yandex Cloud", "AQVN", rf"{_WORD}{{35}}"),
 )  # fmt: skip
 #: Service, form, for those whose beginning is random.
@@ -221,7 +225,9 @@ def token_at(view: str) -> int:
     if found is None:
         return 0
     token = found.group()
-    if len(set(token[3:])) < 8 or token[3:].isalpha() or not _DIGIT.search(token) or _WORDED.match(token):
+    run = TOKEN_RUN.match(view, found.end())
+    whole = view[: run.end()] if run is not None else token
+    if len(set(token[3:])) < 8 or token[3:].isalpha() or not _DIGIT.search(whole) or _WORDED.match(token):
         return 0
     return found.end()
 

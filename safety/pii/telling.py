@@ -6,7 +6,7 @@ from typing import Final
 #: To the left of a place, so much is looked at.
 LEFT: Final = 64
 #: A word that tells more of what the secret is for.
-WORD: Final = r"(?:[,:]? [0-9]?[^\W\d_][\w'’/\-]{0,20})"
+WORD: Final = r"(?:[,:]? [0-9]?[^\W\d_][\w'’/\-]{0,30})"
 QUOTE: Final = r"(?:\\?[\"'`“„‘«*]{1,2} ?)?"
 #: What says that it comes now.
 IS: Final = (
@@ -16,7 +16,10 @@ IS: Final = (
     r"(?:to|a|in|para|por|na|на)|"
     r"(?:gave|sent|told|texted|e-?mailed|gegeben|geschickt|donné|envoyé)"
     r"(?: (?:me|us|him|her|them|hast|habt|haben|hat))?,?|"
-    r"(?:geändert|gewijzigd|changée?|endret|ændret|ändrat|vaihdettu)(?: (?:auf|zu|in|naar|en|til|till))?)"
+    r"(?:(?:geändert|gewijzigd|changée?|endret|ændret|ändrat|vaihdettu)(?: (?:auf|zu|in|naar|en|til|till))?|"
+    r"(?:(?:zurück)?gesetzt|ge(?:re)?set|gezet|ingesteld) (?:auf|op))|"
+    r"(?<!able )to|para)"
+    r"(?: (?:now|still|jetzt|nun|adesso|ora|ahora|maintenant|agora|nu|teraz|теперь|сейчас))?"
 )
 #: What stands before a value in a program: as the next argument, of a constant with a type, in a call.
 ARGUMENT: Final = (
@@ -25,13 +28,13 @@ ARGUMENT: Final = (
 )
 #: What is said of secrets, and not what they are.
 ABOUT: Final = re.compile(
-    r"polic|polít|rule|length|manager|hash|hint|fingerprint|field|feld|strength|requirement|minimum|must|should|contain|character|algorithm|"
+    r"polic|polít|rule|length|\bage\b|manager|hash|hint|fingerprint|field|feld|strength|requirement|minimum|must|should|contain|character|algorithm|"
     r"encrypt|encod|expire|attempt|invalid|incorrect|error|fail|\b(?:user|username|account|konto|login|e-?mail|id|"
     r"prefix|count|type|name|file|digest|sha|public|ssh|for|in|of|no|not|than|with|using|at|version|column|table)$"
 )
 #: What stands where a secret would: nothing, a reference, a type, the beginning of a sentence.
 QUIET: Final = re.compile(
-    r"[*•xX#._\-…]+$|ENC\[|vault:|arn:|op://|ref\+|projects/|/(?:run|etc|var|proc|vault)/|\$[{(A-Za-z_]|%[A-Za-z({]|\{|\[|<|https?://|\.\.\.|@|n/a$|os\.|process\.|env[.\[]|config[.\[]|settings[.\[]|self\.|"
+    r"[*•xX#._\-…]+$|[*•…]{3}|(?:tu|su|mi|ihr|dein|votre|mon|ton|seu|sua|jouw|twoje)[_\-][^\s0-9]*$|ENC\[|vault:|arn:|op://|ref\+|projects/|/(?:run|etc|var|proc|vault)/|\$[{(A-Za-z_]|%[A-Za-z({]|\{|\[|<|https?://|\.\.\.|@|n/a$|os\.|process\.|env[.\[]|config[.\[]|settings[.\[]|self\.|"
     r"this\.|args\.|form\.|req\.|request\.|user\.|params\.|ctx\.|data\.|"
     r"convertto-|new-object|get-|![a-z]+$|/(?:home|root|usr|opt|tmp|mnt|srv)/|sys\.argv|required\||(?:the|some|any)[_.\-\s]|"
     r"(?:your|my|enter|insert|example|change|none|null|nil|true|false|undefined|str|text|required|optional|redacted|"

@@ -120,6 +120,12 @@ def test_nothing_forbidden_is_shown(rules: list[Rule], text: str) -> None:
         # A number of JSON cannot become what is none.
         ('{"n": b12, "m" :[b12], "anna": "b12"}', '{"n": "[CODE]", "m" :["[CODE]"], "[NAME]": "[CODE]"}'),
         (r'"{\"n\": b12}"', r'"{\"n\": \"[CODE]\"}"'),
+        (
+            '{"n": [b12, "x", b12], "m": ": b12", "o": ["a: b12"]}',
+            '{"n": ["[CODE]", "x", "[CODE]"], "m": ": [CODE]", "o": ["a: [CODE]"]}',
+        ),
+        ('{"n": [\n        b12\n    ]}', '{"n": [\n        "[CODE]"\n    ]}'),
+        ('he wrote "my code": b12', 'he wrote "my code": [CODE]'),
         ("[b12]: b12", "[[CODE]]: [CODE]"),
     ],
 )

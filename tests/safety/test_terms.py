@@ -118,7 +118,7 @@ def test_what_counts(text: str, words: list[str], anywhere: list[str]) -> None:
     ("text", "words"),
     [
         (r'{"body": "Here it is:\nbomb"}', ["bomb"]),
-        (r"\tbomb\rbomb\bbomb\fBOMB", ["bomb", "bomb", "bomb", "BOMB"]),
+        (r"\tbomb\rbomb\nBOMB", ["bomb", "bomb", "BOMB"]),
         (r"\\nbomb", ["bomb"]),
         (r"\abomb \nnbomb nbomb \\_nbomb \ nbomb", []),
         (r"\nbombs \nbombé", []),

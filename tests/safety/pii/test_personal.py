@@ -147,6 +147,15 @@ de_rvnr|incl. social security number {48 231174 M 510} to the wrong person
 de_tax_id|may I have your tax number? / Caller: sure, it's {76 974 013 853}.
 phone|phone=%2B{33612847790}
 email|GET /u?mail={bob.k%40example.com}&x=1
+id_number|Texas driver license {28416593}, exp
+id_number|Numéro fiscal de référence : {30 24 918 226 071}. Montant
+id_number|Führerscheinnummer {B072001234}
+id_number|Паспорт: серия и номер {4509 123456789}, выдан
+id_number|在留カード番号 {UH39061337EA}
+id_number|운전면허번호: {11-08-257487-07}, 갱신
+id_number|permesso di soggiorno n. {I01234567}
+phone|Ik heb mijn rijbewijs nog niet ontvangen. Bel me gerust: {06-41839487}.
+id_number|Zambia NRC {204565/64/1}, phone
 passport|kids' passports — Elsie {562910384}
 mx_rfc|RFC {GEDR830720LM8}, correo
 il_id|מספר הזהות שלי הוא {330824392} ואפשר
@@ -185,6 +194,9 @@ Listening on 127.0.0.1:8080 and 0.0.0.0, mask 255.255.255.0
 192.168.1.256 and 1.2.840.113549.1.1.11 are no addresses
 git clone git@github.com:org/repo.git; npm install lodash@4.17.21; logo@2x.png
 `ssh -T git@github.com` greets you; line no 617.355.8190; see RFC 2616 and RFC GEDR831320LM8
+my passport expired; my order number is AMZ123456; Ausweisnummer fehlt, Ticket NRT123456
+driving licence fee 1234567 EUR; Mã số thuế công ty 0302823746, passport valid until 12.03.2031; Reisepass 12.03.2031
+EIN 41-5703937, DUNS 04-182-2079; Referência 335 193 076; MAWB 020-25446356, PMID 32342353, NDC 0431-4490-93
 | phone | yes | +00 000 0000000 |; Dowód osobisty CDK4812081; 100%40 and 50%40discount
 Personalausweisnummer YGKJW7FN07; Ausweis: MINUTEN30
 passport control opens at 08:15 in C01X0006HALL and NW2KR8L4Z; 2001:470:1f0b:8e2::2:5182z

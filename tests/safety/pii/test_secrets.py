@@ -166,15 +166,38 @@ password|ALTER USER 'reporting'@'%' IDENTIFIED BY '«9vLq-Tarn-Osprey»';
 password|<Password><Value>«Adm1n!Kiosk2022»</Value></Password>
 password|root pw for all the lab switches = «Enterasys!lab99»
 password|Пароль от сервера 1С: «Snegir-81-zima», заходить
-password|Gmail app password: «kzej bupp ruaj bkdg» for me
+password|"Gmail app password": "«kzej bupp ruaj bkdg»", for me
 password|curl -X POST api -d "From=+1" -u AC5573b715a4559350b0aa410948a6cb91:«c24b172d20d217d0484608ac3a07c4a2»
 password|new NetworkCredential("rechnung-am-dachdecker-voigt", "«Ziegel.rot.1961»");
 password|"--user","lenz","--pass","«mohnBlume_41xq»","--tls"
 generic_secret|rotate Datadog key (`«2bb392251cf347199c7d09c133f94e79»` is the old one)
 telegram_bot_token|https://api.telegram.org/bot«5139734755:AAoW5TpvxsEoMQqXl_wfYv_JJuUdu2ydiGJ»/sendMessage
+password|docker login registry.example.com -u robot-ci -p «TWTkMPwWoVY3FyVPIs8IMDiZknvF»
+password|net use Z: \\\\filer01\\x /user:HALDOR\\j.maas «Zaagmolen#19» /persistent:yes
+password|ldapsearch -D "cn=svc,dc=haldor,dc=local" -w '«B1ndung!sSache»' -b x
+password|uci set wireless.@wifi-iface[0].key='«Z0SBPbNnd7nntwsx»'
+password|| Pass | «k3ttle-on-Hob» |
+password|WIFI:T:WPA;S:Studio;P:«paintbrush1in-turps»;H:false;;
+password|SENTRY_DSN=https://1e8d4d205a3045e7a96c3ae22631fb8c:«48cbf26668cef9532234494977383503»@sentry.example.com/14
+password|wachtwoord voor portaal gezet op «Tulpenbol!440», klant
+password|redefini a senha do usuário jmoraes para «Trocar#Hoje15» e liberei
+password|set temporary password to «Autumn!Leaf27» and ticked
+password|Das Passwort fürs Zeiterfassungsterminal ist jetzt «Heringssalat_08».
+password|Le code WPA2 de la box du gîte est «Lavande2Mistral83», collé
+generic_secret|the recovery key is «334178-080730-329520-382607-919296-843092-596976-362755».
+generic_secret|{"auths":{"r.example.com":{"auth":"«cm9ib3QkYnVpbGRlcjpBSEJEV1lQdkU4cWJLM0o1»"}}}
+generic_secret|Authorization: Splunk «040c41d5-520b-4f66-ac99-0711144f54bd»
+generic_secret|proxy_set_header X-Internal-Auth "«2c17e420fc7ad35e8bfb585b2e23d612545419cabf800086»";
+generic_secret|require('twilio')('AC89742bd25c2740c29832f3aa5d4f3776', '«8df17c5c4403c202b821d7d34b847510»');
+generic_secret|секрет «YCAXR59rLI2AxBHg7z1Bt13tyJazwtsA3C2rB8m5».
+generic_secret|secret key «df43296b-1d2a-449b-b157-5626d4a34a08». Merci
+service_token|zap trigger -> «https://hooks.zapier.com/hooks/catch/4722052/j8dlmh6/» ;
+service_token|Token ist «1/8676830726842633:b21363a157630a277792162e78b0afc0», Projekt
+service_token|produção é «APP_USR-3512277149326025-272628-5999ed5b8a04fac2998c64ad8495b3ba-441018660». Alguém
+service_token|«https://haldor.webhook.office.com/webhookb2/eb84e2b5-ef74-496f@dc926509/IncomingWebhook/15894718d6»
 password|redis-cli -h cache -a «VZ3SkTZiJm5htt6csuET» FLUSHDB
 password|s.login("garden@x", "«gyon2zxjwX»")
-password|"password": "«bxuq rtmz olpw ndye»"
+password|"app_password": "«bxuq rtmz olpw ndye»"
 password|define( 'AUTH_KEY', '«&iK6vOZKQCGrRF2Z3%S03+KLux1F4_TpX4IDDbbI»' );
 password|heslo je «Bryndza&Halusky1», meno upload
 generic_secret|const WEATHER_API_KEY: &str = "«c3a350380b3e31b4f6f2e544a06b7347»";
@@ -221,6 +244,10 @@ DB_PASSWORD=${DB_PASSWORD:?must be set} and secret_id = "prod/orders/db-password
 "private_key_id": "bba452e102d2225fcce2ecdca6c8e2b4c6f5c79e"
 AWS_SECRET_ACCESS_KEY=xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
 I am root / admin on v2beta1, and the deploy user / s3 bucket; the password is 2-factor-protected
+CONTRASENA=tu_contraseña_aqui, aws_secret_access_key = ****************7Qx2, TOKEN_ID: t814480hxwgk
+Works on Ubuntu / CentOS7 and postgres / TimescaleDB2; Go to Admin / Reports2024; in-app password: have your team read
+gpg: using key 74B01581375BD1CCE199F0286B41BE62C71F0644; password max age = 90days1
+data:application/json;base64,eyJ2ZXJzaW9uIjozLCJzb3VyY2VzIjpbXSwibmFtZXMiOltdLCJtYXBwaW5ncyI6IiJ9abcdefgh
 STRIPE_SECRET_KEY=sk_live_xxxxxxxxxxxxxxxxxxxxxxxx
 We pass Float32Array to the shader and pass utf8mb4_bin here; pass "Content2Type9x"
 monkey 3f2a1b9c4d5e6f708192a3b4, hockey=3f2a1b9c4d5e6f708192a3b4; commit key 3f2a1b9c4d5e6f708192a3b4
@@ -282,6 +309,12 @@ def test_a_private_key_is_found_whole(key: str, rest: str) -> None:
     match = FILTER.scan(text)[0]
     assert (match.start, match.label) == (6, "private_key")
     assert match.end == 6 + len(key)
+
+
+def test_a_key_as_putty_writes_it() -> None:
+    key = "Private-Lines: 2\nmYPBWJUR4euVdRXYIshlsOKtSeWxJRAenEsrvOjM\nEqsf/z2t9Omj38k2WlBqahXRcV0A5WXeBd==\n"
+    (found,) = FILTER.scan(f"Public-Lines: 1\nAAAA\n{key}-MAC: 71ecd3da87a")
+    assert (found.label, found.end - found.start) == ("private_key", len(key))
 
 
 def test_a_long_token_is_told_at_once_and_goes_on() -> None:
