@@ -6,6 +6,7 @@ from typing import Final
 import re2
 
 from safety.pii.context import left_of, phone_word
+from safety.pii.phones import NO_UNIT
 
 #: How words begin, in small letters: passports, identity cards, residence permits, driving licences, insurances, taxes.
 _WORDS: Final = (
@@ -44,7 +45,7 @@ _OTHERWISE: Final = re.compile(
 )
 _NUMBER: Final = re.compile(
     r"(?:[A-ZА-ЯΑ-Ω]{1,5}[ \-]?)?[0-9][0-9A-Z]*(?:(?:[ .\-/]| [/\-] )(?=[0-9A-Z]{0,3}[0-9])[0-9A-Z]{1,12}){0,5}"
-    r"(?:[ \-][A-Z](?![A-Za-z0-9]))?(?![A-Za-z0-9_]|[.,]\d)"
+    r"(?:[ \-][A-Z](?![A-Za-z0-9]))?(?![A-Za-z0-9_]|[.,]\d)" + NO_UNIT
 )
 _FEWEST_DIGITS: Final = 5
 _SHORTEST, _SHORTEST_OF_DIGITS, _LONGEST = 6, 7, 20
@@ -60,7 +61,8 @@ def announced_at(text: str, position: int, view: str) -> int:
     shortest = _SHORTEST_OF_DIGITS if digits == len(signs) else _SHORTEST
     if digits < _FEWEST_DIGITS or not shortest <= len(signs) <= _LONGEST:
         return 0
-    left = left_of(text, position)
+    # Names in settings and data have underscores in the place of blanks.
+    left = left_of(text, position).replace(b"_", b" ")
     for word in _ANNOUNCING.finditer(left):
         between = left[word.end() :].decode("utf-8", "surrogatepass")
         if _BETWEEN.fullmatch(between) and not _OTHERWISE.search(between.lower()):

@@ -10,7 +10,7 @@ _END: Final = r"(?![ .\-/]?\d|[A-Za-z_%€$£°]|[:,]\d|/[A-Z](?![A-Za-z]))"
 _END_OF_ONE: Final = r"(?![.\-/]?\d|[A-Za-z_%€$£°]|[:,]\d|/[A-Z](?![A-Za-z]))"
 
 #: What is counted is no number of a phone.
-_NO_UNIT: Final = (
+NO_UNIT: Final = (
     r"(?! (?i:times|bytes|people|users|rows|lines|items|units|records|tokens|euros?|dollars?|usd|eur|km|kg|years|"
     r"events|residents|steps|particles|samples|colors|emails|pages|hits|entries|ns|ms|seconds|points|views|copies|inhabitants|followers|customers|requests|messages|files|calls|mal|fois|veces|volte)\b)"
 )
@@ -51,7 +51,7 @@ _NATIONAL: Final = re.compile(
 
 #: What counts beside a word such as "phone".
 _NAMED: Final = re.compile(
-    r"(?P<number>(?:\(\d{1,5}\)[ ./\-]?)?\d{1,13}+(?:[ .\-/]\d{1,8}+){0,6}+)" + _EXTENSION + _END + _NO_UNIT, re.ASCII
+    r"(?P<number>(?:\(\d{1,5}\)[ ./\-]?)?\d{1,13}+(?:[ .\-/]\d{1,8}+){0,6}+)" + _EXTENSION + _END + NO_UNIT, re.ASCII
 )
 #: The one word after a number that says what it is.
 _SAYS: Final = re.compile(

@@ -155,6 +155,9 @@ id_number|在留カード番号 {UH39061337EA}
 id_number|운전면허번호: {11-08-257487-07}, 갱신
 id_number|permesso di soggiorno n. {I01234567}
 phone|Ik heb mijn rijbewijs nog niet ontvangen. Bel me gerust: {06-41839487}.
+id_number|driving_license: {28416593}
+id_number|{"id_card": "{123456789}"}
+id_number|"national_id":"{31760284123}"
 id_number|Zambia NRC {204565/64/1}, phone
 passport|kids' passports — Elsie {562910384}
 mx_rfc|RFC {GEDR830720LM8}, correo
@@ -197,6 +200,7 @@ git clone git@github.com:org/repo.git; npm install lodash@4.17.21; logo@2x.png
 my passport expired; my order number is AMZ123456; Ausweisnummer fehlt, Ticket NRT123456
 driving licence fee 1234567 EUR; Mã số thuế công ty 0302823746, passport valid until 12.03.2031; Reisepass 12.03.2031
 EIN 41-5703937, DUNS 04-182-2079; Referência 335 193 076; MAWB 020-25446356, PMID 32342353, NDC 0431-4490-93
+Health insurance 4500000 people; my medicare plan costs 1234567 dollars; id card 2024 edition 1234567 copies
 | phone | yes | +00 000 0000000 |; Dowód osobisty CDK4812081; 100%40 and 50%40discount
 Personalausweisnummer YGKJW7FN07; Ausweis: MINUTEN30
 passport control opens at 08:15 in C01X0006HALL and NW2KR8L4Z; 2001:470:1f0b:8e2::2:5182z
