@@ -1,7 +1,7 @@
 """The text of one sequence as its tokens arrive: detokenized, cut at stop strings, and screened."""
 
 from collections.abc import Sequence as Items
-from typing import Final
+from typing import Final, NamedTuple
 
 from gateway.observing.digests import TextDigest
 from gateway.tokens.detokenizer import Detokenizer, TokenTable
@@ -12,29 +12,21 @@ from safety.screen import Screen
 #: Of an answer that is not streamed so many characters are screened at once, and at most so many are generated in vain
 #: after what blocks it.
 GATHERED: Final = 2048
-#: One token's logprobs: its id and the engine's entry.
-TokenEntry = tuple[int, TokenLogprobs]
 
 
-class PlacedEntry(tuple[int, TokenLogprobs]):
-    """A `TokenEntry` with the place of its text in the text that is shown, in characters."""
+class TokenEntry(NamedTuple):
+    """One token's id, the engine's entry for it, and where its text is in the text that is shown, in characters."""
 
-    place: int = 0
-
-    @classmethod
-    def at(cls, place: int, entry: TokenEntry) -> "PlacedEntry":
-        """The entry at that place."""
-        placed = cls(entry)
-        placed.place = place
-        return placed
+    token_id: int
+    logprobs: TokenLogprobs
+    place: int
 
 
 class SequenceText:
     """One answer of a request. `finish_reason` is set once it is over; what comes after is ignored.
 
     Logprob entries are released with the text of their token and never before it, so that a stop string that is
-    held back does not show in them; those of text that a filter has replaced or cut off are withheld. They are
-    `PlacedEntry`s: nobody else knows where in the text their tokens are.
+    held back does not show in them; those of text that a filter has replaced or cut off are withheld.
     """
 
     __slots__ = (
@@ -77,7 +69,7 @@ class SequenceText:
         #: Replaced stretches before the next entry, and how much longer what stands in their place is.
         self._passed = self._shift = 0
         #: With the place of their text, in characters as they were decoded.
-        self._entries: list[tuple[int, int, TokenEntry]] = []
+        self._entries: list[tuple[int, int, int, TokenLogprobs]] = []
 
     def is_over(self) -> bool:
         """Whether the sequence has ended; what comes after is ignored."""
@@ -164,7 +156,7 @@ class SequenceText:
             if logprobs is not None:
                 # Bytes that are held will be at least one character: the entry waits for it.
                 end = self._decoded + self.detokenizer.pending
-                self._entries.append((start, end, (token_id, logprobs[position])))
+                self._entries.append((start, end, token_id, logprobs[position]))
             if stopped:
                 self.finish_reason = FinishReason.STOP
                 break
@@ -179,12 +171,12 @@ class SequenceText:
             released = None if released is None and screen.blocked is None else screen.decided
         count = len(self._entries)
         if released is not None:
-            count = next((i for i, (_, end, _) in enumerate(self._entries) if end > released), count)
+            count = next((i for i, (_, end, _, _) in enumerate(self._entries) if end > released), count)
         entries = self._entries[:count]
         del self._entries[:count]
         return [
-            PlacedEntry.at(place, entry)
-            for start, end, entry in entries
+            TokenEntry(token_id, entry, place)
+            for start, end, token_id, entry in entries
             if (place := self._place(start, max(end, start + 1))) is not None
         ]
 

@@ -16,7 +16,7 @@ MOST_FINDINGS: Final = 256
 #: a list has before it. Such JSON may be a string in other JSON.
 _BARE_VALUE: Final = re.compile(
     r"(?:[{,]|\\n)\s*(\\*\")[^\"\\\n]{1,64}\1[ \t]{0,4}:\s*"
-    r"(?:\[(?:\"[^\"]*\"|[^\"\[\]{}])*(?<=[\[,\s])\s*)?$"
+    r"(?:\[(?:\"[^\"]*\"|[^\"\[\]{}])*(?<=[\[,\s]))?$"
 )
 #: So much to the left of a place tells that.
 _LEFT: Final = 160

@@ -20,4 +20,4 @@ def best_choices(
 
 def _mean(entries: Sequence[TokenEntry]) -> float:
     """An answer without tokens that may be looked at is the worst."""
-    return sum(entry.chosen for _, entry in entries) / len(entries) if entries else -math.inf
+    return sum(entry.chosen for _, entry, _ in entries) / len(entries) if entries else -math.inf

@@ -310,7 +310,7 @@ def _token(token_id: int, logprob: float, model: ServedModel) -> dict[str, Any]:
 def _logprobs(entries: list[TokenEntry], model: ServedModel, offset: int) -> dict[str, Any]:
     del offset  # of text completions only
     content = []
-    for token_id, entry in entries:
+    for token_id, entry, _ in entries:
         shown = _token(token_id, entry.chosen, model)
         shown["top_logprobs"] = [_token(top_id, logprob, model) for top_id, logprob in entry.top]
         content.append(shown)

@@ -14,7 +14,7 @@ from gateway.http.guides import GUIDES
 from gateway.http.params import UNSUPPORTED, SamplingFields
 from gateway.http.prompt_texts import PromptText, prompt_of_ids
 from gateway.request import Best, FillIn, GenerateRequest, Prompt
-from gateway.sequence import PlacedEntry, TokenEntry
+from gateway.sequence import TokenEntry
 from gateway.served_model import ServedModel
 from gateway.tenants.caller import Caller
 from gateway.tokens.detokenizer import whole_text
@@ -190,13 +190,13 @@ def _texts(body: SamplingFields, model: ServedModel) -> list[PromptText]:
 
 def _logprobs(entries: list[TokenEntry], model: ServedModel, offset: int) -> dict[str, Any]:
     return {
-        "tokens": [model.tokenizer.token_bytes(token_id).decode("utf-8", "replace") for token_id, _ in entries],
-        "token_logprobs": [entry.chosen for _, entry in entries],
+        "tokens": [model.tokenizer.token_bytes(token_id).decode("utf-8", "replace") for token_id, _, _ in entries],
+        "token_logprobs": [entry.chosen for _, entry, _ in entries],
         "top_logprobs": [
             {model.tokenizer.token_bytes(t).decode("utf-8", "replace"): logprob for t, logprob in entry.top}
-            for _, entry in entries
+            for _, entry, _ in entries
         ],
-        "text_offset": [offset + entry.place for entry in entries if isinstance(entry, PlacedEntry)],
+        "text_offset": [offset + entry.place for entry in entries],
     }
 
 

@@ -5,9 +5,9 @@ from itertools import islice
 
 from gateway.parsing.delta import CallArguments, Delta, Reasoning, Text
 from gateway.parsing.parser import OutputParser
-from protos.types import TokenLogprobs
+from gateway.sequence import TokenEntry
 
-_Entries = Sequence[tuple[int, TokenLogprobs]]
+_Entries = Sequence[TokenEntry]
 
 
 class ParsedAnswer:
@@ -25,7 +25,7 @@ class ParsedAnswer:
         self.parser = parser
         #: Without tokens: for what comes in other ways, or has no logprobs.
         self.feed = parser.feed
-        self._entries: list[tuple[int, TokenLogprobs]] = []
+        self._entries: list[TokenEntry] = []
         self.reasoning_tokens = 0
         self.begun = False
 

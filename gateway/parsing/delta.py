@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from protos.types import TokenLogprobs
+from gateway.sequence import TokenEntry
 
 
 class ToldChoice(msgspec.Struct, frozen=True):
@@ -33,7 +33,7 @@ class Text(NamedTuple):
     """
 
     text: str
-    entries: Sequence[tuple[int, TokenLogprobs]] = ()
+    entries: Sequence[TokenEntry] = ()
     told: Sequence[ToldLogprob] = ()
 
 

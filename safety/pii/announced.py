@@ -39,9 +39,8 @@ _BETWEEN: Final = re.compile(
 )
 #: Said between the word and the number, it is about something else.
 _OTHERWISE: Final = re.compile(
-    r"compan|công ty|empresa|business|firm|gmbh|ltd|phone|tel\b|tél|call|mobil|fax|cost|fee|office|embassy|order|"
-    r"invoice|flight|"
-    r"ticket|section|article|valid|until|since|expir|born|issued|date|or\b|and\b"
+    r"(?<![^\W\d_])(?:compan|công ty|empresa|business|firm|gmbh|ltd|phone|tel\b|tél|call|mobil|fax|cost|fee|office|"
+    r"embassy|order|invoice|flight|ticket|section|article|valid|until|since|expir|born|issued|date|or\b|and\b)"
 )
 _NUMBER: Final = re.compile(
     r"(?:[A-ZА-ЯΑ-Ω]{1,5}[ \-]?)?[0-9][0-9A-Z]*(?:(?:[ .\-/]| [/\-] )(?=[0-9A-Z]{0,3}[0-9])[0-9A-Z]{1,12}){0,5}"

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import re2
 
 from safety.pii import checks, payment
-from safety.pii.context import named_otherwise, near
+from safety.pii.context import WORDS, named_otherwise, near
 
 _END: Final = r"(?![A-Za-z0-9_])"
 _SEPARATORS: Final = str.maketrans("", "", " -.()\u00a0")
@@ -48,6 +48,8 @@ _NAMED: Final = (
     ),
     _Form("pl_id_card", re.compile(r"[A-Z]{3}[0-9]{6}" + _END), _always, True),
 )
+#: What every text has in which there is one of these.
+NAMED_ROUGH: Final = rf"(?i:{'|'.join(dict.fromkeys(WORDS[form.kind] for form in _NAMED))})(?s:.)*?[0-9]"
 #: Forms that begin with a digit.
 _DIGITS_FIRST: Final = (
     _Form("es_dni", re.compile(r"[0-9]{8}[ -]?[A-HJ-NP-TV-Z]" + _END), checks.es_dni),

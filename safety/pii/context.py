@@ -11,7 +11,7 @@ _ESCAPED: Final = re.compile(r"\\[nrt]")
 REACH: Final = 64
 
 #: What makes a number of an ambiguous form one of a kind: any of these, at the beginning of a word.
-_WORDS: Final = {
+WORDS: Final = {
     "us_ssn": r"ssn|security n(?:o|um)|ss ?#|social[ -]?sec|soc\.? sec|my social is|taxpayer id|tax id|seguro social",
     "us_itin": r"itin|individual tax|taxpayer|tax id",
     "uk_nhs": r"nhs|national health|patient (?:id|no|num)",
@@ -115,13 +115,13 @@ def _at_word(words: str) -> "re2._Regexp":
     return re2.compile(rf"(?i)(?:^|[^a-zа-яёіїєґў])(?:{words})")
 
 
-_ANY: Final = _at_word("|".join(_WORDS.values()))
+_ANY: Final = _at_word("|".join(WORDS.values()))
 _PHONE_WORD: Final = _at_word(_PHONE)
 
 
 @cache
 def _words_of(kind: str) -> "re2._Regexp":
-    return _at_word(_WORDS[kind])
+    return _at_word(WORDS[kind])
 
 
 _NOT_PERSONAL: Final = re2.compile(

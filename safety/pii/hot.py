@@ -10,6 +10,7 @@ import re2
 from safety.patterns import CHARACTERS, Patterns
 from safety.pii import said, service_tokens
 from safety.pii.assigned import NAMES, ROUGH_NAMES
+from safety.pii.codes import NAMED_ROUGH
 from safety.pii.emails import LOCAL, UNSPACED, WORD
 from safety.pii.password_words import EVERY_WORD, STEMS, shortest
 from safety.pii.secrets import LONG_USER_ROUGH, PREFIXES, SPELLED_PREFIXES, USER_PLACE
@@ -65,7 +66,7 @@ _ROUGH_SIGNS: Final = (
     r"(?i:basic) [A-Za-z0-9+/]{8}",
     *said.ROUGH,
     LONG_USER_ROUGH,
-    r"(?i:pass(?:[ae]?port)|reisepass|ausweis|dow[oó]d|pasaport|paszport|pasport)(?s:.)*?[0-9]",
+    NAMED_ROUGH,
     # Both engines know only ASCII's letters as such.
     rf"(?i:{'|'.join(shortest((*EVERY_WORD, *STEMS)))})[^\x00-\x40\x5b-\x60\x7b-\x7f]{{0,2}}"
     rf"(?:{_ASSIGNS}|[^\n]*?[0-9])",

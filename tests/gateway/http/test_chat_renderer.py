@@ -10,6 +10,7 @@ from gateway.http.chat import CHAT
 from gateway.http.chat_renderer import ChatRenderer
 from gateway.http.front import AnswerHead, Counts, joined
 from gateway.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text
+from gateway.sequence import TokenEntry
 from protos.errors import ReplicaFailed
 from protos.types import FinishReason, TokenLogprobs
 from tests.models import model_of
@@ -98,7 +99,7 @@ def test_choices_end_by_themselves() -> None:
 
 
 def test_logprobs_stand_with_their_text() -> None:
-    entries = ((5000, TokenLogprobs(-0.25, ((5000, -0.25),))),)
+    entries = (TokenEntry(5000, TokenLogprobs(-0.25, ((5000, -0.25),)), 0),)
     (chunk,) = chunks(renderer().render(0, [Text("a", entries)], None))
     (content,) = chunk["choices"][0]["logprobs"]["content"]
     assert content["logprob"] == -0.25

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.http.best_of import best_choices
+from gateway.sequence import TokenEntry
 from protos.features import Feature
 from protos.types import TokenLogprobs
 from replicas.engines.answers import Corpus
@@ -234,8 +235,8 @@ def test_the_best_of_several(store_url: str) -> None:
 
 
 def test_the_best_are_those_of_the_highest_mean() -> None:
-    def entries(*logprobs: float) -> list[tuple[int, TokenLogprobs]]:
-        return [(1, TokenLogprobs(logprob)) for logprob in logprobs]
+    def entries(*logprobs: float) -> list[TokenEntry]:
+        return [TokenEntry(1, TokenLogprobs(logprob), 0) for logprob in logprobs]
 
     choices = [{"index": index, "text": str(index)} for index in range(6)]
     found = best_choices(choices, [entries(-1.0), entries(-0.5, -0.5), [], entries(-3), entries(-2), entries(-4)], 3, 2)

@@ -3,6 +3,7 @@
 from gateway.parsing.answer import ParsedAnswer
 from gateway.parsing.delta import CallStart, Delta, Reasoning, Text
 from gateway.parsing.plain import PlainParser
+from gateway.sequence import TokenEntry
 from protos.types import TokenLogprobs
 
 
@@ -23,8 +24,8 @@ class Scripted:
     finish = lambda self: self.feed("")  # noqa: E731
 
 
-def entry(token: int) -> tuple[int, TokenLogprobs]:
-    return token, TokenLogprobs(-0.5)
+def entry(token: int) -> TokenEntry:
+    return TokenEntry(token, TokenLogprobs(-0.5), 0)
 
 
 def test_plain_text_keeps_its_entries() -> None:

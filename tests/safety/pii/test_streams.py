@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -197,6 +198,17 @@ PARTS = [
     "app password: ",
     "kzej bupp ruaj bkdg",
 ]
+
+
+@pytest.mark.parametrize(
+    "word", ["паспорт", "ПАСПОРТ", "护照", "여권", "パスポート", "pass-nr", "Reisepass", "DOWÓD", "Ausweis"]
+)
+@pytest.mark.parametrize("between", [" ", ": ", ",\n ", "\n"])
+def test_codes_after_a_word_in_any_language_are_found_alike(word: str, between: str) -> None:
+    for code in ("NW2KR8L47", "CDK481207", "L01X00T47", "K4471902E"):
+        text = f"{word}{between}{code}"
+        assert streamed(FILTERS[0], text, list(range(len(text)))) == FILTERS[0].scan(text)
+
 
 TEXTS = st.lists(st.sampled_from(PARTS) | st.text(max_size=3), max_size=24).map("".join)
 

@@ -21,7 +21,7 @@ STOP = FinishReason.STOP
 
 
 def _shown(entries: Sequence[TokenEntry]) -> list[dict[str, Any]]:
-    return [{"token": str(i), "bytes": [49], "logprob": one.chosen, "top_logprobs": []} for i, one in entries]
+    return [{"token": str(i), "bytes": [49], "logprob": one.chosen, "top_logprobs": []} for i, one, _ in entries]
 
 
 def renderer(*, queued: bool = False, **fields: Any) -> ResponseRenderer:
@@ -162,7 +162,8 @@ def test_an_empty_answer_is_an_empty_message() -> None:
 
 def test_probabilities_come_with_their_text() -> None:
     entry = TokenLogprobs(-1.0, ())
-    events = streamed([Text("a", ((1, entry),)), Text("bc", ((2, entry), (3, entry)))], top_logprobs=2)
+    one, two, three = (TokenEntry(i, entry, 0) for i in (1, 2, 3))
+    events = streamed([Text("a", (one,)), Text("bc", (two, three))], top_logprobs=2)
     shown = [[one["token"] for one in event["logprobs"]] for event in events if "logprobs" in event]
     assert shown == [["1"], ["2", "3"], ["1", "2", "3"]]
     final = events[-1]["response"]
