@@ -1,15 +1,21 @@
 """THE request path: from a decoded request to a generation under way."""
 
 import asyncio
+from collections.abc import Sequence
 from time import monotonic
 
 import msgspec
 
 from gateway.encoding_turns import EncodingTurns
 from gateway.explain import explained_desk
+from gateway.filters.answers import Looked
+from gateway.filters.policy import NewScreen
 from gateway.limits.limiter import Ask, Lease, Limiter, Usage
 from gateway.needs import checked_needs, name_guide
+from gateway.observing.digests import TextDigest
 from gateway.parsing.answer import ParsedAnswer
+from gateway.parsing.delta import Delta
+from gateway.parsing.screened import ScreenedDeltas, hash_into
 from gateway.prompt import EncodedPrompt, encode_prompt, estimated_prompt
 from gateway.queue.turn import Turn, TurnRequest
 from gateway.request import GenerateRequest, NewParser, unrecorded
@@ -191,15 +197,24 @@ def delta_interval(request: GenerateRequest) -> int:
 
 
 def new_answers(
-    new_parser: NewParser, table: TokenTable, prompt_ids: list[int], count: int
+    new_parser: NewParser,
+    table: TokenTable,
+    prompt_ids: list[int],
+    count: int,
+    new_screen: NewScreen | None,
+    patient: bool,
 ) -> list[ParsedAnswer] | None:
-    """What takes so many answers apart, each from its begin; None: there is nothing to take apart."""
+    """What takes so many answers apart, each from its begin, and screens it; None: there is nothing to take apart."""
     ends = prompt_ids[-PROMPT_END_TOKENS:]
     # What a control token that is no mark parts from the end is a message's, and may say anything.
     begin = next((place for place in range(len(ends), 0, -1) if not table.token_bytes(ends[place - 1])), 0)
     prompt_end = whole_text(table, ends[begin:])
     parsers = [new_parser(prompt_end) for _ in range(count)]
-    answers = [ParsedAnswer(parser) for parser in parsers if parser is not None]
+    answers = [
+        ParsedAnswer(parser, None if new_screen is None else ScreenedDeltas(new_screen, patient=patient))
+        for parser in parsers
+        if parser is not None
+    ]
     return answers or None
 
 
@@ -212,6 +227,7 @@ class Generation:
     __slots__ = (
         "_closed",
         "answers",
+        "digests",
         "fingerprint",
         "first",
         "lease",
@@ -233,18 +249,24 @@ class Generation:
         self.turn = turn
         self.prompt_tokens = prompt.tokens
         table, stops = request.model.table, request.stops
+        new_screen = None if request.filter is None else request.filter.new_screen
+        patient = not request.stream
         #: What takes the sequences apart; None: they are text.
         self.answers: list[ParsedAnswer] | None = None
         if request.parser is not None and dispatched.stream.relay is None:
             table = request.model.marked_table or table
-            self.answers = new_answers(request.parser, table, prompt.ids, request.sampling.n)
-        new_screen = None if request.filter is None else request.filter.new_screen
+            self.answers = new_answers(request.parser, table, prompt.ids, request.sampling.n, new_screen, patient)
+        if self.answers is not None:
+            # What clients see is screened, and not the marks that models put around it.
+            new_screen = None
         #: What their tokens write.
         self.table = table
         self.sequences = [
-            SequenceText(table, stops, None if new_screen is None else new_screen(), patient=not request.stream)
+            SequenceText(table, stops, None if new_screen is None else new_screen(), patient=patient)
             for _ in range(request.sampling.n)
         ]
+        #: Hashes of what is shown of each, where others know it than the sequences.
+        self.digests: list[TextDigest] | None = None
         self.open_sequences = len(self.sequences)
         self.first = dispatched.first
         self.stream = dispatched.stream
@@ -301,6 +323,11 @@ class Generation:
         self._ended(self.sequences[index])
         self.stream.dismiss(index)
 
+    def note_shown(self, index: int, deltas: Sequence[Delta]) -> None:
+        """Judges have let that pass."""
+        if self.digests is not None:
+            hash_into(self.digests[index], deltas)
+
     def _ended(self, sequence: SequenceText) -> None:
         self.open_sequences -= 1
         if not self.open_sequences:
@@ -328,5 +355,14 @@ class Generation:
 
     def record_findings(self) -> None:
         """Write down what filters found in the answers."""
-        if self.request.filter is not None:
-            self.request.filter.record([sequence.screen for sequence in self.sequences if sequence.screen is not None])
+        filter_ = self.request.filter
+        if filter_ is None:
+            return
+        looked: dict[int, list[Looked]] = {
+            index: [sequence.screen] for index, sequence in enumerate(self.sequences) if sequence.screen is not None
+        }
+        for index, answer in enumerate(self.answers or ()):
+            if answer.screened is not None:
+                looked[index] = answer.screened.looked
+        filter_.record(looked)
+        filter_.record_judged()

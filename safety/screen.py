@@ -203,6 +203,8 @@ class Screen:
                 self._note(index, stream.finish())
             except Exception as error:
                 self._drop(index, error)
+        # An answer may have thousands of texts, and what looked at each is not small.
+        self._streams = []
         return shown + self._release(self._held, self.received)
 
     def last(self, text: str) -> str:

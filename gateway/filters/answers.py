@@ -1,13 +1,13 @@
 """What looks at the answers of one request."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from gateway.filters.answer_text import AnswerText
 from gateway.filters.policy import JudgeRule, NewScreen
 from gateway.filters.questions import judged
 from gateway.filters.records import Recorder
-from gateway.observing.digests import Digests
 from safety.action import Action
 from safety.screen import Finding, Screen, applied
 
@@ -15,54 +15,57 @@ from safety.screen import Finding, Screen, applied
 CONTEXT: Final = 4096
 #: The end of what has been gathered is looked at again with what follows it, by judges that find stretches.
 OVERLAP: Final = 64
+#: What tells of findings, failures and characters.
+Looked = Screen | AnswerText
 
 
 @dataclass(slots=True)
 class AnswerFilter:
-    """Screens for the texts of answers, and judges to be asked about them; `prompt` is what they answer.
-
-    With `digests`, hashes are made of what judges let pass.
-    """
+    """Screens for the texts of answers, and judges to be asked about them; `prompt` is what they answer."""
 
     new_screen: NewScreen | None
     judges: Sequence[JudgeRule]
     prompt: str | None
     fail_open: bool
     recorder: Recorder
-    digests: Digests | None = None
     judged: "list[JudgedAnswer]" = field(default_factory=list)
 
-    def record(self, screens: Sequence[Screen]) -> None:
-        """Write down what was found in the answers, once they have ended."""
-        for index, screen in enumerate(screens):
-            if screen.findings or screen.failures:
-                self.recorder.answer(index, screen.received, screen.findings, screen.failures)
-        for index, answer in enumerate(self.judged):
-            if answer.findings:
-                self.recorder.answer(index, answer.received, answer.findings, ())
+    def record(self, answers: Mapping[int, Sequence[Looked]]) -> None:
+        """Write down what was found in the texts of each answer, once they have ended."""
+        for index, texts in sorted(answers.items()):
+            findings = [finding for text in texts for finding in text.findings]
+            failures = sorted({name for text in texts for name in text.failures})
+            if findings or failures:
+                self.recorder.answer(index, sum(text.received for text in texts), findings, failures)
 
-    def answer(self) -> "JudgedAnswer":
-        """The next answer that judges are asked about."""
-        answer = JudgedAnswer(self)
+    def record_judged(self) -> None:
+        """Write down what judges found."""
+        for answer in self.judged:
+            if answer.findings:
+                self.recorder.answer(answer.index, answer.received, answer.findings, ())
+
+    def answer(self, index: int) -> "JudgedAnswer":
+        """Another text of the answer of that index that judges are asked about."""
+        answer = JudgedAnswer(self, index)
         self.judged.append(answer)
         return answer
 
 
 class JudgedAnswer:
-    """One answer before the judges: its text is gathered, and shown after their verdict about it and what came before.
+    """One text of an answer before the judges: gathered, and shown after their verdict about it and what came before.
 
     `blocked`: nothing more of it is shown.
     """
 
-    def __init__(self, filter_: AnswerFilter) -> None:
+    def __init__(self, filter_: AnswerFilter, index: int) -> None:
         self._filter = filter_
+        self.index = index
         self._window = min(rule.window for rule in filter_.judges)
         self._spans = frozenset(rule.name for rule in filter_.judges if rule.spans)
         self._shown = ""
         self._gathered = ""
         self._due = self._window + (OVERLAP if self._spans else 0)
         self.received = 0
-        self.shown = None if filter_.digests is None else filter_.digests.begin()
         self.blocked: Finding | None = None
         self.findings: list[Finding] = []
 
@@ -105,8 +108,6 @@ class JudgedAnswer:
         self._gathered = text[end:]
         # What is undecided still is asked about again with a window more.
         self._due = self._window + max(len(self._gathered), OVERLAP if self._spans else 0)
-        if self.shown is not None:
-            self.shown.update(result.text)
         return result.text
 
     def _note(self, findings: Sequence[Finding]) -> None:

@@ -8,8 +8,9 @@ from gateway.generate import Generation
 from gateway.http.best_of import best_choices
 from gateway.http.chunks import usage_fields
 from gateway.http.dialect import Dialect
+from gateway.http.judged import judged_whole, text_of
+from gateway.parsing.delta import Text
 from gateway.sequence import TokenEntry
-from protos.types import FinishReason
 
 
 async def collect(dialect: Dialect, generation: Generation, answer_id: str, created: int) -> bytes:
@@ -38,10 +39,8 @@ async def collect(dialect: Dialect, generation: Generation, answer_id: str, crea
     for index, sequence in enumerate(generation.sequences):
         text, reason = "".join(texts[index]), sequence.finish_reason
         if judges is not None:
-            judged = judges.answer()
-            judged.add(text)
-            text = await judged.settle(last=True)
-            reason = FinishReason.CONTENT_FILTER if judged.blocked is not None else reason
+            passed, reason = await judged_whole(generation, judges, index, [Text(text)])
+            text = text_of(passed)
         choice: dict[str, Any] = {"index": index}
         choice |= dialect.message(echo[index] + text if echo else text)
         before = len(echo[index]) if echo else 0

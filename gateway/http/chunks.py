@@ -1,5 +1,7 @@
 """Server-sent events of a streamed answer. What does not change within a stream is encoded once."""
 
+from collections.abc import Sequence
+
 from orjson import dumps
 
 from gateway.generate import Generation
@@ -7,6 +9,7 @@ from gateway.http.dialect import Dialect
 from gateway.http.front import Counts
 from gateway.http.openai_errors import error_event
 from gateway.limits.limiter import Usage
+from gateway.parsing.delta import Delta, Text
 from gateway.sequence import SequenceText, TokenEntry
 from protos.errors import PenstockError
 from protos.types import FinishReason
@@ -128,6 +131,10 @@ class ChunkEncoder:
     def text(self, index: int, text: str) -> bytes:
         """A chunk of that text."""
         return b"".join((self._text_heads[index], dumps(text)[1:-1], self._text_tail))
+
+    def render(self, index: int, deltas: Sequence[Delta]) -> bytes:
+        """A chunk of what they say; answers that are not taken apart have nothing else."""
+        return self.text(index, "".join([delta.text for delta in deltas if isinstance(delta, Text)]))
 
     def finish(self, index: int, reason: FinishReason) -> bytes:
         """The last chunk of a choice."""

@@ -15,7 +15,6 @@ from gateway.generate import INLINE_BYTES, Generation
 from gateway.http.exchange import Exchange
 from gateway.http.prompt_texts import prompt_texts, rewritten
 from gateway.http.reading import Reading, read_body
-from gateway.observing.digests import Digests
 from gateway.served_model import ServedModel
 from gateway.tenants.caller import Caller
 from protos.errors import PenstockError
@@ -44,7 +43,7 @@ async def start_filtered(
     """
     recorder = Recorder(exchange.record, caller.tenant.name, policy.record_text)
     if not policy.looks_at_prompts:
-        return await launch(reading, body, _of_answers(policy, None, recorder, gateway.digests))
+        return await launch(reading, body, _of_answers(policy, None, recorder))
     texts = prompt_texts(reading, body, model)
     # Long texts leave the event loop, as they do to be tokenized.
     apart = None if len(body) <= INLINE_BYTES else partial(gateway.encoding.run, exchange.attempt, caller.tenant.name)
@@ -57,7 +56,7 @@ async def start_filtered(
         body = rewritten(body, _of_one_kind(passed, reading) if model.relays else passed.replaced)
         reading = read_body(reading.dialect, body)
     exchange.record.screened = time.monotonic()
-    launched = launch(reading, body, _of_answers(policy, passed, recorder, gateway.digests))
+    launched = launch(reading, body, _of_answers(policy, passed, recorder))
     if not passed.open:
         return await launched
     return await _beside(ask_judges(policy, passed, recorder), launched, exchange)
@@ -71,16 +70,14 @@ def _of_one_kind(passed: PassedPrompt, reading: Reading) -> Mapping[tuple[str | 
     return {at.path: at.text for at in passed.texts if at.path[0] == "prompt"} | dict(passed.replaced)
 
 
-def _of_answers(
-    policy: Policy, passed: PassedPrompt | None, recorder: Recorder, digests: Digests | None
-) -> AnswerFilter | None:
+def _of_answers(policy: Policy, passed: PassedPrompt | None, recorder: Recorder) -> AnswerFilter | None:
     new_screen = policy.screen(()) if passed is None else passed.screen
     if new_screen is None and not policy.answer_judges:
         return None
     prompt: str | None = None
     if policy.answer_judges and passed is not None:
         prompt = next((at.text for at in reversed(passed.texts) if at.role == "user" and at.text), None)
-    return AnswerFilter(new_screen, policy.answer_judges, prompt, policy.fail_open, recorder, digests)
+    return AnswerFilter(new_screen, policy.answer_judges, prompt, policy.fail_open, recorder)
 
 
 async def _beside(

@@ -1,11 +1,12 @@
 """The stream of answers that are taken apart: from a generation's events to a renderer's."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from gateway.generate import Generation
 from gateway.http.front import Counts, Renderer
 from gateway.parsing.answer import ParsedAnswer
-from gateway.parsing.delta import Delta, Reasoning
+from gateway.parsing.delta import Delta
 from gateway.parsing.plain import PlainParser
 from gateway.sequence import SequenceText
 from protos.errors import PenstockError
@@ -24,8 +25,8 @@ class StreamEncoder(Protocol):
         """What arrived. Raises the error that a finish reports."""
         ...
 
-    def text(self, index: int, text: str) -> bytes:
-        """A text of a sequence that others have taken in, and let pass."""
+    def render(self, index: int, deltas: Sequence[Delta]) -> bytes:
+        """Pieces of a sequence that others have taken in, and let pass."""
         ...
 
     def finish(self, index: int, reason: FinishReason) -> bytes:
@@ -66,8 +67,6 @@ class ParsedEncoder:
         self._calm = generation.table.calm
         #: How a calm token of a sequence is written, as long as it goes on as it does, and whether it is a thought.
         self._lanes: list[tuple[bytes, bytes, bool] | None] = [None] * len(self._sequences)
-        #: Of what judges have let pass, how many characters there were and how many of them were thoughts.
-        self._passed = [(0, 0)] * len(self._sequences)
 
     def opening(self) -> bytes:
         """As StreamEncoder has it."""
@@ -128,32 +127,20 @@ class ParsedEncoder:
         if not sequence.plain:
             text = sequence.show(text)
         deltas = answer.feed(text)
-        over = sequence.finish_reason
-        if over is not None:
+        if sequence.finish_reason is not None or answer.blocked:
             self._generation.cut_off(index)
-            deltas = deltas + answer.finish()
+            deltas = deltas + _ended(sequence, answer)
         elif not deltas:
             return b""
-        return self._renderer.render(index, deltas, over)
+        return self._renderer.render(index, deltas, sequence.finish_reason)
 
-    def text(self, index: int, text: str) -> bytes:
+    def render(self, index: int, deltas: Sequence[Delta]) -> bytes:
         """As StreamEncoder has it."""
-        deltas = self._answers[index].feed(text)
-        self._note(index, len(text), deltas)
-        return self._renderer.render(index, deltas, None) if deltas else b""
+        return self._renderer.render(index, deltas, None)
 
     def finish(self, index: int, reason: FinishReason) -> bytes:
         """As StreamEncoder has it."""
-        answer = self._answers[index]
-        deltas = answer.finish()
-        self._note(index, 0, deltas)
-        answer.reasoning_tokens = share(*self._passed[index], self._sequences[index].completion_tokens)
-        return self._renderer.render(index, deltas, reason)
-
-    def _note(self, index: int, size: int, deltas: list[Delta]) -> None:
-        thoughts, sizes = self._passed[index]
-        thoughts += sum(len(delta.text) for delta in deltas if isinstance(delta, Reasoning))
-        self._passed[index] = thoughts, sizes + size
+        return self._renderer.render(index, (), reason)
 
     def closing(self) -> bytes:
         """As StreamEncoder has it."""
@@ -164,14 +151,11 @@ class ParsedEncoder:
         return self._renderer.broken(error)
 
 
-def share(thoughts: int, size: int, tokens: int) -> int:
-    """How many of an answer's tokens were thoughts, by the characters, where they were not fed one by one."""
-    return min(tokens, round(tokens * thoughts / max(1, size)))
-
-
 def flow_of(sequence: SequenceText, answer: ParsedAnswer) -> Delta | None:
     """What comes of calm tokens from here on, as `OutputParser.flow` has it of the sequence's text."""
     if not sequence.plain or sequence.finish_reason is not None or sequence.detokenizer.pending:
+        return None
+    if answer.screened is not None:
         return None
     return answer.parser.flow()
 
@@ -187,9 +171,19 @@ def take(generation: Generation, answer: ParsedAnswer, event: Event) -> tuple[li
         answer.reasoning_tokens += len(token_ids)
     text, entries = generation.advance(event)
     deltas = answer.take(text, entries) if text or entries else []
-    if was_over or sequence.finish_reason is None:
+    if not was_over and sequence.finish_reason is None and answer.blocked:
+        generation.cut_off(index)
+    elif was_over or sequence.finish_reason is None:
         return deltas, None
-    return deltas + answer.finish(), sequence.finish_reason
+    return deltas + _ended(sequence, answer), sequence.finish_reason
+
+
+def _ended(sequence: SequenceText, answer: ParsedAnswer) -> list[Delta]:
+    """What comes last of an answer that is over, which filters may cut off still."""
+    deltas = answer.finish()
+    if answer.blocked:
+        sequence.finish_reason = FinishReason.CONTENT_FILTER
+    return deltas
 
 
 def _take_singly(generation: Generation, answer: ParsedAnswer, event: Event) -> tuple[list[Delta], FinishReason | None]:

@@ -329,7 +329,7 @@ class ScreenedEvents:
             del choice.texts[order][text.path]
             if entry.cut is not None and (order > entry.cut or (order is Order.CALL and entry.cut is not cut)):
                 continue
-            rest = await text.finish()
+            rest = await text.end()
             choice.tails[text.path] = text.tail
             fed = own.get(text)
             if fed is not None:

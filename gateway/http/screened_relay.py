@@ -48,8 +48,7 @@ async def relay_screened(
             exchange.unwatch()
             await exchange.respond(200, answer, headers=own_headers(generation))
     finally:
-        for found in texts.found():
-            filter_.recorder.answer(*found)
+        filter_.record(texts.looked)
 
 
 async def _gathered(relay: Relay) -> bytes:

@@ -2,10 +2,11 @@
 
 import logging
 import time
+from collections.abc import Sequence
 from typing import Final
 
 from gateway.generate import Generation
-from gateway.observing.digests import Digests
+from gateway.observing.digests import Digests, TextDigest
 from gateway.tokens.detokenizer import written_text
 from observability.outcome import Outcome
 from observability.record import RequestRecord
@@ -20,13 +21,21 @@ _BLOCK: Final = Action.BLOCK.name.lower()
 def digest_shown(generation: Generation, digests: Digests | None) -> None:
     """Before the first event: have what is shown hashed, but for streams of just what the tokens say.
 
-    Those are written token by token, and hashed at their end. What judges let pass is hashed by those who ask them.
+    Those are written token by token, and hashed at their end.
     """
+    if digests is None:
+        return
     filter_ = generation.request.filter
-    if digests is not None and not (filter_ is not None and filter_.judges):
-        for sequence in generation.sequences:
-            if not (sequence.plain and generation.request.stream):
-                sequence.shown = digests.begin()
+    screened = [answer.screened for answer in generation.answers or () if answer.screened is not None]
+    if screened or (filter_ is not None and filter_.judges):
+        generation.digests = [digests.begin() for _ in generation.sequences]
+        if filter_ is None or not filter_.judges:
+            for digest, each in zip(generation.digests, screened, strict=True):
+                each.shown = digest
+        return
+    for sequence in generation.sequences:
+        if not (sequence.plain and generation.request.stream):
+            sequence.shown = digests.begin()
 
 
 def describe(generation: Generation, digests: Digests | None) -> None:
@@ -66,10 +75,10 @@ def _describe(generation: Generation, digests: Digests | None) -> None:
 
 
 def _digest(generation: Generation, record: RequestRecord, digests: Digests) -> None:
-    table, filter_ = generation.table, generation.request.filter
-    texts = [sequence.shown for sequence in generation.sequences]
-    if filter_ is not None and filter_.judged:
-        texts = [answer.shown for answer in filter_.judged]
+    table = generation.table
+    texts: Sequence[TextDigest | None] = [sequence.shown for sequence in generation.sequences]
+    if generation.digests is not None:
+        texts = generation.digests
     hashes = []
     for shown, tokens, sequence in zip(texts, generation.stream.inbox.tokens, generation.sequences, strict=False):
         if shown is not None:

@@ -5,6 +5,7 @@ from itertools import islice
 
 from gateway.parsing.delta import CallArguments, Delta, Reasoning, Text
 from gateway.parsing.parser import OutputParser
+from gateway.parsing.screened import ScreenedDeltas
 from gateway.sequence import TokenEntry
 
 _Entries = Sequence[TokenEntry]
@@ -14,17 +15,18 @@ class ParsedAnswer:
     """A parser, and what is counted beside it.
 
     Logprobs go with the text that comes of their tokens; those of thoughts and calls are left out, as the API has no
-    place for them. `reasoning_tokens` are exact where tokens are fed one by one while it thinks; what filters hold back
-    is counted as if it had been shown. Once it has `begun`, something else than a thought has come.
+    place for them. `reasoning_tokens` are exact where tokens are fed one by one while it thinks. Once it has `begun`,
+    something else than a thought has come.
     """
 
-    __slots__ = ("_entries", "begun", "feed", "parser", "reasoning_tokens")
+    __slots__ = ("_entries", "begun", "feed", "parser", "reasoning_tokens", "screened")
 
-    def __init__(self, parser: OutputParser) -> None:
-        """Of an answer that begins."""
+    def __init__(self, parser: OutputParser, screened: ScreenedDeltas | None = None) -> None:
+        """Of an answer that begins; `screened`: what may be shown of what comes of it."""
         self.parser = parser
+        self.screened = screened
         #: Without tokens: for what comes in other ways, or has no logprobs.
-        self.feed = parser.feed
+        self.feed = parser.feed if screened is None else self._feed
         self._entries: list[TokenEntry] = []
         self.reasoning_tokens = 0
         self.begun = False
@@ -34,8 +36,21 @@ class ParsedAnswer:
         """As the parser has it."""
         return self.parser.thinking
 
+    @property
+    def blocked(self) -> bool:
+        """Whether filters have cut it off."""
+        return self.screened is not None and self.screened.blocked
+
+    def _feed(self, text: str) -> list[Delta]:
+        assert self.screened is not None, "else it is the parser's"
+        return self.screened.feed(self.parser.feed(text))
+
     def take(self, text: str, entries: _Entries) -> list[Delta]:
-        """The next piece with its tokens' logprobs."""
+        """The next piece with its tokens' logprobs. Raises FilterFailed."""
+        deltas = self._taken(text, entries)
+        return deltas if self.screened is None else self.screened.feed(deltas)
+
+    def _taken(self, text: str, entries: _Entries) -> list[Delta]:
         thought = self.parser.thinking
         deltas = self.parser.feed(text)
         if not self.begun:
@@ -55,8 +70,9 @@ class ParsedAnswer:
         return CallArguments(flow.call, text) if isinstance(flow, CallArguments) else Text(text)
 
     def finish(self, entries: _Entries = ()) -> list[Delta]:
-        """The end of the answer."""
-        return self._with_entries(self.parser.finish(), entries)
+        """The end of the answer. Raises FilterFailed."""
+        deltas = self._with_entries(self.parser.finish(), entries)
+        return deltas if self.screened is None else self.screened.feed(deltas) + self.screened.finish()
 
     def _with_entries(self, deltas: list[Delta], entries: _Entries) -> list[Delta]:
         waiting = self._entries

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import orjson
@@ -38,6 +39,11 @@ class Raises:
 def rules(action: Action, **more: Action) -> list[Rule]:
     found = [Rule("list", TermFilter("term", TERMS, words=True), action)]
     return found + [Rule(name, TermFilter(name, [name], words=True), other) for name, other in more.items()]
+
+
+def pieces(text: str, cuts: Sequence[int]) -> list[str]:
+    places = sorted({0, len(text), *(cut % (len(text) + 1) for cut in cuts)})
+    return [text[start:stop] for start, stop in pairwise(places)]
 
 
 def filter_of(found: Sequence[Rule], *, fail_open: bool = False) -> AnswerFilter:

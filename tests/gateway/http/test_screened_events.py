@@ -2,9 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import orjson
@@ -22,7 +20,7 @@ from protos.errors import FilterFailed
 from safety.action import Action
 from safety.match import Match
 from safety.screen import Rule, Screen, screened
-from tests.gateway.http.screened import DONE, Raises, Shown, call, delta, end, event, filter_of, rules, stream
+from tests.gateway.http.screened import DONE, Raises, Shown, call, delta, end, event, filter_of, pieces, rules, stream
 
 TEXT = st.lists(
     st.sampled_from(
@@ -31,11 +29,6 @@ TEXT = st.lists(
     max_size=12,
 ).map("".join)
 ACTIONS = st.sampled_from((Action.BLOCK, Action.REDACT, Action.FLAG))
-
-
-def pieces(text: str, cuts: Sequence[int]) -> list[str]:
-    places = sorted({0, len(text), *(cut % (len(text) + 1) for cut in cuts)})
-    return [text[start:stop] for start, stop in pairwise(places)]
 
 
 CUTS = st.lists(st.integers(0, 99), max_size=8)
@@ -53,9 +46,8 @@ def test_any_cutting_of_a_text_shows_the_same(
     assert shown.text == expected.text
     assert shown.reasons == {0: "stop" if expected.blocked is None else "content_filter"}
     assert shown.done
-    assert [finding.label for found in texts.found() for finding in found.findings] == [
-        finding.label for finding in expected.findings
-    ]
+    found = [finding.label for looked in texts.looked.values() for each in looked for finding in each.findings]
+    assert found == [finding.label for finding in expected.findings]
 
 
 @given(
@@ -306,8 +298,9 @@ def test_a_filter_that_fails() -> None:
         stream([delta("x")], filter_of(broken))
     shown, texts = stream([delta("a forbidden thing"), end(), DONE], filter_of(broken, fail_open=True))
     assert shown.text == "a [TERM] thing"
-    (found,) = texts.found()
-    assert (found.choice, found.characters, found.failures) == (0, 17, ["broken"])
+    (choice,) = texts.looked
+    (found,) = texts.looked[choice]
+    assert (choice, found.received, found.failures) == (0, 17, ["broken"])
     assert [finding.rule for finding in found.findings] == ["list"]
 
 
