@@ -5,34 +5,50 @@ from typing import Final
 
 import re2
 
-from safety.pii.context import left_of, phone_word
+from safety.pii.context import REACH, left_of, phone_word
 from safety.pii.phones import NO_UNIT
 
 #: How words begin, in small letters: passports, identity cards, residence permits, driving licences, insurances, taxes.
 _WORDS: Final = (
-    r"pass[ae]?port|paspoort|passnummer|pass(?:et)? (?:mitt|nr)|reisepass|paszport|pa[sș]aport|pasport|"
-    r"paso[sš]|pp no|[uú]tlev|putovnic|διαβατ[ηή]ρ|паспорт|пашпарт|hộ chiếu|identity (?:card|number|document)|"
-    r"(?:national|zimbabwe|personal|kenyan) id|id card|eid (?:number|no)|nid (?:no|num)|(?:personal)?ausweis|"
-    r"carte (?:nationale )?d['’]identité|carta d['’]identità|documento c\.?i|c[eé]dula|"
-    r"(?:documento|tarjeta) (?:nacional )?de (?:identidad|extranjer)|cartão de cidadão|bilhete de identidade|"
-    r"dow[oó]d|občansk|občiansk|osebn[ae] izkaznic|osobn[ae] iskaznic|személyi ig|лична карта|уд\. личности|"
-    r"посвідченн|удостоверени\pL* личности|δελτίου ταυτ|ταυτότητ|kimlik|kart[ai] tal-ident|vəsiqə|անձնագ|"
-    r"asmens (?:kod|tapat)|personas (?:kod|apliec)|isikut|პირადი|kitambulisho|nrc|البطاقة الوطنية|"
-    r"رقم (?:ال)?(?:بطاقة|هوية)|residence (?:permit|card)|(?:carte|titre) de séjour|aufenthalt|"
-    r"permesso di soggiorno|karta pobytu|вид на жительство|driv(?:er['’]?s?|ing) licen[cs]e|dl no|führerschein|"
-    r"permis de conduire|licencia de conducir|patente (?:di guida|n)|carta de condução|cnh|prawo jazdy|"
-    r"rijbewijs|körkort|førerkort|kørekort|ajokort|ökuskírtein|водительск|sürücü belge|ehliyet|řidičsk|"
-    r"jogosítv|medicare|health (?:card|insurance)|philhealth|sss no|nss|niss|afiliaci|rentenversicherungs|"
-    r"versichertenn|sozialversicherungs|social insurance|national insurance|nat\. ins|utr|ird|kra pin|npwp|"
-    r"numéro fiscal|mã số thuế|davčn"
+    # Passports
+    r"pass[ae]?port|pasaporte|paspoort|passnummer|pass(?:et)? (?:mitt|nr)|reisepass|paszport|pa[sș]aport|pasport|"
+    r"paso[sš]|pp no|[uú]tlev|putovnic|διαβατ[ηή]ρ|паспорт|пашпарт|hộ chiếu|رقم (?:ال)?جواز|"
+    # Identity cards and numbers
+    r"identity (?:card|number|document)|(?:national|zimbabwe|personal|kenyan|malta) i\.? ?d\b|"
+    r"id card|eid (?:number|no)|nid\b|(?:personal)?ausweis|"
+    r"carte (?:nationale )?d['’]identité|carta d['’]identità|documento c\.?i|"
+    r"c[eé]d(?:ula|\.)|cnie?\b|cin\b|nin\b|nic\b|nrc|dimex|"
+    r"dui\b|dpi\b|rg\b|brp\b|civil id|qid\b|cpr\b|idnp|omang|indangamuntu|nida\b|ghana ?card|matricule|voter id|"
+    r"clave de elector|t[ií]tulo de eleitor|jshshir|pinfl|n[uú]m\pL* de (?:documento|identidad)|"
+    r"(?:documento|tarjeta|carn[eé]) (?:nacional )?de (?:identi[dt]ad|extranjer)|cartão de cidadão|"
+    r"bilhete de identidade|"
+    r"dow[oó]d|občansk|občiansk|č(?:ísl[oa]|\.) ?op\b|osebn[ae] izkaznic|osobn[ae] iskaznic|ličn[ae] kart|személyi ig|"
+    r"лична карта|личн\pL{1,3} карт|уд\. личности|ci seri[ae]|seria\b|посвідченн|"
+    r"удостоверени\pL* личност|идентификационный номер|личный номер|регистр\pL* дугаар|δελτίου ταυτ|ταυτότητ|kimlik|"
+    r"kart[ai] tal-ident|vəsiqə|անձնագ|հանրային|հծհ|"
+    r"asmens (?:kod|tapat)|personas (?:kod|apliec)|isikut|პირადი|kitambulisho|البطاقة الوطنية|الرقم (?:الوطني|المدني)|"
+    r"رقم (?:ال)?(?:بطاقة|هوية)|"
+    # Residence
+    r"residence (?:permit|card)|(?:carte|titre) de séjour|aufenthalt|permesso di soggiorno|karta pobytu|"
+    r"вид на жительство|uscis|a[ \-]number|alien (?:number|no|reg)|green card|"
+    # Driving
+    r"driv(?:er['’]?s?|ing) licen[cs]e|dl no|führerschein|permis de conduire|licencia de conducir|brevete|"
+    r"patente (?:di guida|n)|carta de condução|cnh|prawo jazdy|rijbewijs|körkort|førerkort|kørekort|ajokort|"
+    r"ökuskírtein|водительск|sürücü belge|ehliyet|řidičsk|jogosítv|"
+    # Health and social insurance
+    r"medicare|health (?:card|insurance)|philhealth|sss\b|nss\b|niss|afiliaci|rentenversicherungs|versichertenn|"
+    r"krankenvers|sozialversicherungs|social insurance|national insurance|nat\. ins|seguridad social|utente\b|"
+    r"cart[ãa]o (?:do )?sus\b|pis\b|pasep|"
+    # Taxes
+    r"utr\b|ird\b|tin\b|kra pin|npwp|numéro fiscal|mã số thuế|davčn"
 )
 #: The same in scripts in which other letters may stand right before one.
 _UNSPACED_WORDS: Final = (
     r"护照|護照|パスポート|旅券|여권|身份证|身份證|台胞证|居民证|在留カード|居留|외국인등록|驾驶证|駕駛執照|運転免許|운전면허|"
-    r"জাতীয় পরিচয়|पासपोर्ट|नागरिकता|ใบอนุญาตขับ|หนังสือเดินทาง|บัตรประชาชน"
+    r"জাতীয় পরিচয়|এনআইডি|पासपोर्ट|नागरिकता|वोटर आईडी|मतदाता|ใบอนุญาตขับ|หนังสือเดินทาง|บัตรประชาชน"
 )
 _ANNOUNCING: Final = re2.compile(rf"(?i)(?:^|[^\pL\pN])(?:{_WORDS})|{_UNSPACED_WORDS}")
-_SIGNS: Final = r"\s.:#№º°=\-–—'’\"/()|"
+_SIGNS: Final = r"\s.:：#№º°=\-–—'’\"/()|"
 #: Between such a word and the number: the rest of the word, and a few others.
 _BETWEEN: Final = re.compile(
     rf"[^{_SIGNS},;\d]{{0,16}}(?:[{_SIGNS},]{{1,4}}[^{_SIGNS},;\d]{{1,16}}){{0,6}}[{_SIGNS}]{{1,5}}"
@@ -46,24 +62,52 @@ _NUMBER: Final = re.compile(
     r"(?:[A-ZА-ЯΑ-Ω]{1,5}[ \-]?)?[0-9][0-9A-Z]*(?:(?:[ .\-/]| [/\-] )(?=[0-9A-Z]{0,3}[0-9])[0-9A-Z]{1,12}){0,5}"
     r"(?:[ \-][A-Z](?![A-Za-z0-9]))?(?![A-Za-z0-9_]|[.,]\d)" + NO_UNIT
 )
+#: What is in every code soon.
+CODE: Final = r"[A-Z][0-9][0-9A-Z\-]{3}|[0-9][A-Z][0-9A-Z\-]{3}|[0-9]{4}[A-Z]{2}|[A-Z]{2}-[0-9]{5}"
+#: With letters anywhere; figures in every word of it.
+_CODE: Final = re.compile(
+    rf"(?=[A-Z0-9 \-]{{0,8}}?(?:{CODE}))"
+    r"(?=[A-Z]{0,7}-?[0-9])[A-Z0-9]{3,}(?:(?:-| (?=[A-Z0-9]{2}))(?=[A-Z]{0,5}[0-9])[A-Z0-9]+){0,4}"
+    r"(?:-[A-Z])?(?![A-Za-z0-9_]|[.,]\d)"
+)
+#: Of what has fewer figures than a number the words stand nearer.
+_NEAR: Final = 24
 _FEWEST_DIGITS: Final = 5
+_FEWEST_IN_CODE: Final = 3
 _SHORTEST, _SHORTEST_OF_DIGITS, _LONGEST = 6, 7, 20
 
 
 def announced_at(text: str, position: int, view: str) -> int:
     """The end of a number that a view begins with and the words right before it announce, or 0."""
     found = _NUMBER.match(view)
-    if found is None:
+    if found is None or not _is_long(found.group(), _FEWEST_DIGITS):
         return 0
-    signs = [sign for sign in found.group() if sign.isalnum()]
+    word = _announcing(text, position, REACH)
+    return found.end() if 0 <= word >= phone_word(text, position) else 0
+
+
+def announced_code_at(text: str, position: int, view: str) -> int:
+    """The same of letters and figures in any order."""
+    found = _CODE.match(view)
+    if found is None or found.group().isdigit() or not _is_long(found.group(), _FEWEST_IN_CODE):
+        return 0
+    return found.end() if _announcing(text, position, _NEAR) >= 0 else 0
+
+
+def _is_long(number: str, fewest: int) -> bool:
+    signs = [sign for sign in number if sign.isalnum()]
     digits = sum(map(str.isdigit, signs))
     shortest = _SHORTEST_OF_DIGITS if digits == len(signs) else _SHORTEST
-    if digits < _FEWEST_DIGITS or not shortest <= len(signs) <= _LONGEST:
-        return 0
+    return digits >= fewest and shortest <= len(signs) <= _LONGEST
+
+
+def _announcing(text: str, position: int, most: int) -> int:
+    """Where words end, so many characters before a position at most, that say what is there; -1: there are none."""
     # Names in settings and data have underscores in the place of blanks.
     left = left_of(text, position).replace(b"_", b" ")
     for word in _ANNOUNCING.finditer(left):
         between = left[word.end() :].decode("utf-8", "surrogatepass")
-        if _BETWEEN.fullmatch(between) and not _OTHERWISE.search(between.lower()):
-            return 0 if phone_word(text, position) > word.end() else found.end()
-    return 0
+        if len(between) <= most and _BETWEEN.fullmatch(between) and not _OTHERWISE.search(between.lower()):
+            end: int = word.end()
+            return end
+    return -1

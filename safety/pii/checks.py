@@ -35,6 +35,11 @@ def uk_nhs(d: str) -> bool:
     return check != 10 and check % 11 == int(d[9]) and d.count(d[0]) < 10
 
 
+def uk_driving_licence(code: str) -> bool:
+    """A date of birth after the name: decade, month (women's 50 more), day and year."""
+    return date(code[8:10], f"{int(code[6:8]) % 50:02}")
+
+
 def ca_sin(d: str) -> bool:
     """Luhn; nothing begins with 8, or 0 outside of tests."""
     return d[0] != "8" and luhn(d)

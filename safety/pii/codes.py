@@ -52,6 +52,12 @@ _NAMED: Final = (
 NAMED_ROUGH: Final = rf"(?i:{'|'.join(dict.fromkeys(WORDS[form.kind] for form in _NAMED))})(?s:.)*?[0-9]"
 #: Forms that begin with a digit.
 _DIGITS_FIRST: Final = (
+    _Form(
+        "us_mbi",
+        re.compile(r"[1-9][AC-HJKMNP-RT-Y][AC-HJKMNP-RT-Y0-9][0-9]-[AC-HJKMNP-RT-Y][AC-HJKMNP-RT-Y0-9][0-9]-"
+                   r"[AC-HJKMNP-RT-Y]{2}[0-9]{2}" + _END),
+        _always,
+    ),
     _Form("es_dni", re.compile(r"[0-9]{8}[ -]?[A-HJ-NP-TV-Z]" + _END), checks.es_dni),
     _Form("es_dni", re.compile(r"[0-9][0-9]\.[0-9]{3}\.[0-9]{3}[ -]?[A-HJ-NP-TV-Z]" + _END), checks.es_dni),
     _Form(
@@ -87,6 +93,11 @@ _LETTER_FIRST: Final = (
             r"(?:[ -]?[0-9][0-9][ -]?[0-9][0-9][ -]?[0-9][0-9][ -]?[A-D]|[ -]?[0-9]{6}[ -]?[A-D])" + _END
         ),
         _always,
+    ),
+    _Form(
+        "uk_driving_licence",
+        re.compile(r"[A-Z]{2}[A-Z9]{3}[0-9][0156][0-9][0-3][0-9]{2}[A-Z][A-Z9][0-9A-Z][A-Z]{2}" + _END),
+        checks.uk_driving_licence,
     ),
     _Form("es_nie", re.compile(r"[XYZ][ -]?[0-9]{7}[ -]?[A-HJ-NP-TV-Z]" + _END), checks.es_dni),
     _Form(

@@ -9,6 +9,7 @@ import re2
 
 from safety.patterns import CHARACTERS, Patterns
 from safety.pii import said, service_tokens
+from safety.pii.announced import CODE
 from safety.pii.assigned import NAMES, ROUGH_NAMES
 from safety.pii.codes import NAMED_ROUGH
 from safety.pii.emails import LOCAL, UNSPACED, WORD
@@ -41,12 +42,13 @@ _ASSIGNS: Final = r"(?:[_\-][A-Za-z0-9_\-]{1,12})?(?:[\"'’`\]\\]{0,3}[ \t]{0,2
 PLACE: Final = re.compile(
     rf"(?:(?<!{WORD})(?!(?<=\\)[nrt])|(?<=\\[nrt])|(?<=%2[Bb0])|(?<=/bot))(?:"
     rf"(\d{_LONE}(?={_MORE})|[+(（＋]{_LONE}(?=[+(（＋]?\d{_MORE}))"
-    rf"|([0-9](?<![.:].)[0-9]{{0,2}}\.[0-9]{{1,3}}\.[0-9]{{1,3}}\.[0-9]"
+    rf"|([0-9](?<!\..)(?<![0-9:]:.)[0-9]{{0,2}}\.[0-9]{{1,3}}\.[0-9]{{1,3}}\.[0-9]"
     rf"|[0-9A-Fa-f:](?<![:.].)(?:{_HEX}{{0,3}}(?<!:):{_HEX}{{1,4}}:(?:{_HEX}{{1,4}}:|:)|{_HEX}{{0,3}}(?<!:)::{_HEX}|(?<=:):{_HEX})"
     r"|[0-9]{6}[A-FU-Ya-fu-y][0-9]{3}"
-    r"|[A-Z](?<![\-/.].)[A-Z]?[ \-]?[0-9]{2}[ \-]?[0-9]{2}[ \-]?[0-9]{2}"
-    r"|[A-Za-z](?<![\-/.].)[A-Za-z](?:[0-9]{2}[ .\-]?[A-Za-z0-9][ ]?[A-Za-z0-9]{3}|[A-Za-z]{4}[0-9]{2}[A-Za-z][0-9]|"
-    r"[A-Z]{3}[0-9]{4}[A-Z]|[A-Z]{2}[0-9]{6}[HMX0-9A-Z])"
+    r"|[A-ZА-ЯІΑ-Ω](?<![\-/.].)[A-ZА-ЯІΑ-Ω]?[ \-]?[0-9]{2}[ \-]?[0-9]{2}[ \-]?[0-9]{2}"
+    r"|[A-Za-z](?<![\-.].)(?<![^:]/.)[A-Za-z](?:[0-9]{2}[ .\-]?[A-Za-z0-9][ ]?[A-Za-z0-9]{3}|"
+    r"[A-Za-z]{4}[0-9]{2}[A-Za-z][0-9]|[A-Z]{3}[0-9]{4}[A-Z]|[A-Z]{2}[0-9]{6}[HMX0-9A-Z]|[A-Z9]{3}[0-9]{6}[A-Z])"
+    r"|[1-9][A-Z][A-Z0-9][0-9]-[A-Z][A-Z0-9][0-9]-"
     r"|[A-Za-z0-9][A-Za-z0-9._+-]{0,30}+(?<=[A-Za-z0-9])"
     r"(?:%40[A-Za-z0-9]| ?[\[({<] ?(?:(?:at|AT|At|@) ?[\])}>]|(?:dot|DOT) ?[\])}])))"
     rf"|((?<!\w[.+%&'\-]){LOCAL}[@＠][^\s@，。！？；、…]{{2}})"
@@ -73,7 +75,8 @@ _ROUGH_SIGNS: Final = (
     ROUGH_NAMES + _ASSIGNS,
 )
 _ROUGH_CODES: Final = (
-    r"[A-Z][ \-]?[0-9]{2}[ \-]?[0-9]{2}[ \-]?[0-9]{2}|[A-Za-z]{2}[0-9]{2}[ .\-]?[A-Za-z0-9][ ]?[A-Za-z0-9]{3}"
+    rf"{CODE}|"
+    r"[A-ZА-ЯІΑ-Ω][ \-]?[0-9]{2}[ \-]?[0-9]{2}[ \-]?[0-9]{2}|[A-Za-z]{2}[0-9]{2}[ .\-]?[A-Za-z0-9][ ]?[A-Za-z0-9]{3}"
 )
 #: ... and these are figures, ...
 _SPACING: Final = r"[ .\-/()\x{a0}\x{2002}-\x{2014}\x{202f}－]{0,3}"
@@ -109,9 +112,9 @@ _PLAIN_ROUGH: Final = (
 )
 
 #: What a place has within the characters that may be looked at, if there is anything.
-TRIGGER: Final = re.compile(r"[\d@＠=＝:：\[(（{<>+＋\-]")
+TRIGGER: Final = re.compile(r"[\d@＠=＝:：\[(（{<>+＋\-_]")
 #: The same, less digits.
-SIGN: Final = re.compile(r"[@＠=＝:：\[(（{<>+＋\-]")
+SIGN: Final = re.compile(r"[@＠=＝:：\[(（{<>+＋\-_]")
 #: After this a new stretch begins: nothing that begins before it depends on what follows.
 BREAK: Final = re.compile(
     r"\n|[.,;!?]\s|[，。！？；、…]|(?<=[^\W\d_A-Z])\s(?=[^\W\d_])|(?<=[A-Z])\s(?=[^\W\d_A-Z])",

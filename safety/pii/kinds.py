@@ -23,6 +23,8 @@ _TABLE: Final = (
     Kind("us_itin", "US individual taxpayer identification numbers"),
     Kind("uk_nino", "UK national insurance numbers"),
     Kind("uk_nhs", "UK NHS numbers"),
+    Kind("uk_driving_licence", "British driving licence numbers"),
+    Kind("us_mbi", "US Medicare numbers, in three groups"),
     Kind("ca_sin", "Canadian social insurance numbers"),
     Kind("de_tax_id", "German tax identification numbers"),
     Kind("de_rvnr", "German pension insurance numbers"),

@@ -3,11 +3,12 @@
 import re
 from typing import Final, NamedTuple
 
-from safety.pii.announced import announced_at
+from safety.pii.announced import announced_at, announced_code_at
 from safety.pii.assigned import assigned_at
 from safety.pii.codes import address_at, code_at, named_code_at
 from safety.pii.context import unbroken
 from safety.pii.emails import DOMAIN, UNSPACED, email_at
+from safety.pii.hot import TRIGGER
 from safety.pii.numbers import DIGITS, number_at
 from safety.pii.said import BEFORE, said_at
 from safety.pii.secrets import Secret, authorization_at, secret_at, user_at
@@ -74,7 +75,13 @@ def recognize(text: str, place: re.Match[str]) -> Found:
         if named is not None:
             return Found(*named)
         card = named_code_at(text, at, seen)
-        return Found(None, at, at + 1) if card is None else Found(card[0], at, at + card[1])
+        if card is not None:
+            return Found(card[0], at, at + card[1])
+        end = announced_code_at(text, at, seen)
+        return Found("id_number", at, at + end) if end else Found(None, at, at + 1)
+    # A stream would not have looked.
+    if group == _KEY and TRIGGER.search(seen) is None:
+        return Found(None, at, at + 1)
     view = seen if seen.isascii() else seen.translate(_PLAIN)
     number = group == _NUMBER
     signed = not number or _SIGNED.search(view) is not None
@@ -92,7 +99,7 @@ def recognize(text: str, place: re.Match[str]) -> Found:
             return Found("ip_address", at, at + address)
         if (view[0] != ":" if not number else _LETTERED.match(view)) and (code := code_at(text, at, view)):
             return Found(code[0], at, at + code[1])
-        if not number and (end := announced_at(text, at, view)):
+        if not number and (end := announced_at(text, at, view) or announced_code_at(text, at, view)):
             return Found("id_number", at, at + end)
     if number:
         found_number = number_at(text, at, view)

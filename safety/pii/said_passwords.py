@@ -65,10 +65,16 @@ _AS_ARGUMENTS: Final = (
     _Way(r"curlopt_[a-z]{0,12}passw(?:or)?d, ?[\"']", ("curlopt_",)),
     _Way(r"userpwd, ?[\"'][^\s:'\"]{1,20}:", ("userpwd",)),
     _Way(
-        rf"(?:key|name)=\"[^\"\n]{{0,24}}{_NAME}[^\"\n]{{0,8}}\" value=\"",
+        rf"(?:key|name)=\"[^\"\n]{{0,24}}{_NAME}[^\"\n]{{0,8}}\"(?: type=\"[a-z]{{1,12}}\")? value=\"",
         (),
         r"(?i:key|name)=\"[^\"\n]*\" (?i:value)=\"[^\n]*?[0-9]",
     ),
+    _Way(
+        rf"name: ['\"]?[a-z_]{{0,24}}{_NAME}['\"]?\n[ ]{{1,16}}value: ['\"]?",
+        (),
+        r"(?i:name): [^\n]*(?:\n|\\n) +(?i:value): [^\n]*?[0-9]",
+    ),
+    _Way(r":auth\(['\"]", (":auth(",)),
     # By its place alone: after the user.
     _Way(
         rf"{_CALL}\((?:[^()\n]{{0,48}}, ?)?[\"'][^\s\"']{{1,40}}[\"'], ?[\"']",
@@ -85,6 +91,12 @@ _WITHOUT_DOUBT: Final = (
         ("wifi", "wi-fi", "wlan", "wpa", "вайф", "вай-ф"),
     ),
     _Way(rf"hasł\w{{0,3}}{WORD}{{1,4}} to {QUOTE}", ()),
+    _Way(rf"(?<![a-z])pass(?: (?:is|was)|:) {QUOTE}", (" pass",), r"[^a-z](?i:pass)(?:(?i: is| was)|:) [^\n]*?[0-9]"),
+    _Way(
+        rf"(?:recovery|backup|rescue) codes?{WORD}{{0,4}}(?: (?:is|was|are)|:) ?{QUOTE}",
+        (" code",),
+        r"(?i:(?:recovery|backup|rescue) code)[^\n]*?[0-9]",
+    ),
     _Way(
         r"(?<![^\s\"'])--?(?:[\w\-]{1,20}-)?"
         r"(?:password|passwd|passphrase|storepass|keypass|pass|pwd|pw)(?:[ =]['\"]?|['\"], ?['\"])",
@@ -115,6 +127,7 @@ _WITHOUT_DOUBT: Final = (
         (" -p",),
         r"(?i:(?:mysql|mariadb)(?:dump|admin|import)? [^\n]*?-p)[^\n]*?[0-9]",
     ),
+    _Way(r"(?:totp|hotp)\(['\"]", ("totp(", "hotp(")),
     _Way(r"requirepass ['\"]?", ("requirepass",)),
     _Way(r"masterauth ['\"]?", ("masterauth",)),
     _Way(r"snmp[^\n]{0,20}community ['\"]?", ("snmp",)),
@@ -144,13 +157,21 @@ _WITHOUT_DOUBT: Final = (
 )
 
 
+#: In a script of its own, before a value in ASCII; a name would have its letters mixed in fewer ways.
+_FOREIGN: Final = (
+    rf"{trie(word for word in (*EVERY_WORD, *STEMS) if not word[0].isascii())}[^\x00-\x7f\s]{{0,24}}"
+    rf"(?:,? [^\x00-\x7f\s]{{1,20}}){{0,6}} {QUOTE}"
+)
+_MIXED: Final = re.compile(r"(?=[ -~]{8})(?=[!-~]*[A-Za-z])(?=[!-~]*[0-9])(?=[!-~]*[_\-.!@#%&*+?])[!-~]+$")
+
+
 def _any(ways: tuple[_Way, ...]) -> str:
     return "|".join(way.left for way in ways)
 
 
 _TOLD: Final = re.compile(
     rf"(?:{_any(_WITHOUT_DOUBT)}|(?P<at_once>{_any(_AT_ONCE)})|{_IN_A_SENTENCE}|{_BEFORE_A_COLON}"
-    rf"|(?P<argument>{_any(_AS_ARGUMENTS)}))$"
+    rf"|(?P<argument>{_any(_AS_ARGUMENTS)})|(?P<foreign>{_FOREIGN}))$"
 )
 _WAYS: Final = (*_AT_ONCE, *_AS_ARGUMENTS, *_WITHOUT_DOUBT)
 #: One of these stands to the left of every password: what is looked for first.
@@ -207,6 +228,8 @@ def password_at(left: str, view: str, quoted: bool) -> int:
     like_a_name = _LIKE_A_NAME.match(value) is not None
     if like_a_name and (told["argument"] or (told["at_once"] and not (quoted and len(value) >= 10))):
         return 0
+    if told["foreign"]:
+        return len(value) if _MIXED.match(value) and not like_a_name else 0
     about = told["subject"] or told["heading"]
     if about and ABOUT.search(about):
         return 0

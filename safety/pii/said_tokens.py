@@ -42,9 +42,10 @@ _ARGUMENTS: Final = (
     rf"(?:key|token|secret){ARGUMENT}",
     r"(?:key|name)=\"[^\"\n]{0,24}(?:secret|token|key)\" value=\"",
     r"\"(?:key|name)\": ?\"[^\"\n]{0,24}(?:secret|token|key|session|sid|auth)\", ?\"value\": ?\"",
+    r"name: ['\"]?[a-z_]{0,32}(?:key|token|secret)['\"]?\n[ ]{1,16}value: ['\"]?",
     r"\"auth\": ?\"",
     r"x-[a-z\-]{0,24}(?:auth|key|token|secret)[\"']?[ :,]{1,3}[\"']?",
-    r"(?:algoliasearch|twilio[\"']?\)?|new [a-z]{2,20}client)\([\"'][^\"'\n]{1,40}[\"'], ?[\"']",
+    r"(?:algoliasearch|twilio[\"']?\)?|new [a-z]{0,20}client)\([\"'][^\"'\n]{1,40}[\"'], ?[\"']",
     r"(?<!don|mon|tur|hoc|joc)key(?:\\?[\"'\]]){0,2} {0,3}(?::=|=>|<-|==?|:) {0,3}b?(?:\\?[\"'`])?",
 )
 _TOLD: Final = re.compile(
@@ -63,6 +64,7 @@ ROUGH: Final = (
     rf"(?i:{'|'.join(shortest(_FOREIGN))})[^\n]*?[A-Za-z0-9_+/\-]{{16}}",
     rf"(?i:{'|'.join(_CLOUDS)})[A-Za-z0-9]{{12}}",
     r"\"(?i:value)\": ?\"[A-Za-z0-9_+/\-]{16}",
+    r"(?i:name): [^\n]*(?:\n|\\n) +(?i:value): [\"']?[A-Za-z0-9_+/\-]{16}",
     r"\"(?i:auth)\": ?\"[A-Za-z0-9_+/\-]{16}|(?i:authorization)[\"']?[:=,] ?[\"']?[A-Za-z]{2,16} [A-Za-z0-9_+/\-]{16}",
     r"(?i:x-[a-z\-]{0,24}auth|algoliasearch\(|twilio[\"']?\)?\(|client\()[^\n]*?[\"' ][A-Za-z0-9_+/\-]{16}",
     r"[?&](?i:sig)=[A-Za-z0-9%+/_\-]{16}",

@@ -6,11 +6,11 @@ from typing import Final
 #: To the left of a place, so much is looked at.
 LEFT: Final = 64
 #: A word that tells more of what the secret is for.
-WORD: Final = r"(?:[,:]? [0-9]?[^\W\d_][\w'’/\-]{0,30})"
+WORD: Final = r"(?:[,:]? [0-9]?[^\W\d_][\w'’/\-]{0,30}| \([^()\n]{1,30}\))"
 QUOTE: Final = r"(?:\\?[\"'`“„‘«*]{1,2} ?)?"
 #: What says that it comes now.
 IS: Final = (
-    r"(?:is|was|it['’]?s|c['’]est|ist|war|lautet|es|era|é|est|était|è|är|er|jest|este|je|zní|glasi|luidt|bylo|było|była|var|oli|"
+    r"(?:is|was|sekarang|it['’]?s|c['’]est|ni|คือ|е|ist|war|lautet|es|era|é|est|était|è|är|er|jest|este|je|zní|glasi|luidt|bylo|było|była|var|oli|"
     r"(?<=salasana )on|(?<=hasło )to|это|je to|यह|है|هي|هو|ήταν|είναι|היא|הוא|là|adalah|ialah|[—–\-]|"
     r"(?:changed|set|reset|updated|rotated|switched|cambi[aoó]d[oa]|cambiat[oa]|alterad[oa]|zmienion[eoay]|изменен\w?) "
     r"(?:to|a|in|para|por|na|на)|"
@@ -19,7 +19,7 @@ IS: Final = (
     r"(?:(?:geändert|gewijzigd|changée?|endret|ændret|ändrat|vaihdettu)(?: (?:auf|zu|in|naar|en|til|till))?|"
     r"(?:(?:zurück)?gesetzt|ge(?:re)?set|gezet|ingesteld) (?:auf|op))|"
     r"(?<!able )to|para)"
-    r"(?: (?:now|still|jetzt|nun|adesso|ora|ahora|maintenant|agora|nu|teraz|теперь|сейчас))?"
+    r"(?: (?:now|still|jetzt|nun|adesso|ora|ahora|maintenant|agora|nu|teraz|теперь|сейчас|acum|şimdi))?"
 )
 #: What stands before a value in a program: as the next argument, of a constant with a type, in a call.
 ARGUMENT: Final = (

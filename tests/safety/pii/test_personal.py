@@ -152,6 +152,26 @@ id_number|Numéro fiscal de référence : {30 24 918 226 071}. Montant
 id_number|Führerscheinnummer {B072001234}
 id_number|Паспорт: серия и номер {4509 123456789}, выдан
 id_number|在留カード番号 {UH39061337EA}
+id_number|Dowód osobisty {CDK4812081}
+id_number|Personalausweisnummer {YGKJW7FN07}
+id_number|driver license (WA) {WDL7K4R29B6M}.
+id_number|USCIS/A-Number: {A204817365}
+id_number|旅券番号：{TR5784418}
+id_number|運転免許証番号：{301745395174}
+id_number|CI seria {KX 482913}, eliberată
+id_number|αρ. ταυτότητας {ΑΖ 583920}.
+id_number|Паспорт {КН 482913}
+id_number|Személyi igazolvány száma: {275901KA}, lakcím
+id_number|Ghana Card {GHA-710979029-5} don expire
+id_number|"nin":"{CM89034105KQXH}"
+id_number|clave de elector {HRTRCR78061209H500}
+id_number|N.º utente SNS: {311 860 995}
+id_number|Namba yangu ya NIDA ni {19930417-14112-35922-34}, nimepoteza
+id_number|Идентификационный номер: {4180783B038PB9}
+uk_driving_licence|Owen,{PRITC802117O99RX},Transit
+uk_driving_licence|licence {KEANE755203S99AB}
+us_mbi|my medicare number is {7QK2-XD4-WP65}, date
+us_mbi|{2TA7-UR4-WK63}
 id_number|운전면허번호: {11-08-257487-07}, 갱신
 id_number|permesso di soggiorno n. {I01234567}
 phone|Ik heb mijn rijbewijs nog niet ontvangen. Bel me gerust: {06-41839487}.
@@ -201,8 +221,9 @@ my passport expired; my order number is AMZ123456; Ausweisnummer fehlt, Ticket N
 driving licence fee 1234567 EUR; Mã số thuế công ty 0302823746, passport valid until 12.03.2031; Reisepass 12.03.2031
 EIN 41-5703937, DUNS 04-182-2079; Referência 335 193 076; MAWB 020-25446356, PMID 32342353, NDC 0431-4490-93
 Health insurance 4500000 people; my medicare plan costs 1234567 dollars; id card 2024 edition 1234567 copies
-| phone | yes | +00 000 0000000 |; Dowód osobisty CDK4812081; 100%40 and 50%40discount
-Personalausweisnummer YGKJW7FN07; Ausweis: MINUTEN30
+| phone | yes | +00 000 0000000 |; Produkt CDK4812081; 100%40 and 50%40discount
+Ausweis: MINUTEN30; passport renewal form DS-82; medicare part B2024
+Ghana Card office, room AB12345; licence plate no GH4821X
 passport control opens at 08:15 in C01X0006HALL and NW2KR8L4Z; 2001:470:1f0b:8e2::2:5182z
 @dataclass def f(x: str) -> None: a@b.c, user@localhost
 999-99-9999 000-12-3456 4111 1111 1111 1112

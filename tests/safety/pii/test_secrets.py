@@ -200,6 +200,19 @@ password|s.login("garden@x", "«gyon2zxjwX»")
 password|"app_password": "«bxuq rtmz olpw ndye»"
 password|define( 'AUTH_KEY', '«&iK6vOZKQCGrRF2Z3%S03+KLux1F4_TpX4IDDbbI»' );
 password|heslo je «Bryndza&Halusky1», meno upload
+password|Пароль от админки «Snegir-2208», на сервере
+password|رمز عبور مودم شرکت «Anar.shirin6» است
+password|รหัสผ่านเข้าระบบคือ «Tukk4Tuk!» นะคะ
+password|the new root pass is «Copper%Yard18» (old one was
+password|Паролата за касата е «roza_Kazanlak1», кажи
+password|Passwort für Frau Demirci (Anmeldename demirci.s) lautet «Herbst-Laub-2026!» –
+password|<input name="password" type="password" value="«moonPie!44»">
+password|totp = pyotp.TOTP("«HQPDXG5RWTRFAIXJKXW3JRDDR2RPMWI7»")
+password|- name: DB_PASSWORD\n      value: "«9vTg-kpl!Q2»"
+password|Recovery code: «9QF4-T2LM-77XK»
+generic_secret|- name: DD_API_KEY\n      value: "«611d5cca488f730331c3e915976b397b»"
+service_token|yandex = «y0~_AgAAAAL_xsIuQw8lgUAXQM8NRVesM5VVYRTXu5s8uwVk4dss-wy5c»
+huggingface_token|hf token is «hf~_lOavKUusEkJDRriHVwpaQuptvLDJUzUfqm» and
 generic_secret|const WEATHER_API_KEY: &str = "«c3a350380b3e31b4f6f2e544a06b7347»";
 generic_secret|var signingKey = []byte("«u2zM9g17GiUMnrQrovExQjMcNyqYIM55a3NyUDAR»")
 generic_secret|Unseal Key 1: «EZkSbxAywchoVzAClL8oQ5A7kdN+yUHF9Es9UipXf91y»
