@@ -19,6 +19,8 @@ EVERY_WORD: Final = (*WORDS, *UNSPACED_WORDS)
 STEMS: Final = ("hasł", "hasl", "hesl", "jelsz", "lozink", "парол", "κωδικ")
 #: Too short or too common to count within other words: where they are named, as in `pw=`, and where a text tells them.
 ALONE_AS_NAMES: Final = ("pass", "pw", "psk", "mdp", "clave")
+#: Its value is a number, and of few figures.
+PIN: Final = "pin"
 ALONE_IN_WORDS: Final = ("pw", "psk", "mdp", "clave")
 #: Of each the word that a value follows at once.
 NAMES: Final = tuple(dict.fromkeys(word.rsplit(" ", 1)[-1] for word in EVERY_WORD))
