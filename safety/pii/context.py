@@ -115,7 +115,7 @@ _PHONE: Final = (
 
 
 def _at_word(words: str) -> "re2._Regexp":
-    return re2.compile(rf"(?i)(?:^|[^a-zа-яёіїєґў])(?:{words})")
+    return re2.compile(rf"(?i)(?:^|[^a-zß-ſа-яёіїєґў])(?:{words})")
 
 
 _ANY: Final = _at_word("|".join(WORDS.values()))
