@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
+from gateway.filters.policy import NewScreen
 from safety.json_escapes import Unescaping
 from safety.screen import Finding, Screen
 
@@ -19,24 +20,25 @@ class AnswerText:
     shown already cuts it off.
     """
 
-    __slots__ = ("_escapes", "_followed", "_half", "_mended", "_stands", "screen", "tail")
+    __slots__ = ("_before", "_escapes", "_followed", "_half", "_stands", "mended", "screen", "tail")
 
     def __init__(self, screen: Screen, *, json: bool) -> None:
         self.screen = screen
-        #: The end of what came.
+        #: The end of what came and stands as it came.
         self.tail = ""
         self._escapes = Unescaping() if json else None
         self._half = ""
-        #: Characters of the text before it, what comes of them and is not to be shown again, ...
+        #: Characters of the text before it, what was found there, what it is shown as and is not to be again, ...
         self._followed = 0
+        self._before: frozenset[tuple[str, str, int]] = frozenset()
         self._stands = ""
         #: ... and whether that has become something else.
-        self._mended = False
+        self.mended = False
 
     @property
     def blocked(self) -> bool:
         """Whether it has been cut off."""
-        return self.screen.blocked is not None or self._mended
+        return self.screen.blocked is not None or self.mended
 
     @property
     def received(self) -> int:
@@ -52,7 +54,7 @@ class AnswerText:
         return [
             finding._replace(start=max(0, finding.start - before), end=finding.end - before)
             for finding in self.screen.findings
-            if finding.end > before
+            if finding.end > before and _known(finding) not in self._before
         ]
 
     @property
@@ -60,12 +62,15 @@ class AnswerText:
         """The filters that failed and were left out."""
         return self.screen.failures
 
-    def follow(self, tail: str, fresh: Screen) -> None:
-        """It goes on after a text with that end, which `fresh` shows as it was. Called first. Raises FilterFailed."""
-        stood = fresh.whole(tail)
-        if stood.blocked is not None:
-            return
+    def follow(self, tail: str, new_screen: NewScreen) -> None:
+        """It goes on after a text with that end. Called first. Raises FilterFailed."""
+        stood = new_screen().whole(tail)
+        while stood.blocked is not None:
+            # Nothing was blocked: the match comes of where the end was cut off.
+            tail = tail[stood.blocked.end :]
+            stood = new_screen().whole(tail)
         self._followed = len(tail)
+        self._before = frozenset(map(_known, stood.findings))
         self._stands = stood.text
         self.tail = tail
         self._unshown(self.screen.feed(tail))
@@ -78,7 +83,7 @@ class AnswerText:
             piece = self._whole_characters(piece)
         self.tail = (self.tail + piece)[-_TAIL:]
         shown = self.screen.feed(piece)
-        return self._unshown(shown) if self._stands or self._mended else shown
+        return self._unshown(shown) if self._stands or self.mended else shown
 
     def finish(self) -> str:
         """The rest of what may be shown. Raises FilterFailed."""
@@ -86,16 +91,19 @@ class AnswerText:
         self._half = ""
         if self._escapes is not None:
             rest += self._escapes.rest
-        self.tail = (self.tail + rest)[-_TAIL:]
         shown = self.screen.last(rest)
-        return self._unshown(shown) if self._stands or self._mended else shown
+        self.tail = (self.tail + rest)[-_TAIL:]
+        if replaced := self.screen.replaced:
+            # What has been replaced does not go on.
+            self.tail = self.tail[max(0, len(self.tail) - (self.screen.received - replaced[-1][1])) :]
+        return self._unshown(shown) if self._stands or self.mended else shown
 
     def _unshown(self, shown: str) -> str:
         """That without what was shown before."""
         size = min(len(self._stands), len(shown))
-        self._mended = self._mended or self._stands[:size] != shown[:size]
+        self.mended = self.mended or self._stands[:size] != shown[:size]
         self._stands = self._stands[size:]
-        return "" if self._mended else shown[size:]
+        return "" if self.mended else shown[size:]
 
     def _whole_characters(self, piece: str) -> str:
         """Halves of characters joined, those that stay alone replaced; the last one waits for its other half."""
@@ -104,6 +112,10 @@ class AnswerText:
         if _HIGH[0] <= piece[-1:] <= _HIGH[1]:
             piece, self._half = piece[:-1], piece[-1]
         return whole_characters(piece)
+
+
+def _known(finding: Finding) -> tuple[str, str, int]:
+    return finding.rule, finding.label, finding.start
 
 
 def whole_characters(text: str) -> str:

@@ -74,7 +74,7 @@ class AnswerTexts:
         text = StreamedText(choice, path, self._screen(), judged)
         self.looked.setdefault(choice, []).append(text)
         if tail:
-            text.follow(tail, self._screen())
+            text.follow(tail, self._screen)
         return text
 
     def whole(self, choice: int, text: str) -> tuple[str, bool]:

@@ -10,6 +10,7 @@ from gateway.observing.digests import Digests, TextDigest
 from gateway.tokens.detokenizer import written_text
 from observability.outcome import Outcome
 from observability.record import RequestRecord
+from protos.types import FinishReason
 from routing.routed import note_route
 from safety.action import Action
 
@@ -68,6 +69,8 @@ def _describe(generation: Generation, digests: Digests | None) -> None:
     if reasons[0] is not None:
         record.finish = reasons[0].value
     cut = any(verdict.where == "answer" and verdict.action == _BLOCK for verdict in record.verdicts)
+    # Where one text goes on after another something that redacts may end it, too.
+    cut = cut or (stream.relay is None and FinishReason.CONTENT_FILTER in reasons)
     if cut and record.outcome is Outcome.OK:
         record.outcome = Outcome.CUT
     if digests is not None and stream.relay is None:

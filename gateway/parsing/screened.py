@@ -7,9 +7,10 @@ from gateway.filters.answer_text import AnswerText, whole_characters
 from gateway.filters.answers import Looked
 from gateway.filters.policy import NewScreen
 from gateway.observing.digests import TextDigest
+from gateway.parsing.call_ids import new_call_id
 from gateway.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text
 from gateway.sequence import GATHERED, TokenEntry
-from safety.screen import Screen
+from safety.screen import Screen, Screened
 
 _OF_CALLS: Final = (CallStart, CallArguments)
 #: Where a piece is said: a call by its number, what is said to the user, or the thoughts.
@@ -63,7 +64,7 @@ class ScreenedDeltas:
         self._entries: list[tuple[int, int, Sequence[TokenEntry]]] = []
         self._passed = 0
         self.blocked = False
-        #: What has looked at its texts.
+        #: What looks at its text, or has found something in one, or failed.
         self.looked: list[Looked] = []
         #: Gathers what is shown, if that is wanted.
         self.shown: TextDigest | None = None
@@ -101,11 +102,18 @@ class ScreenedDeltas:
         return given
 
     def _begin(self, call: CallStart) -> list[Delta]:
-        screen = self._new_screen()
-        self.looked.append(screen)
-        name = screen.whole(whole_characters(call.name))
+        name, identity = self._whole(call.name), self._whole(call.id)
         self.blocked = name.blocked is not None
-        return [] if self.blocked else [call._replace(name=name.text)]
+        if self.blocked:
+            return []
+        return [call._replace(name=name.text, id=new_call_id() if identity.findings else call.id)]
+
+    def _whole(self, text: str) -> Screened:
+        screen = self._new_screen()
+        found = screen.whole(whole_characters(text))
+        if found.findings or found.failures:
+            self.looked.append(screen)
+        return found
 
     def _begun(self) -> AnswerText:
         place = self._at
@@ -116,7 +124,7 @@ class ScreenedDeltas:
         text = self._text = AnswerText(screen, json=isinstance(place, int))
         self.looked.append(text)
         if tail := self._tails.get(place):
-            text.follow(tail, self._new_screen())
+            text.follow(tail, self._new_screen)
         return text
 
     def _end(self) -> list[Delta]:
@@ -131,6 +139,8 @@ class ScreenedDeltas:
         if self._entries:
             given = self._with_entries(text, rest)
             self._entries.clear()
+        if not (text.findings or text.failures):
+            self.looked.remove(text)
         self._text = None
         self._passed = 0
         return given
@@ -139,6 +149,10 @@ class ScreenedDeltas:
         if isinstance(came, Text) and came.entries:
             end = text.screen.received
             self._entries.append((end - len(came.text), end, came.entries))
+        if text.mended:
+            # Of the text after it nothing is shown, though the screen would show it.
+            self._entries.clear()
+            return [Text(shown)] if shown else []
         entries = self._released(text.screen)
         return [Text(shown, entries)] if shown or entries else []
 

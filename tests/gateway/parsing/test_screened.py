@@ -66,7 +66,7 @@ def test_it_is_what_is_shown_of_a_text_alone(text: str, cuts: list[int], place: 
     deltas = shown(looking, [piece_of(place, piece) for piece in pieces(text, cuts) if piece])
     assert "".join(text for _, text in said(deltas)) == expected.text
     assert looking.blocked == (expected.blocked is not None)
-    assert sum(each.received for each in looking.looked) == len(text)
+    assert [list(each.findings) for each in looking.looked] == ([expected.findings] if expected.findings else [])
 
 
 @given(text=WORDS, cut=st.integers(0, 99), place=st.sampled_from((Text, Reasoning)))
@@ -87,7 +87,44 @@ def test_findings_around_something_else_count_once() -> None:
     looking = looks(Action.FLAG)
     shown(looking, [Text("it is forbidden"), Reasoning("hm"), Text(" and geheim")])
     assert [finding.label for each in looking.looked for finding in each.findings] == ["term", "term"]
-    assert [each.received for each in looking.looked] == [15, 2, 11]
+    assert [each.received for each in looking.looked] == [15, 11]
+    # What follows makes no other finding of it.
+    looking = ScreenedDeltas(partial(Screen, [Rule("pii", PiiFilter(), Action.FLAG)]), patient=False)
+    deltas: list[Delta] = [Text("Mail anna@mail.example.org"), CallStart(0, "i", "f"), Text("The number")]
+    assert said(shown(looking, deltas)) == [(Text, "Mail anna@mail.example.orgThe number")]
+    assert [finding.label for each in looking.looked for finding in each.findings] == ["email"]
+
+
+def test_what_is_replaced_does_not_go_on() -> None:
+    start = CallStart(0, "id", "find")
+    looking = looks(Action.REDACT)
+    assert said(shown(looking, [Text("I will forbidden"), start, Text("Now it is done")])) == [
+        (Text, "I will [TERM]Now it is done")
+    ]
+    assert not looking.blocked
+    looking = ScreenedDeltas(partial(Screen, [Rule("pii", PiiFilter(), Action.REDACT)]), patient=False)
+    assert said(shown(looking, [Text("Mail anna@mail.example.org"), start, Text("The number")])) == [
+        (Text, "Mail [EMAIL]The number")
+    ]
+
+
+def test_an_end_that_is_cut_into_a_match_blocks_nothing() -> None:
+    looking = looks(Action.BLOCK)
+    said_before = "xforbidden" + " a" * 57 + " a blue"
+    assert said(shown(looking, [Text(said_before), Reasoning("hm"), Text(" moon is up")])) == [
+        (Text, said_before),
+        (Reasoning, "hm"),
+    ]
+    assert looking.blocked
+
+
+def test_ids_of_calls_are_looked_at() -> None:
+    looking = ScreenedDeltas(partial(Screen, [Rule("pii", PiiFilter(), Action.REDACT)]), patient=False)
+    good, bad = CallStart(0, "functions.find:0", "find"), CallStart(1, "functions.find:4111111111111111", "find")
+    first, second = shown(looking, [good, bad])
+    assert first == good
+    assert isinstance(second, CallStart)
+    assert second.id.startswith("call_")
 
 
 def test_what_is_held_comes_before_what_follows() -> None:
@@ -157,17 +194,27 @@ def test_logprobs_are_those_of_what_is_shown() -> None:
 
 @given(words=st.lists(WORDS.filter(bool), max_size=6), action=ACTIONS)
 def test_no_logprobs_of_what_is_not_shown(words: list[str], action: Action) -> None:
-    looking = looks(action)
-    deltas = shown(looking, tokens(*words))
+    deltas = shown(looks(action), tokens(*words))
     starts = [sum(map(len, words[:place])) for place in range(len(words))]
-    screen = looking.looked[0].screen if words else None  # type: ignore[union-attr]
+    screen = Screen(rules(action))
+    screen.whole("".join(words))
     assert told(deltas) == [
         place
         for place, start in enumerate(starts)
-        if screen is not None
-        and start + len(words[place]) <= screen.decided
+        if start + len(words[place]) <= screen.decided
         and not any(from_ < start + len(words[place]) and to > start for from_, to in screen.replaced)
     ]
+
+
+@given(words=st.lists(st.tuples(st.booleans(), WORDS.filter(bool)), max_size=10), action=ACTIONS)
+def test_logprobs_are_of_what_is_shown_wherever_the_answer_goes(words: list[tuple[bool, str]], action: Action) -> None:
+    came: list[Delta] = [
+        Reasoning(word) if elsewhere else Text(word, (entry(place),)) for place, (elsewhere, word) in enumerate(words)
+    ]
+    deltas = shown(looks(action), came)
+    text, at = "".join(delta.text for delta in deltas if isinstance(delta, Text)), 0
+    for place in told(deltas):
+        at = text.index(words[place][1], at) + len(words[place][1])
 
 
 def test_hashes_are_of_what_is_shown() -> None:
@@ -185,7 +232,7 @@ def test_filters_that_fail() -> None:
         closed.feed([Text("x")])
     leaves_out = ScreenedDeltas(partial(Screen, broken, fail_open=True), patient=False)
     assert said(shown(leaves_out, [Text("forbidden"), CallStart(0, "i", "f")])) == [(Text, "[TERM]")]
-    assert [each.failures for each in leaves_out.looked] == [["broken"], ["broken"]]
+    assert {name for each in leaves_out.looked for name in each.failures} == {"broken"}
 
 
 @given(cuts=CUTS)
