@@ -151,9 +151,10 @@ def test_what_is_not_weighed_would_not_have_counted(threshold: float) -> None:
     assert found
 
 
-def test_what_others_wrote_without_knowing_the_filter() -> None:
-    """Nothing was fitted to this set: to tune the filter to it would take its worth."""
-    examples = load([Path(__file__).with_name("unseen.jsonl")]).injections
+@pytest.mark.parametrize("name", ["unseen.jsonl", "unseen_too.jsonl"])
+def test_what_others_wrote_without_knowing_the_filter(name: str) -> None:
+    """Nothing was fitted to these sets: to tune the filter to them would take their worth."""
+    examples = load([Path(__file__).with_name(name)]).injections
     reported = [example.injection for example in examples if PROMPTS.scan(example.text)]
     assert sum(reported) >= 0.85 * sum(example.injection for example in examples)
     assert sum(reported) >= 0.9 * len(reported)
