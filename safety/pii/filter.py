@@ -4,11 +4,14 @@ import re
 from collections.abc import Collection
 from typing import Final
 
-from safety.match import Match
+from safety.match import Match, merged
+from safety.pii.columns import rough_headers
 from safety.pii.hot import PLACE, areas, rough_of_plain
+from safety.pii.joined import Joined
 from safety.pii.kinds import ALL, KINDS
 from safety.pii.recognize import WINDOW, recognize, run_end
 from safety.pii.stream import NAMED, PiiStream
+from safety.pii.tables import KINDS_OF_CELLS, cells_in
 
 
 class PiiFilter:
@@ -23,18 +26,27 @@ class PiiFilter:
         if unknown:
             raise ValueError(f"no such kind: {', '.join(unknown)}")
         self.kinds: Final = frozenset(kinds)
+        self._kinds_of_cells: Final = self.kinds & KINDS_OF_CELLS
         self._rough = rough_of_plain()
+        rough_headers()
 
     def scan(self, text: str, plain: bytes | None = None) -> list[Match]:
         """The matches in order."""
-        if plain is not None and b"@" not in plain and not self._rough.any_in(plain):
-            return []
-        stretches = areas(text)
-        if not stretches:
-            return []
+        found: list[Match] = []
+        if plain is None or b"@" in plain or self._rough.any_in(plain):
+            found = self._at_places(text)
+        if "\n" in text and self._kinds_of_cells:
+            data = text.encode("utf-8", "replace") if plain is None else plain
+            cells = cells_in(text, data, self._kinds_of_cells)
+            if cells:
+                found = Joined().take(found, cells, len(text))
+        return merged(match for match in found if match.label in self.kinds) if found else found
+
+    def _at_places(self, text: str) -> list[Match]:
+        """What begins at places of a text, wanted or not."""
         matches: list[Match] = []
         place = 0
-        for first, last in stretches:
+        for first, last in areas(text):
             place = max(place, first)
             while place <= last:
                 found = _first_place(text, place, last)
@@ -43,13 +55,10 @@ class PiiFilter:
                 kind, start, end, goes_on = recognize(text, found)
                 for run in goes_on:
                     end = run_end(run, text, end)
-                if kind is not None and kind in self.kinds:
-                    if matches and start == matches[-1].end:
-                        matches[-1] = matches[-1]._replace(end=end)
-                    else:
-                        matches.append(Match(start, end, kind))
-                elif kind in NAMED:
+                if kind in NAMED and kind not in self.kinds:
                     end = max(start, found.start() + 1)
+                elif kind is not None:
+                    matches.append(Match(start, end, kind))
                 place = end
         return matches
 

@@ -197,6 +197,14 @@ PARTS = [
     "<Password><Value>",
     "app password: ",
     "kzej bupp ruaj bkdg",
+    "name,password\n",
+    "bob,hunter22\n",
+    "| Name | PIN | Tel |\n",
+    "| Ann | 4471 | 9417 4228 |\n",
+    "emp\tpesel\n",
+    "\t96051065567\n",
+    "|",
+    ",",
 ]
 
 
