@@ -64,6 +64,8 @@ _REMEMBERED: Final = 4096
 LONGEST_HEADER: Final = 512
 #: What a column may be called: mostly letters.
 _CALLED: Final = re.compile(r"(?=\D*(?:\d\D*){0,3}$)[^=<>{}\[\]$@!?;:\\~^…。，！？：；“”「」]+")
+#: What is in no header, whatever sets its cells apart.
+_IN_NONE: Final = re.compile(r"[=<>{}\[\]$@!?:\\~^]")
 _STATEMENT: Final = re.compile(
     r"\s*(?:select|insert|values|from|import|return|def|const|let|var|public|private)\s", re.IGNORECASE
 )
@@ -131,7 +133,7 @@ def header_of(line: str, previous: str | None, kinds: Collection[str]) -> Header
     `previous` is the line before it: what has as many cells is of the same table, which has another header or none.
     """
     delimiter = next((delimiter for delimiter in _DELIMITERS if delimiter in line), None)
-    if delimiter is None or len(line) > LONGEST_HEADER:
+    if delimiter is None or len(line) > LONGEST_HEADER or _IN_NONE.search(line):
         return None
     if len(line.partition(delimiter)[0].strip(_MARKS)) > _LONGEST_NAME or _STATEMENT.match(line):
         return None
@@ -147,6 +149,22 @@ def header_of(line: str, previous: str | None, kinds: Collection[str]) -> Header
         (place, column) for place, name in enumerate(names) if name and (column := _column(name, every, kinds))
     )
     return Header(delimiter, len(places), columns) if columns else None
+
+
+def has_header(data: bytes, kinds: Collection[str]) -> bool:
+    """Whether a whole text may have a table that counts."""
+    stop = 0
+    for _, end in rough_headers().ends(data):
+        if end <= stop:
+            continue
+        start = data.rfind(b"\n", 0, end - 1) + 1
+        stop = data.find(b"\n", end - 1)
+        line = data[start:] if stop < 0 else data[start:stop]
+        if header_of(line.decode("utf-8", "replace"), None, kinds) is not None:
+            return True
+        if stop < 0:
+            return False
+    return False
 
 
 def _continues(previous: str | None, line: str, delimiter: str) -> bool:

@@ -11,7 +11,7 @@ from typing import Final
 
 from safety.match import Match
 from safety.pii.cells import SHORTEST, counts
-from safety.pii.columns import LONGEST_HEADER, Header, Walk, header_of, rough_headers, ruled
+from safety.pii.columns import LONGEST_HEADER, Header, Walk, has_header, header_of, ruled
 
 #: From where a cell begins, so much decides.
 _WINDOW: Final = 64
@@ -169,7 +169,7 @@ def _bare(value: str) -> tuple[int, str]:
 
 def cells_in(text: str, data: bytes, kinds: Collection[str]) -> list[Match]:
     """The cells of a whole text, whose UTF-8 `data` is, without what UTF-8 cannot say."""
-    if not rough_headers().any_in(data):
+    if not has_header(data, kinds):
         return []
     tables = Tables(kinds)
     return [*tables.feed(text), *tables.finish()]
