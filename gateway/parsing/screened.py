@@ -7,7 +7,7 @@ from gateway.filters.answer_text import AnswerText, whole_characters
 from gateway.filters.answers import Looked
 from gateway.filters.policy import NewScreen
 from gateway.observing.digests import TextDigest
-from gateway.parsing.call_ids import new_call_id
+from gateway.parsing.call_ids import is_own_call_id, new_call_id
 from gateway.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text
 from gateway.sequence import GATHERED, TokenEntry
 from safety.screen import Screen, Screened
@@ -102,11 +102,13 @@ class ScreenedDeltas:
         return given
 
     def _begin(self, call: CallStart) -> list[Delta]:
-        name, identity = self._whole(call.name), self._whole(call.id)
+        name = self._whole(call.name)
         self.blocked = name.blocked is not None
         if self.blocked:
             return []
-        return [call._replace(name=name.text, id=new_call_id() if identity.findings else call.id)]
+        # Some models name their calls themselves.
+        says = not is_own_call_id(call.id) and self._whole(call.id).findings
+        return [call._replace(name=name.text, id=new_call_id() if says else call.id)]
 
     def _whole(self, text: str) -> Screened:
         screen = self._new_screen()
