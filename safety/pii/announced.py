@@ -23,14 +23,15 @@ _WORDS: Final = (
     r"(?:documento|tarjeta|carn[eé]) (?:nacional )?de (?:identi[dt]ad|extranjer)|cartão de cidadão|"
     r"bilhete de identidade|"
     r"dow[oó]d|občansk|občiansk|č(?:ísl[oa]|\.) ?op\b|osebn[ae] izkaznic|osobn[ae] iskaznic|ličn[ae] kart|személyi ig|"
-    r"лична карта|личн\pL{1,3} карт|уд\. личности|ci seri[ae]|seria\b|посвідченн|"
+    r"лична карта|личн\pL{1,3} карт|уд\. личности|ci seri[ae]|посвідченн|"
     r"удостоверени\pL* личност|идентификационный номер|личный номер|регистр\pL* дугаар|δελτίου ταυτ|ταυτότητ|kimlik|"
     r"kart[ai] tal-ident|vəsiqə|անձնագ|հանրային|հծհ|"
     r"asmens (?:kod|tapat)|personas (?:kod|apliec)|isikut|პირადი|kitambulisho|البطاقة الوطنية|الرقم (?:الوطني|المدني)|"
     r"رقم (?:ال)?(?:بطاقة|هوية)|"
     # Residence
-    r"residence (?:permit|card)|(?:carte|titre) de séjour|aufenthalt|permesso di soggiorno|karta pobytu|"
-    r"вид на жительство|uscis|a[ \-]number|alien (?:number|no|reg)|green card|"
+    r"residence (?:permit|card)|(?:carte|titre) de séjour|aufenthalts(?:titel|erlaubnis|karte|genehm|gestatt)|"
+    r"permesso di soggiorno|karta pobytu|"
+    r"вид на жительство|uscis|(?-i:A)[\-#](?:number|no\b|#)?|alien (?:number|no\b|registration)|green card|"
     # Driving
     r"driv(?:er['’]?s?|ing) licen[cs]e|dl no|führerschein|permis de conduire|licencia de conducir|brevete|"
     r"patente (?:di guida|n)|carta de condução|cnh|prawo jazdy|rijbewijs|körkort|førerkort|kørekort|ajokort|"
@@ -40,7 +41,7 @@ _WORDS: Final = (
     r"krankenvers|sozialversicherungs|social insurance|national insurance|nat\. ins|seguridad social|utente\b|"
     r"cart[ãa]o (?:do )?sus\b|pis\b|pasep|"
     # Taxes
-    r"utr\b|ird\b|tin\b|kra pin|npwp|numéro fiscal|mã số thuế|davčn"
+    r"utr\b|ird\b|(?-i:TIN)\b|kra pin|npwp|numéro fiscal|mã số thuế|davčn"
 )
 #: The same in scripts in which other letters may stand right before one.
 _UNSPACED_WORDS: Final = (
@@ -56,7 +57,11 @@ _BETWEEN: Final = re.compile(
 #: Said between the word and the number, it is about something else.
 _OTHERWISE: Final = re.compile(
     r"(?<![^\W\d_])(?:compan|công ty|empresa|business|firm|gmbh|ltd|phone|tel\b|tél|call|mobil|fax|cost|fee|office|"
-    r"embassy|order|invoice|flight|ticket|section|article|valid|until|since|expir|born|issued|date|or\b|and\b)"
+    r"embassy|order|invoice|flight|ticket|section|article|valid|until|since|expir|born|issued|date|or\b|and\b|"
+    r"cover|holder|reader|printer|badge|h[üu]lle|etui|folie|halter|drucker|item|art\b|sku|ean|asin|model|version|firmware|"
+    r"form\b|formulaire|regulation|law\b|ley\b|loi\b|décret|circular|plan\b|statute|directive|receipt|plate|"
+    r"véhicule|navire|aéronef|chantier|dossier|sap\b|compra|factur|pedido|vin\b|транспорт|товар|жетон|издели|качеств|"
+    r"безопасн|doğrulama|hotel|cas\b|coat|ore\b|drive)"
 )
 _NUMBER: Final = re.compile(
     r"(?:[A-ZА-ЯΑ-Ω]{1,5}[ \-]?)?[0-9][0-9A-Z]*(?:(?:[ .\-/]| [/\-] )(?=[0-9A-Z]{0,3}[0-9])[0-9A-Z]{1,12}){0,5}"
@@ -72,6 +77,36 @@ _CODE: Final = re.compile(
 )
 #: Of what has fewer figures than a number the words stand nearer.
 _NEAR: Final = 24
+#: Words that mean much else, with what their numbers are without signs between.
+_FORMS: Final[dict[str, re.Pattern[str]]] = {
+    word: re.compile(form)
+    for words, form in (
+        ("cin", r"[A-Z]{1,2}[0-9]{5,6}|[0-9]{8}"),
+        ("cni cnie", r"[A-Z]{1,2}[0-9]{5,6}|[0-9]{12}|(?=[0-9]*[A-Z])[A-Z0-9]{9}"),
+        ("nic", r"[0-9]{9}[VX]|[0-9]{12}|[A-Z][0-9]{12}[0-9A-Z]"),
+        ("nid", r"[0-9]{10}|[0-9]{13}|[0-9]{17}"),
+        ("nin", r"[0-9]{11}|C[MF][A-Z0-9]{12}"),
+        ("qid", r"[0-9]{11,12}"),
+        ("cpr", r"[0-9]{9}"),
+        ("dpi idnp matricule", r"[0-9]{13}"),
+        ("dui omang", r"[0-9]{9}"),
+        ("dimex", r"[0-9]{11,12}"),
+        ("brp", r"[A-Z]{2}[A-Z0-9][0-9]{6}"),
+        ("rg", r"(?!(?:19|20)[0-9]{6}$)[0-9]{8,9}|[0-9]{7,8}X"),
+        ("pis pasep nss cnh", r"[0-9]{11}"),
+        ("sss", r"[0-9]{10}"),
+        ("nida", r"[0-9]{20}"),
+        ("utr", r"[0-9]{10}K?"),
+        ("ird", r"[0-9]{8,9}"),
+        ("tin", r"[0-9]{9,10}|[0-9]{12}"),
+        ("a-", r"A?[0-9]{8,9}"),
+        ("a#", r"A?[0-9]{8,9}"),
+    )
+    for word in words.split()
+}
+_SIGNS_BETWEEN: Final = str.maketrans("", "", " .-/")
+#: A law, a file or an invoice of a year.
+_OF_A_YEAR: Final = re.compile(r"[0-9]{1,5}/(?:19|20)[0-9]{2}$|(?:19|20)[0-9]{2}[/\-][0-9]{1,5}$")
 _FEWEST_DIGITS: Final = 5
 _FEWEST_IN_CODE: Final = 3
 _SHORTEST, _SHORTEST_OF_DIGITS, _LONGEST = 6, 7, 20
@@ -80,9 +115,9 @@ _SHORTEST, _SHORTEST_OF_DIGITS, _LONGEST = 6, 7, 20
 def announced_at(text: str, position: int, view: str) -> int:
     """The end of a number that a view begins with and the words right before it announce, or 0."""
     found = _NUMBER.match(view)
-    if found is None or not _is_long(found.group(), _FEWEST_DIGITS):
+    if found is None or not _is_long(found.group(), _FEWEST_DIGITS) or _OF_A_YEAR.match(found.group()):
         return 0
-    word = _announcing(text, position, REACH)
+    word = _announcing(text, position, found.group(), REACH)
     return found.end() if 0 <= word >= phone_word(text, position) else 0
 
 
@@ -91,7 +126,7 @@ def announced_code_at(text: str, position: int, view: str) -> int:
     found = _CODE.match(view)
     if found is None or found.group().isdigit() or not _is_long(found.group(), _FEWEST_IN_CODE):
         return 0
-    return found.end() if _announcing(text, position, _NEAR) >= 0 else 0
+    return found.end() if _announcing(text, position, found.group(), _NEAR) >= 0 else 0
 
 
 def _is_long(number: str, fewest: int) -> bool:
@@ -101,13 +136,20 @@ def _is_long(number: str, fewest: int) -> bool:
     return digits >= fewest and shortest <= len(signs) <= _LONGEST
 
 
-def _announcing(text: str, position: int, most: int) -> int:
+def _announcing(text: str, position: int, number: str, most: int) -> int:
     """Where words end, so many characters before a position at most, that say what is there; -1: there are none."""
     # Names in settings and data have underscores in the place of blanks.
     left = left_of(text, position).replace(b"_", b" ")
     for word in _ANNOUNCING.finditer(left):
         between = left[word.end() :].decode("utf-8", "surrogatepass")
+        form = _FORMS.get(_SHORT.sub("", word.group().decode("utf-8", "surrogatepass").lower()))
+        if form is not None and form.fullmatch(number.translate(_SIGNS_BETWEEN)) is None:
+            continue
         if len(between) <= most and _BETWEEN.fullmatch(between) and not _OTHERWISE.search(between.lower()):
             end: int = word.end()
             return end
     return -1
+
+
+#: What a word is found with: what stands before it, and that it is a number's.
+_SHORT: Final = re.compile(r"^[^\w]+|(?<=a[\-#]).*$", re.DOTALL)

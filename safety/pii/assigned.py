@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from safety.pii import password_words
-from safety.pii.password_words import ALONE_AS_NAMES, EVERY_WORD, MNEMONICS, PIN, alone, by_first_letter, trie
+from safety.pii.password_words import ALONE_AS_NAMES, EVERY_WORD, PIN, alone, by_first_letter, trie
 from safety.pii.secrets import ENDS, Secret
 from safety.pii.telling import QUIET
 
@@ -17,12 +17,12 @@ _KEYS: Final = "|".join(rf"(?<=(?i:{word}).{{3}})|(?<=(?i:{word})[ _\-].{{3}})" 
 #: And names of secrets that are no passwords.
 _OTHER_NAMES: Final = ("secret", "secreta", "segreta", "segreto", "token", "credential", "credentials", "_auth")
 _OF_API: Final = "|".join(rf"(?<=(?i:{word})[ _\-].{{3}})" for word in ("clé", "cle", "clave", "chiave", "chave"))
-_ALL_NAMES: Final = (*password_words.NAMES, *ALONE_AS_NAMES, PIN, *MNEMONICS, *_OTHER_NAMES, "key", "api")
+_ALL_NAMES: Final = (*password_words.NAMES, *ALONE_AS_NAMES, PIN, *_OTHER_NAMES, "key", "api")
 _FIRST_LETTERS: Final = "".join(sorted({letter for name in _ALL_NAMES for letter in name[0] + name[0].upper()}))
 NAMES: Final = (
     rf"(?=[{_FIRST_LETTERS}])(?:{by_first_letter((*password_words.NAMES, *_OTHER_NAMES))}|"
     rf"[kK](?i:ey(?:{_KEYS}))|[aA](?i:pi(?:{_OF_API}))|"
-    rf"{alone((*ALONE_AS_NAMES, PIN, *MNEMONICS))})"
+    rf"{alone((*ALONE_AS_NAMES, PIN))})"
 )
 #: Those of them that are no words for a password as a whole, whatever stands before them.
 ROUGH_NAMES: Final = f"(?i:{trie(name for name in _ALL_NAMES if name not in password_words.EVERY_WORD)})"
@@ -56,10 +56,12 @@ _AZURE_VALUE: Final = re.compile(r"[A-Za-z0-9+/]{43}|[A-Za-z0-9+/]{30,}$")
 #: Before the name of a secret that is kept elsewhere.
 _RESOURCE: Final = re.compile(r"[0-9a-z]:[0-9]{12}:$|secrets?manager[^\n]{0,16}:$")
 #: Of six figures it would often be an Indian postal code.
-_PIN: Final = re.compile(r"[0-9]{4,5}#?[.,;]?$")
-_OF_WALLET: Final = re.compile(r"seed|recovery|backup|wallet|secret|mnemonic", re.IGNORECASE)
-#: The first of at least twelve words of three to eight letters, as BIP 39 has them.
-_MNEMONIC: Final = re.compile(r"[a-z]{3,8}(?: [a-z]{3,8}){4}")
+_PIN: Final = re.compile(r"(?!(?:19|20)[0-9]{2}$)[0-9]{4,5}#?[.,;]?$")
+#: Pins of other kinds, and what is measured of them.
+_OTHER_PIN: Final = re.compile(
+    r"(?:gpio|led|crank|clevis|dowel|enamel|lapel|connector|drive|signal|opt)[ _.\-]?$", re.IGNORECASE
+)
+_OF_A_PIN: Final = re.compile(r" ?(?:rpm|m[vVmAs]|pcs|pieces|/)")
 _WORDS: Final = re.compile(r"[^\W\d_]+(?:[\-_.][^\W\d_]+)*$")
 _DIGIT: Final = re.compile(r"\d")
 _NO_DIGIT: Final = re.compile(r"\D")
@@ -103,10 +105,9 @@ def _assigned(text: str, position: int, last: int, found: re.Match[str]) -> Secr
         return Secret("azure_storage_key", start, end, (_BASE64,))
     if name == PIN:
         said = found["further"] in (None, "code") and _PIN.match(value) is not None
-        return Secret("password", start, start + len(value.rstrip(".,;"))) if said else None
-    if name in MNEMONICS:
-        words = _MNEMONIC.match(text, start, last) if name == "mnemonic" or _OF_WALLET.search(left) else None
-        return None if words is None else Secret("generic_secret", start, words.end(), (_GROUPS,))
+        if not said or _OTHER_PIN.search(left) or _OF_A_PIN.match(text, end, last):
+            return None
+        return Secret("password", start, start + len(value.rstrip(".,;")))
     if len(set(value)) == 1:
         return None
     if _AWS_SECRET.match(value) and (_AWS_NAME.search(left) or "secret" in left.lower()):

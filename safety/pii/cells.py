@@ -19,7 +19,7 @@ _SHOWN_IN_PART: Final = re.compile(r"\.\.\.|…|\*\*|••|[xX]{4}|##")
 #: Types, names of methods, sizes, versions, places.
 _TECHNICAL: Final = re.compile(
     r"[A-Za-z ]+\(\s?\d+(?:, ?\d+)?\)$|[(\[<{].*[)\]>}]$|https?:|[a-z]+://|/|\d{1,3}(?:[.,]\d+)*[%a-zA-Z]{0,6}\+?$|[$€£¥]|"
-    r"1password$|\d+(?:[.\-/:x]\d+)+$|v?\d+(?:\.\d+)+|[^@\s]+@[\w\-]+(?:\.[\w\-]+)+$"
+    r"(?i:1password|(?:sha-?\d|md\d|pbkdf|argon2|[sb]crypt|saml|ldap|oauth|azuread|entra|kerberos)[\w\-]*$)|\d+(?:[.\-/:x]\d+)+$|v?\d+(?:\.\d+)+|[^@\s]+@[\w\-]+(?:\.[\w\-]+)+$"
 )
 #: The same, where nothing tells of accounts: any word with a number at its end.
 _WORD_AND_NUMBER: Final = re.compile(
@@ -46,6 +46,8 @@ _SAID: Final = frozenset(
     )
 )  # fmt: skip
 _SIGNS_AFTER: Final = "*?!.,:;†"
+#: Taxes in the Union.
+_OF_A_COMPANY: Final = re.compile(r"[A-Z]{2}U?\d{8,12}$")
 _NUMBER: Final = re.compile(r"(?=(?:\D*\d){4})[^\W_]+(?:[ .\-/]{1,3}[^\W_]+)*$")
 _WORD: Final = re.compile(r"[^\W\d_]{6}")
 _PHONE: Final = re.compile(r"(?=(?:\D*\d){6,16}\D*$)[+(\d][\d ()./\-\u00a0\u2010-\u2014]*\d$")
@@ -112,6 +114,8 @@ def _is_key(value: str) -> bool:
 
 
 def _is_number(value: str) -> bool:
+    if _OF_A_COMPANY.match(value):
+        return False
     if not _SHORTEST_NUMBER <= len(value) <= _LONGEST_NUMBER or _NUMBER.match(value) is None:
         return False
     return _WORD.search(value) is None

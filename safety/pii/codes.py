@@ -143,6 +143,7 @@ def code_at(text: str, position: int, view: str) -> tuple[str, int] | None:
             found is not None
             and form.check(found.group().translate(_SEPARATORS) if form.kind not in _KEEP else found.group())
             and (not form.named or _is_named(form.kind, text, position))
+            and not (form.kind == "us_mbi" and named_otherwise(text, position))
         ):
             return form.kind, found.end()
     if (end := _iban(view)) is not None:

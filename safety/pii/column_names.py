@@ -42,20 +42,22 @@ _CODES: Final = (
     "код доступа", "код домофона", "门禁密码", "開門密碼", "暗証番号",
 )  # fmt: skip
 _KEYS: Final = (
-    "secret", "secret key", "secret access key", "client secret", "app secret", "api secret", "consumer secret",
-    "shared secret", "webhook secret", "api key", "api token", "token", "access token", "auth token",
+    "secret key", "secret access key", "client secret", "app secret", "api secret", "consumer secret",
+    "shared secret", "webhook secret", "api key", "api token", "access token", "auth token",
     "refresh token", "bearer token", "session token", "security token", "personal access token", "bot token",
     "private key", "access key", "signing key", "encryption key", "master key", "license key", "licence key",
-    "activation key", "product key", "recovery key", "service key", "auth key", "ssh key", "clé api", "clé d'api",
+    "activation key", "recovery key", "service key", "auth key", "ssh key", "clé api", "clé d'api",
     "cle api", "clave api", "clave secreta", "chiave api", "chave api", "chave de api", "api schlüssel",
-    "api sleutel", "api nyckel", "klucz api", "lizenzschlüssel", "jeton", "ключ api", "api ключ", "токен", "секрет",
+    "api sleutel", "api nyckel", "klucz api", "lizenzschlüssel", "ключ api", "api ключ", "токен", "секрет",
     "секретный ключ", "密钥", "密鑰", "私钥", "令牌", "api密钥", "apiキー", "トークン", "秘密鍵", "api키", "토큰",
     "비밀키", "رمز الوصول",
 )  # fmt: skip
+#: Of words, designs and warehouses, too.
+_DOUBTFUL_KEYS: Final = ("secret", "token", "jeton")
 _NUMBERS: Final = (
-    "ssn", "social security", "soc sec", "socsec", "ss", "us ssn", "itin", "national id", "national identity",
-    "national identification", "national id card", "national insurance", "nino", "ni", "nhs", "citizen id",
-    "citizenship", "citizen service", "identity", "identity card", "identity document", "id card", "id document",
+    "ssn", "social security", "soc sec", "socsec", "us ssn", "itin", "national id", "national identity",
+    "national identification", "national id card", "national insurance", "nino", "nhs", "citizen id",
+    "citizenship", "citizen service", "identity card", "identity document", "id card", "id document",
     "personal id", "personal identity", "personal identity code", "personal code", "government id", "gov id",
     "passport", "passport id", "pp", "driving licence", "driving license", "driver licence", "driver license",
     "drivers licence", "drivers license", "driver's licence", "driver's license", "tax id", "tax payer id",
@@ -69,7 +71,7 @@ _NUMBERS: Final = (
     "documento nacional de identidad", "cédula", "cedula", "cédula de identidad", "cedula de identidad",
     "cédula de ciudadanía", "cedula de ciudadania", "número de cédula", "numero de cedula", "curp", "cuil",
     "pasaporte", "número de pasaporte", "numero de pasaporte", "licencia de conducir", "seguridad social",
-    "número de seguridad social", "numero seguridad social", "nss", "tarjeta de identidad", "cpf", "documento",
+    "número de seguridad social", "numero seguridad social", "nss", "tarjeta de identidad", "cpf",
     "cartão de cidadão", "bilhete de identidade", "passaporte", "número do passaporte", "carta de condução", "cnh",
     "niss", "número de identificação fiscal", "pis", "título de eleitor",
     # French, Italian, Romanian
@@ -117,29 +119,29 @@ _NUMBERS: Final = (
 #: Names of much else, too, of companies' numbers, products' licences, functions, colours and metals: these count only
 #: beside a column that tells of persons.
 _DOUBTFUL_NUMBERS: Final = (
-    "ss", "pp", "sv", "tc", "ic", "fin", "ni", "nie", "nik", "nic", "nid", "nrc", "pis", "cnh", "taj", "cnp", "mbi",
-    "nss", "identity", "documento", "bvn", "citizenship", "adóazonosító", "steuernummer", "vergi no", "mã số thuế",
+    "ic", "nie", "nik", "nid", "cnh", "taj", "cnp", "mbi",
+    "nss", "bvn", "citizenship", "adóazonosító", "steuernummer", "vergi no", "mã số thuế",
     "npwp", "individual tax", "tax id", "taxpayer id", "tax payer id", "tax identification",
     "taxpayer identification", "tax number", "证件号", "证件号码", "αφμ", "α φ μ", "afm", "id number", "id no",
-    "id nr", "id num", "document number", "document no", "document nr", "doc number", "doc no", "licence", "license",
+    "id nr", "id num",
     "licence number", "license number", "licence no", "license no", "dl", "dl number", "dl no", "rg", "rfc", "nif",
-    "nir", "rut", "run", "tin", "sin", "pps", "ppsn", "utr", "ird", "nin", "cin", "ci", "cuit", "pan", "cf", "инн",
+    "nir", "rut", "pps", "ppsn", "utr", "ird", "nin", "cin", "cuit", "pan", "инн",
     "inn", "iin", "itn", "insurance number", "insurance no", "身份号码", "rč", "č op",
 )  # fmt: skip
 _PHONES: Final = (
     "phone", "telephone", "mobile phone", "cell phone", "cellphone", "smartphone number", "phone number", "whatsapp",
     "whats app", "fax", "tel", "telefax", "telno", "telnr", "mobile number", "cell number", "contact number",
     "msisdn", "landline", "direct line", "business phone", "company phone", "telefon", "telefonnummer",
-    "telefoonnummer", "telefoon", "téléphone", "telephone fixe", "portable", "numéro de téléphone",
+    "telefoonnummer", "telefoon", "téléphone", "telephone fixe", "numéro de téléphone",
     "numéro de portable", "teléfono", "telefono", "telefono fijo", "número de teléfono", "numero de telefono",
     "nro telefono", "móvil", "movil", "celular", "número de celular", "numero celular", "teléfono móvil", "telefone",
     "telemóvel", "telemovel", "número de telefone", "cellulare", "numero di telefono", "recapito telefonico",
-    "handy", "handynummer", "rufnummer", "mobilnummer", "mobiltelefon", "mobiel", "gsm", "mobilnr", "mobil", "tlf",
+    "handynummer", "rufnummer", "mobilnummer", "mobiltelefon", "mobiel", "gsm", "mobilnr", "mobil", "tlf",
     "telefonnr", "puhelin", "puhelinnumero", "matkapuhelin", "sími", "símanúmer", "farsími", "komórka",
     "telefon komórkowy", "numer telefonu", "nr telefonu", "telefonní číslo", "tel číslo", "telefónne číslo",
     "telefonszám", "număr de telefon", "numar telefon", "broj telefona", "mobitel", "телефон", "номер телефона",
     "тел", "мобильный", "мобильный телефон", "моб", "номер телефону", "мобільний", "телефонен номер", "мобилен",
-    "τηλέφωνο", "κινητό", "τηλ", "αριθμός τηλεφώνου", "cep", "cep telefonu", "telefon numarası", "טלפון", "נייד",
+    "τηλέφωνο", "κινητό", "τηλ", "αριθμός τηλεφώνου", "cep telefonu", "telefon numarası", "טלפון", "נייד",
     "מספר טלפון", "هاتف", "الهاتف", "رقم الهاتف", "جوال", "الجوال", "رقم الجوال", "موبايل", "تلفن", "شماره تلفن",
     "موبایل", "فون", "فون نمبر", "फोन", "फ़ोन", "फोन नंबर", "मोबाइल", "मोबाइल नंबर", "ফোন", "মোবাইল", "தொலைபேசி",
     "โทรศัพท์", "เบอร์โทร", "เบอร์โทรศัพท์", "điện thoại", "số điện thoại", "sđt", "telepon", "no telepon", "no hp",
@@ -148,7 +150,7 @@ _PHONES: Final = (
     "휴대폰", "휴대폰번호", "휴대전화", "핸드폰", "연락처", "simu", "namba ya simu",
 )  # fmt: skip
 _DOUBTFUL_PHONES: Final = (
-    "mobile", "cell", "ph", "hp", "contact", "contacts", "mob", "wa", "contacto", "contato", "kontakt",
+    "mobile", "cell", "ph", "contact", "mob", "wa", "contacto", "contato", "handy", "portable",
 )  # fmt: skip
 #: What other columns are called where there are accounts, ...
 _ACCOUNTS: Final = (
@@ -173,13 +175,13 @@ _ACCOUNTS: Final = (
 #: ... and where there are persons.
 _PERSONS: Final = (
     "name", "names", "full name", "first name", "last name", "firstname", "lastname", "surname", "given name",
-    "family name", "forename", "first", "last", "employee", "employee name", "employee id", "emp id", "emp",
+    "family name", "forename", "employee", "employee name", "employee id", "emp id", "emp",
     "patient", "patient name", "customer", "customer name", "client", "client name", "applicant", "person", "member",
     "student", "student name", "passenger", "guest", "guest name", "driver", "tenant", "contact name",
     "contact person", "owner", "holder", "dob", "date of birth", "birth date", "birthdate", "birthday", "born",
-    "gender", "sex", "nationality", "country", "address", "staff", "worker", "candidate", "resident", "beneficiary",
+    "gender", "sex", "address", "staff", "worker", "candidate", "resident", "beneficiary",
     "email", "e mail", "email address", "mail", "nombre", "nombres", "apellido", "apellidos", "nombre completo",
-    "empleado", "cliente", "paciente", "fecha de nacimiento", "nacimiento", "titular", "país", "pais", "nom",
+    "empleado", "cliente", "paciente", "fecha de nacimiento", "nacimiento", "titular", "nom",
     "prénom", "prenom", "nom complet", "salarié", "employé", "né le", "date de naissance", "naissance",
     "name vorname", "vorname", "nachname", "familienname", "mitarbeiter", "kunde", "geburtsdatum", "geburtstag",
     "geb", "patientin", "naam", "voornaam", "achternaam", "geboortedatum", "klant", "medewerker", "nome", "cognome",
@@ -210,6 +212,31 @@ BEFORE: Final = frozenset(
 )  # fmt: skip
 
 
+#: Beside these a name tells of something else: of what is counted, measured or sold, of connections and of what errors
+#: mean.
+_AMOUNTS: Final = frozenset(
+    (
+        "gross", "net", "brutto", "netto", "salario", "irpf", "cofins", "icms", "total", "amount", "importe", "valor",
+        "year", "jahr", "año", "année", "rok", "bundesland", "kanton", "asylum", "vat", "price", "preis", "prix",
+        "precio", "qty", "quantity", "count",
+    )
+)  # fmt: skip
+BESIDE: Final = {
+    Form.PASSWORD: frozenset(("fail", "failed", "total", "skip", "skipped")),
+    Form.CODE: _AMOUNTS | frozenset(
+        (
+            "net", "signal", "component", "function", "direction", "connector", "pad", "meaning", "description",
+            "error", "ticker", "scripname", "office", "region", "country", "taluk", "pincode",
+        )
+    ),
+    Form.KEY: _AMOUNTS | frozenset(("freq", "frequency", "logprob", "pos", "lemma", "value", "address")),
+    Form.NUMBER: _AMOUNTS | frozenset(("version", "package", "author", "rev", "revision", "title")),
+    Form.PHONE: _AMOUNTS | frozenset(
+        ("desktop", "tablet", "internet", "fixed", "os", "capacity", "value", "attack", "torque", "segment", "campaign")
+    ),
+}  # fmt: skip
+
+
 class _Listed(NamedTuple):
     name: Name
     names: Collection[str]
@@ -221,6 +248,7 @@ _LISTED: Final = (
     _Listed(Name("id_number", Form.NUMBER, False), _NUMBERS),
     _Listed(Name("id_number", Form.NUMBER, True), _DOUBTFUL_NUMBERS),
     _Listed(Name("generic_secret", Form.KEY, False), _KEYS),
+    _Listed(Name("generic_secret", Form.KEY, True), _DOUBTFUL_KEYS),
     _Listed(Name("password", Form.PASSWORD, True), _DOUBTFUL_PASSWORDS),
     _Listed(Name("password", Form.PASSWORD, False), _PASSWORDS),
     _Listed(Name("password", Form.CODE, False), _CODES),

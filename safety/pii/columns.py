@@ -10,6 +10,7 @@ from safety.patterns import CHARACTERS, Patterns
 from safety.pii.column_names import (
     ACCOUNTS,
     BEFORE,
+    BESIDE,
     COMPANIES,
     KNOWN,
     OF_THE_POST,
@@ -213,6 +214,8 @@ def _column(name: str, every: Set[str], kinds: Collection[str]) -> Column | None
     if named is None or named.kind not in kinds:
         return None
     others = every - {compact(name)}
+    if not others.isdisjoint(BESIDE[named.form]):
+        return None
     if named.form in (Form.NUMBER, Form.PHONE):
         supported = not others.isdisjoint(PERSONS)
         if named.form is Form.NUMBER and named.doubtful:

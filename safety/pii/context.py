@@ -104,7 +104,7 @@ _PHONE: Final = (
     r"(?:mio|suo|tuo) numero|ligue|liga|contato|telem[oó]|(?:meu|seu) número|bel\b|bellen|mijn nummer|zadzwo|dzwoń|"
     r"kom[óo]r|(?:mój|mojego|pod) numer|tlf|treff|nås på|puh\b|soita|mitt nummer|mit nummer|zavol|sun[aăa]|hívj|"
     r"sím|volal|cep\b|gsm\b|ara(?:yın|yabilir)?\b|pozov|nazov|zov[ie]|viber|signal|telegram|"
-    r"helist|volej|nå meg|mit nr|mitt nr|n(?:eue|ieuwe|ytt|y) nr|vipps|swish|bizum|gcash|m-?pesa|"
+    r"helist|volej|nå meg|mitt? nr (?:er|är)|vipps(?:e|a)? ti?ll?|swish(?:a)? till|"
     r"тел|моб|(?:пере|по|со|до)?зв[оа]н|(?:по|пере)?дзвон|зателеф|обад|(?:мой|мій|мојот|"
     r"моя) номер|номер тел|позов|τηλ|κινητ|πάρε|καλέσ|电话|電話|手机|手機|联系|聯絡|聯繫|致电|致電|微信|携帯|連絡|"
     r"전화|휴대|연락|핸드폰|هاتف|"

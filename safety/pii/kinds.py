@@ -130,7 +130,7 @@ _TABLE: Final = (
     Kind("basic_auth", "Credentials after `Basic`", True),
     Kind("url_credentials", "User and password in an address, as in `postgres://user:password@host`", True),
     Kind("password", "Values of names such as `password`, passwords told in words, PINs as in `PIN: ...`", True),
-    Kind("generic_secret", "Values of names such as `api_key`, `secret`, `token` or `seed phrase`", True),
+    Kind("generic_secret", "Values of names such as `api_key`, `secret` or `token`", True),
     Kind("penstock_key", "Keys of this gateway", True),
 )
 

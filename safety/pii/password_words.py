@@ -21,8 +21,6 @@ STEMS: Final = ("hasł", "hasl", "hesl", "jelsz", "lozink", "парол", "κω�
 ALONE_AS_NAMES: Final = ("pass", "pw", "psk", "mdp", "clave")
 #: Its value is a number, and of few figures.
 PIN: Final = "pin"
-#: Of a wallet: common words in a row.
-MNEMONICS: Final = ("phrase", "mnemonic")
 ALONE_IN_WORDS: Final = ("pw", "psk", "mdp", "clave")
 #: Of each the word that a value follows at once.
 NAMES: Final = tuple(dict.fromkeys(word.rsplit(" ", 1)[-1] for word in EVERY_WORD))

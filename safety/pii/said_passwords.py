@@ -91,7 +91,13 @@ _WITHOUT_DOUBT: Final = (
         ("wifi", "wi-fi", "wlan", "wpa", "вайф", "вай-ф"),
     ),
     _Way(rf"hasł\w{{0,3}}{WORD}{{1,4}} to {QUOTE}", ()),
-    _Way(rf"(?<![a-z])pass(?: (?:is|was)|:) {QUOTE}", (" pass",), r"[^a-z](?i:pass)(?:(?i: is| was)|:) [^\n]*?[0-9]"),
+    # Not of a shader, a filter or a test.
+    _Way(
+        rf"(?<!shader )(?<!render )(?<!low )(?<!high )(?<!band )(?<!first )(?<!second )(?<!next )(?<!last )(?<!test )"
+        rf"(?<!tests )(?<![a-z])pass (?:is|was) {QUOTE}",
+        (" pass",),
+        r"[^a-z](?i:pass (?:is|was)) [^\n]*?[0-9]",
+    ),
     _Way(
         rf"(?:recovery|backup|rescue) codes?{WORD}{{0,4}}(?: (?:is|was|are)|:) ?{QUOTE}",
         (" code",),
@@ -193,7 +199,7 @@ _TERM: Final = re.compile(
     r"win|office|iphone|ios|android|python|java|log|covid|step|schritt|paso|version|ver|v|level|input|item|user|field|page|chapter|"
     r"section|figure|fig|table|type|option|part|phase|stage|tier|port|node|server|host|line|row|col|column|day|week|year|"
     r"room|number|sql|mysql|word|file|arg|param|slide|article|appendix|question)[-_ ]?v?\d+(?:[.\-_/]\w+)*[a-z]{0,3}$"
-    r"|(?-i:\d{1,4}[\-–]?(?:[a-z]+|[A-Z]{1,3}|[A-Z][a-z]+)(?:-[A-Za-z]?[a-z]+)*$)|v?\d+(?:\.\d+)+\S*$|\d+[/:\-.]\d+\S*$|.*\.(?:txt|py|js|md|json|ya?ml|html?|css|"
+    r"|(?-i:\d{1,4}[\-–]?(?:[a-z]+|[A-Z]{1,3}|[A-Z][a-z]+)(?:-[A-Za-z]?[a-z]+)*$)|0x[0-9a-f]+$|v?\d+(?:\.\d+)+\S*$|\d+[/:\-.]\d+\S*$|.*\.(?:txt|py|js|md|json|ya?ml|html?|css|"
     r"png|jpe?g|pdf|docx?|xlsx?|csv|zip|conf|cfg|ini|env|sh|db|log|xml|java|go|rs|ts|php|rb|exe|dll|so|gz|com|org|net|io)"
     r"(?::\d*)?$|\w+://|www\.|[/~.]|\w+\[|\$|%|\*|-|.*\*\*|(?-i:[a-z_]\w*(?:\.\w+)+$)|enc\[|arn:|vault:|.*@.*\.",
     re.IGNORECASE,

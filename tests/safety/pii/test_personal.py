@@ -222,6 +222,12 @@ driving licence fee 1234567 EUR; Mã số thuế công ty 0302823746, passport v
 EIN 41-5703937, DUNS 04-182-2079; Referência 335 193 076; MAWB 020-25446356, PMID 32342353, NDC 0431-4490-93
 Health insurance 4500000 people; my medicare plan costs 1234567 dollars; id card 2024 edition 1234567 copies
 | phone | yes | +00 000 0000000 |; Produkt CDK4812081; 100%40 and 50%40discount
+Enter a number 1000000 or greater, a number: 31415926; tin 1234567 of peaches, Tin CAS No. 7440-31-5; TIN mesh 1000000
+Ihre RG 20240815 vom 15.08., N° RG 19/04567, RG 12345/2022; factura seria ABC nr. 1234567; seria LT2301A
+NIC X710-DA4 and NIC I350-T4; "nid": 123456789; BRP 420956745 oil filter; std::cin 1234567; qid=20394857&page=2
+Passport cover RFID B08ABC1234; id card reader ACR39U-I1; Health insurance form CMS1500; CPR No 305/2011; Ley 1000/1993
+Паспорт изделия № 0012345; Идентификационный номер товара 1234567; Aufenthalt Hotel Adria, Nr. 2305119
+mit Nr. 4711081 im Sortiment; swish 1234567890 kr; Model 9HT7-RR5-HM12 pump
 Ausweis: MINUTEN30; passport renewal form DS-82; medicare part B2024
 Ghana Card office, room AB12345; licence plate no GH4821X
 passport control opens at 08:15 in C01X0006HALL and NW2KR8L4Z; 2001:470:1f0b:8e2::2:5182z

@@ -213,8 +213,6 @@ password|Recovery code: «9QF4-T2LM-77XK»
 password|PIN: «7316», Login
 password|{"card_pin": "«0412»"}
 password|pin-code: «12345».
-generic_secret|Seed phrase: «sketch text little crawl swallow differ police develop nasty gather about home»
-generic_secret|mnemonic = "«sketch text little crawl swallow differ police develop nasty gather about home»"
 generic_secret|- name: DD_API_KEY\n      value: "«611d5cca488f730331c3e915976b397b»"
 service_token|yandex = «y0~_AgAAAAL_xsIuQw8lgUAXQM8NRVesM5VVYRTXu5s8uwVk4dss-wy5c»
 huggingface_token|hf token is «hf~_lOavKUusEkJDRriHVwpaQuptvLDJUzUfqm» and
@@ -280,7 +278,8 @@ The key fingerprint is SHA256:nThbg6kXUpJWGl7E1IGOCspRomTxdCARLviKw6E5SY8. Shoul
 button.connect("clicked", "onClick2Handler"); auth.login("oauth2", "google-oauth2-v3Token"); users: 100 / group7Bx
 #define PASS_COLOR "#ff00aa1x" and #define PWM_PIN "GPIO12aa"; samples were identified by PCR-RFLP16S
 password: !vault and PWD=/home/bob1 and passwd = sys.argv[1]; the wifi password is on page3b, password to server12x
-catch phrase: the quick brown fox jumps over the lazy dog; seed phrase: keep it; mnemonic: ROY G. BIV
+crank pin: 4500 rpm, gpio_pin: 1017, Clevis pin: 12345, please pin: 2024 roadmap, Recovery code: 0xc0000225
+Shader pass is RGBA16F format, Low pass is 80Hz-120Hz, the first pass is pass1_main
 PIN: 560001, led_pin: 13, pin: GPIO4, spin: 4411, PIN_COUNT=1234, pin: 7316A
 apiKey: 'API-Schlüssel', palabras clave: COVID-19x, 5G
 docker run -u app1:group2a img; chown -u alice:staff2x /srv

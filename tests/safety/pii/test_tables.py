@@ -100,6 +100,16 @@ MISSED = [
     "user,password\nbob," + "aB3" * 30,
     "user,password," + ",".join(f"name{'x' * n}" for n in range(1, 25)) + ",more" * 60 + "\nbob,hunter22" + "," * 84,
     "order,document number\n1,4900012345",
+    "Country,mobile,desktop\nIndia,412345678,99\nFrance,61234567,12",
+    "Employee,Gross,Social Security,Net\nIda,500000,310000,400000",
+    "Customer,Document No,Date\nIda,INV20240012,x",
+    "Customer name,Tax ID,Country\nIda,DE123456789,DE",
+    "| Run | Name | Time |\n|---|---|---|\n| 10234 | resnet | 1:20 |",
+    "| Token | Value |\n|---|---|\n| spacing-4xl-base2 | 4 |\n| shadow-e2-a4-c6 | 2 |",
+    "Product Key,Product Name,Qty\nSKU-A1B2C3D4,Lamp,2",
+    "| Pin | Name | Function |\n|---|---|---|\n| 1024 | CLK | clock |",
+    "suite,pass,fail,url\nunit,ok12,0,x",
+    "Site,Password\nA,SHA-256\nB,PBKDF2\nC,argon2id",
     "user,password\nname,phone\nlogin,passport",
 ]
 
