@@ -8,7 +8,7 @@ import msgspec
 
 from gateway.encoding_turns import EncodingTurns
 from gateway.explain import explained_desk
-from gateway.filters.answers import Looked
+from gateway.filters.answer_text import Looked
 from gateway.filters.policy import NewScreen
 from gateway.limits.limiter import Ask, Lease, Limiter, Usage
 from gateway.needs import checked_needs, name_guide

@@ -114,6 +114,10 @@ class AnswerText:
         return whole_characters(piece)
 
 
+#: What tells of findings, failures and characters.
+Looked = Screen | AnswerText
+
+
 def _known(finding: Finding) -> tuple[str, str, int]:
     return finding.rule, finding.label, finding.start
 

@@ -4,19 +4,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from gateway.filters.answer_text import AnswerText
+from gateway.filters.answer_text import Looked
 from gateway.filters.policy import JudgeRule, NewScreen
 from gateway.filters.questions import judged
 from gateway.filters.records import Recorder
 from safety.action import Action
-from safety.screen import Finding, Screen, applied
+from safety.screen import Finding, applied
 
 #: Of what was shown already, so many characters go with a question.
 CONTEXT: Final = 4096
 #: The end of what has been gathered is looked at again with what follows it, by judges that find stretches.
 OVERLAP: Final = 64
-#: What tells of findings, failures and characters.
-Looked = Screen | AnswerText
 
 
 @dataclass(slots=True)

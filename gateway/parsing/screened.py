@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from gateway.filters.answer_text import AnswerText, whole_characters
-from gateway.filters.answers import Looked
+from gateway.filters.answer_text import AnswerText, Looked, whole_characters
 from gateway.filters.policy import NewScreen
 from gateway.observing.digests import TextDigest
 from gateway.parsing.call_ids import is_own_call_id, new_call_id

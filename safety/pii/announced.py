@@ -31,7 +31,7 @@ _WORDS: Final = (
     # Residence
     r"residence (?:permit|card)|(?:carte|titre) de séjour|aufenthalts(?:titel|erlaubnis|karte|genehm|gestatt)|"
     r"permesso di soggiorno|karta pobytu|"
-    r"вид на жительство|uscis|(?-i:A)[\-#](?:number|no\b|#)?|alien (?:number|no\b|registration)|green card|"
+    r"вид на жительство|uscis|(?-i:A)(?:-number|-no\b|-?#)|alien (?:number|no\b|registration)|green card|"
     # Driving
     r"driv(?:er['’]?s?|ing) licen[cs]e|dl no|führerschein|permis de conduire|licencia de conducir|brevete|"
     r"patente (?:di guida|n)|carta de condução|cnh|prawo jazdy|rijbewijs|körkort|førerkort|kørekort|ajokort|"
@@ -48,7 +48,7 @@ _UNSPACED_WORDS: Final = (
     r"护照|護照|パスポート|旅券|여권|身份证|身份證|台胞证|居民证|在留カード|居留|외국인등록|驾驶证|駕駛執照|運転免許|운전면허|"
     r"জাতীয় পরিচয়|এনআইডি|पासपोर्ट|नागरिकता|वोटर आईडी|मतदाता|ใบอนุญาตขับ|หนังสือเดินทาง|บัตรประชาชน"
 )
-_ANNOUNCING: Final = re2.compile(rf"(?i)(?:^|[^\pL\pN])(?:{_WORDS})|{_UNSPACED_WORDS}")
+_ANNOUNCING: Final = re2.compile(rf"(?i)(?:^|[^\pL\pN])({_WORDS})|{_UNSPACED_WORDS}")
 _SIGNS: Final = r"\s.:：#№º°=\-–—'’\"/()|"
 #: Between such a word and the number: the rest of the word, and a few others.
 _BETWEEN: Final = re.compile(
@@ -99,8 +99,7 @@ _FORMS: Final[dict[str, re.Pattern[str]]] = {
         ("utr", r"[0-9]{10}K?"),
         ("ird", r"[0-9]{8,9}"),
         ("tin", r"[0-9]{9,10}|[0-9]{12}"),
-        ("a-", r"A?[0-9]{8,9}"),
-        ("a#", r"A?[0-9]{8,9}"),
+        ("a-number a-no a-# a#", r"A?[0-9]{8,9}"),
     )
     for word in words.split()
 }
@@ -142,14 +141,10 @@ def _announcing(text: str, position: int, number: str, most: int) -> int:
     left = left_of(text, position).replace(b"_", b" ")
     for word in _ANNOUNCING.finditer(left):
         between = left[word.end() :].decode("utf-8", "surrogatepass")
-        form = _FORMS.get(_SHORT.sub("", word.group().decode("utf-8", "surrogatepass").lower()))
+        form = _FORMS.get(word.group(1).decode().lower()) if word.group(1) else None
         if form is not None and form.fullmatch(number.translate(_SIGNS_BETWEEN)) is None:
             continue
         if len(between) <= most and _BETWEEN.fullmatch(between) and not _OTHERWISE.search(between.lower()):
             end: int = word.end()
             return end
     return -1
-
-
-#: What a word is found with: what stands before it, and that it is a number's.
-_SHORT: Final = re.compile(r"^[^\w]+|(?<=a[\-#]).*$", re.DOTALL)

@@ -48,12 +48,9 @@ _AFTER: Final = re.compile(
 _BRACKETS: Final = re.compile(r"\s?\([^()]*\)$")
 _SEPARATORS: Final = re.compile(r"[\s_.\-:/]+|(?<=[a-z])(?=[A-Z0-9#])")
 _MARKS: Final = " \t\r\n\"'`*_\ufeff"
-#: These are short enough to be part of any word, so the cell must end soon after.
+#: These are short enough to be part of any word, so that what follows is looked at, too.
 _SHORT: Final = 3
-_AFTER_SHORT: Final = (
-    r"[ _.\-:/#\"'*`0-9]*(?:(?i:no|nr|num|numbers?|nbr|nº|n°|№|n[uú]mero|numm?er|primary|mobile|home|work|office|"
-    r"private|plain|plaintext|temp|current)[ _.\"'*`0-9#]*)?(?:\([^()\n]*\)[ _\"'*`]*)?\r?[,;|\n\t]"
-)
+_AFTER_SHORT: Final = r"(?:[^a-z\n,;|\t][^\n,;|\t]*)?[,;|\n\t]"
 
 _DELIMITERS: Final = ("\t", "|", ";", ",")
 _LONGEST_NAME: Final = 32
@@ -244,8 +241,8 @@ def rough_headers() -> Patterns:
 
 
 def _apart(name: str) -> str:
-    """An expression for a name, whatever stands between its words."""
-    return r"[\s_.\-:/'’]*".join(map(re.escape, _WORDS.findall(name)))
+    """An expression for a name, whatever little stands between its words."""
+    return ".{0,3}".join(map(re.escape, _WORDS.findall(name)))
 
 
 _WORDS: Final = re.compile(r"[^ '’]+")

@@ -1,19 +1,19 @@
 """Cells of tables whose header says what they are, in whole texts and in streams."""
 
 import time
-from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from safety.match import Match, merged
+from safety.match import Match
 from safety.pii.column_names import SPELLED
 from safety.pii.columns import rough_headers
 from safety.pii.filter import PiiFilter
 from safety.pii.kinds import ALL
 from safety.pii.tables import KINDS_OF_CELLS, cells_in
 from safety.plain_text import plain_bytes
+from tests.safety.pii.test_streams import streamed
 
 FILTER = PiiFilter()
 
@@ -118,22 +118,6 @@ def told(text: str, matches: list[Match]) -> list[tuple[str, str]]:
     return [(text[match.start : match.end], match.label) for match in matches]
 
 
-def streamed(text: str, cuts: list[int], filter_: PiiFilter = FILTER) -> list[Match]:
-    stream = filter_.stream()
-    found: list[Match] = []
-    opened = 0
-    for first, last in pairwise([0, *cuts, len(text)]):
-        news = stream.feed(text[first:last])
-        assert all(opened <= match.start < match.end <= last for match in news)
-        assert opened <= stream.open <= last <= stream.open + filter_.window
-        opened = stream.open
-        found += news
-    found += stream.finish()
-    assert stream.open == len(text)
-    assert all(one.end <= next_.start for one, next_ in pairwise(found))
-    return merged(found)
-
-
 @pytest.mark.parametrize(("text", "expected"), FOUND)
 def test_cells_under_a_known_name_are_found(text: str, expected: list[tuple[str, str]]) -> None:
     assert told(text, FILTER.scan(text)) == expected
@@ -148,10 +132,10 @@ def test_other_cells_are_not(text: str) -> None:
 @pytest.mark.parametrize("text", [text for text, _ in FOUND] + MISSED)
 def test_streams_find_the_same_wherever_they_are_cut(text: str) -> None:
     whole = FILTER.scan(text)
-    assert streamed(text, list(range(len(text)))) == whole
-    assert streamed(text, sorted([*range(len(text))] * 2)) == whole
+    assert streamed(FILTER, text, list(range(len(text)))) == whole
+    assert streamed(FILTER, text, sorted([*range(len(text))] * 2)) == whole
     for cut in range(len(text)):
-        assert streamed(text, [cut]) == whole
+        assert streamed(FILTER, text, [cut]) == whole
 
 
 PARTS = [
@@ -171,8 +155,8 @@ def test_any_tables_are_found_alike(text: str, data: st.DataObject) -> None:
     for filter_ in (FILTER, PiiFilter({"password"}), PiiFilter(ALL - {"phone", "password", "pl_pesel"})):
         whole = filter_.scan(text)
         assert filter_.scan(text, plain_bytes(text)) == whole
-        assert streamed(text, cuts, filter_) == whole
-        assert streamed(text, list(range(len(text))), filter_) == whole
+        assert streamed(filter_, text, cuts) == whole
+        assert streamed(filter_, text, list(range(len(text)))) == whole
 
 
 @pytest.mark.parametrize("name", sorted(SPELLED))
