@@ -7,6 +7,7 @@ import re
 import sys
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -135,8 +136,8 @@ class JsonLines(_OneLine):
 
 
 class RateLimit(logging.Filter):
-    """Lets so many lines a second through, and says in the next one how many it kept back: an outage fails thousands
-    of requests for one reason.
+    """Lets so many lines of each level a second through, and says in the next one how many it kept back: an outage
+    fails thousands of requests for one reason, and must not hide what is worse.
     """
 
     def __init__(self, *, per_second: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -145,19 +146,19 @@ class RateLimit(logging.Filter):
         self._per_second = per_second
         self._clock = clock
         self._second = 0
-        self._passed = 0
-        self._dropped = 0
+        self._passed: Counter[int] = Counter()
+        self._dropped: Counter[int] = Counter()
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether the line goes out."""
-        second = int(self._clock())
+        second, level = int(self._clock()), record.levelno
         if second != self._second:
-            self._second, self._passed = second, 0
-        if self._passed >= self._per_second:
-            self._dropped += 1
+            self._second = second
+            self._passed.clear()
+        if self._passed[level] >= self._per_second:
+            self._dropped[level] += 1
             return False
-        self._passed += 1
-        if self._dropped:
-            record.msg = f"{record.msg} ({self._dropped} lines like it were left out)"
-            self._dropped = 0
+        self._passed[level] += 1
+        if dropped := self._dropped.pop(level, 0):
+            record.msg = f"{record.msg} ({dropped} lines like it were left out)"
         return True

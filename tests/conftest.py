@@ -1,6 +1,7 @@
 """Fixtures for all tests: one real Valkey for the session."""
 
 import gc
+import logging
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import redis
 from hypothesis import HealthCheck, settings
 
 from gateway.store.embedded import EmbeddedStore
+from observability.logs import RateLimit
 
 # How long an example takes says more about the machine's other work than about ours, and what one run has found the
 # next one must find too. `--hypothesis-profile=search` looks at other examples in every run.
@@ -22,6 +24,16 @@ def pytest_collection_finish() -> None:
     """What all tests share lives as long as they do: no collection of garbage is to look at it again."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def no_lines_left_out_for_another_test() -> None:
+    """Limits on lines of the log count from each test's beginning."""
+    for logger in logging.root.manager.loggerDict.values():
+        for limit in getattr(logger, "filters", ()):
+            if isinstance(limit, RateLimit):
+                limit._passed.clear()
+                limit._dropped.clear()
 
 
 @pytest.fixture

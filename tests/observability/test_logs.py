@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from observability.logs import FORMAT_VARIABLE, JsonLines, named_values
+from observability.logs import FORMAT_VARIABLE, JsonLines, RateLimit, named_values
 from observability.printable import printable
 
 #: A session with something that speaks HTTP/2 for long enough to send a goaway with an error.
@@ -136,8 +136,8 @@ def test_on_a_terminal_it_is_text_for_people(no_colour: str, coloured: bool) -> 
     assert "test: request r" in warning
 
 
-def record_of(message: object, *args: object, **extra: object) -> logging.LogRecord:
-    record = logging.LogRecord("test", logging.INFO, "f.py", 1, message, args, None)
+def record_of(message: object, *args: object, level: int = logging.INFO, **extra: object) -> logging.LogRecord:
+    record = logging.LogRecord("test", level, "f.py", 1, message, args, None)
     vars(record).update(extra)
     return record
 
@@ -180,3 +180,20 @@ def test_fields_become_members() -> None:
     record = record_of("request %s: %s", "r", "x", fields={"request_id": "r", "status": 503, "detail": "a\nb"})
     line = json.loads(JsonLines().format(record))
     assert (line["status"], line["detail"], line["request_id"]) == (503, "a\\nb", "r")
+
+
+def test_at_high_rates_lines_are_counted_and_do_not_crowd_out_others_of_another_level() -> None:
+    now = 0.5
+    limit = RateLimit(per_second=2, clock=lambda: now)
+    warnings = [limit.filter(record_of("%s", "replica lost", level=logging.WARNING)) for _ in range(5)]
+    assert warnings == [True, True, False, False, False]
+    defect = record_of("a defect", level=logging.ERROR)
+    assert limit.filter(defect)
+    assert defect.getMessage() == "a defect"
+    now = 1.5
+    later = record_of("%s", "replica lost", level=logging.WARNING)
+    assert limit.filter(later)
+    assert later.getMessage() == "replica lost (3 lines like it were left out)"
+    last = record_of("%s", "replica lost", level=logging.WARNING)
+    assert limit.filter(last)
+    assert last.getMessage() == "replica lost"
