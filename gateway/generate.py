@@ -249,22 +249,19 @@ class Generation:
         self.turn = turn
         self.prompt_tokens = prompt.tokens
         table, stops = request.model.table, request.stops
-        new_screen = None if request.filter is None else request.filter.new_screen
+        screening = None if request.filter is None else request.filter.screening
         patient = not request.stream
         #: What takes the sequences apart; None: they are text.
         self.answers: list[ParsedAnswer] | None = None
         if request.parser is not None and dispatched.stream.relay is None:
             table = request.model.marked_table or table
-            self.answers = new_answers(request.parser, table, prompt.ids, request.sampling.n, new_screen, patient)
+            self.answers = new_answers(request.parser, table, prompt.ids, request.sampling.n, screening, patient)
         if self.answers is not None:
             # What clients see is screened, and not the marks that models put around it.
-            new_screen = None
+            screening = None
         #: What their tokens write.
         self.table = table
-        self.sequences = [
-            SequenceText(table, stops, None if new_screen is None else new_screen(), patient=patient)
-            for _ in range(request.sampling.n)
-        ]
+        self.sequences = [SequenceText(table, stops, screening, patient=patient) for _ in range(request.sampling.n)]
         #: Hashes of what is shown of each, where others know it than the sequences.
         self.digests: list[TextDigest] | None = None
         self.open_sequences = len(self.sequences)
@@ -359,10 +356,14 @@ class Generation:
         if filter_ is None:
             return
         looked: dict[int, list[Looked]] = {
-            index: [sequence.screen] for index, sequence in enumerate(self.sequences) if sequence.screen is not None
+            index: [screen]
+            for index, sequence in enumerate(self.sequences)
+            if (screen := sequence.screen) is not None and screen.noted
         }
         for index, answer in enumerate(self.answers or ()):
             if answer.screened is not None:
                 looked[index] = answer.screened.looked
-        filter_.record(looked)
-        filter_.record_judged()
+        if looked:
+            filter_.record(looked)
+        if filter_.judged:
+            filter_.record_judged()

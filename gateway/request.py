@@ -62,7 +62,8 @@ class GenerateRequest(msgspec.Struct, frozen=True):
     `guide_param` is the parameter that the guide is from.
     `filter` looks at its answers, and `record` is filled in as the request goes on. Without `parser` answers are text.
     Of `prompts`, where there are any, each has its own answers, the next ones after those of the one before it; `echo`
-    is what is shown before each answer, if anything is.
+    is what is shown before each answer, if anything is. `all_told` are messages beside which nothing in the body but a
+    guide is told to any model.
     """
 
     id: str
@@ -85,6 +86,7 @@ class GenerateRequest(msgspec.Struct, frozen=True):
     prompts: tuple[Prompt, ...] = ()
     echo: tuple[str, ...] = ()
     best: Best | None = None
+    all_told: list[dict[str, Any]] | None = None
     record: RequestRecord = msgspec.field(default_factory=unrecorded)
 
     @property

@@ -7,7 +7,7 @@ from gateway.observing.digests import TextDigest
 from gateway.tokens.detokenizer import Detokenizer, TokenTable
 from gateway.tokens.stop_strings import StopMatcher
 from protos.types import Finish, FinishReason, TokenLogprobs
-from safety.screen import Screen
+from safety.screen import Screen, Screening
 
 #: Of an answer that is not streamed so many characters are screened at once, and at most so many are generated in vain
 #: after what blocks it.
@@ -35,8 +35,10 @@ class SequenceText:
         "_matcher",
         "_passed",
         "_released",
+        "_screening",
         "_shift",
         "_texts",
+        "_unlooked",
         "completion_tokens",
         "detokenizer",
         "finish_reason",
@@ -47,19 +49,23 @@ class SequenceText:
     )
 
     def __init__(
-        self, table: TokenTable, stops: tuple[str, ...], screen: Screen | None = None, *, patient: bool = False
+        self, table: TokenTable, stops: tuple[str, ...], screening: Screening | None = None, *, patient: bool = False
     ) -> None:
         """`patient`: nobody waits for the text, so what is screened may be gathered first."""
         self.detokenizer = Detokenizer(table)
         self._texts = table.texts
         self._matcher = StopMatcher(stops) if stops else None
-        self.screen = screen
-        if patient and screen is not None:
-            screen.wait_for(GATHERED)
+        self._screening = screening
+        #: What came so far of an answer that may be told as a whole to have nothing in it.
+        self._unlooked = ""
+        #: What looks at it, once it has to be looked at bit by bit.
+        self.screen: Screen | None = None
+        if screening is not None and not patient:
+            self.screen = screening()
         #: Whether tokens need not be looked at one by one, ...
         self.streams = not stops
         #: ... and whether text passes through unchanged, too: both allow the caller's fast paths.
-        self.plain = not stops and screen is None
+        self.plain = not stops and screening is None
         #: Gathers what is shown, if that is wanted.
         self.shown: TextDigest | None = None
         self.completion_tokens = 0
@@ -98,7 +104,12 @@ class SequenceText:
         """What may be shown now of that and what was held before. Raises FilterFailed."""
         screen = self.screen
         if screen is None:
-            return self._noted(text)
+            if self._screening is None:
+                return self._noted(text)
+            self._unlooked = text = self._unlooked + text
+            if len(text) < GATHERED:
+                return ""
+            screen = self._begin_screen(self._screening)
         text = screen.feed(text)
         if screen.blocked is not None:
             self.finish_reason = FinishReason.CONTENT_FILTER
@@ -127,11 +138,25 @@ class SequenceText:
         """All that may be shown still: the text has ended."""
         screen = self.screen
         if screen is None:
-            return self._noted(text)
-        text = screen.last(text)
+            if self._screening is None:
+                return self._noted(text)
+            text = self._unlooked + text
+            first = self._screening.first_to_find(text)
+            if first is None:
+                return self._noted(text)
+            screen = self._begin_screen(self._screening)
+            text = screen.whole(text, first).text
+        else:
+            text = screen.last(text)
         if screen.blocked is not None:
             self.finish_reason = FinishReason.CONTENT_FILTER
         return self._noted(text)
+
+    def _begin_screen(self, screening: Screening) -> Screen:
+        self.screen = screen = screening()
+        screen.wait_for(GATHERED)
+        self._unlooked = ""
+        return screen
 
     def _noted(self, text: str) -> str:
         if self.shown is not None and text:
@@ -167,6 +192,8 @@ class SequenceText:
     def _release_entries(self, released: int | None) -> list[TokenEntry]:
         """Those of text up to there, None for all that came, less what is not shown of it."""
         screen = self.screen
+        if screen is None and self._screening is not None and not self.is_over():
+            return []
         if screen is not None and (released is None or screen.decided < released):
             released = None if released is None and screen.blocked is None else screen.decided
         count = len(self._entries)

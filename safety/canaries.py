@@ -7,6 +7,7 @@ from typing import Final
 from safety.filter import Stream
 from safety.folding import fold
 from safety.match import Match
+from safety.sieve import Signs
 from safety.terms import WINDOW, TermFilter
 
 LABEL: Final = "canary"
@@ -28,6 +29,11 @@ class CanaryFilter:
         self._tokens = tuple(tokens)
         self._terms = TermFilter(LABEL, tokens, words=False) if tokens else None
         self._words = None if prefix is None else re.compile(rf"(?<!\S)[\"'(\[<]?({re.escape(prefix)}\S{{1,{WINDOW}}})")
+
+    @property
+    def signs(self) -> Signs | None:
+        """The fixed canaries; None: prompts bring others."""
+        return None if self._words is not None or self._terms is None else self._terms.signs
 
     def for_prompt(self, instructions: Iterable[str]) -> "CanaryFilter":
         """With the canaries that stand in system and developer messages."""

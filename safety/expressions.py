@@ -31,6 +31,8 @@ class BadExpression(ValueError):
 class ExpressionFilter:
     """A `StreamFilter`: the leftmost match of any of them, of two at one place the earlier expression's."""
 
+    signs: Final = None
+
     def __init__(self, label: str, patterns: Sequence[str], *, ignore_case: bool = False) -> None:
         """Raises BadExpression."""
         self.label = label

@@ -37,6 +37,11 @@ class Literals:
         elif strings:
             self._many = BytesAhoCorasick(strings, implementation=Implementation.ContiguousNFA)
 
+    @property
+    def are_few(self) -> bool:
+        """Whether they are a database of Hyperscan's."""
+        return self._few is not None
+
     def find(self, data: bytes) -> list[Hit]:
         """In order of their ends."""
         if self._few is not None:

@@ -1,8 +1,9 @@
 """Expressions that Hyperscan looks for all at once, in time that is linear in the text."""
 
 import threading
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Any, Final, NamedTuple
 
 import hyperscan
 
@@ -12,6 +13,13 @@ ANY_CASE: Final = hyperscan.HS_FLAG_CASELESS
 CHARACTERS: Final = hyperscan.HS_FLAG_UTF8
 #: Told once in a text.
 ONCE: Final = hyperscan.HS_FLAG_SINGLEMATCH
+
+
+class Sign(NamedTuple):
+    """An expression with its flags."""
+
+    expression: bytes
+    flags: int = 0
 
 
 class Patterns:
@@ -26,15 +34,7 @@ class Patterns:
         literal: bool = False,
     ) -> None:
         """`numbers` are told of matches, the places in the list if there are none; `literal`: they are mere strings."""
-        count = len(expressions)
-        database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-        database.compile(
-            expressions=expressions,
-            ids=range(count) if numbers is None else numbers,
-            elements=count,
-            flags=[flags] * count,
-            literal=literal,
-        )
+        database = _database(expressions, [flags] * len(expressions), numbers=numbers, literal=literal)
         self._scan = database.scan
         self._own = _Own(database)
 
@@ -53,11 +53,54 @@ class Patterns:
         return False
 
 
+class Seen(Enum):
+    """What there is of the signs of a watch: nothing, only the one that is merely noted, or another one."""
+
+    NOTHING = 0
+    NOTED = 1
+    END = 2
+
+
+class Watch:
+    """Looks for signs until one is found; one more is merely noted on the way."""
+
+    def __init__(self, signs: Sequence[Sign], noted: Sign | None = None) -> None:
+        every = list(signs) if noted is None else [*signs, noted]
+        database = _database([sign.expression for sign in every], [sign.flags for sign in every])
+        self._scan = database.scan
+        self._own = _Own(database)
+        self._tell = _ending(len(signs))
+
+    def look(self, data: bytes) -> Seen:
+        """What there is."""
+        noted: list[int] = []
+        try:
+            self._scan(data, self._tell, 0, noted, self._own.scratch)
+        except hyperscan.ScanTerminated:
+            return Seen.END
+        return Seen.NOTED if noted else Seen.NOTHING
+
+
 class _Own(threading.local):
     """What each thread has for itself, made when it first asks."""
 
     def __init__(self, database: hyperscan.Database) -> None:
         self.scratch = hyperscan.Scratch(database)
+
+
+def _database(
+    expressions: Sequence[bytes], flags: Sequence[int], *, numbers: Sequence[int] | None = None, literal: bool = False
+) -> hyperscan.Database:
+    count = len(expressions)
+    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+    database.compile(
+        expressions=expressions,
+        ids=range(count) if numbers is None else numbers,
+        elements=count,
+        flags=flags,
+        literal=literal,
+    )
+    return database
 
 
 # They are told of a match: the expression's number, where it begins (not asked for, so 0) and ends, flags, and what the
@@ -70,3 +113,13 @@ def _note(number: int, _start: int, end: int, _flags: int, note: Any) -> None:
 
 def _enough(_number: int, _start: int, _end: int, _flags: int, _context: object) -> bool:
     return True
+
+
+def _ending(count: int) -> Callable[[int, int, int, int, Any], bool]:
+    def end_or_note(number: int, _start: int, _end: int, _flags: int, noted: Any) -> bool:
+        if number < count:
+            return True
+        noted.append(number)
+        return False
+
+    return end_or_note

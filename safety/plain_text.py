@@ -22,7 +22,9 @@ RANGES: Final = (
     *((0x2190, 0x21FF), (0x2500, 0x2775), (0x2794, 0x27BF), (0x1F300, 0x1F64F), (0x1F680, 0x1F6D7), (0x1F900, 0x1F9FF)),
 )
 _LETTERS: Final = "".join(rf"\x{{{first:x}}}-\x{{{last:x}}}" for first, last in RANGES)
-_OTHERS: Final = Patterns([rf"[^\x09-\x0d\x20-\x7e{SIGNS}{_LETTERS}]".encode()], CHARACTERS)
+#: What no plain text has.
+STRANGERS: Final = rf"[^\x09-\x0d\x20-\x7e{SIGNS}{_LETTERS}]".encode()
+_OTHERS: Final = Patterns([STRANGERS], CHARACTERS)
 
 
 def plain_bytes(text: str) -> bytes | None:

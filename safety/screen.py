@@ -4,11 +4,14 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+import msgspec
+
 from protos.errors import FilterFailed
 from safety.action import Action
 from safety.filter import Stream, StreamFilter
 from safety.match import Match
 from safety.plain_text import plain_bytes
+from safety.sieve import Glance
 
 #: So many findings of one text are kept; the others have their effect all the same.
 MOST_FINDINGS: Final = 256
@@ -71,7 +74,7 @@ class _Span(NamedTuple):
     label: str
 
 
-class Screen:
+class Screen(msgspec.Struct, eq=False):
     """One text that comes in pieces, and as it may be shown.
 
     However it is cut, what is shown in all is what `screened` shows of the whole. A match of a rule that blocks ends
@@ -80,55 +83,42 @@ class Screen:
 
     A filter that raises, or says what cannot be, fails the text with FilterFailed, or is left out from there on with
     `fail_open`; `failures` names those.
+
+    A struct, as there is one for each text of each answer, and so many fields take a hundred steps to set one by one.
     """
 
-    __slots__ = (
-        "_block",
-        "_due",
-        "_fail_open",
-        "_findings",
-        "_gather",
-        "_gathered",
-        "_held",
-        "_left",
-        "_most_held",
-        "_rules",
-        "_spans",
-        "_streams",
-        "blocked",
-        "decided",
-        "failures",
-        "received",
-        "replaced",
-        "written",
-    )
+    rules: Sequence[Rule]
+    #: Which of the rules have to be asked about a text that is there as a whole; None: all.
+    glance: Glance | None = None
+    fail_open: bool = False
+    #: What has ended the text; nothing is shown after it.
+    blocked: Finding | None = None
+    #: Characters that came, ...
+    received: int = 0
+    #: ... and how many of them are shown, replaced or cut off.
+    decided: int = 0
+    #: What has been replaced, as (start, end), in order.
+    replaced: list[tuple[int, int]] = []
+    #: How long what stands in the place of each is.
+    written: list[int] = []
+    failures: list[str] = []
+    _streams: list[tuple[int, Stream]] | None = None
+    _gather: int = 1
+    _most_held: int = 0
+    _gathered: list[str] = []
+    #: From so many characters on they are looked at.
+    _due: int = 0
+    _held: str = ""
+    #: The end of what is decided, as it came, where something may be replaced.
+    _left: str | None = None
+    _spans: list[_Span] = []
+    _findings: list[Finding] = []
+    _block: Finding | None = None
 
-    def __init__(self, rules: Sequence[Rule], *, fail_open: bool = False) -> None:
-        self._rules = rules
-        self._fail_open = fail_open
-        self._streams: list[tuple[int, Stream]] | None = None
-        self._gather = 1
-        self._most_held = 0
-        self._gathered: list[str] = []
-        # From so many characters on they are looked at.
-        self._due = 0
-        self._held = ""
-        #: The end of what is decided, as it came, where something may be replaced.
-        self._left: str | None = None
-        self._spans: list[_Span] = []
-        self._findings: list[Finding] = []
-        self._block: Finding | None = None
-        #: What has ended the text; nothing is shown after it.
-        self.blocked: Finding | None = None
-        #: Characters that came, ...
-        self.received = 0
-        #: ... and how many of them are shown, replaced or cut off.
-        self.decided = 0
-        #: What has been replaced, as (start, end), in order.
-        self.replaced: list[tuple[int, int]] = []
-        #: How long what stands in the place of each is.
-        self.written: list[int] = []
-        self.failures: list[str] = []
+    @property
+    def noted(self) -> bool:
+        """Whether anything was found, or left out."""
+        return bool(self._findings or self.failures)
 
     @property
     def findings(self) -> list[Finding]:
@@ -213,7 +203,7 @@ class Screen:
             return self.feed(text) + self.finish()
         if self._gathered:
             text = self._take_gathered() + text
-        first = first_to_find(text, self._rules)
+        first = first_to_find(text, self.rules, self.glance)
         if first is not None:
             return self.whole(text, first).text
         self.received = self.decided = len(text)
@@ -224,10 +214,10 @@ class Screen:
 
         `first` is what `first_to_find` gives, where that has been asked.
         """
-        first = first or first_to_find(text, self._rules) or First(len(self._rules), ())
+        first = first or first_to_find(text, self.rules, self.glance) or First(len(self.rules), ())
         self.received = len(text)
         begin, matches = first
-        for index, rule in enumerate(self._rules[begin:], begin):
+        for index, rule in enumerate(self.rules[begin:], begin):
             try:
                 found = matches or rule.filter.scan(text)
                 matches = ()
@@ -262,7 +252,7 @@ class Screen:
         return Screened(self._release(text, len(text)), self.blocked, self.findings)
 
     def _note(self, index: int, matches: Sequence[Match]) -> None:
-        rule = self._rules[index]
+        rule = self.rules[index]
         for match in matches:
             start, end, label, score = match
             if not self.decided <= start < end <= self.received:
@@ -331,7 +321,7 @@ class Screen:
     def _begin(self) -> list[tuple[int, Stream]]:
         self._streams = streams = []
         patient = self._gather > 1
-        for index, rule in enumerate(self._rules):
+        for index, rule in enumerate(self.rules):
             if rule.action is Action.REDACT:
                 self._left = ""
             try:
@@ -348,10 +338,26 @@ class Screen:
         self._failed(index, error)
 
     def _failed(self, index: int, error: Exception) -> None:
-        name = self._rules[index].name
-        if not self._fail_open:
+        name = self.rules[index].name
+        if not self.fail_open:
             raise FilterFailed.of(name, error) from error
         self.failures.append(name)
+
+
+class Screening(msgspec.Struct, frozen=True):
+    """What a text is screened by: rules, and which of them have to be asked about one that is there as a whole."""
+
+    rules: Sequence[Rule]
+    glance: Glance | None = None
+    fail_open: bool = False
+
+    def __call__(self) -> Screen:
+        """A screen for one text."""
+        return Screen(self.rules, self.glance, self.fail_open)
+
+    def first_to_find(self, text: str) -> First | None:
+        """As `first_to_find`."""
+        return first_to_find(text, self.rules, self.glance)
 
 
 def screened(text: str, rules: Sequence[Rule], *, fail_open: bool = False) -> Screened:
@@ -360,16 +366,19 @@ def screened(text: str, rules: Sequence[Rule], *, fail_open: bool = False) -> Sc
     return Screened(text, None, []) if first is None else Screen(rules, fail_open=fail_open).whole(text, first)
 
 
-def first_to_find(text: str, rules: Sequence[Rule]) -> First | None:
-    """The first rule that finds something in a whole text, or fails. Of most plain texts it is quick to say: none."""
+def first_to_find(text: str, rules: Sequence[Rule], glance: Glance | None = None) -> First | None:
+    """The first rule that finds something in a whole text, or fails; with a glance it is quick to say of most: none."""
+    to_ask = range(len(rules)) if glance is None else glance.to_ask(text)
+    if not to_ask:
+        return None
     plain = plain_bytes(text)
-    for rule in rules:
+    for index in to_ask:
         try:
-            matches = rule.filter.scan(text, plain)
+            matches = rules[index].filter.scan(text, plain)
         except Exception:
-            return First(rules.index(rule), ())
+            return First(index, ())
         if matches:
-            return First(rules.index(rule), matches)
+            return First(index, matches)
     return None
 
 

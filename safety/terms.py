@@ -13,7 +13,9 @@ from unicodedata import combining, normalize
 from safety.folding import Places, fold, has_unseen, without_surrogates
 from safety.literals import Hit, Literals
 from safety.match import Match
+from safety.patterns import ANY_CASE, Sign
 from safety.plain_text import PUNCTUATION
+from safety.sieve import Signs
 
 #: The longest term, and the longest stretch that is one, in characters.
 WINDOW: Final = 64
@@ -103,6 +105,13 @@ class TermFilter:
         self._has_forms = any(map(_has_forms, folded))
         #: By what stands before, and by what is held with a new piece.
         self.steps: dict[str, dict[str, _Step]] = {_NOTHING: {}, _JOINING: {}, _ESCAPING: {}}
+
+    @property
+    def signs(self) -> Signs | None:
+        """Its terms, if they are few enough."""
+        if not self._literals.are_few:
+            return None
+        return Signs([Sign(re.escape(term.encode()), ANY_CASE) for term in self._terms], only_ascii=self._has_forms)
 
     def scan(self, text: str, plain: bytes | None = None) -> list[Match]:
         """The matches of a whole text."""

@@ -1,15 +1,16 @@
 """What looks at the answers of one request."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 from gateway.filters.answer_text import Looked
-from gateway.filters.policy import JudgeRule, NewScreen
+from gateway.filters.policy import JudgeRule
 from gateway.filters.questions import judged
 from gateway.filters.records import Recorder
 from safety.action import Action
-from safety.screen import Finding, applied
+from safety.screen import Finding, Screening, applied
 
 #: Of what was shown already, so many characters go with a question.
 CONTEXT: Final = 4096
@@ -17,16 +18,15 @@ CONTEXT: Final = 4096
 OVERLAP: Final = 64
 
 
-@dataclass(slots=True)
-class AnswerFilter:
+class AnswerFilter(msgspec.Struct):
     """Screens for the texts of answers, and judges to be asked about them; `prompt` is what they answer."""
 
-    new_screen: NewScreen | None
+    screening: Screening | None
     judges: Sequence[JudgeRule]
     prompt: str | None
     fail_open: bool
     recorder: Recorder
-    judged: "list[JudgedAnswer]" = field(default_factory=list)
+    judged: "list[JudgedAnswer]" = []
 
     def record(self, answers: Mapping[int, Sequence[Looked]]) -> None:
         """Write down what was found in the texts of each answer, once they have ended."""

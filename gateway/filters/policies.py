@@ -21,6 +21,7 @@ from routing.dispatch import Attempt
 from safety.action import Action
 from safety.filter import StreamFilter
 from safety.screen import Finding, Rule, screened
+from safety.sieve import Sieve
 from safety.sizes import Sizes
 
 _ACTIONS: Final = {"flag": Action.FLAG, "redact": Action.REDACT, "block": Action.BLOCK}
@@ -61,6 +62,8 @@ class Policies:
                 self._floods[name] = FloodGate(store, settings.floods)
         self._encoding = around.encoding
         self._clean = CleanTexts()
+        of_texts = [self._filters[name] for name in self._filters if name in used]
+        self._sieve = Sieve([*of_texts, *self._of_prompts.values()])
         self._made: dict[tuple[str | None, tuple[str, ...]], Policy | None] = {}
 
     async def aclose(self) -> None:
@@ -153,6 +156,7 @@ class Policies:
             fail_open=all(rules.on_failure == "fail_open" for rules in all_rules),
             record_text=own.record_text,
             clean=self._clean,
+            sieve=self._sieve,
         )
 
     def _uses(self, lists: Sequence[Sequence[str | Use]]) -> dict[str, Action]:

@@ -1,9 +1,8 @@
 """The rules for one tenant and one model, ready to be applied."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from gateway.config_guards import GUARDED
 from gateway.filters.clean_texts import CleanTexts
@@ -11,7 +10,8 @@ from gateway.filters.floods import FloodGate
 from safety.action import Action
 from safety.canaries import CanaryFilter
 from safety.judge import Judge
-from safety.screen import Rule, Screen
+from safety.screen import Rule, Screen, Screening
+from safety.sieve import Glance, Sieve
 from safety.sizes import Sizes
 
 #: Whose words in a prompt the canaries of an answer stand in.
@@ -62,6 +62,13 @@ class FloodRule:
     action: Action
 
 
+class Look(NamedTuple):
+    """Rules for a text, and which of them have to be asked about it; None: all."""
+
+    rules: tuple[Rule, ...]
+    glance: Glance | None
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """What looks at a prompt, by its messages' roles, and at answers."""
@@ -75,31 +82,43 @@ class Policy:
     fail_open: bool
     record_text: bool
     clean: CleanTexts = field(default_factory=CleanTexts, repr=False, compare=False)
+    sieve: Sieve | None = field(default=None, repr=False, compare=False)
+    #: What looks at the texts of each role.
+    looks: Mapping[str, Look] = field(init=False, repr=False, compare=False)
     #: For answers to prompts that bring no canaries of their own.
-    _usual: NewScreen | None = field(init=False, repr=False, compare=False)
+    usual_screening: Screening | None = field(init=False, repr=False, compare=False)
     _has_canaries: bool = field(init=False, repr=False, compare=False)
     #: Whether more is asked about prompts than what is in their texts, one by one.
     looks_beyond_texts: bool = field(init=False, repr=False, compare=False)
     #: Whether anything looks at prompts, or must know them to look at answers.
     looks_at_prompts: bool = field(init=False, repr=False, compare=False)
+    #: Whether all that may come of a prompt comes of its texts, one by one: those that are clean change nothing.
+    of_texts_alone: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        usual = partial(Screen, self.answer, fail_open=self.fail_open) if self.answer else None
-        object.__setattr__(self, "_usual", usual)
+        looks = {role: Look(rules, self._glance(rules)) for role, rules in self.prompt.items() if rules}
+        object.__setattr__(self, "looks", looks)
+        usual = Screening(self.answer, self._glance(self.answer), self.fail_open) if self.answer else None
+        object.__setattr__(self, "usual_screening", usual)
         has_canaries = any(isinstance(rule.filter, CanaryFilter) for rule in self.answer)
         object.__setattr__(self, "_has_canaries", has_canaries)
         beyond = bool(self.sizes or self.floods or self.prompt_judges)
         object.__setattr__(self, "looks_beyond_texts", beyond)
+        alone = not (beyond or has_canaries or self.answer_judges)
+        object.__setattr__(self, "of_texts_alone", alone)
         object.__setattr__(self, "looks_at_prompts", bool(beyond or self.prompt or has_canaries or self.answer_judges))
 
-    def screen(self, instructions: Iterable[str]) -> NewScreen | None:
+    def screening(self, instructions: Iterable[str]) -> Screening | None:
         """What the answers to a prompt with those system messages are screened by; None: nothing."""
         if not self._has_canaries:
-            return self._usual
+            return self.usual_screening
         rules = tuple(
             rule._replace(filter=rule.filter.for_prompt(instructions))
             if isinstance(rule.filter, CanaryFilter)
             else rule
             for rule in self.answer
         )
-        return partial(Screen, rules, fail_open=self.fail_open)
+        return Screening(rules, self._glance(rules), self.fail_open)
+
+    def _glance(self, rules: Sequence[Rule]) -> Glance | None:
+        return None if self.sieve is None else self.sieve.glance([rule.filter for rule in rules])

@@ -1,17 +1,17 @@
 """A request's prompt before the filters: refused, changed, or as it was."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
 
-from gateway.filters.policy import INSTRUCTING, FloodRule, JudgeRule, NewScreen, Policy
+from gateway.filters.policy import INSTRUCTING, FloodRule, JudgeRule, Policy
 from gateway.filters.questions import judged_texts
 from gateway.filters.records import Recorder
 from gateway.http.prompt_texts import PromptText
 from protos.errors import ContentFiltered, StoreUnavailable
 from safety.action import Action
 from safety.match import Match
-from safety.screen import Finding, Screen, Screened, applied, first_to_find
+from safety.screen import Finding, Screen, Screened, Screening, applied, first_to_find
 from safety.sizes import Part, oversized
 
 _Path = tuple[str | int, ...]
@@ -21,6 +21,7 @@ _TALK: Final = ("messages", "prompt")
 _MESSAGES: Final = (*_TALK, "input", "suffix")
 #: Who says what tools gave.
 _TOOLS: Final = ("tool", "function")
+_ROLE_AND_CONTENT: Final = 2
 #: Prompts of one request that are counted at one time.
 _AT_ONCE: Final = 4
 _Found = list[tuple[int, Screened]]
@@ -43,14 +44,37 @@ class Apart(Protocol):
 class PassedPrompt(NamedTuple):
     """A prompt that may be answered.
 
-    `replaced` are the strings of its body that have changed, `screen` is what its answers are screened by, and `open`
-    the judges that have still to be asked, about `texts`.
+    `replaced` are the strings of its body that have changed, `screening` is what its answers are screened by, and
+    `open` the judges that have still to be asked, about `texts`.
     """
 
     replaced: Mapping[_Path, str]
-    screen: NewScreen | None
+    screening: Screening | None
     texts: Sequence[PromptText]
     open: Sequence[JudgeRule]
+
+
+def passes_at_once(policy: Policy, tenant: str, messages: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether a glance tells that nothing comes of messages as chat templates have them.
+
+    False: `pass_prompt` has to look at them, with all else in the request.
+    """
+    looks, clean = policy.looks, policy.clean
+    for message in messages:
+        if len(message) != _ROLE_AND_CONTENT:
+            return False
+        look = looks.get(message["role"])
+        if look is None:
+            continue
+        rules, glance = look
+        text = message["content"]
+        name = clean.new(tenant, rules, text)
+        if name is None:
+            continue
+        if glance is None or glance.to_ask(text):
+            return False
+        clean.add(name)
+    return True
 
 
 async def pass_prompt(
@@ -84,8 +108,8 @@ async def pass_prompt(
     asked_beside: Sequence[JudgeRule] = ()
     if policy.looks_beyond_texts:
         texts, asked_beside = await _look_beyond(policy, texts, replaced, recorder, again)
-    screen = policy.screen(at.text for at in texts if at.role in INSTRUCTING)
-    return PassedPrompt(replaced, screen, texts, asked_beside)
+    screening = policy.screening(at.text for at in texts if at.role in INSTRUCTING)
+    return PassedPrompt(replaced, screening, texts, asked_beside)
 
 
 async def _look_beyond(
@@ -107,16 +131,17 @@ async def _look_beyond(
 
 def _scanned(policy: Policy, tenant: str, texts: Sequence[PromptText]) -> _Found:
     """The texts in which something was found, or could not be looked for."""
-    clean, of_role = policy.clean, policy.prompt
+    clean, looks = policy.clean, policy.looks
     found = []
     for index, (role, _, _, text) in enumerate(texts):
-        rules = of_role.get(role)
-        if not rules:
+        look = looks.get(role)
+        if look is None:
             continue
+        rules, glance = look
         name = clean.new(tenant, rules, text)
         if name is None:
             continue
-        first = first_to_find(text, rules)
+        first = first_to_find(text, rules, glance)
         if first is None:
             clean.add(name)
         else:

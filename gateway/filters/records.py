@@ -8,7 +8,9 @@ import secrets
 from collections import Counter
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from gateway.http.prompt_texts import WORDS
 from observability.logs import RateLimit
@@ -28,7 +30,7 @@ _NAMES: Final = WORDS | {"messages", "prompt", "suffix", "prediction", "tools", 
 _AROUND: Final = 80
 
 
-class Recorder(NamedTuple):
+class Recorder(msgspec.Struct, frozen=True):
     """Of one request, whose record gets the verdicts.
 
     `shows_text`: its tenant wants texts in the log, with all that was found in them redacted.

@@ -102,5 +102,5 @@ class AnswerTexts:
         return text, blocked or answer.blocked is not None
 
     def _screen(self) -> Screen:
-        new_screen = self._filter.new_screen
-        return Screen(()) if new_screen is None else new_screen()
+        screening = self._filter.screening
+        return Screen(()) if screening is None else screening()

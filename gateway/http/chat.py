@@ -127,11 +127,13 @@ def _request(
         logprobs = body.top_logprobs or 0
     elif body.top_logprobs is not None:
         raise InvalidRequest("'top_logprobs' is only allowed when 'logprobs' is enabled.", param="top_logprobs")
-    prompt, parser, guide, guide_param = _NOTHING, None, None, ""
+    prompt, parser, guide, guide_param, all_told = _NOTHING, None, None, "", None
     if foreign is not None:
         _check(body, model)
     elif body.is_plain:
         prompt = Chat(_messages(body, model))
+        # Of what is relayed an upstream sees all that the body has.
+        all_told = None if model.relays else prompt.messages
         if model.output is not None:
             parser = plain_parser(model.output)
     else:
@@ -152,6 +154,7 @@ def _request(
         guide=guide,
         guide_param=guide_param,
         parser=parser,
+        all_told=all_told,
         record=record,
     )
 

@@ -8,13 +8,14 @@ from typing import Any
 
 from gateway.filters.answers import AnswerFilter
 from gateway.filters.policy import Policy
-from gateway.filters.prompts import PassedPrompt, ask_judges, pass_prompt
+from gateway.filters.prompts import PassedPrompt, ask_judges, pass_prompt, passes_at_once
 from gateway.filters.records import Recorder
 from gateway.gateway import Gateway
 from gateway.generate import INLINE_BYTES, Generation
 from gateway.http.exchange import Exchange
-from gateway.http.prompt_texts import prompt_texts, rewritten
+from gateway.http.prompt_texts import has_inner_escapes, prompt_texts, rewritten
 from gateway.http.reading import Reading, read_body
+from gateway.request import GenerateRequest
 from gateway.served_model import ServedModel
 from gateway.tenants.caller import Caller
 from protos.errors import PenstockError
@@ -23,7 +24,7 @@ from protos.errors import PenstockError
 Launch = Callable[[Reading, bytes, AnswerFilter | None], Coroutine[Any, Any, Generation]]
 
 
-async def start_filtered(
+def start_filtered(
     gateway: Gateway,
     exchange: Exchange,
     caller: Caller,
@@ -31,19 +32,56 @@ async def start_filtered(
     policy: Policy,
     reading: Reading,
     body: bytes,
+    request: GenerateRequest | None,
     launch: Launch,
     *,
     again: bool,
-) -> Generation:
+) -> Coroutine[Any, Any, Generation]:
     """What `launch` starts, if the filters let the prompt pass, and from what they leave of it.
 
-    `again`: another model could not answer it.
+    `request` is what has been made of the body for that model, if anything has; `again`: another model could not
+    answer it.
 
     Raises ContentFiltered, FilterFailed and what `launch` raises.
     """
     recorder = Recorder(exchange.record, caller.tenant.name, policy.record_text)
-    if not policy.looks_at_prompts:
-        return await launch(reading, body, _of_answers(policy, None, recorder))
+    if not policy.looks_at_prompts or (request is not None and _passes_at_once(policy, request, body)):
+        return launch(reading, body, _of_answers(policy, None, recorder))
+    return _start_looked_at(gateway, exchange, caller, model, policy, reading, body, recorder, launch, again=again)
+
+
+def _passes_at_once(policy: Policy, request: GenerateRequest, body: bytes) -> bool:
+    """Whether a request of nothing but messages is told at a glance to have nothing in it, as most of them have."""
+    messages = request.all_told
+    if (
+        messages is None
+        or request.guide is not None
+        or request.size > INLINE_BYTES
+        or not policy.of_texts_alone
+        or has_inner_escapes(body)
+    ):
+        return False
+    record = request.record
+    began = time.monotonic()
+    passes = passes_at_once(policy, request.caller.tenant.name, messages)
+    record.screened = time.monotonic()
+    record.filter_seconds += record.screened - began
+    return passes
+
+
+async def _start_looked_at(
+    gateway: Gateway,
+    exchange: Exchange,
+    caller: Caller,
+    model: ServedModel,
+    policy: Policy,
+    reading: Reading,
+    body: bytes,
+    recorder: Recorder,
+    launch: Launch,
+    *,
+    again: bool,
+) -> Generation:
     texts = prompt_texts(reading, body, model)
     # Long texts leave the event loop, as they do to be tokenized.
     apart = None if len(body) <= INLINE_BYTES else partial(gateway.encoding.run, exchange.attempt, caller.tenant.name)
@@ -71,13 +109,13 @@ def _of_one_kind(passed: PassedPrompt, reading: Reading) -> Mapping[tuple[str | 
 
 
 def _of_answers(policy: Policy, passed: PassedPrompt | None, recorder: Recorder) -> AnswerFilter | None:
-    new_screen = policy.screen(()) if passed is None else passed.screen
-    if new_screen is None and not policy.answer_judges:
+    screening = policy.usual_screening if passed is None else passed.screening
+    if screening is None and not policy.answer_judges:
         return None
     prompt: str | None = None
     if policy.answer_judges and passed is not None:
         prompt = next((at.text for at in reversed(passed.texts) if at.role == "user" and at.text), None)
-    return AnswerFilter(new_screen, policy.answer_judges, prompt, policy.fail_open, recorder)
+    return AnswerFilter(screening, policy.answer_judges, prompt, policy.fail_open, recorder)
 
 
 async def _beside(

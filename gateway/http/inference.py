@@ -109,7 +109,8 @@ async def infer(gateway: Gateway, exchange: Exchange, dialect: Dialect, front: F
             if policy is None:
                 return launch(reading, body, None)
             again, started[:] = bool(started), [chosen]
-            return start_filtered(gateway, exchange, caller, chosen, policy, reading, body, launch, again=again)
+            own = request if chosen is model else None
+            return start_filtered(gateway, exchange, caller, chosen, policy, reading, body, own, launch, again=again)
 
         if model.fallbacks is None:
             generation = await start(model)

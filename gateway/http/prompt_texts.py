@@ -112,7 +112,7 @@ def prompt_texts(reading: "Reading", body: bytes, model: "ServedModel") -> list[
     can do without them.
     """
     own = reading.dialect.texts(reading.fields, model)
-    if own is not None and (b"\\\\u" in body or b"\\u005" in body):
+    if own is not None and has_inner_escapes(body):
         own = [at._replace(text=unescaped(at.text)) for at in own]
     usual = own is not None and reading.foreign is None and reading.guide is None
     if usual and own is not None and (not model.relays or _says_once(body, own)):
@@ -127,6 +127,12 @@ def prompt_texts(reading: "Reading", body: bytes, model: "ServedModel") -> list[
         if name not in _UNSEEN and not (name == "tool_choice" and isinstance(value, str)):
             walk.within(value, _ROLES.get(name, "system"), name, (name,), frozenset(), {})
     return walk.texts
+
+
+def has_inner_escapes(body: bytes) -> bool:
+    """Whether texts of a body may have escapes within themselves."""
+    # One byte is looked for in a tenth of the time that several take.
+    return b"\\" in body and (b"\\\\u" in body or b"\\u005" in body)
 
 
 class _Change:

@@ -6,10 +6,12 @@ from typing import Final, NamedTuple
 from safety.injection.cues import REACH
 from safety.injection.finder import Feature, find
 from safety.injection.lexicon import lexicon
+from safety.injection.signs import signs_of_answers
 from safety.injection.stream import InjectionStream
 from safety.injection.stretches import Stretch, stretches
 from safety.injection.tally import Tally
 from safety.match import Match
+from safety.sieve import Signs
 
 #: So many characters are gathered for a stream, whose looks are costly.
 _BATCH: Final = 24
@@ -37,6 +39,11 @@ class InjectionFilter:
         self.threshold = threshold
         # It takes two seconds to build: at the start, and not in the first request.
         lexicon()
+
+    @property
+    def signs(self) -> Signs:
+        """Its anchors."""
+        return signs_of_answers()
 
     @property
     def window(self) -> int:

@@ -22,8 +22,8 @@ class PlainAnchors:
 
     def __init__(self, anchors: Iterable[tuple[bytes, bool, bool, bool]]) -> None:
         """Strings in lower case; whether a word begins with each, whether one ends with it, and whether it is idle."""
-        expressions: list[bytes] = []
-        numbers: list[int] = []
+        #: The expression of each that a plain text may have, by its number.
+        self.expressions: Final[dict[int, bytes]] = {}
         idle: set[int] = set()
         #: How far before the end of its match each begins and ends.
         self._starts: list[int] = []
@@ -34,25 +34,17 @@ class PlainAnchors:
             self._stops.append(after + 1)
             self._starts.append(after + 1 + len(string))
             if _may_be_plain(string):
-                expressions.append(_NO_WORD * before + re.escape(string) + _NO_WORD * after)
-                numbers.append(number)
+                self.expressions[number] = _NO_WORD * before + re.escape(string) + _NO_WORD * after
             if is_idle:
                 idle.add(number)
         self._idle = frozenset(idle)
-        self._patterns = Patterns(expressions, ANY_CASE, numbers=numbers)
+        self._patterns = Patterns(list(self.expressions.values()), ANY_CASE, numbers=list(self.expressions))
 
-    def find(self, plain: bytes, *, least_idle: int = 0) -> list[Hit]:
-        """Where they are in `plain_bytes` of a text, in any case.
-
-        Nowhere, if all are idle, and fewer different ones than `least_idle`.
-        """
+    def find(self, plain: bytes, *, not_only_idle: bool = False) -> list[Hit]:
+        """Where they are in `plain_bytes` of a text, in any case; with `not_only_idle` nowhere, if all are idle."""
         # Nothing is part of a word that stands at an end of the text.
         ends = self._patterns.ends(b" " + plain + b" ")
-        if least_idle:
-            numbers = set(map(_number, ends))
-            if len(numbers) < least_idle and numbers <= self._idle:
-                return []
-        elif not ends:
+        if not ends or (not_only_idle and self._idle.issuperset(map(_number, ends))):
             return []
         starts, stops = self._starts, self._stops
         return [(number, stop - starts[number], stop - stops[number]) for number, stop in ends]

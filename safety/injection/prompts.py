@@ -6,9 +6,11 @@ from typing import Final
 
 from safety.injection.filter import InjectionFilter, Part, Scored, matches, parts, scored
 from safety.injection.phrases import Worded, phrases
+from safety.injection.signs import signs_of_prompts
 from safety.injection.stretches import worth_searching
 from safety.injection.tally import Tally
 from safety.match import Match
+from safety.sieve import Signs
 
 #: From this score on features need nothing else: harmless words around an order do not take it back.
 CERTAIN: Final = 0.75
@@ -30,6 +32,11 @@ class PromptInjectionFilter(InjectionFilter):
     def __init__(self, threshold: float = 0.5) -> None:
         super().__init__(threshold)
         self._phrases = phrases()
+
+    @property
+    def signs(self) -> Signs:
+        """Its anchors, and other languages' letters."""
+        return signs_of_prompts()
 
     def scan(self, text: str, plain: bytes | None = None) -> list[Match]:
         """The matches of a whole prompt."""

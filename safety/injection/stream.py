@@ -6,7 +6,7 @@ from safety.injection.cues import BEHIND, REACH
 from safety.injection.finder import find
 from safety.injection.fold import folded, is_itself
 from safety.injection.lexicon import LAST, encoded, lexicon
-from safety.injection.stretches import stretch
+from safety.injection.stretches import ENDED, Telling, stretch
 from safety.injection.tally import Tally
 from safety.match import Match
 
@@ -16,6 +16,7 @@ class InjectionStream:
 
     def __init__(self, threshold: float) -> None:
         self._tally = Tally(threshold)
+        self._telling = Telling()
         self._held = ""
         self._base = 0
         self._pieces: list[str] = []
@@ -54,7 +55,11 @@ class InjectionStream:
         self._pieces.clear()
         base = self._base
         end = len(held) if last else max(0, len(held) - REACH + 1)
-        features, undecided = find(stretch(held, self._decided - base, end))
+        found = stretch(held, self._decided - base, end)
+        if found.anchors:
+            known = ENDED if last else base + len(held)
+            found = found._replace(anchors=self._telling.kept(found.anchors, self._decided, base + end, known))
+        features, undecided = find(found)
         matches = self._tally.matches(features, base, self._length) if features else []
         if self._tally.full:
             self._decided = self._due = self._length

@@ -5,18 +5,15 @@ from typing import Final, NamedTuple
 
 from safety.injection.cues import BEHIND, REACH
 from safety.injection.lexicon import Anchor, encoded, lexicon
+from safety.languages import OTHER_LETTERS, may_be_another
 from safety.literals import Hit
 from safety.patterns import Patterns
 
-#: So many different idle anchors are worth a search.
-MANY_IDLE: Final = 4
 #: Long texts are searched in parts of so many characters.
 _PART: Final = 8192
-#: In a text of another language at least one of so many characters is not ASCII.
-_SELDOM: Final = 100
-#: What letters beyond ASCII begin with in UTF-8, but neither signs nor pictures.
-_has_other_letters: Final = Patterns([rb"[\xc3-\xe1\xe3-\xed]"]).any_in
-_ALPHANUMERIC: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
+_has_other_letters: Final = Patterns([OTHER_LETTERS.expression]).any_in
+_LETTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
+_ALPHANUMERIC: Final = frozenset(map(ord, _LETTERS))
 
 #: Anchors with the characters where they begin, in order; bare ones only where it is asked whether a text is worth a
 #: search.
@@ -41,19 +38,56 @@ def stretch(
 ) -> Stretch:
     """A stretch of a text, of which it may be known that it is plain."""
     ahead = text[begin:] if begin else text
-    return Stretch(text, begin, end, base, placed(ahead, ahead.encode() if is_plain else None, with_bare=with_bare))
+    anchors = placed(ahead, ahead.encode() if is_plain else None, with_bare=with_bare)
+    if anchors and begin and text[begin - 1] in _LETTERS:
+        # The rest of a word that began before is none of its own.
+        anchors = [each for each in anchors if each[0] or not each[1].opens]
+    return Stretch(text, begin, end, base, anchors)
 
 
 def stretches(text: str, plain: bytes | None = None) -> Iterable[Stretch]:
-    """The stretches of a text that have anchors; `plain`: its UTF-8, if it is plain."""
+    """The stretches of a text that have anchors, less the idle ones that `Telling` leaves out.
+
+    `plain`: its UTF-8, if it is plain.
+    """
     if len(text) > _PART:
-        return _of_long(text, is_plain=plain is not None, with_bare=False)
-    anchors = placed(text, plain)
+        return _of_long(text, is_plain=plain is not None, telling=Telling())
+    anchors = placed(text, plain, not_only_idle=True)
+    if anchors:
+        anchors = Telling().kept(anchors, 0, len(text), ENDED)
     return (Stretch(text, 0, len(text), 0, anchors),) if anchors else ()
 
 
+class Telling:
+    """Leaves out the idle anchors of a text that stand before all others, and not shortly before.
+
+    Most texts have nothing but idle ones, so nothing of them need be looked at; what they say counts beside what tells
+    more. Whether one is left out depends on what stands before it and on `REACH` characters from it on.
+    """
+
+    def __init__(self) -> None:
+        #: Where the first one that is not idle ends, that is known so far.
+        self._end: int | None = None
+
+    def kept(self, anchors: Placed, base: int, decided: int, known: int) -> Placed:
+        """Those that are left of the anchors of a stretch, whose places are counted from `base`.
+
+        The text is known up to `known`, where an anchor that ends there may turn out to be a part of a longer word; an
+        anchor from `decided` on is kept until more is known.
+        """
+        if self._end is None:
+            ends = (base + place + anchor.length for place, anchor in anchors if not anchor.idle)
+            self._end = min((end for end in ends if end < known), default=None)
+        first = decided if self._end is None else min(decided, self._end - REACH + 1)
+        return [each for each in anchors if not each[1].idle or base + each[0] >= first]
+
+
+#: Of a text that has ended all is known.
+ENDED: Final = 1 << 62
+
+
 def worth_searching(text: str, plain: bytes | None = None) -> Iterable[Stretch]:
-    """The same of a text of whose anchors one is not idle, or many are; of others nothing, or one that is empty.
+    """The same of a text of whose anchors one is not idle; of others nothing, or one that is empty.
 
     It is empty of texts in other languages than English, of which fewer anchors are known: how they are worded has to
     be weighed.
@@ -62,23 +96,22 @@ def worth_searching(text: str, plain: bytes | None = None) -> Iterable[Stretch]:
     if text.isascii():
         return found
     data = encoded(text) if plain is None else plain
-    # One foreign name makes no other language.
-    if (len(data) - len(text)) * _SELDOM < len(text) or not _has_other_letters(data):
+    if not may_be_another(len(text), len(data)) or not _has_other_letters(data):
         return found
     return _at_least_one(found)
 
 
 def _worth_searching(text: str, plain: bytes | None) -> Iterable[Stretch]:
     if len(text) > _PART:
-        return _from_worth_on(_of_long(text, is_plain=plain is not None, with_bare=True))
+        return _from_worth_on(_of_long(text, is_plain=plain is not None, telling=None))
     if plain is None:
         anchors = placed(text, with_bare=True)
     else:
-        hits = lexicon().in_plain.find(plain, least_idle=MANY_IDLE)
+        hits = lexicon().in_plain.find(plain, not_only_idle=True)
         if not hits:
             return ()
         anchors = _in_characters(plain, hits, with_bare=True)
-    return (Stretch(text, 0, len(text), 0, anchors),) if _are_worth(anchors, set()) else ()
+    return (Stretch(text, 0, len(text), 0, anchors),) if _are_worth(anchors) else ()
 
 
 def _at_least_one(found: Iterable[Stretch]) -> Iterator[Stretch]:
@@ -90,11 +123,16 @@ def _at_least_one(found: Iterable[Stretch]) -> Iterator[Stretch]:
         yield Stretch("", 0, 0, 0, ())
 
 
-def _of_long(text: str, *, is_plain: bool, with_bare: bool) -> Iterator[Stretch]:
+def _of_long(text: str, *, is_plain: bool, telling: Telling | None) -> Iterator[Stretch]:
+    """With the bare anchors, or less those that `telling` leaves out."""
     for begin in range(0, len(text), _PART):
         base = max(0, begin - BEHIND)
         part = text[base : begin + _PART + REACH]
-        found = stretch(part, begin - base, begin - base + _PART, base, is_plain=is_plain, with_bare=with_bare)
+        found = stretch(part, begin - base, begin - base + _PART, base, is_plain=is_plain, with_bare=telling is None)
+        if telling is not None and found.anchors:
+            known = base + len(part)
+            kept = telling.kept(found.anchors, begin, begin + _PART, known if known < len(text) else ENDED)
+            found = found._replace(anchors=kept)
         anchors = _begun_in(found)
         if anchors:
             yield found._replace(anchors=anchors)
@@ -112,30 +150,27 @@ def _begun_in(part: Stretch) -> Placed:
 
 
 def _from_worth_on(found: Iterator[Stretch]) -> Iterator[Stretch]:
-    idle: set[int] = set()
     waiting = []
     for each in found:
         waiting.append(each)
-        if _are_worth(each.anchors, idle):
+        if _are_worth(each.anchors):
             yield from waiting
             yield from found
 
 
-def _are_worth(anchors: Placed, idle: set[int]) -> bool:
-    """Whether one of them is not idle, or many are, with those that were met before."""
-    for _, anchor in anchors:
-        if not anchor.idle:
-            return True
-        idle.add(id(anchor))
-    return len(idle) >= MANY_IDLE
+def _are_worth(anchors: Placed) -> bool:
+    return any(not anchor.idle for _, anchor in anchors)
 
 
-def placed(text: str, plain: bytes | None = None, *, with_bare: bool = False) -> Placed:
-    """The anchors of a text, without those that are plainly parts of words; `plain`: its UTF-8, if it is plain."""
+def placed(text: str, plain: bytes | None = None, *, with_bare: bool = False, not_only_idle: bool = False) -> Placed:
+    """The anchors of a text, without those that are plainly parts of words; `plain`: its UTF-8, if it is plain.
+
+    With `not_only_idle` there need be none of a plain text in which all are idle.
+    """
     if plain is None:
         data = encoded(text)
         return _in_characters(data, lexicon().automaton.find(data), with_bare=with_bare)
-    hits = lexicon().in_plain.find(plain)
+    hits = lexicon().in_plain.find(plain, not_only_idle=not_only_idle)
     return _in_characters(plain, hits, with_bare=with_bare) if hits else ()
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import re2
 
-from safety.patterns import CHARACTERS, Patterns
+from safety.patterns import CHARACTERS, Patterns, Sign
 from safety.pii import said, service_tokens
 from safety.pii.announced import CODE
 from safety.pii.assigned import NAMES, ROUGH_NAMES
@@ -138,6 +138,12 @@ _HITS: Final = 4
 def rough_of_plain() -> Patterns:
     """What is in the bytes of every plain text in which `areas` finds any; an @ aside."""
     return Patterns([expression.encode() for expression in _PLAIN_ROUGH], CHARACTERS)
+
+
+@cache
+def signs_of_plain() -> tuple[Sign, ...]:
+    """The same, an @ too."""
+    return (Sign(b"@"), *(Sign(expression.encode(), CHARACTERS) for expression in _PLAIN_ROUGH))
 
 
 def areas(text: str) -> list[tuple[int, int]]:

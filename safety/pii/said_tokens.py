@@ -11,16 +11,17 @@ _OF: Final = (
     r"(?:api|access|secret|auth|license|licence|encryption|signing|activation|account|master|shared|client|app|private|service|"
     r"bearer|refresh|session|personal|bot|oauth2?|deploy|unseal|recovery|root|webhook|preshared)"
 )
+_ROMANCE: Final = ("clave", "chiave", "clé", "cle", "chave")
 _NAME: Final = (
     rf"(?:{_OF}[ _\-]?(?:key|token|secret)(?: [0-9]{{1,2}})?|(?<![^\W_])(?:key|token|secret|jeton)|"
-    r"(?:clave|chiave|cl[ée]|chave)[ _\-](?:d['’e] ?)?(?:api|secr[eè]t[aeo]?|segret[ao]|privad[ao]|privée)|"
+    rf"(?:{'|'.join(_ROMANCE)})[ _\-](?:d['’e] ?)?(?:api|secr[eè]t[aeo]?|segret[ao]|privad[ao]|privée)|"
     r"(?:api|geheimer?|privater?|zugriffs)[ \-]?schlüssel|(?:секретн|закрыт|приватн)\w{2,3} ключ|"
     r"ключ\w{0,2} (?:api|доступ\w)|токен\w{0,3}|klucz (?:api|tajny|prywatny)|(?<=[^\W\d_] )secreta|"
     r"секрет|密钥|秘钥|令牌|トークン|シークレット|api ?キー|토큰|비밀 ?키)"
 )
 #: Those of its words that have none of the English ones in them.
 _FOREIGN: Final = (
-    "clave", "chiave", "clé", "cle", "chave", "schlüssel", "ключ", "секрет", "токен", "klucz", "jeton",
+    "schlüssel", "ключ", "секрет", "токен", "klucz", "jeton",
     "密钥", "秘钥", "令牌", "トークン", "シークレット", "キー", "토큰", "키",
 )  # fmt: skip
 #: A session, in the name of a cookie or beside a log line.
@@ -56,11 +57,13 @@ _TOLD: Final = re.compile(
 _HINTS: Final = (
     "key", "token", "secret", "auth", "twilio", "client(", "algolia",
     "sig=", "sess", "sid=", "remember", "aspxauth", "cookies", "logged_in",
-    *_CLOUDS, *_FOREIGN,
+    *_CLOUDS, *_ROMANCE, *_FOREIGN,
 )  # fmt: skip
 #: What every text has in which one is told.
 ROUGH: Final = (
     r"(?i:key|token|secret)[^\n]*?[^A-Za-z0-9][A-Za-z0-9_+/\-]{16}",
+    # A part of ordinary words, such as `clear`, is not to send the search to the end of the line.
+    rf"(?i:(?:{'|'.join(_ROMANCE)})[ _\-](?:d['’e] ?)?(?:api|secr|segr|priv))[^\n]*?[A-Za-z0-9_+/\-]{{16}}",
     rf"(?i:{'|'.join(shortest(_FOREIGN))})[^\n]*?[A-Za-z0-9_+/\-]{{16}}",
     rf"(?i:{'|'.join(_CLOUDS)})[A-Za-z0-9]{{12}}",
     r"\"(?i:value)\": ?\"[A-Za-z0-9_+/\-]{16}",

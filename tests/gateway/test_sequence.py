@@ -8,7 +8,7 @@ from gateway.sequence import SequenceText, TokenEntry
 from gateway.tokens.detokenizer import TokenTable
 from protos.types import Finish, FinishReason, TokenLogprobs
 from safety.action import Action
-from safety.screen import Rule, Screen
+from safety.screen import Rule, Screening
 from safety.terms import TermFilter
 
 DONE = Finish(FinishReason.LENGTH)
@@ -114,7 +114,7 @@ def test_entries_have_the_place_of_their_text_in_what_is_shown(
         Rule("list", TermFilter("a_long_kind", ["ba"], words=False), Action.REDACT),
         Rule("end", TermFilter("end", ["€b€"], words=False), Action.BLOCK),
     ]
-    sequence = SequenceText(TABLES[strips], stops, Screen(rules), patient=patient)
+    sequence = SequenceText(TABLES[strips], stops, Screening(rules), patient=patient)
     entries: list[TokenEntry] = []
     text, at, piece = "", 0, 0
     while at < len(ids):

@@ -19,6 +19,7 @@ from tests.safety.cuts import pieces
 class Costly:
     """A filter that had better look at more than one token."""
 
+    signs = None
     batch = 6
 
     def __init__(self, of: StreamFilter) -> None:
@@ -181,6 +182,7 @@ def test_what_others_found_can_be_applied() -> None:
 class Broken:
     """A filter with a fault of its own."""
 
+    signs = None
     window = 8
     batch = 1
 

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import Sequence
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +15,7 @@ from gateway.http.screened_events import ScreenedEvents
 from gateway.request import unrecorded
 from safety.action import Action
 from safety.match import Match
-from safety.screen import Rule, Screen
+from safety.screen import Rule, Screening
 from safety.terms import TermFilter
 
 TERMS = ("forbidden", "blue moon", "geheim")
@@ -26,6 +25,7 @@ DONE = b"data: [DONE]\n\n"
 class Raises:
     """A filter that does not work."""
 
+    signs = None
     window = 0
     batch = 1
 
@@ -47,9 +47,7 @@ def pieces(text: str, cuts: Sequence[int]) -> list[str]:
 
 
 def filter_of(found: Sequence[Rule], *, fail_open: bool = False) -> AnswerFilter:
-    return AnswerFilter(
-        partial(Screen, found, fail_open=fail_open), (), "", fail_open, Recorder(unrecorded(), "acme", False)
-    )
+    return AnswerFilter(Screening(found, fail_open=fail_open), (), "", fail_open, Recorder(unrecorded(), "acme", False))
 
 
 def event(choices: Any, **members: Any) -> bytes:

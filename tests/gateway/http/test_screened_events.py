@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from functools import partial
 from typing import Any
 
 import orjson
@@ -19,7 +18,7 @@ from gateway.request import unrecorded
 from protos.errors import FilterFailed
 from safety.action import Action
 from safety.match import Match
-from safety.screen import Rule, Screen, screened
+from safety.screen import Rule, Screening, screened
 from tests.gateway.http.screened import DONE, Raises, Shown, call, delta, end, event, filter_of, pieces, rules, stream
 
 TEXT = st.lists(
@@ -318,9 +317,7 @@ class Judge:
 def test_judges_see_every_text_before_it_is_shown() -> None:
     judge = Judge()
     rule = JudgeRule("guard", judge, Action.BLOCK, parallel=True, window=16, spans=False)
-    filter_ = AnswerFilter(
-        partial(Screen, rules(Action.REDACT)), (rule,), "", False, Recorder(unrecorded(), "acme", False)
-    )
+    filter_ = AnswerFilter(Screening(rules(Action.REDACT)), (rule,), "", False, Recorder(unrecorded(), "acme", False))
     words = ["It is ", "forbidden ", "to speak ", "of a b", "omb", " at all, ", "says he."]
     shown, _ = stream([delta(word) for word in words], filter_)
     assert (shown.text, shown.reasons, shown.done) == ("It is [TERM] to speak ", {0: "content_filter"}, True)

@@ -222,6 +222,8 @@ def test_a_filter_that_fails(store_url: str, stream: bool, monkeypatch: pytest.M
 
     for name in ("scan", "stream"):
         monkeypatch.setattr(TermFilter, name, fails)
+    # It has to be asked about every text.
+    monkeypatch.setattr(TermFilter, "signs", None)
 
     async def main() -> None:
         async with upstream() as found:

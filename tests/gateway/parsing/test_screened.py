@@ -1,7 +1,6 @@
 """Answers that are taken apart and screened: however they are cut, the same is shown of them."""
 
 from collections.abc import Sequence
-from functools import partial
 from itertools import groupby
 
 import pytest
@@ -18,7 +17,7 @@ from protos.errors import FilterFailed
 from protos.types import TokenLogprobs
 from safety.action import Action
 from safety.pii.filter import PiiFilter
-from safety.screen import Rule, Screen, screened
+from safety.screen import Rule, Screen, Screening, screened
 from tests.gateway.http.screened import Raises, pieces, rules
 
 WORDS = st.lists(
@@ -32,7 +31,7 @@ ACTIONS = st.sampled_from((Action.BLOCK, Action.REDACT, Action.FLAG))
 
 
 def looks(action: Action, *, patient: bool = False) -> ScreenedDeltas:
-    return ScreenedDeltas(partial(Screen, rules(action)), patient=patient)
+    return ScreenedDeltas(Screening(rules(action)), patient=patient)
 
 
 def said(deltas: Sequence[Delta]) -> list[tuple[Place, str]]:
@@ -89,7 +88,7 @@ def test_findings_around_something_else_count_once() -> None:
     assert [finding.label for each in looking.looked for finding in each.findings] == ["term", "term"]
     assert [each.received for each in looking.looked] == [15, 11]
     # What follows makes no other finding of it.
-    looking = ScreenedDeltas(partial(Screen, [Rule("pii", PiiFilter(), Action.FLAG)]), patient=False)
+    looking = ScreenedDeltas(Screening([Rule("pii", PiiFilter(), Action.FLAG)]), patient=False)
     deltas: list[Delta] = [Text("Mail anna@mail.example.org"), CallStart(0, "i", "f"), Text("The number")]
     assert said(shown(looking, deltas)) == [(Text, "Mail anna@mail.example.orgThe number")]
     assert [finding.label for each in looking.looked for finding in each.findings] == ["email"]
@@ -102,7 +101,7 @@ def test_what_is_replaced_does_not_go_on() -> None:
         (Text, "I will [TERM]Now it is done")
     ]
     assert not looking.blocked
-    looking = ScreenedDeltas(partial(Screen, [Rule("pii", PiiFilter(), Action.REDACT)]), patient=False)
+    looking = ScreenedDeltas(Screening([Rule("pii", PiiFilter(), Action.REDACT)]), patient=False)
     assert said(shown(looking, [Text("Mail anna@mail.example.org"), start, Text("The number")])) == [
         (Text, "Mail [EMAIL]The number")
     ]
@@ -119,7 +118,7 @@ def test_an_end_that_is_cut_into_a_match_blocks_nothing() -> None:
 
 
 def test_ids_of_calls_are_looked_at() -> None:
-    looking = ScreenedDeltas(partial(Screen, [Rule("pii", PiiFilter(), Action.REDACT)]), patient=False)
+    looking = ScreenedDeltas(Screening([Rule("pii", PiiFilter(), Action.REDACT)]), patient=False)
     good, bad = CallStart(0, "functions.find:0", "find"), CallStart(1, "functions.find:4111111111111111", "find")
     first, second = shown(looking, [good, bad])
     assert first == good
@@ -227,10 +226,10 @@ def test_hashes_are_of_what_is_shown() -> None:
 
 def test_filters_that_fail() -> None:
     broken = [*rules(Action.REDACT), Rule("broken", Raises(), Action.BLOCK)]
-    closed = ScreenedDeltas(partial(Screen, broken), patient=False)
+    closed = ScreenedDeltas(Screening(broken), patient=False)
     with pytest.raises(FilterFailed):
         closed.feed([Text("x")])
-    leaves_out = ScreenedDeltas(partial(Screen, broken, fail_open=True), patient=False)
+    leaves_out = ScreenedDeltas(Screening(broken, fail_open=True), patient=False)
     assert said(shown(leaves_out, [Text("forbidden"), CallStart(0, "i", "f")])) == [(Text, "[TERM]")]
     assert {name for each in leaves_out.looked for name in each.failures} == {"broken"}
 
@@ -241,7 +240,7 @@ def test_a_key_in_a_call_between_texts(cuts: list[int]) -> None:
         'Mail anna@ <tool_call>\n{"name": "save", "arguments": {"key": "\\u0041KIAQYLPMN5HFIZTXW2D", "n": 5}}\n'
         "</tool_call> done"
     )
-    new_screen = partial(Screen, [Rule("pii", PiiFilter(), Action.REDACT)])
+    new_screen = Screening([Rule("pii", PiiFilter(), Action.REDACT)])
     parser = hermes.HermesCalls(["save"], parallel=True)
     answer = ParsedAnswer(parser, ScreenedDeltas(new_screen, patient=False))
     deltas = [delta for piece in pieces(text, cuts) for delta in answer.take(piece, ())] + answer.finish()

@@ -11,7 +11,7 @@ from safety.injection.filter import InjectionFilter
 from safety.injection.finder import Feature, find
 from safety.injection.phrases import normalised, phrases
 from safety.injection.prompts import WORDING, PromptInjectionFilter
-from safety.injection.stretches import MANY_IDLE, Stretch, placed, stretches, worth_searching
+from safety.injection.stretches import Stretch, placed, stretches, worth_searching
 from safety.plain_text import plain_bytes
 from safety.sets.labelled import SHIPPED, load
 
@@ -188,9 +188,8 @@ def test_a_long_prompt_is_searched_from_end_to_end(filler: str) -> None:
 
 def test_what_is_worth_a_search_is_so_by_all_of_a_long_prompt() -> None:
     idle = [anchor for anchor in ("follow", "context", "order", "message") if len(list(stretches(f" {anchor} "))) == 1]
-    assert len(idle) == MANY_IDLE
     filler = "The ferry leaves at noon. " * 500
-    assert not list(worth_searching(filler.join(f" {anchor} " for anchor in idle[:-1])))
-    found = list(worth_searching(filler.join(f" {anchor} " for anchor in idle)))
-    assert len(found) == MANY_IDLE
+    assert not list(worth_searching(filler.join(f" {anchor} " for anchor in idle)))
+    found = list(worth_searching(filler.join(f" {anchor} " for anchor in [*idle, "ignore"])))
+    assert len(found) == len(idle) + 1
     assert [stretch.base for stretch in found] == sorted({stretch.base for stretch in found})

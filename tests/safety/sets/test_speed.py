@@ -8,6 +8,7 @@ from safety.sets.speed import CHARACTERS, alone, together
 class Words:
     """Finds words `bad` and holds back what could become one; notes what it was given."""
 
+    signs = None
     window = 2
     batch = 1
 
