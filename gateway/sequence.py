@@ -7,7 +7,7 @@ from gateway.observing.digests import TextDigest
 from gateway.tokens.detokenizer import Detokenizer, TokenTable
 from gateway.tokens.stop_strings import StopMatcher
 from protos.types import Finish, FinishReason, TokenLogprobs
-from safety.screen import Screen, Screening
+from safety.screen import Screen, Screening, first_to_find
 
 #: Of an answer that is not streamed so many characters are screened at once, and at most so many are generated in vain
 #: after what blocks it.
@@ -141,10 +141,11 @@ class SequenceText:
             if self._screening is None:
                 return self._noted(text)
             text = self._unlooked + text
-            first = self._screening.first_to_find(text)
+            screening = self._screening
+            first = first_to_find(text, screening.rules, screening.glance)
             if first is None:
                 return self._noted(text)
-            screen = self._begin_screen(self._screening)
+            screen = self._begin_screen(screening)
             text = screen.whole(text, first).text
         else:
             text = screen.last(text)

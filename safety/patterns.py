@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from enum import Enum
 from typing import Any, Final, NamedTuple
 
 import hyperscan
@@ -53,14 +52,6 @@ class Patterns:
         return False
 
 
-class Seen(Enum):
-    """What there is of the signs of a watch: nothing, only the one that is merely noted, or another one."""
-
-    NOTHING = 0
-    NOTED = 1
-    END = 2
-
-
 class Watch:
     """Looks for signs until one is found; one more is merely noted on the way."""
 
@@ -71,14 +62,14 @@ class Watch:
         self._own = _Own(database)
         self._tell = _ending(len(signs))
 
-    def look(self, data: bytes) -> Seen:
-        """What there is."""
+    def look(self, data: bytes) -> list[int] | None:
+        """None if there is one of the signs; else a list that is not empty if there is the one that is noted."""
         noted: list[int] = []
         try:
             self._scan(data, self._tell, 0, noted, self._own.scratch)
         except hyperscan.ScanTerminated:
-            return Seen.END
-        return Seen.NOTED if noted else Seen.NOTHING
+            return None
+        return noted
 
 
 class _Own(threading.local):

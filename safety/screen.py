@@ -355,10 +355,6 @@ class Screening(msgspec.Struct, frozen=True):
         """A screen for one text."""
         return Screen(self.rules, self.glance, self.fail_open)
 
-    def first_to_find(self, text: str) -> First | None:
-        """As `first_to_find`."""
-        return first_to_find(text, self.rules, self.glance)
-
 
 def screened(text: str, rules: Sequence[Rule], *, fail_open: bool = False) -> Screened:
     """A whole text as it may be shown. Raises FilterFailed."""

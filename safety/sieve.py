@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from safety.languages import OTHER_LETTERS, may_be_another
-from safety.patterns import CHARACTERS, Seen, Sign, Watch
+from safety.patterns import CHARACTERS, Sign, Watch
 from safety.plain_text import STRANGERS
 
 #: Longer texts are looked at filter by filter: beside that a glance is nothing.
@@ -94,14 +94,12 @@ class Glance:
             data = f" {text} ".encode()
         except UnicodeEncodeError:
             return self._every
-        seen = self._look(data)
-        if seen is not Seen.NOTHING and (
-            seen is Seen.END or (self._weighs_languages and may_be_another(len(text), len(data) - 2))
-        ):
+        noted = self._look(data)
+        if noted is None or (noted and self._weighs_languages and may_be_another(len(text), len(data) - 2)):
             return self._every
         if "\n" in text:
             for look in self._look_at_lines:
-                if look(data) is Seen.END:
+                if look(data) is None:
                     return self._every
         if self._only_ascii and not text.isascii():
             return self._every

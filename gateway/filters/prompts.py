@@ -61,9 +61,9 @@ def passes_at_once(policy: Policy, tenant: str, messages: Iterable[Mapping[str, 
     """
     looks, clean = policy.looks, policy.clean
     for message in messages:
+        look = looks.get(message["role"])
         if len(message) != _ROLE_AND_CONTENT:
             return False
-        look = looks.get(message["role"])
         if look is None:
             continue
         rules, glance = look

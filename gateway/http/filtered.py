@@ -24,34 +24,11 @@ from protos.errors import PenstockError
 Launch = Callable[[Reading, bytes, AnswerFilter | None], Coroutine[Any, Any, Generation]]
 
 
-def start_filtered(
-    gateway: Gateway,
-    exchange: Exchange,
-    caller: Caller,
-    model: ServedModel,
-    policy: Policy,
-    reading: Reading,
-    body: bytes,
-    request: GenerateRequest | None,
-    launch: Launch,
-    *,
-    again: bool,
-) -> Coroutine[Any, Any, Generation]:
-    """What `launch` starts, if the filters let the prompt pass, and from what they leave of it.
+def told_at_once(policy: Policy, request: GenerateRequest, body: bytes) -> bool:
+    """Whether nothing of a request need be looked at but messages, and a glance tells that they have nothing in them.
 
-    `request` is what has been made of the body for that model, if anything has; `again`: another model could not
-    answer it.
-
-    Raises ContentFiltered, FilterFailed and what `launch` raises.
+    Most requests are like that. Others are for `start_filtered`.
     """
-    recorder = Recorder(exchange.record, caller.tenant.name, policy.record_text)
-    if not policy.looks_at_prompts or (request is not None and _passes_at_once(policy, request, body)):
-        return launch(reading, body, _of_answers(policy, None, recorder))
-    return _start_looked_at(gateway, exchange, caller, model, policy, reading, body, recorder, launch, again=again)
-
-
-def _passes_at_once(policy: Policy, request: GenerateRequest, body: bytes) -> bool:
-    """Whether a request of nothing but messages is told at a glance to have nothing in it, as most of them have."""
     messages = request.all_told
     if (
         messages is None
@@ -64,12 +41,21 @@ def _passes_at_once(policy: Policy, request: GenerateRequest, body: bytes) -> bo
     record = request.record
     began = time.monotonic()
     passes = passes_at_once(policy, request.caller.tenant.name, messages)
-    record.screened = time.monotonic()
-    record.filter_seconds += record.screened - began
+    record.screened = ended = time.monotonic()
+    record.filter_seconds += ended - began
     return passes
 
 
-async def _start_looked_at(
+def filter_of_answers(policy: Policy, request: GenerateRequest) -> AnswerFilter | None:
+    """What looks at the answers to a request that was told at once."""
+    screening = policy.usual_screening
+    if screening is None:
+        return None
+    recorder = Recorder(request.record, request.caller.tenant.name, policy.record_text)
+    return AnswerFilter(screening, (), None, policy.fail_open, recorder)
+
+
+async def start_filtered(
     gateway: Gateway,
     exchange: Exchange,
     caller: Caller,
@@ -77,11 +63,19 @@ async def _start_looked_at(
     policy: Policy,
     reading: Reading,
     body: bytes,
-    recorder: Recorder,
     launch: Launch,
     *,
     again: bool,
 ) -> Generation:
+    """What `launch` starts, if the filters let the prompt pass, and from what they leave of it.
+
+    `again`: another model could not answer it.
+
+    Raises ContentFiltered, FilterFailed and what `launch` raises.
+    """
+    recorder = Recorder(exchange.record, caller.tenant.name, policy.record_text)
+    if not policy.looks_at_prompts:
+        return await launch(reading, body, _of_answers(policy, None, recorder))
     texts = prompt_texts(reading, body, model)
     # Long texts leave the event loop, as they do to be tokenized.
     apart = None if len(body) <= INLINE_BYTES else partial(gateway.encoding.run, exchange.attempt, caller.tenant.name)

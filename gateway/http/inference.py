@@ -25,7 +25,7 @@ from gateway.http.explain import (
     show_route,
 )
 from gateway.http.failover import first_to_answer
-from gateway.http.filtered import start_filtered
+from gateway.http.filtered import filter_of_answers, start_filtered, told_at_once
 from gateway.http.front import AnswerHead, Front
 from gateway.http.judged import JudgedStream
 from gateway.http.parsed_answers import collect_choices
@@ -108,9 +108,10 @@ async def infer(gateway: Gateway, exchange: Exchange, dialect: Dialect, front: F
             policy = gateway.policies.of(caller.tenant, *names)
             if policy is None:
                 return launch(reading, body, None)
+            if chosen is model and told_at_once(policy, request, body):
+                return launch(reading, body, filter_of_answers(policy, request))
             again, started[:] = bool(started), [chosen]
-            own = request if chosen is model else None
-            return start_filtered(gateway, exchange, caller, chosen, policy, reading, body, own, launch, again=again)
+            return start_filtered(gateway, exchange, caller, chosen, policy, reading, body, launch, again=again)
 
         if model.fallbacks is None:
             generation = await start(model)
