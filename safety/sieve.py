@@ -4,7 +4,7 @@ What filters cost a request is less their work than the code and tables that a b
 last one. So it is one database for all that is worth it, and little else.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from safety.languages import OTHER_LETTERS, may_be_another
@@ -21,12 +21,12 @@ _NOT_PLAIN: Final = Sign(STRANGERS, CHARACTERS)
 class Signs(NamedTuple):
     """What the bytes of every plain text have in which a filter finds anything, with a blank before and after them.
 
-    That is one of `telling`, or, in a text of several lines, one of `of_lines`. With `weighs_languages` nothing can be
-    told of texts in other languages, with `only_ascii` of any that is not ASCII.
+    That is one of `telling`, or, in a text of several lines, something of which `in_lines` knows. With
+    `weighs_languages` nothing can be told of texts in other languages, with `only_ascii` of any that is not ASCII.
     """
 
     telling: Collection[Sign]
-    of_lines: Collection[Sign] = ()
+    in_lines: Callable[[bytes], bool] | None = None
     weighs_languages: bool = False
     only_ascii: bool = False
 
@@ -40,49 +40,37 @@ class Sieved(Protocol):
         ...
 
 
-class _Known(NamedTuple):
-    """A filter, which keeps its identity as long as it is kept, its signs, and what looks for those of lines."""
-
-    filter: Sieved
-    signs: Signs
-    lines: Watch | None
-
-
 class Sieve:
     """The signs of several filters. May be used by several threads."""
 
     def __init__(self, filters: Iterable[Sieved]) -> None:
         """Those whose signs are too many beside the ones of others before them have to be asked about every text."""
         telling: dict[Sign, None] = {_NOT_PLAIN: None}
-        self._known: dict[int, _Known] = {}
-        #: Filters of one kind share theirs.
-        watches: dict[frozenset[Sign], Watch | None] = {frozenset(): None}
+        #: With each filter, which keeps its identity as long as it is kept.
+        self._signs: dict[int, tuple[Sieved, Signs]] = {}
         for filter_ in filters:
             signs = filter_.signs
-            if signs is None or len(telling) + len(signs.telling) > MOST_SIGNS:
-                continue
-            of_lines = frozenset(signs.of_lines)
-            if of_lines not in watches:
-                watches[of_lines] = Watch(list(of_lines))
-            self._known[id(filter_)] = _Known(filter_, signs, watches[of_lines])
-            telling |= dict.fromkeys(signs.telling)
-        self._telling = Watch(list(telling), OTHER_LETTERS)
+            if signs is not None and len(telling) + len(signs.telling) <= MOST_SIGNS:
+                self._signs[id(filter_)] = filter_, signs
+                telling |= dict.fromkeys(signs.telling)
+        self._watch = Watch(list(telling), OTHER_LETTERS)
 
     def glance(self, filters: Sequence[Sieved]) -> "Glance":
         """For some of the filters."""
-        return Glance(self._telling, [self._known.get(id(filter_)) for filter_ in filters])
+        known = [self._signs.get(id(filter_)) for filter_ in filters]
+        return Glance(self._watch, [None if each is None else each[1] for each in known])
 
 
 class Glance:
     """Says which of some filters have to be asked about a text."""
 
-    def __init__(self, telling: Watch, of_each: Sequence[_Known | None]) -> None:
-        """`of_each` is what the sieve knows of each filter."""
-        known = [each for each in of_each if each is not None]
-        self._look = telling.look
-        self._look_at_lines = [watch.look for watch in {each.lines for each in known} if watch is not None]
-        self._weighs_languages = any(each.signs.weighs_languages for each in known)
-        self._only_ascii = any(each.signs.only_ascii for each in known)
+    def __init__(self, watch: Watch, of_each: Sequence[Signs | None]) -> None:
+        """`of_each` are each filter's signs, for which the watch looks; None: it does not."""
+        signs = [each for each in of_each if each is not None]
+        self._look = watch.look
+        self._in_lines = list(dict.fromkeys(each.in_lines for each in signs if each.in_lines is not None))
+        self._weighs_languages = any(each.weighs_languages for each in signs)
+        self._only_ascii = any(each.only_ascii for each in signs)
         self._every = range(len(of_each))
         self._unknown = [index for index, each in enumerate(of_each) if each is None]
 
@@ -97,10 +85,8 @@ class Glance:
         noted = self._look(data)
         if noted is None or (noted and self._weighs_languages and may_be_another(len(text), len(data) - 2)):
             return self._every
-        if "\n" in text:
-            for look in self._look_at_lines:
-                if look(data) is None:
-                    return self._every
+        if "\n" in text and any(is_in(data) for is_in in self._in_lines):
+            return self._every
         if self._only_ascii and not text.isascii():
             return self._every
         return self._unknown

@@ -6,7 +6,7 @@ from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from safety.patterns import CHARACTERS, Patterns, Sign
+from safety.patterns import CHARACTERS, Patterns
 from safety.pii.column_names import (
     ACCOUNTS,
     BEFORE,
@@ -228,17 +228,11 @@ def _column(name: str, every: Set[str], kinds: Collection[str]) -> Column | None
 
 @cache
 def rough_headers() -> Patterns:
-    """The expressions of `signs_of_headers`."""
-    return Patterns([sign.expression for sign in signs_of_headers()], CHARACTERS)
-
-
-@cache
-def signs_of_headers() -> tuple[Sign, ...]:
     """What is in the bytes of every header and its line's end, and so of every text that has a table that counts."""
     short = sorted(name for name in SPELLED if len(name) <= _SHORT and name.isascii())
     long = shortest(name for name in SPELLED if name not in short)
     expressions = (*map(_apart, long), *(_apart(name) + _AFTER_SHORT for name in short))
-    return tuple(Sign(expression.encode(), CHARACTERS) for expression in expressions)
+    return Patterns([expression.encode() for expression in expressions], CHARACTERS)
 
 
 def _apart(name: str) -> str:

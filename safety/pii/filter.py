@@ -5,7 +5,7 @@ from collections.abc import Collection
 from typing import Final
 
 from safety.match import Match, merged
-from safety.pii.columns import rough_headers, signs_of_headers
+from safety.pii.columns import rough_headers
 from safety.pii.hot import PLACE, areas, rough_of_plain, signs_of_plain
 from safety.pii.joined import Joined
 from safety.pii.kinds import ALL, KINDS
@@ -28,9 +28,8 @@ class PiiFilter:
             raise ValueError(f"no such kind: {', '.join(unknown)}")
         self.kinds: Final = frozenset(kinds)
         self._kinds_of_cells: Final = self.kinds & KINDS_OF_CELLS
-        self.signs: Final = Signs(signs_of_plain(), of_lines=signs_of_headers() if self._kinds_of_cells else ())
+        self.signs: Final = Signs(signs_of_plain(), rough_headers().any_in if self._kinds_of_cells else None)
         self._rough = rough_of_plain()
-        rough_headers()
 
     def scan(self, text: str, plain: bytes | None = None) -> list[Match]:
         """The matches in order."""
