@@ -6,6 +6,7 @@ remember what they made of them, for the same words come again and again.
 
 import re
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 from unicodedata import combining, normalize
@@ -46,6 +47,10 @@ _PUNCTUATION: Final = frozenset(PUNCTUATION)
 _CAPITALS: Final = {code: code - 32 for code in range(97, 123)}
 _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 _PLAIN_BYTES: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
+
+
+#: Where a word of ASCII begins in folded text.
+_WORD: Final = re.compile(r"(?:(?<![a-z0-9])|(?<=\\[nrt]))[a-z0-9]")
 
 
 class TermError(ValueError):
@@ -97,9 +102,12 @@ class TermFilter:
         self._known = frozenset(folded)
         self._lengths = sorted({len(term) for term in folded}, reverse=True)
         #: A text's last character is a head of its own.
+        #: Those that are as long as a head or longer by that, shorter ones by their first two characters.
+        self._of_heads = _by_heads(folded)
         self._heads = frozenset(term[:size] for term in folded for size in (1, 2))
-        self._long_heads = frozenset(term[:_HEAD] for term in folded if len(term) >= _HEAD)
         self._singles = frozenset(term for term in folded if len(term) == 1)
+        #: Whether terms begin nowhere but where a word of ASCII does, and none is so short that any word may be one.
+        self._begin_as_words = words and all(term[0] in _PLAIN and len(term) > 1 for term in folded)
         self._literals = Literals([term.encode() for term in self._terms], any_case=True)
         #: Whether a text may write some of the terms in other characters, plain ones.
         self._has_forms = any(map(_has_forms, folded))
@@ -194,6 +202,10 @@ class TermFilter:
 
     def _made(self, text: str, before: str, last: bool) -> _Step:
         folded = without_surrogates(fold(text))
+        if self._begin_as_words and text.isascii() and len(folded) == len(text):
+            step = self._without_terms(text, folded, before, last)
+            if step is not None:
+                return step
         origin = _Origin(before, text, folded)
         matches: list[tuple[int, int]] = []
         after = 0
@@ -210,6 +222,34 @@ class TermFilter:
                 matches.append((origin.source(at), origin.source_end(end)))
                 after = end
         return _Step(tuple(matches), len(text), "", self._left_by(text, before))
+
+    def _without_terms(self, text: str, folded: str, before: str, last: bool) -> _Step | None:
+        """The same of text of ASCII that has no term: where a word begins with which a term may, if it goes on.
+
+        None if there may be a term.
+        """
+        around, shift = before + folded, len(before)
+        of_heads = self._of_heads
+        # Of a text that is over nothing can go on.
+        late = len(around) + 1 if last else len(around) - _HEAD
+        for found in _WORD.finditer(around):
+            at = found.start()
+            terms = of_heads.get(around[at : at + _HEAD])
+            short = of_heads.get(around[at : at + 2])
+            if (terms is None and short is None and at <= late) or at < shift:
+                continue
+            if around.startswith(short or (), at) or around.startswith(terms or (), at):
+                return None
+            if (terms is not None or at > late) and not last and self._is_beginning(around[at:]):
+                return _Step((), at - shift, text[at - shift :], _left_by_ascii(around[:at]))
+        return _Step((), len(text), "", _left_by_ascii(around))
+
+    def _is_beginning(self, folded: str) -> bool:
+        """Whether a term begins with that."""
+        if len(folded) >= _HEAD and folded[:_HEAD] not in self._of_heads:
+            return False
+        index = bisect_left(self._terms, folded)
+        return index < len(self._terms) and self._terms[index].startswith(folded)
 
     def _places(self, before: str, folded: str) -> list[int]:
         """Where the first characters of a term stand, and with words no plain letter or digit touches them."""
@@ -229,11 +269,7 @@ class TermFilter:
         """Whether what follows the end of the text decides what begins at `at`."""
         if len(origin.text) - origin.source(at) > WINDOW:
             return False
-        rest = origin.folded[at:]
-        if len(rest) >= _HEAD and rest[:_HEAD] not in self._long_heads:
-            return False
-        index = bisect_left(self._terms, rest)
-        return index < len(self._terms) and self._terms[index].startswith(rest)
+        return self._is_beginning(origin.folded[at:])
 
     def _ends(self, folded: str, at: int) -> Iterator[int]:
         most = len(folded) - at
@@ -345,6 +381,22 @@ class _Origin:
     def is_escape(self, at: int) -> bool:
         """Whether an escape ends there."""
         return _is_escape(self._before + self.folded, at + len(self._before))
+
+
+def _by_heads(terms: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for term in terms:
+        found[term[:_HEAD] if len(term) >= _HEAD else term[:2]].append(term)
+    return {head: tuple(those) for head, those in found.items()}
+
+
+def _left_by_ascii(around: str) -> str:
+    """What stands before what follows text of ASCII in lower case."""
+    last = around[-1:]
+    if last == _ESCAPING:
+        return _ESCAPING
+    joins = last in _PLAIN and not (last in _ESCAPED and around[-2:-1] == _ESCAPING)
+    return _JOINING if joins else _NOTHING
 
 
 def _is_joined(folded: str, at: int) -> bool:
