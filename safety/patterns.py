@@ -1,7 +1,7 @@
 """Expressions that Hyperscan looks for all at once, in time that is linear in the text."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 import hyperscan
@@ -53,23 +53,34 @@ class Patterns:
 
 
 class Watch:
-    """Looks for signs until one is found; one more is merely noted on the way."""
+    """Looks for signs; more than one may do so, each for some of them, in one database."""
 
-    def __init__(self, signs: Sequence[Sign], noted: Sign | None = None) -> None:
-        every = list(signs) if noted is None else [*signs, noted]
-        database = _database([sign.expression for sign in every], [sign.flags for sign in every])
+    def __init__(self, signs: Sequence[Sign]) -> None:
+        database = _database([sign.expression for sign in signs], [sign.flags for sign in signs])
         self._scan = database.scan
         self._own = _Own(database)
-        self._tell = _ending(len(signs))
+        self._numbers = {sign: number for number, sign in enumerate(signs)}
 
-    def look(self, data: bytes) -> list[int] | None:
-        """None if there is one of the signs; else a list that is not empty if there is the one that is noted."""
-        noted: list[int] = []
-        try:
-            self._scan(data, self._tell, 0, noted, self._own.scratch)
-        except hyperscan.ScanTerminated:
-            return None
-        return noted
+    def look_for(self, ending: Iterable[Sign], noted: Sign) -> Callable[[bytes], list[int] | None]:
+        """What looks through data for some of the signs, until it finds one; another one is merely noted.
+
+        It gives None if there is one; else a list that is not empty if there is the one that is noted.
+        """
+        of_each = bytearray(len(self._numbers))
+        for sign in ending:
+            of_each[self._numbers[sign]] = _ENDS
+        of_each[self._numbers[noted]] = _NOTED
+        tell, scan, own = _telling(bytes(of_each)), self._scan, self._own
+
+        def look(data: bytes) -> list[int] | None:
+            found: list[int] = []
+            try:
+                scan(data, tell, 0, found, own.scratch)
+            except hyperscan.ScanTerminated:
+                return None
+            return found
+
+        return look
 
 
 class _Own(threading.local):
@@ -106,11 +117,15 @@ def _enough(_number: int, _start: int, _end: int, _flags: int, _context: object)
     return True
 
 
-def _ending(count: int) -> Callable[[int, int, int, int, Any], bool]:
-    def end_or_note(number: int, _start: int, _end: int, _flags: int, noted: Any) -> bool:
-        if number < count:
-            return True
-        noted.append(number)
-        return False
+def _telling(of_each: bytes) -> Callable[[int, int, int, int, Any], bool]:
+    def tell(number: int, _start: int, _end: int, _flags: int, found: Any) -> bool:
+        said = of_each[number]
+        if said == _NOTED:
+            found.append(number)
+        return said == _ENDS
 
-    return end_or_note
+    return tell
+
+
+_ENDS: Final = 1
+_NOTED: Final = 2

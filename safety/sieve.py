@@ -53,7 +53,7 @@ class Sieve:
             if signs is not None and len(telling) + len(signs.telling) <= MOST_SIGNS:
                 self._signs[id(filter_)] = filter_, signs
                 telling |= dict.fromkeys(signs.telling)
-        self._watch = Watch(list(telling), OTHER_LETTERS)
+        self._watch = Watch([*telling, OTHER_LETTERS])
 
     def glance(self, filters: Sequence[Sieved]) -> "Glance":
         """For some of the filters."""
@@ -67,7 +67,8 @@ class Glance:
     def __init__(self, watch: Watch, of_each: Sequence[Signs | None]) -> None:
         """`of_each` are each filter's signs, for which the watch looks; None: it does not."""
         signs = [each for each in of_each if each is not None]
-        self._look = watch.look
+        telling = {_NOT_PLAIN, *(sign for each in signs for sign in each.telling)}
+        self._look = watch.look_for(telling, OTHER_LETTERS)
         self._in_lines = list(dict.fromkeys(each.in_lines for each in signs if each.in_lines is not None))
         self._weighs_languages = any(each.weighs_languages for each in signs)
         self._only_ascii = any(each.only_ascii for each in signs)
