@@ -355,11 +355,11 @@ class Generation:
         filter_ = self.request.filter
         if filter_ is None:
             return
-        looked: dict[int, list[Looked]] = {
-            index: [screen]
-            for index, sequence in enumerate(self.sequences)
-            if (screen := sequence.screen) is not None and screen.noted
-        }
+        looked: dict[int, list[Looked]] = {}
+        for index, sequence in enumerate(self.sequences):
+            screen = sequence.screen
+            if screen is not None and screen.noted:
+                looked[index] = [screen]
         for index, answer in enumerate(self.answers or ()):
             if answer.screened is not None:
                 looked[index] = answer.screened.looked
