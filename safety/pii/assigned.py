@@ -29,7 +29,8 @@ ROUGH_NAMES: Final = f"(?i:{trie(name for name in _ALL_NAMES if name not in pass
 _QUOTED: Final = r"[^\s\"'`，。！？；、…]"
 _ASSIGNED: Final = re.compile(
     rf"(?P<name>{NAMES})(?P<suffix>(?:[_\-](?:(?:base|value|id|key|prod|dev|live|test)(?:64)?|(?P<further>[a-z0-9]{{1,12}})))?)"
-    r"(?:[\"'’`\]\\]{0,3}[ \t]{0,24}(?::=|=>|<-|==?|[:：＝])[ \t]{0,24}|>(?:<(?:value|string)>)?)"
+    r"(?:[\"'’`\]\\]{0,3}[ \t]{0,24}(?::=|=>|<-|->(?=[ \t]{0,24}[\"'`])|==?|[:：＝])[ \t]{0,24}"
+    r"|>(?:<(?:value|string)>)?)"
     rf"(?:(?P<quote>[NbrfuL@]{{0,2}}\\{{0,3}}[\"'`])(?P<quoted>(?![),;:}}\]>]){_QUOTED}{{4,}})|(?P<value>[^{ENDS}]{{4,}}))",
     re.IGNORECASE,
 )
@@ -47,6 +48,7 @@ _KEYWORDS: Final = re.compile(r"palabras? $", re.IGNORECASE)
 _PATH_LIKE: Final = re.compile(r"/?[a-z\-]+(?:/[a-z\-]+)+$")
 #: As Google makes them, in groups; what comes after the first one is not asked for.
 _APP_PASSWORD: Final = re.compile(r"[a-z]{4}$")
+_NO_WORD: Final = re.compile(r"(?!http|html|xhtm)[b-df-hj-np-tv-xz]{4}$")
 _GROUPS: Final = re.compile(r"[a-z ]*")
 #: In a query, after a value.
 _FOLLOWING: Final = re.compile(r"&[A-Za-z_]\w*=")
@@ -62,6 +64,7 @@ _OTHER_PIN: Final = re.compile(
     r"(?:gpio|led|crank|clevis|dowel|enamel|lapel|connector|drive|signal|opt)[ _.\-]?$", re.IGNORECASE
 )
 _OF_A_PIN: Final = re.compile(r" ?(?:rpm|m[vVmAs]|pcs|pieces|/)")
+_SIGN_AMID: Final = re.compile(r"[A-Za-z]{3}[!*#^~][A-Za-z]{3}")
 _WORDS: Final = re.compile(r"[^\W\d_]+(?:[\-_.][^\W\d_]+)*$")
 _DIGIT: Final = re.compile(r"\d")
 _NO_DIGIT: Final = re.compile(r"\D")
@@ -114,6 +117,8 @@ def _assigned(text: str, position: int, last: int, found: re.Match[str]) -> Secr
         return Secret("aws_secret_key", start, start + 40)
     if QUIET.match(value) or (not quoted and value[-1:] in "([{") or _says_what(value):
         return None
+    if (quoted or text[start - 1] == "=") and _NO_WORD.match(value) and text[end : min(end + 1, last)] == " ":
+        return Secret("password", start, end, (_GROUPS,))
     if quoted and value.isalpha() and text[end : min(end + 1, last)] == " ":
         # Else it is a phrase, as translations have it.
         groups = _APP_PASSWORD.match(value) and left.lower().endswith(("app ", "app_", "app-"))
@@ -121,7 +126,9 @@ def _assigned(text: str, position: int, last: int, found: re.Match[str]) -> Secr
     bare = value.rstrip(".?:")
     if found["further"] and (_ABOUT.match(found["further"].lower()) or len(bare) < 8 or not _DIGIT.search(bare)):
         return None
-    if name in ALONE_AS_NAMES and not (_DIGIT.search(bare) and _NO_DIGIT.search(bare)):
+    if name in ALONE_AS_NAMES and not (
+        (_DIGIT.search(bare) and _NO_DIGIT.search(bare)) or (quoted and len(bare) >= 8 and _SIGN_AMID.search(bare))
+    ):
         return None
     if name not in ("key", "api", *_OTHER_NAMES):
         tight = text[start - 1] == "="

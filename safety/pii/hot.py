@@ -1,6 +1,7 @@
 """Where something may begin: a rough test of whole texts, and the places that are worth a closer look."""
 
 import re
+from collections.abc import Iterable
 from functools import cache
 from itertools import islice
 from typing import Final
@@ -13,8 +14,9 @@ from safety.pii.announced import CODE
 from safety.pii.assigned import NAMES, ROUGH_NAMES
 from safety.pii.codes import NAMED_ROUGH
 from safety.pii.emails import LOCAL, UNSPACED, WORD
-from safety.pii.password_words import EVERY_WORD, STEMS, shortest
+from safety.pii.password_words import EVERY_WORD, STEMS, TOLD_ROUGH, shortest
 from safety.pii.secrets import LONG_USER_ROUGH, PREFIXES, SPELLED_PREFIXES, USER_PLACE
+from safety.plain_text import plain_bytes
 
 _BETWEEN: Final = r"(?:[ \-/()\u00a0\u2002-\u2014\u202f－]|\.(?!\s)){0,3}"
 _MORE: Final = rf"(?:{_BETWEEN}\d){{6}}"
@@ -32,7 +34,7 @@ def _uncounted(expression: str) -> str:
 
 _LONE: Final = r"(?<!\d[.:/\-+].)(?:(?<!\d,.)|(?=\d{3}[\d-]))(?<![$€£¥].)(?<![A-Za-z_][\-/.].)"
 _HEX: Final = "[0-9A-Fa-f]"
-_ASSIGNS: Final = r"(?:[_\-][A-Za-z0-9_\-]{1,12})?(?:[\"'’`\]\\]{0,3}[ \t]{0,24}(?:[:=：＝]|<-)|>)"
+_ASSIGNS: Final = r"(?:[_\-][A-Za-z0-9_\-]{1,12})?(?:[\"'’`\]\\]{0,3}[ \t]{0,24}(?:[:=：＝]|<-|->)|>)"
 
 #: A place where something may begin. It looks at no more than 64 characters from there and a few to the left.
 #: Group 1: a number, 2: a code, address or disguised e-mail, 3: an e-mail, 4: a key, 5: after a word,
@@ -59,8 +61,22 @@ PLACE: Final = re.compile(
     rf"|({USER_PLACE})"
 )
 
+
+def _words(words: Iterable[str]) -> str:
+    """Words for a password with what makes one a place.
+
+    They stand here once, and in plain texts' expressions only those that such a text can have: from some 250 strings
+    on, Hyperscan's search takes three times as long.
+    """
+    # Both engines know only ASCII's letters as such. A password may be on the second line after a question for it.
+    return (
+        rf"(?i:{'|'.join(shortest(words))})[^\x00-\x40\x5b-\x60\x7b-\x7f]{{0,2}}"
+        rf"(?:{_ASSIGNS}|[^\n]*?\n?[^\n]*?\n?{TOLD_ROUGH})"
+    )
+
+
+_EVERY_WORD: Final = (*EVERY_WORD, *STEMS)
 #: What every text has in which PLACE leads to something, near that place; an @ aside. These are words and signs, ...
-#: Words for a password stand here once: from some 250 strings on, Hyperscan's search takes twice the time.
 _ROUGH_SIGNS: Final = (
     r"[\[({<] ?(?i:at|@|dot) ?[\])}>]",
     r"%40[A-Za-z0-9]",
@@ -69,9 +85,6 @@ _ROUGH_SIGNS: Final = (
     *said.ROUGH,
     LONG_USER_ROUGH,
     NAMED_ROUGH,
-    # Both engines know only ASCII's letters as such.
-    rf"(?i:{'|'.join(shortest((*EVERY_WORD, *STEMS)))})[^\x00-\x40\x5b-\x60\x7b-\x7f]{{0,2}}"
-    rf"(?:{_ASSIGNS}|[^\n]*?[0-9])",
     ROUGH_NAMES + _ASSIGNS,
 )
 _ROUGH_CODES: Final = (
@@ -94,7 +107,7 @@ _ROUGH: Final = re2.compile(
             r"[A-Za-z]{6}[0-9]{2}[A-Za-z][0-9]|[A-Z]{4}(?:[0-9]{6}[0-9A-Z]|[A-Z][0-9]{4}[A-Z])",
             _simple(PREFIXES),
             service_tokens.ROUGH_SPELLED,
-            *map(_uncounted, _ROUGH_SIGNS),
+            *map(_uncounted, (*_ROUGH_SIGNS, _words(_EVERY_WORD))),
         )
     ),
     _MEMORY,
@@ -103,6 +116,7 @@ _ROUGH: Final = re2.compile(
 #: next to nothing to look for.
 _PLAIN_ROUGH: Final = (
     *_ROUGH_SIGNS,
+    _words(word for word in _EVERY_WORD if plain_bytes(word) is not None),
     _simple(SPELLED_PREFIXES),
     *service_tokens.ROUGH,
     r"[A-Za-z0-9_\-]{8}\.[A-Za-z0-9_\-]{6}\.",

@@ -9,21 +9,41 @@ WORDS: Final = (
     "password", "passwort", "passwrt", "passwd", "passwrd", "pwd", "passphrase", "passcode", "passord",
     "kennwort", "wachtwoord", "lösenord", "adgangskode", "kodeord", "salasana", "contraseña", "contrasena",
     "senha", "mot de passe", "parola", "hasło", "haslo", "heslo", "jelszó", "lozinka", "şifre", "sifre",
-    "пароль", "κωδικός", "κωδικό", "كلمة السر", "كلمة سر", "كلمة المرور", "كلمة مرور", "رمز عبور", "סיסמה",
-    "סיסמא", "पासवर्ड", "পাসওয়ার্ড", "รหัสผ่าน", "mật khẩu", "kata sandi", "kata laluan",
+    "geslo", "slaptažodis", "fjalëkalimi", "lykilorð", "contrasenya", "pasahitza", "palavra-passe", "palavra passe",
+    "wagwoord", "nenosiri", "şifrə",
+    "пароль", "парола", "лозинка", "құпиясөз", "нууц үг", "κωδικός", "κωδικό", "գաղտնաբառ",
+    "كلمة السر", "كلمة سر", "كلمة المرور", "كلمة مرور", "باسورد", "رمز عبور", "کلمه عبور",
+    "گذرواژه", "پسورد", "پاس ورڈ", "پاسورڈ", "סיסמה", "סיסמא", "पासवर्ड", "পাসওয়ার্ড", "પાસવર્ડ",
+    "ਪਾਸਵਰਡ", "పాస్‌వర్డ్", "ಪಾಸ್‌ವರ್ಡ್", "പാസ്‌വേഡ്", "கடவுச்சொல்", "รหัสผ่าน", "พาสเวิร์ด",
+    "mật khẩu", "kata sandi", "kata laluan",
 )  # fmt: skip
 #: Of scripts that put no spaces between words.
-UNSPACED_WORDS: Final = ("密码", "密碼", "口令", "パスワード", "비밀번호", "비번")
+UNSPACED_WORDS: Final = ("密码", "密碼", "口令", "パスワード", "パスコード", "비밀번호", "비번", "패스워드")
 EVERY_WORD: Final = (*WORDS, *UNSPACED_WORDS)
 #: Beginnings of those whose last letters change; others get some more at their end.
-STEMS: Final = ("hasł", "hasl", "hesl", "jelsz", "lozink", "парол", "κωδικ")
+STEMS: Final = (
+    "hasł",
+    "hasl",
+    "hesl",
+    "jelsz",
+    "lozink",
+    "парол",
+    "лозинк",
+    "gesl",
+    "slaptažod",
+    "fjalëkalim",
+    "κωδικ",
+)
 #: Too short or too common to count within other words: where they are named, as in `pw=`, and where a text tells them.
-ALONE_AS_NAMES: Final = ("pass", "pw", "psk", "mdp", "clave")
+ALONE_AS_NAMES: Final = ("pass", "pw", "psk", "mdp", "clave", "parole", "parool")
 #: Its value is a number, and of few figures.
 PIN: Final = "pin"
-ALONE_IN_WORDS: Final = ("pw", "psk", "mdp", "clave")
+ALONE_IN_WORDS: Final = ("pw", "psk", "mdp", "clave", "parole", "parool")
 #: Of each the word that a value follows at once.
 NAMES: Final = tuple(dict.fromkeys(word.rsplit(" ", 1)[-1] for word in EVERY_WORD))
+#: What every text has, on the same line after such a word, in which it tells a password: a figure, or three words that
+#: are joined. As an expression for a whole text's words.
+TOLD_ROUGH: Final = r"[^\n]*?(?:[0-9]|[^\s0-9]-[^\s\-]+-)"
 
 
 def shortest(signs: Iterable[str]) -> tuple[str, ...]:

@@ -8,17 +8,22 @@ from safety.pii.secrets import Secret
 from safety.pii.telling import QUIET
 
 #: What stands before a value that is told.
-BEFORE: Final = " '\"`“„‘«「『:=/*是为為はをが는은가이번"
-#: Where PLACE looks for a value: after one of these, with a digit soon.
+BEFORE: Final = "\n '\"`“”„‘‚«»›「『(:=/*是为為はをが는은가이번"
+#: Where PLACE looks for a value: after one of these, mostly with a digit soon.
 PLACES: Final = (
+    rf"(?<=[{BEFORE}])(?![“”„‘‚«»›])(?:"
     r"(?=[^\s\"'`<>()，。！？；、…]{6})"
-    rf"(?<=[{BEFORE}])"
     r"(?=[^\s]{0,24}?[^\W\d_])"
     r"[^\s0-9=:>\"'`()\[\]{}<\\|，。！？；、…]{0,28}+[0-9]"
+    # Words alone, ...
+    r"|[^\W\d_]{3,14}+-[^\W\d_]{3,14}+-[^\W\d_]{3}"
+    # ... and in quotes any signs, as arguments of programs have them.
+    r"|(?=[^\s\"'`]{6})[^\s\"'`0-9](?:(?<=, [\"'].)|(?<=[,(=][\"'].))[^\s\"'`0-9]{0,28}+[0-9]"
+    r")"
 )
 #: What every text has in which there is one.
 ROUGH: Final = (*said_passwords.ROUGH, *said_tokens.ROUGH)
-_QUOTES: Final = ("'", '"', "`", "“", "„", "‘", "«")
+_QUOTES: Final = ("'", '"', "`", "“", "”", "„", "‘", "‚", "«", "»", "›")
 _SIGNED: Final = re.compile(r"[A-Za-z0-9_+/%=\-]*")
 
 

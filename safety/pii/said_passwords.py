@@ -4,7 +4,16 @@ import re
 from typing import Final, NamedTuple
 
 from safety.pii.emails import UNSPACED
-from safety.pii.password_words import ALONE_IN_WORDS, EVERY_WORD, STEMS, UNSPACED_WORDS, shortest, trie
+from safety.pii.password_words import (
+    ALONE_IN_WORDS,
+    EVERY_WORD,
+    STEMS,
+    TOLD_ROUGH,
+    UNSPACED_WORDS,
+    shortest,
+    trie,
+)
+from safety.pii.said_answers import answer_at
 from safety.pii.telling import ABOUT, ARGUMENT, IS, LEFT, QUOTE, WORD
 
 _UNSPACED_WORD: Final = trie(UNSPACED_WORDS)
@@ -41,7 +50,7 @@ class _Way(NamedTuple):
 _ACCOUNT: Final = (
     r"(?:(?:(?<![a-z])(?:login|inlog|user|username|creds|credentials|zugangsdaten|usuario|identifiants|utente|"
     r"логин): ?|"
-    r"(?:log|sign)(?:ged)? ?in (?:as|with) )[a-z0-9._@\-]{2,24} ?/ ?|"
+    r"(?:log|sign)(?:ged)? ?in (?:as|with) )[`'\"]?[a-z0-9._@\-]{2,24}[`'\"]? ?/ ?[`'\"]?|"
     r"(?<![a-z])(?:with|using|as|mit|als|con|avec|via|user|login) (?:admin|administrator|root) / )"
 )
 _LONG_USER: Final = r"://[0-9a-f]{32}:"
@@ -49,16 +58,16 @@ _OF_ADDRESS: Final = re.compile(rf"{_LONG_USER}$")
 #: A function or header that takes a user and a password.
 _CALL: Final = (
     r"(?:getconnection|mysqli(?:_connect)?|new pdo|dbi->connect|networkcredential|httpbasicauth|(?<![a-z])basicauth|"
-    r"(?<![a-z])(?:smtp|server|imap|mail|ftp|s)\.login|(?<![a-z])ssh\w{0,8}\.connect)"
+    r"(?<![a-z])(?:(?:smtp|server|imap|mail|ftp|s)\.|\$?(?:mail|smtp|imap|pop|ftp|sftp|ssh|client)\w{0,6}(?:\.|->))login|(?<![a-z])ssh\w{0,8}\.connect)"
 )
 #: Without a word of what it is the password of: a value that might be a name, too, is none.
 _AT_ONCE: Final = (
-    _Way(rf"{_NAME}[\"*]{{0,2}}(?: [0-9]{{1,2}})?(?:[:：]| ?\|)? {{0,2}}{QUOTE}", ()),
+    _Way(rf"{_NAME}[\"*]{{0,2}}(?: [0-9]{{1,2}})?(?:[:：]| ?\|| \()? {{0,2}}{QUOTE}", ()),
     _Way(_ACCOUNT, ("/",), rf"(?i:{_UNBOUND.sub('', _ACCOUNT)})[^\n]*?[0-9]"),
 )
 #: With such words, which tell whether something else is spoken of.
 _IN_A_SENTENCE: Final = rf"{_NAME}(?P<subject>{WORD}{{0,7}}?),? (?:{IS} ?:?|(?P<colon>[:：])) ?{QUOTE}"
-_BEFORE_A_COLON: Final = rf"{_NAME}(?P<heading>{WORD}{{1,5}}?)(?: =|[:：]) {{0,2}}{QUOTE}"
+_BEFORE_A_COLON: Final = rf"{_NAME}(?P<heading>{WORD}{{1,8}}?)(?: =|[:：]) {{0,2}}{QUOTE}"
 #: As values in a program or its settings, which may be names.
 _AS_ARGUMENTS: Final = (
     _Way(rf"{_NAME}{ARGUMENT}", ()),
@@ -86,9 +95,11 @@ _AS_ARGUMENTS: Final = (
 _WITHOUT_DOUBT: Final = (
     _Way(rf"{_UNSPACED_WORD}(?:还是|[はをが是为為는은가이])?[ ]?[「『]?{QUOTE}", ()),
     _Way(
-        rf"(?:{_WIFI}[ \-]?{_CODE}|{_CODE} (?:d[ueo] |de la |del |della |al |do |für das |til )?{_WIFI})"
+        rf"(?:{_WIFI}(?:[ \-]?| [\"“„«']?[\w\-]{{1,24}}[\"”“»']? ){_CODE}|"
+        rf"{_CODE} (?:d[ueo] |de la |del |della |al |do |für das |til )?{_WIFI})"
         rf"(?: [^\W\d_]{{1,16}}){{0,5}}?(?: {IS} ?:?| ?[:：]) ?{QUOTE}",
         ("wifi", "wi-fi", "wlan", "wpa", "вайф", "вай-ф"),
+        rf"(?i:wi-?fi|wlan|wpa|вай-?ф){TOLD_ROUGH}",
     ),
     _Way(rf"hasł\w{{0,3}}{WORD}{{1,4}} to {QUOTE}", ()),
     # Not of a shader, a filter or a test.
@@ -132,6 +143,25 @@ _WITHOUT_DOUBT: Final = (
         r"(?:mysql|mariadb)(?:dump|admin|import)? (?:[^|;&\n]{0,50} )?-p['\"]?",
         (" -p",),
         r"(?i:(?:mysql|mariadb)(?:dump|admin|import)? [^\n]*?-p)[^\n]*?[0-9]",
+    ),
+    _Way(
+        r"(?<![a-z])(?:sqlcmd|osql|bcp|mongo[a-z]{0,7}|psexec|evil-winrm|netexec|nxc|crackmapexec|unzip|zip|"
+        r"7z[a-z]? [a-z]) [^|;&\n]{0,52}-p ?['\"]?",
+        (" -p",),
+        r"(?i:sqlcmd|osql|bcp|mongo[a-z]{0,7}|psexec|evil-winrm|netexec|nxc|crackmapexec|zip|7z[a-z]? [a-z]) [^\n]*?"
+        r"-[pP][^\n]*?[0-9]",
+    ),
+    _Way(r"(?:xfreerdp|signtool)[^\n]{0,50} /p:? ?['\"]?", ("xfreerdp", "signtool")),
+    _Way(r"net user [\w.\-]{1,24} ['\"]?", ("net user",)),
+    _Way(
+        r"(?P<echoed>echo (?:-n |-e )?['\"]?(?:[a-z0-9._\-]{1,24}:)?)",
+        ("echo ",),
+        r"(?i:echo) [^\n|]*?[0-9][^\n|]*\| ?(?:sudo -|chpasswd|passwd|docker|podman|gh|cryptsetup|kinit|openssl)",
+    ),
+    # A script that types it.
+    _Way(
+        rf"{_NAME}[^\n]{{0,12}}\n[ \t]{{0,8}}(?:\w{{1,12}}\.)?send(?:line)?(?:\(| --)? ?b?[\"']",
+        (),
     ),
     _Way(r"(?:totp|hotp)\(['\"]", ("totp(", "hotp(")),
     _Way(r"requirepass ['\"]?", ("requirepass",)),
@@ -188,7 +218,7 @@ _HINTS: Final = shortest(
 ROUGH: Final = (
     rf"(?i:{trie(shortest(sign for way in _WAYS for sign in way.signs if not way.rough))})[^\n]*?[0-9]",
     *(way.rough for way in _WAYS if way.rough),
-    rf"(?:^|[^A-Za-z0-9]|\\[nrt])(?i:{trie(ALONE_IN_WORDS)})[^A-Za-z\n][^\n]*?[0-9]",
+    rf"(?:^|[^A-Za-z0-9]|\\[nrt])(?i:{trie(ALONE_IN_WORDS)})[^A-Za-z][^\n]*?\n?[^\n]*?\n?{TOLD_ROUGH}",
 )
 
 _VALUE: Final = re.compile(rf"[^\s\"'`,;<>(){{}}，。！？；、…{UNSPACED}\ud800-\udfff]{{6,}}")
@@ -208,6 +238,26 @@ _TERM: Final = re.compile(
 _LIKE_A_NAME: Final = re.compile(
     r"[a-z]+\d{1,4}$|[a-z]*(?:_[a-z0-9]+)+$|[a-z]+(?:[A-Z][a-z]+)+\d{0,2}$|[A-Z0-9_.\-]+$|[A-Z]{2,}-"
 )
+#: A passphrase of words, ...
+_JOINED_WORDS: Final = re.compile(
+    r"(?:[a-zß-ÿ]{3,14}(?:-[a-zß-ÿ]{3,14}){2,7}|[A-ZÀ-Þ][a-zß-ÿ]{2,13}(?:-[A-ZÀ-Þ][a-zß-ÿ]{2,13}){2,7})$"
+)
+#: ... rather than what is said of one.
+_NO_PASSPHRASE: Final = re.compile(
+    r"(?i:(?<![a-z])(?:the|and|for|not|all|out|but|one|two|per|non|und|der|die|das|les|des|del|los|las|que|con|sin|por|est|end|use|"
+    r"time|times|case|auth|level|only|pass|code|key|factor|based|sensitive|multi|password|token|user|protected|encrypted|free|"
+    r"proof|wide|term|sign|step|long|live|lived|write|read|once|self|well|cross|site|server|client|side|lower|upper|real|"
+    r"world|open|source|high|low|first|second|third|party|your|own|risk|same|day|hour|minute|word|digit|number|letter)(?![a-z])"
+    r"|passwor)"
+)
+#: What a text has that tells one.
+_SPELLED: Final = re.compile(rf"{trie(shortest((*EVERY_WORD, *STEMS)))}|(?<![^\W_]){trie(ALONE_IN_WORDS)}|{_WIFI}")
+#: It comes now: a colon, a quote or a word for is.
+_BRINGS: Final = re.compile(rf"[:：=\"'`“”„«»>(]|(?<![^\W_]){IS} $")
+#: To what asks for a password.
+_PIPED: Final = re.compile(
+    r"[\"']? ?\| ?(?:sudo -[a-zA-Z]{0,3}S|(?:chpasswd|passwd|docker|podman|gh|cryptsetup|kinit|openssl)(?![a-z]))"
+)
 _LETTER: Final = re.compile(r"[^\W\d_]")
 _DIGIT: Final = re.compile("[0-9]")
 
@@ -220,16 +270,21 @@ def password_at(left: str, view: str, quoted: bool) -> int:
     found = (_QUOTED if quoted else _VALUE).match(view)
     if found is None:
         return 0
-    value = found.group().rstrip(".?:\\”’»")
+    value = found.group().rstrip(".?:\\”’»“‘«")
     if _OF_ADDRESS.search(left):
         value = value.partition("@")[0]
     # PLACE has seen a digit, which may be one behind the value, where a stream has not looked yet.
-    if len(value) < 6 or not (_DIGIT.search(value) and _LETTER.search(value)):
+    words = _JOINED_WORDS.match(value) is not None and _NO_PASSPHRASE.search(value) is None
+    if len(value) < 6 or not (words or (_DIGIT.search(value) and _LETTER.search(value))):
         return 0
     if _TERM.match(value) or view[found.end() : found.end() + 1] == "(":
         return 0
     told = _TOLD.search(left, len(left) - LEFT if len(left) > LEFT else 0)
     if told is None:
+        return len(value) if not words and answer_at(left, value) else 0
+    if words and not (_BRINGS.search(told.group()) and _SPELLED.search(told.group())):
+        return 0
+    if told["echoed"] is not None and _PIPED.match(view, found.end()) is None:
         return 0
     like_a_name = _LIKE_A_NAME.match(value) is not None
     if like_a_name and (told["argument"] or (told["at_once"] and not (quoted and len(value) >= 10))):
@@ -241,6 +296,6 @@ def password_at(left: str, view: str, quoted: bool) -> int:
         return 0
     if like_a_name and (told["colon"] or (told["heading"] and not _FOR.search(told["heading"]))):
         return 0
-    if told.group().endswith("/"):
+    if told.group().rstrip("`'\"").endswith("/"):
         return value.find("@") if "@" in value else 0
     return len(value)

@@ -27,7 +27,7 @@ _FOREIGN: Final = (
 #: A session, in the name of a cookie or beside a log line.
 _SESSION: Final = (
     r"(?:session(?:_?id)?|session_token|(?<![a-z])sess(?:_?id)?|(?<![a-z])sid|phpsessid|jsessionid|aspxauth|\.cookies|"
-    r"remember(?:_me|_user)?(?:_token)?|logged_in_[0-9a-f]{0,40})"
+    r"remember(?:_me|_user)?(?:_token)?|auth\.user\.info|logged_in_[0-9a-f]{0,40})"
 )
 #: A header for whose scheme there is no kind.
 _HEADER: Final = r"authorization[\"']?[:=,] ?[\"']?(?!bearer|basic|aws4)[a-z][a-z\-]{1,15} "
@@ -46,6 +46,8 @@ _ARGUMENTS: Final = (
     r"name: ['\"]?[a-z_]{0,32}(?:key|token|secret)['\"]?\n[ ]{1,16}value: ['\"]?",
     r"\"auth\": ?\"",
     r"x-[a-z\-]{0,24}(?:auth|key|token|secret)[\"']?[ :,]{1,3}[\"']?",
+    r"(?<![a-z])(?:bot|client)\.(?:run|login|start)\([\"']",
+    r"(?<![a-z0-9])[as]k[\"'\]]{0,2} {0,3}(?:=>|:=|=|:) {0,3}[\"']",
     r"(?:algoliasearch|twilio[\"']?\)?|new [a-z]{0,20}client)\([\"'][^\"'\n]{1,40}[\"'], ?[\"']",
     r"(?<!don|mon|tur|hoc|joc)key(?:\\?[\"'\]]){0,2} {0,3}(?::=|=>|<-|==?|:) {0,3}b?(?:\\?[\"'`])?",
 )
@@ -57,6 +59,7 @@ _TOLD: Final = re.compile(
 _HINTS: Final = (
     "key", "token", "secret", "auth", "twilio", "client(", "algolia",
     "sig=", "sess", "sid=", "remember", "aspxauth", "cookies", "logged_in",
+    "user.info", "bot.", "client.", "ak", "sk",
     *_CLOUDS, *_ROMANCE, *_FOREIGN,
 )  # fmt: skip
 #: What every text has in which one is told.
@@ -70,13 +73,15 @@ ROUGH: Final = (
     r"(?i:name): [^\n]*(?:\n|\\n) +(?i:value): [\"']?[A-Za-z0-9_+/\-]{16}",
     r"\"(?i:auth)\": ?\"[A-Za-z0-9_+/\-]{16}|(?i:authorization)[\"']?[:=,] ?[\"']?[A-Za-z]{2,16} [A-Za-z0-9_+/\-]{16}",
     r"(?i:x-[a-z\-]{0,24}auth|algoliasearch\(|twilio[\"']?\)?\(|client\()[^\n]*?[\"' ][A-Za-z0-9_+/\-]{16}",
+    r"(?i:bot|client)\.(?:run|login|start)\([\"'][A-Za-z0-9_+/\-]{16}",
+    r"(?:^|[^A-Za-z0-9])(?i:[as]k)[\"'\]]{0,2} {0,3}(?:=>|:=|=|:) {0,3}[\"'][A-Za-z0-9_+/\-]{16}",
     r"[?&](?i:sig)=[A-Za-z0-9%+/_\-]{16}",
-    r"(?i:sess[a-z_]{0,8}|sid|remember[a-z_]{0,12}|_me|_token|aspxauth|cookies|logged_in_[0-9a-f]{0,40})=[\"']?[A-Za-z0-9%._+/:\-]{16}",
+    r"(?i:sess[a-z_]{0,8}|sid|remember[a-z_]{0,12}|_me|_token|aspxauth|cookies|user\.info|logged_in_[0-9a-f]{0,40})=[\"']?[A-Za-z0-9%._+/:\-]{16}",
 )
 
 #: Keys that are told to everybody, and names of things.
 _OPEN: Final = re.compile(
-    r"using key|"
+    r"using key|(?<![a-z])(?:eddsa|rsa|dsa|ecdsa|ecdh|ed25519|gpg|pgp) key|"
     r"(?:public|publishable|primary|foreign|cache|sort|hash|partition|idempotency|object|row|host|ssh|pub|site|anon|message|"
     r"group|map|project|csrf|xsrf|authenticity|continuation|page|next|sync|pagination|device|etag|md5|sha\d*|commit|digest|"
     r"checksum|s3|react)[ _\-.]?(?:key|token)|contract|token address"
@@ -91,6 +96,8 @@ _FILE: Final = re.compile(r"\.[a-z]{2,4}$")
 _UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-", re.IGNORECASE)
 _SWITCH: Final = re.compile(r"(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])")
 _CHANGE: Final = re.compile(r"(?<=[a-z])(?=[A-Z0-9])|(?<=[A-Z])(?=[a-z0-9])|(?<=[0-9])(?=[A-Za-z])")
+_WORDED: Final = re.compile(r"[a-z]{5}|[A-Z]{5}")
+_UNSPOKEN: Final = re.compile(r"[b-df-hj-np-tv-xz]{5}", re.IGNORECASE)
 
 
 def token_at(left: str, view: str) -> int:
@@ -129,4 +136,9 @@ def token_at(left: str, view: str) -> int:
 
 def _looks_random(value: str) -> bool:
     """Whether letters and digits are mixed as no words and no numbers are."""
-    return len(_SWITCH.findall(value)) >= 3 and len(_CHANGE.findall(value)) >= 6 and len(set(value)) >= 8
+    switches, changes = len(_SWITCH.findall(value)), len(_CHANGE.findall(value))
+    if len(set(value)) < 8:
+        return False
+    return (switches >= 3 and changes >= 6) or (
+        switches > 0 and changes >= 10 and (_WORDED.search(value) is None or _UNSPOKEN.search(value) is not None)
+    )

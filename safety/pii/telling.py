@@ -7,7 +7,7 @@ from typing import Final
 LEFT: Final = 64
 #: A word that tells more of what the secret is for.
 WORD: Final = r"(?:[,:]? [0-9]?[^\W\d_][\w'’/\-]{0,30}| \([^()\n]{1,30}\))"
-QUOTE: Final = r"(?:\\?[\"'`“„‘«*]{1,2} ?)?"
+QUOTE: Final = r"(?:\\?[\"'`“”„‘‚«»›*]{1,2} ?)?"
 #: What says that it comes now.
 IS: Final = (
     r"(?:is|was|sekarang|it['’]?s|c['’]est|ni|คือ|е|ist|war|lautet|es|era|é|est|était|è|är|er|jest|este|je|zní|glasi|luidt|bylo|było|była|var|oli|"
@@ -28,7 +28,7 @@ ARGUMENT: Final = (
 )
 #: What is said of secrets, and not what they are.
 ABOUT: Final = re.compile(
-    r"polic|polít|rule|length|\bage\b|manager|hash|hint|fingerprint|field|feld|strength|requirement|minimum|must|should|contain|character|algorithm|"
+    r"polic|polít|rule|primari|primär|forán|length|\bage\b|manager|hash|hint|fingerprint|field|feld|strength|requirement|minimum|must|should|contain|character|algorithm|"
     r"encrypt|encod|expire|attempt|invalid|incorrect|error|fail|\b(?:user|username|account|konto|login|e-?mail|id|"
     r"prefix|count|type|name|file|digest|sha|public|ssh|for|in|of|no|not|than|with|using|at|version|column|table)$"
 )

@@ -225,6 +225,31 @@ generic_secret|ключ API: «a8Fh2kLm9QwXz41Bb7Cc»
 generic_secret|set-cookie: connect.sid=«s%3AL8-4NVFoXLYDsHiijzQ53QH09unHZHGJ.KzTzXzqLZWug7pHAt»; Path=/
 generic_secret|{"name":"session","value":"«RzXpdI7Z-Y_U5IiL7u4iA8WY»"}
 basic_auth|Authorization: Basic «aW52ZW50b3J5X3N5bmM6cThSdzJ6TG0wNQ==» here
+password|Sama salasana («Kuusi_Metso!4») toimii
+password|da je geslo «Kozolec-9-Breza» zavrnjeno
+password|my password is «correct-horse-battery-staple»
+password|Passwort ist „«Amsel-Birke-Zaun»“
+password|Wi-Fi "CLN-Guest" key: «seven-otters-dive». Printer
+password|lösenordet är ”«Lingon!2020»”
+password|Log in with `ops` / `«Lichen.Kiln-660»` now
+password|psk="«sycamore*Ninety-two»"
+password|define('DB_PASSWORD', '«u)8Kf{tZ2w-Lq»');
+password|spring.mail.password=«tpsg byvt qkev pcwp»
+password|"sfPassword" -> "«zephyr^kiln2024q»"
+password|$mailer->login('ops', '«Galet_Bleu!306»');
+password|sqlcmd -S db1 -U malai -P "«Zayit!Gesher38»" -Q "select 1"
+password|unzip -P «Zayit!Gesher38» a.zip
+password|xfreerdp /u:bob /p:«Zayit!Gesher38» /v:host
+password|net user bob «Zayit!Gesher38» /add
+password|echo '«Zayit!Gesher38»' | sudo -S ls
+password|echo "deploy:«Zayit!Gesher38»" | chpasswd
+password|A palavra-passe do portal é «Girassol!77»
+password|slaptažodis yra «Gintaras!77»
+password|Parole: «Dzintars77»
+password|رمز عبور: «Damavand!77»
+generic_secret|bot.run("«tmmZcIGzGqKwy0sxN521B1Rmx8.G01D7M.AX5bRQ6_WoicLkRyaktHKQ»")
+generic_secret|basic.auth.user.info=«6NC3R6ZFRCLTS6HH:Grem4NXqfbPGebDgz3CEhZo19GHjrmFTIgEI1CHRYD4l2oZc8rnna6+Xg/m20XfO»
+generic_secret|ALIYUN_SK = "«RCkpuHWFlwtfsoQqfzc3jNxDzyEvET»"
 private_key|«-----BEGIN PRI~VATE KEY-----\nMIIEvQIBADANBg\n-----END PRI~VATE KEY-----»\n"
 """
 
@@ -286,6 +311,16 @@ docker run -u app1:group2a img; chown -u alice:staff2x /srv
 secret-test-coverage-report-for-module-12-final and sl.wikipedia-org-page-of-the-year-1991-2024
 TWILIO_ACCOUNT_SID=AC51970280231af6c537119140131327cf
 cache key d41d8cd98f00b204e9800998ecf8427e and sid=main-page-section-number-2
+The password is case-sensitive-only and the token is long-lived-token; password: must-not-be empty
+mkdir -p Dir-Name1 && docker run -p 8080:80 x; echo "Release-2024_final!x" | sudo tee /etc/motd
+parole: 1523, Il candidato ha scritto 500 parole: 12 errori; on parole 2019-05-06 after 5years; parole: all'inizio
+clave primaria: Tabla-Cliente_01; la clave del éxito en 2024 es COVID-19; Gesellschaft: GmbH-2024
+The Wi-Fi "Guest-Net" key features: self-healing-mesh; Wi-Fi key: ask-the-owner please
+$user->password->hash2, user.password->encode_v2, password -> hash2x
+gpg:                using EDDSA key E08B4865DAD1B8E3151939C422268F0CAAB6A743
+{"ak": "state-of-alaska-number-12345x", "sk": "Slovakia-2024-region-list1"}; bot.run("schedule_daily_report_2024_v1")
+risk = "a1b2c3d4e5f6a7b8c9d0e1f2", task: "7f3a9c0e1b2d4f5a6978"
+password (min. 8 chars), password (Base64-encoded), Passwort (mind. 8-Zeichen)
 trace 4bf92f3577b34da6a3ce929d0e0e4736 md5 d41d8cd98f00b204e9800998ecf8427e
 """
 

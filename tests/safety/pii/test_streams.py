@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from safety.match import Match, merged
 from safety.pii.filter import PiiFilter
 from safety.pii.kinds import PERSONAL, SECRETS
+from safety.plain_text import plain_bytes
 
 FILTERS = (PiiFilter(), PiiFilter(PERSONAL), PiiFilter(SECRETS), PiiFilter({"phone", "jwt"}))
 
@@ -205,6 +206,21 @@ PARTS = [
     "\t96051065567\n",
     "|",
     ",",
+    "wifi password?\nAnn: it's ",
+    "\n[10:43] Bob: ",
+    "Maple-Leaf-42",
+    "Kestrel%Dune5",
+    "seven-otters-dive-deep",
+    "echo '",
+    "' | sudo -S",
+    '_PASSWORD" -> "',
+    'mail.password="',
+    "tpsg byvt qkev pcwp",
+    'bot.run("',
+    "WLAN “Barn” key: ",
+    "unzip -P ",
+    "”",
+    "?",
 ]
 
 
@@ -252,6 +268,7 @@ def test_cuts_make_no_difference(text: str, data: st.DataObject | None) -> None:
     for filter_ in FILTERS:
         whole = filter_.scan(text)
         assert whole == merged(whole)
+        assert filter_.scan(text, plain_bytes(text)) == whole
         assert all(match.label in filter_.kinds for match in whole)
         assert streamed(filter_, text, cuts) == whole
         assert streamed(filter_, text, list(range(len(text)))) == whole
