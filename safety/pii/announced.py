@@ -12,32 +12,48 @@ from safety.pii.phones import NO_UNIT
 _WORDS: Final = (
     # Passports
     r"pass[ae]?port|pasaporte|paspoort|passnummer|pass(?:et)? (?:mitt|nr)|reisepass|paszport|pa[sș]aport|pasport|"
-    r"paso[sš]|pp no|[uú]tlev|putovnic|διαβατ[ηή]ρ|паспорт|пашпарт|hộ chiếu|رقم (?:ال)?جواز|"
+    r"paso[sš]|pp no|[uú]tlev|putovnic|pas (?:nr|no|č|br|n[º°]|num)|pas(?:nr|nummer)\b|pas:|pases? (?:nr|num)|"
+    r"passi (?:nr|num)|passin ?num|vegabr|cestovn|paspor|pasul\b|گذرنامه|پاسپورت|דרכון|διαβατ[ηή]ρ|паспорт|пашпарт|"
+    r"hộ chiếu|رقم (?:ال)?جواز|"
     # Identity cards and numbers
-    r"identity (?:card|number|document)|(?:national|zimbabwe|personal|kenyan|malta) i\.? ?d\b|"
-    r"id card|eid (?:number|no)|nid\b|(?:personal)?ausweis|"
-    r"carte (?:nationale )?d['’]identité|carta d['’]identità|documento c\.?i|"
+    r"identity (?:card|number|document)|(?:national|zimbabwe|personal|citizen|government|govt|photo|state|my|his|her|"
+    r"your|their|"
+    r"kenyan?|malta|ugandan?|tanzanian?|rwandan?|zambian?|namibian?|jamaican?|ghanaian|indian|saudi|qatari?|kuwaiti?|"
+    r"emirati|"
+    r"emirates|omani?|bahraini?|jordanian|lebanese|malaysian|indonesian|filipino|turkish|swiss|belgian|estonian|"
+    r"latvian|"
+    r"lithuanian|south african) i\.? ?d\b|"
+    r"id card|eid\b|identiteitskaart|identitetskort|id-?(?:kort|kaart)|nid\b|(?:personal)?ausweis|"
+    r"carte (?:nationale )?d['’]identité|carta (?:d['’])?identità|documento c\.?i|ci\b|c\.i\.|buletin|"
     r"c[eé]d(?:ula|\.)|cnie?\b|cin\b|nin\b|nic\b|nrc|dimex|"
     r"dui\b|dpi\b|rg\b|brp\b|civil id|qid\b|cpr\b|idnp|omang|indangamuntu|nida\b|ghana ?card|matricule|voter id|"
     r"clave de elector|t[ií]tulo de eleitor|jshshir|pinfl|n[uú]m\pL* de (?:documento|identidad)|"
     r"(?:documento|tarjeta|carn[eé]) (?:nacional )?de (?:identi[dt]ad|extranjer)|cartão de cidadão|"
     r"bilhete de identidade|"
-    r"dow[oó]d|občansk|občiansk|č(?:ísl[oa]|\.) ?op\b|osebn[ae] izkaznic|osobn[ae] iskaznic|ličn[ae] kart|személyi ig|"
+    r"dow[oó]d|občansk|občiansk|č(?:ísl[oa]|\.) ?op\b|op č|osebn[ae] izkaznic|osobn[ae] iskaznic|ličn[ae] kart|"
+    r"személyi|"
     r"лична карта|личн\pL{1,3} карт|уд\. личности|ci seri[ae]|посвідченн|"
-    r"удостоверени\pL* личност|идентификационный номер|личный номер|регистр\pL* дугаар|δελτίου ταυτ|ταυτότητ|kimlik|"
+    r"удостоверени\pL* личност|идентификационный номер|личный номер|регистр\pL* дугаар|рд|унзр|пинфл|жшшир|"
+    r"δελτίου ταυτ|α\.?δ\.?τ|ταυτότητ|kimlik|"
     r"kart[ai] tal-ident|vəsiqə|անձնագ|հանրային|հծհ|"
     r"asmens (?:kod|tapat)|personas (?:kod|apliec)|isikut|პირადი|kitambulisho|البطاقة الوطنية|الرقم (?:الوطني|المدني)|"
-    r"رقم (?:ال)?(?:بطاقة|هوية)|"
+    r"رقم (?:ال)?(?:بطاقة|هوية)|(?:ال)?[إا]قامة|iqama|کد ?ملی|شماره ملی|"
+    r"epic\b|philsys|philid|psn\b|umid|bvn\b|huduma|fayda|ine\b|fin (?:kod|no\b)|citizenship (?:no|num|cert)|"
     # Residence
     r"residence (?:permit|card)|(?:carte|titre) de séjour|aufenthalts(?:titel|erlaubnis|karte|genehm|gestatt)|"
-    r"permesso di soggiorno|karta pobytu|"
+    r"permesso di soggiorno|kart[ay] (?:stałego )?pobytu|permiso de residencia|"
+    r"(?:cartão|título|autorização) de residência|oleskelulu|uppehållstillst|opholdstil|oppholdstil|verblijfs|"
+    r"povolení k pobytu|"
+    r"внж|рвп|дозвіл на прож|"
     r"вид на жительство|uscis|(?-i:A)(?:-number|-no\b|-?#)|alien (?:number|no\b|registration)|green card|"
     # Driving
-    r"driv(?:er['’]?s?|ing) licen[cs]e|dl no|führerschein|permis de conduire|licencia de conducir|brevete|"
+    r"driv(?:er['’]?s?|ing) licen[cs]e|dl(?: no)?\b|führerschein|permis de conduire|licencia de conducir|brevete|"
     r"patente (?:di guida|n)|carta de condução|cnh|prawo jazdy|rijbewijs|körkort|førerkort|kørekort|ajokort|"
-    r"ökuskírtein|водительск|sürücü belge|ehliyet|řidičsk|jogosítv|"
+    r"ökuskírtein|водительск|права:? (?:сери|№|номер)|sim [abc]\b|carta n\.?[º°]|permiso de conducir|"
+    r"carnet de conducir|sürücü belge|ehliyet|řidičsk|jogosítv|"
     # Health and social insurance
-    r"medicare|health (?:card|insurance)|philhealth|sss\b|nss\b|niss|afiliaci|rentenversicherungs|versichertenn|"
+    r"medica(?:re|id)|ohip|kvnr|ehic\b|teyf|tessera sanitaria|chi (?:number|no)|health (?:card|insurance)|philhealth|"
+    r"sss\b|nss\b|niss|afiliaci|rentenversicherungs|versichertenn|"
     r"krankenvers|sozialversicherungs|social insurance|national insurance|nat\. ins|seguridad social|utente\b|"
     r"cart[ãa]o (?:do )?sus\b|pis\b|pasep|"
     # Taxes
@@ -45,26 +61,31 @@ _WORDS: Final = (
 )
 #: The same in scripts in which other letters may stand right before one.
 _UNSPACED_WORDS: Final = (
-    r"护照|護照|パスポート|旅券|여권|身份证|身份證|台胞证|居民证|在留カード|居留|외국인등록|驾驶证|駕駛執照|運転免許|운전면허|"
-    r"জাতীয় পরিচয়|এনআইডি|पासपोर्ट|नागरिकता|वोटर आईडी|मतदाता|ใบอนุญาตขับ|หนังสือเดินทาง|บัตรประชาชน"
+    r"护照|護照|パスポート|旅券|여권|身份证|身份證|台胞证|居民证|在留カード|居留|외국인등록|驾驶证|驾照|駕照|"
+    r"駕駛執照|居留證|居留证|保険証|被保険者|運転免許|운전면허|"
+    r"জাতীয় পরিচয়|এনআইডি|पासपोर्ट|नागरिकता|वोटर आईडी|मतदाता|ใบอนุญาตขับ|ใบขับขี่|เลขบัตร|เลขประจำตัว|"
+    r"หนังสือเดินทาง|บัตรประชาชน"
 )
 _ANNOUNCING: Final = re2.compile(rf"(?i)(?:^|[^\pL\pN])({_WORDS})|{_UNSPACED_WORDS}")
 _SIGNS: Final = r"\s.:：#№º°=\-–—'’\"/()|"
 #: Between such a word and the number: the rest of the word, and a few others.
 _BETWEEN: Final = re.compile(
-    rf"[^{_SIGNS},;\d]{{0,16}}(?:[{_SIGNS},]{{1,4}}[^{_SIGNS},;\d]{{1,16}}){{0,6}}[{_SIGNS}]{{1,5}}"
+    rf"[^{_SIGNS},;\d]{{0,16}}(?:[{_SIGNS},]{{1,4}}[^{_SIGNS},;\d]{{1,16}}){{0,6}}(?:[{_SIGNS}]{{1,5}}|[ .:_…]{{6,40}})"
 )
 #: Said between the word and the number, it is about something else.
 _OTHERWISE: Final = re.compile(
     r"(?<![^\W\d_])(?:compan|công ty|empresa|business|firm|gmbh|ltd|phone|tel\b|tél|call|mobil|fax|cost|fee|office|"
     r"embassy|order|invoice|flight|ticket|section|article|valid|until|since|expir|born|issued|date|or\b|and\b|"
-    r"cover|holder|reader|printer|badge|h[üu]lle|etui|folie|halter|drucker|item|art\b|sku|ean|asin|model|version|firmware|"
+    r"cover|holder|reader|printer|badge|h[üu]lle|etui|folie|halter|drucker|item|art\b|sku|ean|asin|model|version|"
+    r"firmware|"
     r"form\b|formulaire|regulation|law\b|ley\b|loi\b|décret|circular|plan\b|statute|directive|receipt|plate|"
-    r"véhicule|navire|aéronef|chantier|dossier|sap\b|compra|factur|pedido|vin\b|транспорт|товар|жетон|издели|качеств|"
+    r"jurídic|zakup|wpłat|dostaw|rejestracyjn|sprzedaż|seller|buyer|bên (?:bán|mua)|véhicule|navire|aéronef|chantier|"
+    r"dossier|sap\b|compra|factur|pedido|vin\b|транспорт|товар|жетон|издели|качеств|"
     r"безопасн|doğrulama|hotel|cas\b|coat|ore\b|drive)"
 )
 _NUMBER: Final = re.compile(
-    r"(?:[A-ZА-ЯΑ-Ω]{1,5}[ \-]?)?[0-9][0-9A-Z]*(?:(?:[ .\-/]| [/\-] )(?=[0-9A-Z]{0,3}[0-9])[0-9A-Z]{1,12}){0,5}"
+    r"(?:[A-ZА-ЯІҮӨΑ-Ω]{1,5}[ \-]?|[a-z]{2}(?=[0-9]{6}))?[0-9][0-9A-Z]*(?:(?:[ .\-/]|"
+    r" [/\-] )(?=[0-9A-Z]{0,3}[0-9])[0-9A-Z]{1,12}){0,5}"
     r"(?:[ \-][A-Z](?![A-Za-z0-9]))?(?![A-Za-z0-9_]|[.,]\d)" + NO_UNIT
 )
 #: What is in every code soon.
@@ -98,6 +119,21 @@ _FORMS: Final[dict[str, re.Pattern[str]]] = {
         ("nida", r"[0-9]{20}"),
         ("utr", r"[0-9]{10}K?"),
         ("ird", r"[0-9]{8,9}"),
+        ("ci buletin", r"[VE][0-9]{6,8}|[A-Z]{2}(?:[0-9]{5}[A-Z]{2}|[0-9]{6,7})"),
+        ("c.i.", r"[VE]?[0-9]{6,8}|[A-Z]{2}(?:[0-9]{5}[A-Z]{2}|[0-9]{6,7})"),
+        ("рд", r"[А-ЯІҮӨ]{2}[0-9]{8}"),
+        ("epic", r"[A-Z]{3}[0-9]{7}"),
+        ("psn philsys philid fayda", r"[0-9]{12}|[0-9]{16}"),
+        ("umid", r"[0-9]{12}"),
+        ("bvn", r"[0-9]{11}"),
+        ("huduma", r"[0-9]{7,9}"),
+        ("ine", r"[0-9]{13}"),
+        ("dl", r"[A-Z]{1,2}[0-9]{7,14}"),
+        ("eid", r"[0-9]{12}|784[0-9]{12}"),
+        ("внж рвп", r"[0-9]{9}"),
+        ("ehic", r"[0-9]{20}"),
+        ("iqama", r"[12][0-9]{9}"),
+        ("kvnr", r"[A-Z][0-9]{9}"),
         ("tin", r"[0-9]{9,10}|[0-9]{12}"),
         ("a-number a-no a-# a#", r"A?[0-9]{8,9}"),
     )

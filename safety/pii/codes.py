@@ -34,8 +34,8 @@ _NAMED: Final = (
         "passport",
         re.compile(
             r"(?:[A-NP-Z]{2}(?=[A-Z]*[0-9])[A-NP-Z0-9]{6}[0-9]|"
-            r"[CFGHJK](?=[A-Z]*[0-9])[CFGHJKLMNPRTVWXYZ0-9]{8}[0-9]?|[0-9]{2}[A-Z]{2}[0-9]{5}|[A-Z]{3}[0-9]{6}|[A-Z][0-9]{7}[A-Z])"
-            + _END
+            r"[CFGHJK](?=[A-Z]*[0-9])[CFGHJKLMNPRTVWXYZ0-9]{8}[0-9]?|[0-9]{2}[A-Z]{2}[0-9]{5}|[A-Z]{3}[0-9]{6}|"
+            r"[A-Z][0-9]{7}[A-Z])" + _END
         ),
         _always,
         True,
@@ -47,6 +47,7 @@ _NAMED: Final = (
         True,
     ),
     _Form("pl_id_card", re.compile(r"[A-Z]{3}[0-9]{6}" + _END), _always, True),
+    _Form("nz_nhi", re.compile(r"[A-HJ-NP-Z]{3}(?:[0-9]{4}|[0-9]{2}[A-HJ-NP-Z]{2})" + _END), _always, True),
 )
 #: What every text has in which there is one of these.
 NAMED_ROUGH: Final = rf"(?i:{'|'.join(dict.fromkeys(WORDS[form.kind] for form in _NAMED))})(?s:.)*?[0-9]"
@@ -99,6 +100,12 @@ _LETTER_FIRST: Final = (
         re.compile(r"[A-Z]{2}[A-Z9]{3}[0-9][0156][0-9][0-3][0-9]{2}[A-Z][A-Z9][0-9A-Z][A-Z]{2}" + _END),
         checks.uk_driving_licence,
     ),
+    _Form(
+        "uk_nino",
+        re.compile(r"[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z][0-9]{6}[A-D]" + _END, re.IGNORECASE),
+        _always,
+        True,
+    ),
     _Form("es_nie", re.compile(r"[XYZ][ -]?[0-9]{7}[ -]?[A-HJ-NP-TV-Z]" + _END), checks.es_dni),
     _Form(
         "it_codice_fiscale",
@@ -127,10 +134,16 @@ _V6: Final = re.compile(r"(?:[0-9A-Fa-f]{0,4}:){2,7}(?:[0-9A-Fa-f]{1,4}|(?<=::)|
 _V6_AND_PORT: Final = re.compile(rf"(?:{_V6.pattern})(?=:[0-9]{{5}}(?![0-9A-Fa-f:]))")
 _VERSION: Final = re2.compile(
     r"(?i)(?:(?:\bv|\bver|version|versión|versione|release|build|firmware|driver|chrome|firefox|safari|opr|edg|mozilla|"
-    r"section|chapter|clause|see|siehe|vgl|§|figure|fig|oid|upgrad(?:e[sd]?|ing)|updat(?:e[sd]?|ing)|downgrad(?:e[sd]?|ing)|migrated?|python|"
-    r"windows|kernel|release notes|patch|tag|rev|revision|assembly|appendix|table|step|paragraph|article|spec|"
+    r"section|chapter|clause|see|siehe|vgl|§|figure|fig|oid|upgrad(?:e[sd]?|ing)|updat(?:e[sd]?|ing)|"
+    r"downgrad(?:e[sd]?|ing)|migrated?|python|"
+    r"windows|kernel|fw|bump(?:s|ed)?|верси[яиюей]{1,2}|версі[яїюєй]{1,2}|прошивк\w{1,2}|vers[ãa]o|vers[õo]es|"
+    r"wersj[aięe]|"
+    r"verz[eií]|verzi[aóuje]{1,2}|versiun\w{1,2}|versi|έκδοση|sürüm\w{0,3}|phiên bản|utgave|oppdater\w+|إصدار|"
+    r"الإصدار|نسخه|"
+    r"גרסה|גרסת|เวอร์ชัน|เวอร์ชั่น|เฟิร์มแวร์|संस्करण|फर्मवेयर|버전|펌웨어|固件|韌體|ファームウェア|ファーム|"
+    r"release notes|patch|tag|rev|revision|assembly|appendix|table|step|paragraph|article|spec|"
     r"releases|versions|版本|バージョン)"
-    r"(?:\s+(?:is|number|no|to|from|of))?(?: v?[0-9.]{3,15} (?:to|->|→|and|or))?"
+    r"(?: [a-z][\w.\-]{0,20} (?:to|from))?(?:\s+(?:is|number|no|to|from|of))?(?: v?[0-9.]{3,15} (?:to|->|→|and|or))?"
     r"[ .:=\"'\-_(/v]*|[A-Za-z]/|==|>=|<=|~=|\^|~)$"
 )
 
@@ -230,6 +243,18 @@ def _is_section(text: str, position: int, number: str) -> bool:
 _SECTIONS: Final = 20
 
 
+#: What has versions, and a few words more.
+_VERSIONED: Final = re.compile(
+    r"(?<![^\W\d_])(?:firmware|fw|build|versión|versione?|vers[ãa]o|wersj|verz|sürüm|прошивк|верс[иі]|펌웨어|버전|"
+    r"固件|版本|"
+    r"バージョン|ファームウェア)[^\W\d_]{0,3}(?:[?,]? [^\W\d_]+){0,6}[ :=\"'(]*$",
+    re.IGNORECASE,
+)
+
+
 def _is_version(text: str, position: int) -> bool:
     left = text[max(0, position - 40) : position]
-    return _VERSION.search(left.encode("utf-8", "surrogatepass")) is not None
+    encoded = left.encode("utf-8", "surrogatepass")
+    if _VERSION.search(encoded) is not None:
+        return True
+    return _VERSIONED.search(left) is not None and _OF_ADDRESSES.search(encoded) is None

@@ -14,6 +14,8 @@ REACH: Final = 64
 WORDS: Final = {
     "us_ssn": r"ssn|security n(?:o|um)|ss ?#|social[ -]?sec|soc\.? sec|my social is|taxpayer id|tax id|seguro social",
     "us_itin": r"itin|individual tax|taxpayer|tax id",
+    "uk_nino": r"nino|national ins|ni (?:n|#)|n\.i\.",
+    "nz_nhi": r"nhi\b",
     "uk_nhs": r"nhs|national health|patient (?:id|no|num)",
     "ca_sin": r"sin\b|social ins|nas\b|assurance sociale|canadian (?:id|tax)",
     "de_tax_id": r"steuer|idnr|id-nr|tin\b|tax|identifikationsn|st-?id",
@@ -26,10 +28,10 @@ WORDS: Final = {
     "pl_pesel": r"pesel|pacjent",
     "se_personnummer": r"person-?(?:nummer|nr)|pers\.?nr|personal (?:id|num)|samordningsn|pnr|swedish",
     "dk_cpr": r"cpr|personnummer|danish",
-    "no_fodselsnummer": r"f[øo]dsels|fnr|personnummer|d-nummer|norwegian|national id",
+    "no_fodselsnummer": r"f[øo]dsels|f\.? ?nr|personnummer|d-nummer|norwegian|national id",
     "is_kennitala": r"kennit|kt\b",
     "at_svnr": r"sv-?n|sozialvers|versicherungsn|svnr|social (?:ins|sec)",
-    "pt_nif": r"nif\b|contribuinte|identificação fiscal|tax",
+    "pt_nif": r"n\.?i\.?f\b|contribuinte|identificação fiscal|tax",
     "ie_pps": r"pps|psp\b|uimhir",
     "cz_rodne_cislo": r"r\. ?č|rodn|rč\b",
     "ro_cnp": r"cnp\b|cod numeric",
@@ -41,8 +43,8 @@ WORDS: Final = {
     "gr_afm": r"αφμ|α\.φ\.μ|afm\b",
     "gr_amka": r"αμκα|α\.μ\.κ\.α|amka",
     "ee_isikukood": r"isikuko|estonian",
-    "lt_asmens_kodas": r"asmens kod|a\.k\.|lithuanian",
-    "lv_personas_kods": r"personas kod|p\.k\.|latvian",
+    "lt_asmens_kodas": r"asmens kod|a\. ?k\.|lithuanian",
+    "lv_personas_kods": r"personas kod|p\. ?k\.|latvian",
     "ru_inn": r"инн(?:$|[^а-яё])|inn\b",
     "ru_snils": r"снилс|snils|страховой номер",
     "ua_rnokpp": r"рнокпп|іпн|ипн|ідентифікаційн|податк|rnokpp|itn\b|itin",
@@ -61,7 +63,7 @@ WORDS: Final = {
     "jp_my_number": r"my ?number|マイナンバー|個人番号|individual number",
     "kr_rrn": r"주민|rrn\b|resident reg",
     "th_national_id": r"บัตรประชาชน|ประจำตัวประชาชน|thai id|national id",
-    "my_mykad": r"mykad|ic no|ic num|no\.? kp|kad pengenalan|nric",
+    "my_mykad": r"mykad|ic\b|no\.? kp|kad pengenalan|nric",
     "id_nik": r"nik\b|ktp",
     "vn_cccd": r"cccd|căn cước|cmnd|chứng minh",
     "au_tfn": r"tfn|tax file",
@@ -70,10 +72,10 @@ WORDS: Final = {
     "ar_cuit": r"cui[tl]",
     "cl_rut": r"rut\b|cédula",
     "uy_ci": r"c\.i\.|cédula|cedula",
-    "pe_dni": r"dni",
+    "pe_dni": r"dni|d\.n\.i",
     "co_cedula": r"c[eé]dula|c\.c\.",
     "ec_cedula": r"c[eé]dula|c\.i\.",
-    "es_dni": r"dni|nif\b|documento|identidad",
+    "es_dni": r"dni|d\.n\.i|n\.?i\.?f\b|documento|identidad",
     "za_id": r"(?:sa|south african) id|id n|identity n|rsa id",
     "ng_nin": r"nin\b|national identification",
     "passport": (
@@ -98,19 +100,24 @@ _PHONE: Final = (
     r"switchboard|ext\b|"
     r"(?:my|our|your|his|her|their|whose|s|work|home|office|new|old|emergency|registered|"
     r"callback) (?:new |best |work |home )?(?:numbers?|no\.|nr)|registered$|"
-    r"ring |ringe |t[eé]l[eé](?:[^v]|$)|portable|(?:r?appel|joind|joign)|(?:mon|son|ton|"
+    r"ring |ringe |træffes|træf mig|kontakt(?:$|[^l])|t[eé]l[eé](?:[^v]|$)|portable|(?:r?appel|joind|joign)|(?:mon|"
+    r"son|ton|"
     r"votre|notre) num|fon\b|(?:an|zurück)?ruf|handy|(?:meine?|ihre?|seine?|unsere?|deine?) nummer|durchwahl|"
     r"erreich|móvil|movil|celular|cel\b|llám|llam[ae]|(?:mi|su|tu|nuestro) número|cellulare|chiama|recapito|"
     r"(?:mio|suo|tuo) numero|ligue|liga|contato|telem[oó]|(?:meu|seu) número|bel\b|bellen|mijn nummer|zadzwo|dzwoń|"
     r"kom[óo]r|(?:mój|mojego|pod) numer|tlf|treff|nås på|puh\b|soita|mitt nummer|mit nummer|zavol|sun[aăa]|hívj|"
-    r"sím|volal|cep\b|gsm\b|ara(?:yın|yabilir)?\b|pozov|nazov|zov[ie]|viber|signal|telegram|"
-    r"helist|volej|nå meg|mitt? nr (?:er|är)|vipps(?:e|a)? ti?ll?|swish(?:a)? till|"
-    r"тел|моб|(?:пере|по|со|до)?зв[оа]н|(?:по|пере)?дзвон|зателеф|обад|(?:мой|мій|мојот|"
-    r"моя) номер|номер тел|позов|τηλ|κινητ|πάρε|καλέσ|电话|電話|手机|手機|联系|聯絡|聯繫|致电|致電|微信|携帯|連絡|"
-    r"전화|휴대|연락|핸드폰|هاتف|"
+    r"sím|volal|cep(?: tel|im|:| no|$)|gsm\b|ara(?:yın|yabilir)?\b|pozov|nazov|zov[ie]|viber|signal|telegram|"
+    r"helist|t[āa]lr|zvan|skambin|хабарлас|qo['’ʻ]ng['’ʻ]iroq|numaram|(?:moje|naše|její|jeho) číslo|számom|hívható|"
+    r"num[ăa]rul meu|numeroni|mu?n(?:un)? numero|nomor ?(?:ku|saya)|nomer|namba (?:yangu|yake)|number ko\b|"
+    r"số (?:của )?(?:tôi|em|anh|chị|mình)\b|volej|nå meg|mitt? nr (?:er|är)|vipps(?:e|a)? ti?ll?|swish(?:a)? till|"
+    r"тел|моб|(?:пере|по|со|до)?зв[оа]н|(?:по|пере)?дзвон|зателеф|обад|(?:мой|твой|ваш|наш|его|её|ее|мій|твій|його|її|"
+    r"мојот|моя) номер|νούμερ|номер тел|позов|τηλ|κινητ|πάρε|καλέσ|电话|電話|手机|手機|我的?号码|我的?號碼|"
+    r"打[给俾畀比我]|联系|聯絡|聯繫|致电|致電|微信|携帯|連絡|"
+    r"(?:제|내|우리) ?번호|전화|휴대|연락|핸드폰|هاتف|"
     r"رقمه|جوال|اتصل|رقمي|موبايل|تلفن|موبایل|تماس|شماره من|فون|"
-    r"फोन|फ़ोन|मोबाइल|कॉल|ফোন|মোবাইল|தொலைபேசி|โทร|เบอร์|טלפון|נייד|"
-    r"חייג|điện thoại|sđt|gọi|hubungi|telp|hp\b|wa\b|simu\b"
+    r"फोन|फ़ोन|मोबाइल|कॉल|व्हाट्स|(?:मेरा|मेरे|मेरो|अपना|आपका|उनका|उसका|का) (?:नया )?(?:नंबर|नम्बर)|আমার নম্বর|"
+    r"میرا نمبر|ফোন|মোবাইল|தொலைபேசி|โทร|เบอร์|טלפון|נייד|"
+    r"המספר של|חייג|điện thoại|sđt|gọi|hubungi|telp|hp\b|wa\b|simu\b"
 )
 
 
@@ -128,20 +135,44 @@ def _words_of(kind: str) -> "re2._Regexp":
 
 
 _NOT_PERSONAL: Final = re2.compile(
-    r"(?i)(?:^|[^a-z])(?:order|invoice|tracking|track|shipment|parcel|isbn|issn|ean|upc|gtin|barcode|sku|serial|imei|part|model|"
+    r"(?i)(?:^|[^a-z])(?:order|invoice|tracking|track|shipment|parcel|isbn|issn|ean|upc|gtin|barcode|sku|serial|imei|"
+    r"part|model|"
     r"ticket|case|version|build|commit|receipt|transaction|txn|reference|ref|bestell|rechnung|auftrag|sendung|commande|"
-    r"facture|pedido|factura|ordine|fattura|batch|lot|viite|viitenumero|revision|job|request|trace|span|product|item|article|artikel|"
+    r"facture|pedido|factura|ordine|fattura|batch|lot|viite|viitenumero|revision|job|request|trace|span|product|item|"
+    r"article|artikel|"
     r"订单|訂單|注文|주문|송장|계좌|快递|单号|單號|追跡|заказ|накладн|счет|"
-    r"sipariş|zamówien|faktur|objedn|doi|pid|uid|duns|m?awb|waybill|consignment|gst|pmid|ndc|refer[eê]ncia|ondernemingsnummer|"
+    r"流水号|流水號|交易号|凭证号|序列号|序號|批号|批號|工单|料号|品番|型番|製造番号|部品番号|伝票番号|受付番号|"
+    r"整理番号|会員番号|"
+    r"일련번호|운송장|접수번호|사건번호|품번|رقم الطلب|رقم الفاتورة|رقم الشحنة|الرقم التسلسلي|הזמנה|ऑर्डर|सीरियल|"
+    r"เลขพัสดุ|รหัสสินค้า|mã đơn(?: hàng)?|mã vận đơn|no\.? (?:pesanan|resi)|артикул|арт|серийный|серійний|деталь|"
+    r"детали|"
+    r"(?:onderdeel|serie|serien|teile|artikel|varu|vare|vara|tilaus|sarja|ordre|beställnings|liefer|vertrags|akten|"
+    r"vorgangs|"
+    r"fall|policen|inventar|zähler|dossier|volg|bestel|zending)-?(?:nummer|nommer|nr|numero)|"
+    r"(?:n[º°o]\.?|número|numéro|numero|numer|číslo) (?:de |di |d['’])?(?:pieza|serie|série|seri[ae]|seryjny|compte|"
+    r"cuenta|"
+    r"conto|konta|commande|dossier|lote|lotto|suivi|guía|rastreo|protocolo|contrato|contratto|umowy|tramo)|"
+    r"výrobní číslo|sorozatszám|rendelés|leveran|mpan|mprn|chassis|vin|"
+    r"sipariş|zamówien|faktur|objedn|doi|pid|uid|duns|m?awb|waybill|consignment|gst|pmid|ndc|refer[eê]ncia|"
+    r"ondernemingsnummer|"
     r"session|epoch|"
     r"timestamp|checksum|sample|seed|offset|bytes|lines|line (?:no|nr|num)|"
     r"row|rows|hash|"
-    r"confirmation|vat|tva|btw|mwst|ust-?id|cnpj|siren|siret|kvk|cvr|cif|nip|regon|krs|ičo|ico|dič|ein|abn|acn|gstin?|hrb|cep|plz|"
-    r"zip|postcode|postal|iva|booking|flight|policy|po|docket|coordinates?|lat|lon|lng|population|revenue|total|accession|project|shelf|"
-    r"asset|meter|device|konto|kontonummer|licen[cs]e|(?:account|acct|customer|client|member|membership|employee|student|kunden)"
-    r"(?:[ _-]?(?:numbers?|num|nr|no|id|code|#|nummer)))"
-    r"(?:[ _-]?(?:numbers?|num|nr|no|id|code|#|n[º°o]|nummer|number is|was|is|号|號|"
-    r"at|be|ch|de|dk|es|fr|it|lu|nl|pl))*[.:#=\s\"'(№]*$"
+    r"confirmation|vat|tva|btw|mwst|ust-?id|cnpj|siren|siret|kvk|cvr|cif|nip|regon|krs|ičo|ico|dič|ein|abn|acn|"
+    r"gstin?|hrb|cep|plz|"
+    r"zip|postcode|postal|iva|booking|flight|policy|po|docket|coordinates?|lat|lon|lng|population|revenue|total|"
+    r"accession|project|shelf|"
+    r"asset|meter|device|konto|kontonummer|licen[cs]e|(?:baggage|luggage|bag|asset|name|price) tag|"
+    r"(?:account|acct|customer|client|member|membership|employee|student|kunden|vendor|supplier|candidate|centre|"
+    r"center|exam|"
+    r"seat|loyalty|coupon|voucher|contract|claim|rma|permit|school|court|file|property|unit|store|branch|sort|cost|"
+    r"catalogu?e?|"
+    r"stock|badge|locker|patent|grant)"
+    r"(?:[ _-]?(?:numbers?|num|nr|no|ids?|codes?|#|nummer)))"
+    r"(?:[ _-]?(?:numbers?|num|nr|no|ids?|codes?|#|n[º°o]|nummer|number is|was|is|are|such as|like|号|號|番号|"
+    r"at|be|ch|de|dk|es|fr|it|lu|nl|pl))*[.:#=\s\"'(№]*"
+    # Further ones of a list.
+    r"(?:[0-9][0-9\-]{5,14}(?:, | and | & |/| und | et | y | e )(?:and )?){0,3}(?:[0-9]{3,6}[ .\-/]){0,3}$"
 )
 
 
@@ -173,7 +204,7 @@ def near(kind: str, text: str, position: int) -> bool:
 
 def named_otherwise(text: str, position: int) -> bool:
     """Whether the word just before a position says that it is an order, a part, a book, but nothing personal."""
-    left = unbroken(text[max(0, position - 24) : position])
+    left = unbroken(text[max(0, position - 48) : position])
     return _NOT_PERSONAL.search(left.encode("utf-8", "surrogatepass")) is not None
 
 

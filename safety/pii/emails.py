@@ -54,6 +54,9 @@ def email_at(text: str, position: int, view: str) -> tuple[int, bool] | None:
     if found.end() == 64:
         return 64, True
     address = found.group()
+    # A name on another server of a network of them.
+    if text[max(0, position - 1) : position] == "@":
+        return None
     if _LOGIN.search(text[max(0, position - 44) : position]) or _FILE.search(address):
         return None
     if address.startswith("git@") or (

@@ -32,7 +32,7 @@ def _uncounted(expression: str) -> str:
     return re.sub(r"\{0,\d\d\}", "*?", expression)
 
 
-_LONE: Final = r"(?<!\d[.:/\-+].)(?:(?<!\d,.)|(?=\d{3}[\d-]))(?<![$€£¥].)(?<![A-Za-z_][\-/.].)"
+_LONE: Final = r"(?<!\d[.:/\-+].)(?:(?<!\d,.)|(?=\d{3}[\d-]))(?<![$€£¥].)(?:(?<![A-Za-z_][\-/.].)|(?<=wa\.me/.))"
 _HEX: Final = "[0-9A-Fa-f]"
 _ASSIGNS: Final = r"(?:[_\-][A-Za-z0-9_\-]{1,12})?(?:[\"'’`\]\\]{0,3}[ \t]{0,24}(?:[:=：＝]|<-|->)|>)"
 
@@ -47,7 +47,7 @@ PLACE: Final = re.compile(
     rf"|([0-9](?<!\..)(?<![0-9:]:.)[0-9]{{0,2}}\.[0-9]{{1,3}}\.[0-9]{{1,3}}\.[0-9]"
     rf"|[0-9A-Fa-f:](?<![:.].)(?:{_HEX}{{0,3}}(?<!:):{_HEX}{{1,4}}:(?:{_HEX}{{1,4}}:|:)|{_HEX}{{0,3}}(?<!:)::{_HEX}|(?<=:):{_HEX})"
     r"|[0-9]{6}[A-FU-Ya-fu-y][0-9]{3}"
-    r"|[A-ZА-ЯІΑ-Ω](?<![\-/.].)[A-ZА-ЯІΑ-Ω]?[ \-]?[0-9]{2}[ \-]?[0-9]{2}[ \-]?[0-9]{2}"
+    r"|[A-ZА-ЯІҮӨΑ-Ω](?<![\-/.].)[A-ZА-ЯІҮӨΑ-Ω]{0,2}[ \-]?[0-9](?:[ \-.]?[0-9]){5}"
     r"|[A-Za-z](?<![\-.].)(?<![^:]/.)[A-Za-z](?:[0-9]{2}[ .\-]?[A-Za-z0-9][ ]?[A-Za-z0-9]{3}|"
     r"[A-Za-z]{4}[0-9]{2}[A-Za-z][0-9]|[A-Z]{3}[0-9]{4}[A-Z]|[A-Z]{2}[0-9]{6}[HMX0-9A-Z]|[A-Z9]{3}[0-9]{6}[A-Z])"
     r"|[1-9][A-Z][A-Z0-9][0-9]-[A-Z][A-Z0-9][0-9]-"
@@ -87,10 +87,9 @@ _ROUGH_SIGNS: Final = (
     NAMED_ROUGH,
     ROUGH_NAMES + _ASSIGNS,
 )
-_ROUGH_CODES: Final = (
-    rf"{CODE}|"
-    r"[A-ZА-ЯІΑ-Ω][ \-]?[0-9]{2}[ \-]?[0-9]{2}[ \-]?[0-9]{2}|[A-Za-z]{2}[0-9]{2}[ .\-]?[A-Za-z0-9][ ]?[A-Za-z0-9]{3}"
-)
+_ROUGH_CODES: Final = rf"{CODE}|[A-Za-z]{{2}}[0-9]{{2}}[ .\-]?[A-Za-z0-9][ ]?[A-Za-z0-9]{{3}}"
+#: Plain texts have no Greek and no Cyrillic letters.
+_SIX_FIGURES: Final = r"[ \-]?[0-9](?:[ \-.]?[0-9]){5}"
 #: ... and these are figures, ...
 _SPACING: Final = r"[ .\-/()\x{a0}\x{2002}-\x{2014}\x{202f}－]{0,3}"
 _MEMORY: Final = re2.Options()
@@ -103,6 +102,7 @@ _ROUGH: Final = re2.compile(
             r"[0-9]\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]",
             r"[0-9A-Fa-f]:[0-9A-Fa-f]{1,4}:[0-9A-Fa-f]{1,4}:|[0-9A-Fa-f]?::[0-9A-Fa-f]|[0-9A-Fa-f]::",
             _ROUGH_CODES,
+            rf"[A-ZА-ЯІҮӨΑ-Ω]{_SIX_FIGURES}",
             r"[0-9]{6}[A-FU-Ya-fu-y][0-9]{3}",
             r"[A-Za-z]{6}[0-9]{2}[A-Za-z][0-9]|[A-Z]{4}(?:[0-9]{6}[0-9A-Z]|[A-Z][0-9]{4}[A-Z])",
             _simple(PREFIXES),
@@ -122,7 +122,7 @@ _PLAIN_ROUGH: Final = (
     r"[A-Za-z0-9_\-]{8}\.[A-Za-z0-9_\-]{6}\.",
     rf"[0-9](?:{_SPACING}[0-9]){{6}}|[0-9]{{6}}[A-FU-Ya-fu-y][0-9]{{3}}|[0-9]{{2}}[A-Za-z][0-9]"
     r"|[0-9]\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]|[0-9]{4}[A-Z]|::|:[0-9A-Fa-f]{1,4}:",
-    _ROUGH_CODES,
+    rf"{_ROUGH_CODES}|[A-Z]{_SIX_FIGURES}",
 )
 
 #: What a place has within the characters that may be looked at, if there is anything.

@@ -25,6 +25,7 @@ _TABLE: Final = (
     Kind("uk_nhs", "UK NHS numbers"),
     Kind("uk_driving_licence", "British driving licence numbers"),
     Kind("us_mbi", "US Medicare numbers, in three groups"),
+    Kind("nz_nhi", "New Zealand's NHI numbers of patients, after their name"),
     Kind("ca_sin", "Canadian social insurance numbers"),
     Kind("de_tax_id", "German tax identification numbers"),
     Kind("de_rvnr", "German pension insurance numbers"),

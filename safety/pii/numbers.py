@@ -17,6 +17,9 @@ _LONG: Final = re.compile(r"[0-9]{40}")
 _TABLE: Final = re.compile(r"(?:[0-9]{1,3}[ .\-/]){12}|(?=(?:[0-9]{4}[ .\-/]){12})(?:[0-9]{4}[ .\-/]){4}")
 #: Ends of groups that a number would be the rest of.
 _INSIDE: Final = re.compile(r"(?:[0-9]{2}|[A-Z][0-9]|[0-9][A-Z]|[0-9]{2} ?[A-Z]{4})[ \u00a0]$|\+$")
+#: Groups of four, of which one that begins with such a group would be the rest.
+_FOURS: Final = re.compile(r"(?<![0-9])[0-9]{4} [0-9]")
+_FOURS_BEFORE: Final = re.compile(r"(?<![0-9])(?:[0-9]{4} )+$")
 _LETTER: Final = re.compile(r"[^\W\d_]")
 
 #: The digits of a run too long for a number.
@@ -95,15 +98,16 @@ def number_at(text: str, position: int, view: str) -> Number:
         return Number(None, 40, True)
     lettered = _lettered(text, position)
     otherwise = lettered and named_otherwise(text, position)
+    known = not otherwise and not _is_rest(text, position, view)
     run = _RUN.match(view)
     if run is not None:
         if DATE.match(view):
             return Number(None, run.end(1))
-        named = named_number(text, position, view, run.group()) if lettered and not otherwise else None
+        named = named_number(text, position, view, run.group()) if lettered and known else None
         if named is not None and not (phone_beside_word(view) and phone_word(text, position) > named.word):
             return Number(named.kind, named.end)
-        known = _KNOWN.match(view)
-        if known is not None and not otherwise and (found := _shaped(view, known.end())) is not None:
+        shape = _KNOWN.match(view) if known else None
+        if shape is not None and (found := _shaped(view, shape.end())) is not None:
             return found
     if lettered and (end := announced_at(text, position, view)):
         return Number("id_number", end)
@@ -113,6 +117,14 @@ def number_at(text: str, position: int, view: str) -> Number:
         return Number(None, 1)
     table = _TABLE.match(view)
     return Number(None, table.end() if table else run.end(1))
+
+
+def _is_rest(text: str, position: int, view: str) -> bool:
+    """Whether groups of four are the last ones of more, which are not a card and another one."""
+    if _FOURS.match(view) is None:
+        return False
+    before = _FOURS_BEFORE.search(text, max(0, position - 40), position)
+    return before is not None and not payment.credit_card(before.group().replace(" ", "")[-16:])
 
 
 def _phone(text: str, position: int, view: str, lettered: bool, otherwise: bool) -> int:

@@ -55,9 +55,9 @@ _ANSWERED: Final = re.compile(
     rf"(?:{_SAYS}|{_FEW_WORDS}){QUOTE}"
     rf"|[^\n]\n{{1,2}} ?(?:{_TIME}(?:{_WHO})?|[–—] ?(?:{_WHO})?){_FEW_WORDS}(?:{_USER}|{QUOTE})"
     rf"|[^\n]\n{{1,2}} ?(?:{_WHO})?(?:{_SAYS}{QUOTE}|{_USER}|(?P<doubtful>{_FEW_WORDS}{QUOTE}))"
-    r")$"
+    r")\Z"
 )
-_ON_A_LINE: Final = re.compile(rf"{_NAME}(?P<between>[^\n]*)$")
+_ON_A_LINE: Final = re.compile(rf"{_NAME}[^\n]*\Z")
 _SIGNED: Final = re.compile(r"[^\W_][!#$%^&*~@+][^\W_]")
 
 

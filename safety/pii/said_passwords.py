@@ -54,7 +54,7 @@ _ACCOUNT: Final = (
     r"(?<![a-z])(?:with|using|as|mit|als|con|avec|via|user|login) (?:admin|administrator|root) / )"
 )
 _LONG_USER: Final = r"://[0-9a-f]{32}:"
-_OF_ADDRESS: Final = re.compile(rf"{_LONG_USER}$")
+_OF_ADDRESS: Final = re.compile(rf"{_LONG_USER}\Z")
 #: A function or header that takes a user and a password.
 _CALL: Final = (
     r"(?:getconnection|mysqli(?:_connect)?|new pdo|dbi->connect|networkcredential|httpbasicauth|(?<![a-z])basicauth|"
@@ -207,7 +207,7 @@ def _any(ways: tuple[_Way, ...]) -> str:
 
 _TOLD: Final = re.compile(
     rf"(?:{_any(_WITHOUT_DOUBT)}|(?P<at_once>{_any(_AT_ONCE)})|{_IN_A_SENTENCE}|{_BEFORE_A_COLON}"
-    rf"|(?P<argument>{_any(_AS_ARGUMENTS)})|(?P<foreign>{_FOREIGN}))$"
+    rf"|(?P<argument>{_any(_AS_ARGUMENTS)})|(?P<foreign>{_FOREIGN}))\Z"
 )
 _WAYS: Final = (*_AT_ONCE, *_AS_ARGUMENTS, *_WITHOUT_DOUBT)
 #: One of these stands to the left of every password: what is looked for first.

@@ -53,7 +53,7 @@ _ARGUMENTS: Final = (
 )
 _TOLD: Final = re.compile(
     rf"(?:(?P<at_once>{_AT_ONCE})|{_IN_A_SENTENCE}|{_BEFORE_A_COLON}|{_OPTION}|(?P<pair>{_PAIR})|(?P<setting>[?&]sig=|{_HEADER}|{_SESSION}=[\"']?)"
-    rf"|(?P<argument>{'|'.join(_ARGUMENTS)}))$"
+    rf"|(?P<argument>{'|'.join(_ARGUMENTS)}))\Z"
 )
 #: One of these stands to the left of every token: what is looked for first.
 _HINTS: Final = (
@@ -72,7 +72,7 @@ ROUGH: Final = (
     r"\"(?i:value)\": ?\"[A-Za-z0-9_+/\-]{16}",
     r"(?i:name): [^\n]*(?:\n|\\n) +(?i:value): [\"']?[A-Za-z0-9_+/\-]{16}",
     r"\"(?i:auth)\": ?\"[A-Za-z0-9_+/\-]{16}|(?i:authorization)[\"']?[:=,] ?[\"']?[A-Za-z]{2,16} [A-Za-z0-9_+/\-]{16}",
-    r"(?i:x-[a-z\-]{0,24}auth|algoliasearch\(|twilio[\"']?\)?\(|client\()[^\n]*?[\"' ][A-Za-z0-9_+/\-]{16}",
+    r"(?i:x-[a-z\-]{0,24}auth|algoliasearch\(|twilio[\"']?\)?\(|client\()[^\n]*?[\"' :,][A-Za-z0-9_+/\-]{16}",
     r"(?i:bot|client)\.(?:run|login|start)\([\"'][A-Za-z0-9_+/\-]{16}",
     r"(?:^|[^A-Za-z0-9])(?i:[as]k)[\"'\]]{0,2} {0,3}(?:=>|:=|=|:) {0,3}[\"'][A-Za-z0-9_+/\-]{16}",
     r"[?&](?i:sig)=[A-Za-z0-9%+/_\-]{16}",
@@ -89,7 +89,7 @@ _OPEN: Final = re.compile(
 _RANDOM: Final = re.compile(r"(?=[A-Za-z_+/\-]{0,28}[0-9])[A-Za-z0-9_+/\-]{16}[A-Za-z0-9_+/=.~\-]*")
 _SIGNATURE: Final = re.compile(r"(?=[A-Za-z_+/%\-]{0,15}[0-9])[A-Za-z0-9_+/%\-]{40}[A-Za-z0-9_+/%=\-]*")
 _COOKIE: Final = re.compile(r"(?=[A-Za-z_+/%.:\-]{0,15}[0-9])[A-Za-z0-9_+/%.:\-]{16}[A-Za-z0-9_+/%=.:~\-]*")
-_COOKIES: Final = re.compile(rf"{_SESSION}=[\"']?$")
+_COOKIES: Final = re.compile(rf"{_SESSION}=[\"']?\Z")
 #: What everybody may know: an account or contract of a blockchain, an account of Twilio; and a file's name.
 _ADDRESS: Final = re.compile(r"(?:0x[0-9a-f]{40}|ac[0-9a-f]{32})$", re.IGNORECASE)
 _FILE: Final = re.compile(r"\.[a-z]{2,4}$")

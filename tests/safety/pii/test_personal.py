@@ -199,6 +199,54 @@ phone|not my card but my phone: {4155550132}
 phone|The customer's number is {13812345678}, ask for Anna
 phone|hmu at {6465550172} when ur outside
 phone|unter {0431 / 55 90 16-0} zu erreichen
+phone|Rückfragen unter {+49 (0)30 / 14512-71}.
+phone|az osztály száma {(1) 315-6242}.
+phone|Skambinti dukrai {8 623 72736}.
+phone|Хабарласу: {8 (727) 634-00-62}.
+phone|{8 029 123-45-67}
+phone|Træffes på {25 26 69 52} hverdage
+phone|har du nr til fyren? ja: {959 95 095}, spør
+phone|मेरा नंबर लिख लो {९७८७२२२२८६}
+phone|{098765 43210}
+phone|{۰۹۱۲۳۴۵۶۷۸۹}
+phone|{0(532) 123 45 67}
+phone|{06-30/123-4567}
+phone|{0475/12.34.56}
+phone|{06-12-34-56-78}
+phone|{9 1234 5678} cel
+phone|{912 345 67 89} telemóvel
+phone|https://wa.me/{4915112345678}?text=hi
+phone|tālr. {21234567}
+phone|numărul meu: {721 123 456}
+nz_nhi|NHI: {EVL4773}. Laparoscopic
+nz_nhi|patient NHI {ZAC53TG}
+uk_nino|my nino is {ab123456c}
+no_fodselsnummer|mann, f.nr. {01019012480}, kutt
+lt_asmens_kodas|a. k. {49012275212}, būklė
+my_mykad|IC: {850713-32-4660}
+es_dni|D.N.I. {12345678z}
+id_number|Kenyan ID no. .... {28189690}
+id_number|C.I. n. {CA25631DV},
+id_number|cédula {V-12.345.678} caracas
+id_number|condutor com carta n.º {L-5178828},
+id_number|sendte pas nr. {211514296} og
+id_number|Pases nr. {LV1340502} nav
+id_number|dowód osobisty {CDB 147925}, a
+id_number|cestovní pas {12345678}
+id_number|דרכון מספר {12345678}
+id_number|شماره گذرنامه {A12345678}
+id_number|permiso de residencia {E12345678}
+id_number|ВНЖ {82 1234567}
+id_number|verblijfsvergunning {NLA123456}
+id_number|KVNR {A123456780}
+id_number|medicaid {AB12345C}
+id_number|驾照号 {110105199003078888}
+id_number|SIM A {1234-5678-901234}
+id_number|ΑΔΤ {ΑΒ 123456}
+id_number|BVN {22123456789}
+id_number|УНЗР {19900101-12345}
+id_number|РД {УБ90010112}
+id_number|her ID {A1234567}
 """
 
 NOTHING = """
@@ -257,6 +305,18 @@ I paid with my visa card, order number 1234567890128; the passport costs 130 dol
 The cardinality of the table is 123456789015, Das Kartell hat 123456789015 Zeilen; 卡车编号 123456789015
 התחזית היא 123456782 שקל
 Text to 16777216 colors
+mã số thuế bên bán 6106785025-001; cédula jurídica 3-101-123456; Dowód zakupu CDB 147925; Buletin meteo 12345678
+Job IDs 0800-118-442, 0800-118-443 and 0800-118-444; part number such as 123-45-0098-B; vendor code 100-44-1707
+onderdeelnommer 402-815-5911-C; número de serie 612 345 678; numéro de dossier 06 12 34 56 78; артикул 8 912 345 67 89
+serial on the drill reads 5238 8944 7751 7262 and; chave de acesso 3524 6244 3680 2305 3036 8801 6019 4807
+PAN: 6230 6825 0486 2155 805, ARN: 7455 6620 4411 9038 2217 004
+DOB 11/23/1984 telehealth, call 04/30/2024; Roll call 2024: candidate numbers 4410–4438; Baggage tag 0724 118 442
+手机充值流水号 240418883120; 品番 0120-123-456; 追跡番号 1234-5678-9012; CEP de destino 30818-220
+Bump libfoo from 4.11.0.2 to 4.12.0.0; Firmware of the dock is 41.25.10.5 now; fw: "1.0.7.22"; версия = "4.17.0.99"
+Прошивка, версія 1.22.0.77; 펌웨어 버전 1.18.4.22; ファームウェア 2.31.0.45; sürümü 3.21.0.88; wersja 21.4.0.33
+follow me: @birdlady@mstdn.ca; il ne faut pas 12345678; CI build 12345678 failed; CI: 12345678 jobs
+ic 900101-14-123, IC 7805 regulator; DL 12345678 files; INE 1234; op 123456789; 打 12345678 次; kontaktlinser 12345678
+order 06123456789 shipped; EAN 0612345678901; A 12.345.678 units; CHF 1.234.567; T 12 34 56; 06-30-2024
 log 250131-12-0001 done, range 35202-1234567-1
 """
 
