@@ -123,13 +123,13 @@ _LETTER_FIRST: Final = (
     _Form("tw_national_id", re.compile(r"[A-Z][1289][0-9]{8}" + _END), checks.tw_national_id, True),
 )
 
-_IBAN: Final = re.compile(r"([A-Za-z]{2})[0-9][0-9][ .\-\u00a0]?[A-Za-z0-9]")
+_IBAN: Final = re.compile(r"([A-Za-z]{2}) ?[0-9][0-9][ .\-\u00a0]?[A-Za-z0-9]")
 _IBANS: Final = {
-    country: re.compile(rf"[A-Za-z]{{2}}[0-9][0-9](?:[ .\-\u00a0]?[A-Za-z0-9]){{{length - 4}}}" + _END)
+    country: re.compile(rf"[A-Za-z]{{2}} ?[0-9][0-9](?:[ .\-\u00a0]?[A-Za-z0-9]){{{length - 4}}}" + _END)
     for country, length in payment.IBAN_LENGTHS.items()
 }
 
-_V6: Final = re.compile(r"(?:[0-9A-Fa-f]{0,4}:){2,7}(?:[0-9A-Fa-f]{1,4}|(?<=::)|[0-9]{1,3}(?:\.[0-9]{1,3}){3})")
+_V6: Final = re.compile(r"(?:[0-9A-Fa-f]{0,4}:){2,7}(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[0-9A-Fa-f]{1,4}|(?<=::))")
 #: The same, without brackets before a port that is no group of digits of its own.
 _V6_AND_PORT: Final = re.compile(rf"(?:{_V6.pattern})(?=:[0-9]{{5}}(?![0-9A-Fa-f:]))")
 _VERSION: Final = re2.compile(
@@ -188,9 +188,13 @@ def _iban(view: str) -> int | None:
     if country is None or (found := country.match(view)) is None:
         return None
     account = found.group().translate(_SEPARATORS)
-    if not (account.isupper() or (account.islower() and account.isalnum() and len(account) == found.end())):
+    if not (account.isupper() or (account.islower() and _IN_FOURS.match(found.group()))):
         return None
     return found.end() if payment.iban(account) else None
+
+
+#: Written at once or in groups of four, as words are not.
+_IN_FOURS: Final = re.compile(r"[a-z]{2}[0-9]{2}(?:[a-z0-9]*|(?: [a-z0-9]{4})* [a-z0-9]{1,4})$")
 
 
 def address_at(text: str, position: int, view: str) -> int | None:
@@ -220,7 +224,10 @@ _WELL_KNOWN: Final = re.compile(
     r"(?:[23][0-9a-f]{3}|fe[89ab][0-9a-f]|f[cd][0-9a-f]{2}|ff0|64:ff9b|::ffff):", re.IGNORECASE
 )
 _OCTET: Final = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
-_V4_WHOLE: Final = re.compile(rf"{_OCTET}(?:\.{_OCTET}){{3}}(?![0-9A-Za-z_]|\.[0-9]|\.[a-z]|-[a-z0-9]+\.)")
+_V4_WHOLE: Final = re.compile(
+    rf"{_OCTET}(?:\.{_OCTET}){{3}}(?![0-9A-Za-z_]|\.[0-9]|\.[a-z]|"
+    rf"-(?!{_OCTET}(?:\.{_OCTET}){{3}}(?![0-9A-Za-z_.]))[a-z0-9]+\.)"
+)
 
 
 #: What speaks of addresses.

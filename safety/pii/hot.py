@@ -18,7 +18,7 @@ from safety.pii.password_words import EVERY_WORD, STEMS, TOLD_ROUGH, shortest
 from safety.pii.secrets import LONG_USER_ROUGH, PREFIXES, SPELLED_PREFIXES, USER_PLACE
 from safety.plain_text import plain_bytes
 
-_BETWEEN: Final = r"(?:[ \-/()\u00a0\u2002-\u2014\u202f－]|\.(?!\s)){0,3}"
+_BETWEEN: Final = r"(?:[ \-/()\u00a0\u2002-\u2014\u202f\u3000－]|\.(?!\s)){0,3}"
 _MORE: Final = rf"(?:{_BETWEEN}\d){{6}}"
 
 
@@ -48,7 +48,7 @@ PLACE: Final = re.compile(
     rf"|[0-9A-Fa-f:](?<![:.].)(?:{_HEX}{{0,3}}(?<!:):{_HEX}{{1,4}}:(?:{_HEX}{{1,4}}:|:)|{_HEX}{{0,3}}(?<!:)::{_HEX}|(?<=:):{_HEX})"
     r"|[0-9]{6}[A-FU-Ya-fu-y][0-9]{3}"
     r"|[A-ZА-ЯІҮӨΑ-Ω](?<![\-/.].)[A-ZА-ЯІҮӨΑ-Ω]{0,2}[ \-]?[0-9](?:[ \-.]?[0-9]){5}"
-    r"|[A-Za-z](?<![\-.].)(?<![^:]/.)[A-Za-z](?:[0-9]{2}[ .\-]?[A-Za-z0-9][ ]?[A-Za-z0-9]{3}|"
+    r"|[A-Za-z](?<![\-.].)(?<![^:]/.)[A-Za-z](?:[0-9]{2}[ .\-]?[A-Za-z0-9][ ]?[A-Za-z0-9]{3}| [0-9]{2} [A-Z]{4}|"
     r"[A-Za-z]{4}[0-9]{2}[A-Za-z][0-9]|[A-Z]{3}[0-9]{4}[A-Z]|[A-Z]{2}[0-9]{6}[HMX0-9A-Z]|[A-Z9]{3}[0-9]{6}[A-Z])"
     r"|[1-9][A-Z][A-Z0-9][0-9]-[A-Z][A-Z0-9][0-9]-"
     r"|[A-Za-z0-9][A-Za-z0-9._+-]{0,30}+(?<=[A-Za-z0-9])"
@@ -87,11 +87,13 @@ _ROUGH_SIGNS: Final = (
     NAMED_ROUGH,
     ROUGH_NAMES + _ASSIGNS,
 )
-_ROUGH_CODES: Final = rf"{CODE}|[A-Za-z]{{2}}[0-9]{{2}}[ .\-]?[A-Za-z0-9][ ]?[A-Za-z0-9]{{3}}"
+_ROUGH_CODES: Final = (
+    rf"{CODE}|[A-Za-z]{{2}}[0-9]{{2}}[ .\-]?[A-Za-z0-9][ ]?[A-Za-z0-9]{{3}}|[A-Z]{{2}} [0-9]{{2}} [A-Z]{{4}}"
+)
 #: Plain texts have no Greek and no Cyrillic letters.
 _SIX_FIGURES: Final = r"[ \-]?[0-9](?:[ \-.]?[0-9]){5}"
 #: ... and these are figures, ...
-_SPACING: Final = r"[ .\-/()\x{a0}\x{2002}-\x{2014}\x{202f}－]{0,3}"
+_SPACING: Final = r"[ .\-/()\x{a0}\x{2002}-\x{2014}\x{202f}\x{3000}－]{0,3}"
 _MEMORY: Final = re2.Options()
 # With the 8 MiB of its own, it would build its states again and again.
 _MEMORY.max_mem = 64 << 20

@@ -131,7 +131,7 @@ def named_number(text: str, position: int, view: str, run: str) -> Named | None:
     if left is None:
         return None
     for end, digits in numbers:
-        shape = run[:end].translate(SHAPE).replace(" - ", "-")
+        shape = run[:end].translate(SHAPE).replace(" - ", "-").replace("  ", " ")
         best: Named | None = None
         for form in _FORMS.get(len(digits), ()):
             if (

@@ -11,7 +11,7 @@ from safety.pii.named_numbers import SEPARATORS, SHAPE, ends_alone, named_number
 from safety.pii.phones import DATE, phone_beside_word, phone_in_groups, phone_with_prefix, says_phone
 
 #: A run of groups of digits, of which a number takes all or the first few.
-_RUN: Final = re.compile(r"([0-9]+)(?:(?:[ .\-/+]| - )[0-9]+){0,6}")
+_RUN: Final = re.compile(r"([0-9]+)(?:(?:[ .\-/+]| - |  )[0-9]+){0,6}")
 _LONG: Final = re.compile(r"[0-9]{40}")
 #: Twelve small groups are a table of numbers. Of larger ones only four are passed over, which may have been a card.
 _TABLE: Final = re.compile(r"(?:[0-9]{1,3}[ .\-/]){12}|(?=(?:[0-9]{4}[ .\-/]){12})(?:[0-9]{4}[ .\-/]){4}")

@@ -21,8 +21,9 @@ _ISSUERS: Final = re.compile(
     r"|(6(?:011|4[4-9]|5))"  # Discover, RuPay
     r"|(62|81)"  # UnionPay
     r"|(5[06-9]|6)"  # Maestro, Elo
+    r"|(9792|8600|9860)"  # Troy, Uzcard, Humo
 )
-_LENGTHS: Final = ((), (13, 16, 19), (16,), (15,), (14, 16), (16, 19), (16, 17, 18, 19), (16, 18, 19))
+_LENGTHS: Final = ((), (13, 16, 19), (16,), (15,), (14, 16), (16, 19), (16, 17, 18, 19), (16, 18, 19), (16,))
 
 
 def credit_card(digits: str) -> bool:

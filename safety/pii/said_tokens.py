@@ -47,19 +47,21 @@ _ARGUMENTS: Final = (
     r"\"auth\": ?\"",
     r"x-[a-z\-]{0,24}(?:auth|key|token|secret)[\"']?[ :,]{1,3}[\"']?",
     r"(?<![a-z])(?:bot|client)\.(?:run|login|start)\([\"']",
+    r"(?<![a-z])client\([\"']",
+    r"(?<![a-z0-9])pat=[\"']?",
     r"(?<![a-z0-9])[as]k[\"'\]]{0,2} {0,3}(?:=>|:=|=|:) {0,3}[\"']",
     r"(?:algoliasearch|twilio[\"']?\)?|new [a-z]{0,20}client)\([\"'][^\"'\n]{1,40}[\"'], ?[\"']",
     r"(?<!don|mon|tur|hoc|joc)key(?:\\?[\"'\]]){0,2} {0,3}(?::=|=>|<-|==?|:) {0,3}b?(?:\\?[\"'`])?",
 )
 _TOLD: Final = re.compile(
-    rf"(?:(?P<at_once>{_AT_ONCE})|{_IN_A_SENTENCE}|{_BEFORE_A_COLON}|{_OPTION}|(?P<pair>{_PAIR})|(?P<setting>[?&]sig=|{_HEADER}|{_SESSION}=[\"']?)"
+    rf"(?:(?P<at_once>{_AT_ONCE})|{_IN_A_SENTENCE}|{_BEFORE_A_COLON}|{_OPTION}|(?P<pair>{_PAIR})|(?P<setting>[?&](?:x-amz-)?sig(?:nature)?=|{_HEADER}|{_SESSION}=[\"']?)"
     rf"|(?P<argument>{'|'.join(_ARGUMENTS)}))\Z"
 )
 #: One of these stands to the left of every token: what is looked for first.
 _HINTS: Final = (
     "key", "token", "secret", "auth", "twilio", "client(", "algolia",
-    "sig=", "sess", "sid=", "remember", "aspxauth", "cookies", "logged_in",
-    "user.info", "bot.", "client.", "ak", "sk",
+    "sig=", "signature=", "sess", "sid=", "remember", "aspxauth", "cookies", "logged_in",
+    "user.info", "bot.", "client.", "pat=", "ak", "sk",
     *_CLOUDS, *_ROMANCE, *_FOREIGN,
 )  # fmt: skip
 #: What every text has in which one is told.
@@ -74,8 +76,9 @@ ROUGH: Final = (
     r"\"(?i:auth)\": ?\"[A-Za-z0-9_+/\-]{16}|(?i:authorization)[\"']?[:=,] ?[\"']?[A-Za-z]{2,16} [A-Za-z0-9_+/\-]{16}",
     r"(?i:x-[a-z\-]{0,24}auth|algoliasearch\(|twilio[\"']?\)?\(|client\()[^\n]*?[\"' :,][A-Za-z0-9_+/\-]{16}",
     r"(?i:bot|client)\.(?:run|login|start)\([\"'][A-Za-z0-9_+/\-]{16}",
+    r"(?i:pat)=[\"']?[A-Za-z0-9_+/\-]{16}",
     r"(?:^|[^A-Za-z0-9])(?i:[as]k)[\"'\]]{0,2} {0,3}(?:=>|:=|=|:) {0,3}[\"'][A-Za-z0-9_+/\-]{16}",
-    r"[?&](?i:sig)=[A-Za-z0-9%+/_\-]{16}",
+    r"[?&](?i:(?:x-amz-)?sig(?:nature)?)=[A-Za-z0-9%+/_\-]{16}",
     r"(?i:sess[a-z_]{0,8}|sid|remember[a-z_]{0,12}|_me|_token|aspxauth|cookies|user\.info|logged_in_[0-9a-f]{0,40})=[\"']?[A-Za-z0-9%._+/:\-]{16}",
 )
 
@@ -107,7 +110,7 @@ def token_at(left: str, view: str) -> int:
         return 0
     form = (
         _SIGNATURE
-        if left.endswith("sig=")
+        if left.endswith(("sig=", "signature="))
         else _COOKIE
         if left.endswith(("=", "'", '"')) and _COOKIES.search(left)
         else _RANDOM

@@ -48,6 +48,10 @@ iban|{FR14 2004 1010 0505 0001 3M02 606}
 iban|{IT60 X 05428 11101 000000123456}
 iban|{PT50.0002.0123.12345678901.54}
 iban|{mt84malt011000012345mtlcast001s}
+iban|{de89 3704 0044 0532 0130 00}
+iban|{NL 91 ABNA 0417 1643 00}
+credit_card|card {4111  1111  1111  1111}
+ip_address|{::ffff:192.0.2.128}
 ip_address|from {203.0.113.42}:8080
 ip_address|[{2001:db8::ff00:42:8329}]:443
 ip_address|ssh deploy@{198.51.100.7} ls
@@ -428,6 +432,15 @@ def test_only_the_kinds_that_are_asked_for() -> None:
     text = "bob@example.com, (212) 555-0147"
     assert [m.label for m in PiiFilter({"phone"}).scan(text)] == ["phone"]
     assert PiiFilter(()).scan(text) == []
+
+
+def test_wide_figures_may_have_wide_blanks_between() -> None:
+    assert [m.label for m in FILTER.scan("４１１１\u3000１１１１\u3000１１１１\u3000１１１１")] == ["credit_card"]
+
+
+def test_both_ends_of_a_range_are_found() -> None:
+    assert [m.label for m in FILTER.scan("203.0.113.7-203.0.113.99")] == ["ip_address"] * 2
+    assert FILTER.scan("kernel-4.18.0.80-1.2.el8") == []
 
 
 def test_unknown_kinds_are_refused() -> None:

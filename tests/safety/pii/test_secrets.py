@@ -250,6 +250,22 @@ password|رمز عبور: «Damavand!77»
 generic_secret|bot.run("«tmmZcIGzGqKwy0sxN521B1Rmx8.G01D7M.AX5bRQ6_WoicLkRyaktHKQ»")
 generic_secret|basic.auth.user.info=«6NC3R6ZFRCLTS6HH:Grem4NXqfbPGebDgz3CEhZo19GHjrmFTIgEI1CHRYD4l2oZc8rnna6+Xg/m20XfO»
 generic_secret|ALIYUN_SK = "«RCkpuHWFlwtfsoQqfzc3jNxDzyEvET»"
+service_token|«pk~_8b0e7153bf7c3706d85c524e440066559a»
+service_token|«pk~_82823574_F0K70T9RBMK2LOLC4OKDIHUL4M9C03WY»
+service_token|«sd~k-fa644d35-db41-d94e-5efa-f89fc43c5fa5»
+service_token|«oau~th:o5s4yykqt5q0but5sj4bh2psciza48»
+service_token|«rzp~_live_jBLIZdeUor0fYe»
+service_token|«access~_token$production$ohis2jll0kenc9gy$2813c40d2affbb1494978278947bec54»
+service_token|«liv~e_TbPvfKQcf3hGMDpy4DE9ugYHbIUyd2»
+service_token|«AP~I-X7CNLZEGCCLMMC54WA14T1U33G»
+service_token|«00D~8mlSGOzmIof7!AQOnlujBc4T_2WqbN5CorN9lHZOqqk8Fk2FJh-FgzKVmj1OWaKqd4scg2InWqP»
+service_token|«c~k_d4b6ab0553854edd3aae7ed5e15ff034d16017fb»
+service_token|«gxgemnuxl3m~shfpz83yahxia5yvep15sbh4wjsnmvyjs5fhs0ve»
+service_token|«05d284ba-6492-933c-b9bf-e74800c47f10:f~x»
+service_token|«https://hook.eu1.ma~ke.com/gk3visqlzbfhwbiqjg38sz3m8m7cr0fh»
+generic_secret|co = cohere.Client('«Lo6gQL98AleXv8xcdxfh6b5xifiYkVtCo0ndbWDq»')
+generic_secret|AZURE_DEVOPS_EXT_PAT=«rq96iwobw8yhscvzo2ek5j0z2tkbixunp4mykzvbx20hlgzw5pdb»
+generic_secret|x?X-Amz-Signature=«9d9deaa05f0feb170f36557c3cd780672bd973be1804d1e06635eeff920e60e6»
 private_key|«-----BEGIN PRI~VATE KEY-----\nMIIEvQIBADANBg\n-----END PRI~VATE KEY-----»\n"
 """
 
@@ -321,6 +337,8 @@ gpg:                using EDDSA key E08B4865DAD1B8E3151939C422268F0CAAB6A743
 {"ak": "state-of-alaska-number-12345x", "sk": "Slovakia-2024-region-list1"}; bot.run("schedule_daily_report_2024_v1")
 risk = "a1b2c3d4e5f6a7b8c9d0e1f2", task: "7f3a9c0e1b2d4f5a6978"
 password (min. 8 chars), password (Base64-encoded), Passwort (mind. 8-Zeichen)
+api-gateway-service-prod and sdk-for-android-2024-release and live_streaming_of_the_event_number_12345678
+pk_live_users_table and ck_editor5_build_classic_version_3 and as-well-as-those-2 and API-REFERENCE2024GUIDE
 trace 4bf92f3577b34da6a3ce929d0e0e4736 md5 d41d8cd98f00b204e9800998ecf8427e
 """
 
