@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from safety.pii import password_words
-from safety.pii.password_words import ALONE_AS_NAMES, EVERY_WORD, PIN, alone, by_first_letter, trie
+from safety.pii.password_words import ALONE_AS_NAMES, EVERY_WORD, PIN, alone, by_first_letter, in_turn, trie
 from safety.pii.secrets import ENDS, Secret
 from safety.pii.telling import QUIET
 
@@ -19,27 +19,36 @@ _OTHER_NAMES: Final = ("secret", "secreta", "segreta", "segreto", "token", "cred
 _OF_API: Final = "|".join(rf"(?<=(?i:{word})[ _\-].{{3}})" for word in ("clé", "cle", "clave", "chiave", "chave"))
 _ALL_NAMES: Final = (*password_words.NAMES, *ALONE_AS_NAMES, PIN, *_OTHER_NAMES, "key", "api")
 _FIRST_LETTERS: Final = "".join(sorted({letter for name in _ALL_NAMES for letter in name[0] + name[0].upper()}))
-NAMES: Final = (
-    rf"(?=[{_FIRST_LETTERS}])(?:{by_first_letter((*password_words.NAMES, *_OTHER_NAMES))}|"
-    rf"[kK](?i:ey(?:{_KEYS}))|[aA](?i:pi(?:{_OF_API}))|"
-    rf"{alone((*ALONE_AS_NAMES, PIN))})"
+NAMES: Final = f"(?=[{_FIRST_LETTERS}])" + in_turn(
+    (
+        *by_first_letter((*password_words.NAMES, *_OTHER_NAMES)),
+        ("k", rf"(?i:ey(?:{_KEYS}))"),
+        ("a", rf"(?i:pi(?:{_OF_API}))"),
+        *alone((*ALONE_AS_NAMES, PIN)),
+    )
 )
 #: Those of them that are no words for a password as a whole, whatever stands before them.
 ROUGH_NAMES: Final = f"(?i:{trie(name for name in _ALL_NAMES if name not in password_words.EVERY_WORD)})"
 _QUOTED: Final = r"[^\s\"'`，。！？；、…]"
 _ASSIGNED: Final = re.compile(
-    rf"(?P<name>{NAMES})(?P<suffix>(?:[_\-](?:(?:base|value|id|key|prod|dev|live|test)(?:64)?|(?P<further>[a-z0-9]{{1,12}})))?)"
+    rf"(?P<name>{NAMES})(?P<suffix>(?:[_\-](?:(?:base|value|id|key|prod|dev|live|test)(?:64)?|"
+    rf"(?P<further>[a-z0-9]{{1,12}})))?)"
     r"(?:[\"'’`\]\\]{0,3}[ \t]{0,24}(?::=|=>|<-|->(?=[ \t]{0,24}[\"'`])|==?|[:：＝])[ \t]{0,24}"
     r"|>(?:<(?:value|string)>)?)"
-    rf"(?:(?P<quote>[NbrfuL@]{{0,2}}\\{{0,3}}[\"'`])(?P<quoted>(?![),;:}}\]>]){_QUOTED}{{4,}})|(?P<value>[^{ENDS}]{{4,}}))",
+    rf"(?:(?P<quote>[NbrfuL@]{{0,2}}\\{{0,3}}[\"'`])(?P<quoted>(?![),;:}}\]>]){_QUOTED}{{4,}})|"
+    rf"(?P<value>[^{ENDS}]{{4,}}))",
     re.IGNORECASE,
 )
 #: The rest of a name that is one of something else.
 _ABOUT: Final = re.compile(
-    r"hash|field|len|min|max|name|type|ur[il]|path|file|dir|polic|expir|ttl|count|limit|col|label|hint|err|reset|regex|pattern|"
-    r"requir|enabled|env|ref|var|arn|versi|algo|digest|manager|input|form|confirm|chang|strength|prompt|place|title|message|msg|"
-    r"text|help|salt|through|encod|set|updat|at$|by$|in$|for|no$|ok$|valid|check|verif|forgot|lost|rule|age$|history|attempt|retri|status|"
-    r"state|source|provid|store|locat|endpoint|head|param|prefix|suffix|lower|upper|usage|rotat|bytes|size|budget|ids?$|num|index"
+    r"hash|field|len|min|max|name|type|ur[il]|path|file|dir|polic|expir|ttl|count|limit|col|label|hint|err|reset|"
+    r"regex|pattern|"
+    r"requir|enabled|env|ref|var|arn|versi|algo|digest|manager|input|form|confirm|chang|strength|prompt|place|title|"
+    r"message|msg|"
+    r"text|help|salt|through|encod|set|updat|at$|by$|in$|for|no$|ok$|valid|check|verif|forgot|lost|rule|age$|history|"
+    r"attempt|retri|status|"
+    r"state|source|provid|store|locat|endpoint|head|param|prefix|suffix|lower|upper|usage|rotat|bytes|size|budget|"
+    r"ids?$|num|index"
 )
 #: Of a shell's variable, whose default or error message follows.
 _DEFAULT: Final = re.compile(r"\$\{[A-Za-z_]*$")

@@ -14,7 +14,7 @@ from safety.pii.announced import CODE
 from safety.pii.assigned import NAMES, ROUGH_NAMES
 from safety.pii.codes import NAMED_ROUGH
 from safety.pii.emails import LOCAL, UNSPACED, WORD
-from safety.pii.password_words import EVERY_WORD, STEMS, TOLD_ROUGH, shortest
+from safety.pii.password_words import EVERY_WORD, STEMS, TOLD_ON_A_LINE_ROUGH, TOLD_ROUGH, shortest
 from safety.pii.secrets import LONG_USER_ROUGH, PREFIXES, SPELLED_PREFIXES, USER_PLACE
 from safety.plain_text import plain_bytes
 
@@ -27,9 +27,13 @@ def _simple(prefixes: str) -> str:
     return re.sub(r"\(\?<!.*?\)", "", re.sub(r"\{(\d\d+),?\d*\}", "+", prefixes))
 
 
-def _uncounted(expression: str) -> str:
-    """The same for counts from nothing on; what is found ends early, if need be."""
-    return re.sub(r"\{0,\d\d\}", "*?", expression)
+def _early(expression: str) -> str:
+    """An expression that ends earlier, and finds more: without counts from nothing on and what may come after a while.
+
+    RE2 has a state for each combination of what may still come.
+    """
+    expression = re.sub(r"\{0,\d\d\}", "*?", expression)
+    return next((expression.removesuffix(tail) for tail in _TAILS if expression.endswith(tail)), expression)
 
 
 _LONE: Final = r"(?<!\d[.:/\-+].)(?:(?<!\d,.)|(?=\d{3}[\d-]))(?<![$€£¥].)(?:(?<![A-Za-z_][\-/.].)|(?<=wa\.me/.))"
@@ -45,7 +49,8 @@ PLACE: Final = re.compile(
     rf"(?:(?<!{WORD})(?!(?<=\\)[nrt])|(?<=\\[nrt])|(?<=%2[Bb0])|(?<=/bot))(?:"
     rf"(\d{_LONE}(?={_MORE})|[+(（＋]{_LONE}(?=[+(（＋]?\d{_MORE}))"
     rf"|([0-9](?<!\..)(?<![0-9:]:.)[0-9]{{0,2}}\.[0-9]{{1,3}}\.[0-9]{{1,3}}\.[0-9]"
-    rf"|[0-9A-Fa-f:](?<![:.].)(?:{_HEX}{{0,3}}(?<!:):{_HEX}{{1,4}}:(?:{_HEX}{{1,4}}:|:)|{_HEX}{{0,3}}(?<!:)::{_HEX}|(?<=:):{_HEX})"
+    rf"|[0-9A-Fa-f:](?<![:.].)(?:{_HEX}{{0,3}}(?<!:):{_HEX}{{1,4}}:(?:{_HEX}{{1,4}}:|:)|{_HEX}{{0,3}}(?<!:)::{_HEX}|"
+    rf"(?<=:):{_HEX})"
     r"|[0-9]{6}[A-FU-Ya-fu-y][0-9]{3}"
     r"|[A-ZА-ЯІҮӨΑ-Ω](?<![\-/.].)[A-ZА-ЯІҮӨΑ-Ω]{0,2}[ \-]?[0-9](?:[ \-.]?[0-9]){5}"
     r"|[A-Za-z](?<![\-.].)(?<![^:]/.)[A-Za-z](?:[0-9]{2}[ .\-]?[A-Za-z0-9][ ]?[A-Za-z0-9]{3}| [0-9]{2} [A-Z]{4}|"
@@ -68,13 +73,11 @@ def _words(words: Iterable[str]) -> str:
     They stand here once, and in plain texts' expressions only those that such a text can have: from some 250 strings
     on, Hyperscan's search takes three times as long.
     """
-    # Both engines know only ASCII's letters as such. A password may be on the second line after a question for it.
-    return (
-        rf"(?i:{'|'.join(shortest(words))})[^\x00-\x40\x5b-\x60\x7b-\x7f]{{0,2}}"
-        rf"(?:{_ASSIGNS}|[^\n]*?\n?[^\n]*?\n?{TOLD_ROUGH})"
-    )
+    # Both engines know only ASCII's letters as such.
+    return rf"(?i:{'|'.join(shortest(words))})[^\x00-\x40\x5b-\x60\x7b-\x7f]{{0,2}}(?:{_ASSIGNS}|{TOLD_ROUGH})"
 
 
+_TAILS: Final = (TOLD_ROUGH, TOLD_ON_A_LINE_ROUGH, r"[^\n]*?[0-9]")
 _EVERY_WORD: Final = (*EVERY_WORD, *STEMS)
 #: What every text has in which PLACE leads to something, near that place; an @ aside. These are words and signs, ...
 _ROUGH_SIGNS: Final = (
@@ -106,10 +109,12 @@ _ROUGH: Final = re2.compile(
             _ROUGH_CODES,
             rf"[A-ZА-ЯІҮӨΑ-Ω]{_SIX_FIGURES}",
             r"[0-9]{6}[A-FU-Ya-fu-y][0-9]{3}",
-            r"[A-Za-z]{6}[0-9]{2}[A-Za-z][0-9]|[A-Z]{4}(?:[0-9]{6}[0-9A-Z]|[A-Z][0-9]{4}[A-Z])",
+            # Within codes that begin with a few letters: to count those takes a state for each.
+            r"[A-Za-z][0-9]{2}[A-Za-z][0-9]|[A-Z][0-9]{4}[A-Z]",
             _simple(PREFIXES),
             service_tokens.ROUGH_SPELLED,
-            *map(_uncounted, (*_ROUGH_SIGNS, _words(_EVERY_WORD))),
+            *map(_early, _ROUGH_SIGNS),
+            f"(?i:{'|'.join(shortest(_EVERY_WORD))})",
         )
     ),
     _MEMORY,

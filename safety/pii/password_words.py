@@ -41,9 +41,10 @@ PIN: Final = "pin"
 ALONE_IN_WORDS: Final = ("pw", "psk", "mdp", "clave", "parole", "parool")
 #: Of each the word that a value follows at once.
 NAMES: Final = tuple(dict.fromkeys(word.rsplit(" ", 1)[-1] for word in EVERY_WORD))
-#: What every text has, on the same line after such a word, in which it tells a password: a figure, or three words that
-#: are joined. As an expression for a whole text's words.
-TOLD_ROUGH: Final = r"[^\n]*?(?:[0-9]|[^\s0-9]-[^\s\-]+-)"
+#: What every text has after such a word in which it tells a password: a figure, or three words that are joined, ...
+TOLD_ON_A_LINE_ROUGH: Final = r"[^\n]*?(?:[0-9]|[^\s0-9]-[^\s\-]+-)"
+#: ... up to the second line after a question for it.
+TOLD_ROUGH: Final = rf"[^\n]*?\n?[^\n]*?\n?{TOLD_ON_A_LINE_ROUGH}"
 
 
 def shortest(signs: Iterable[str]) -> tuple[str, ...]:
@@ -66,19 +67,44 @@ def trie(words: Iterable[str]) -> str:
     return f"(?:{'|'.join(branches)}){'?' if may_end else ''}"
 
 
-def by_first_letter(words: Iterable[str]) -> str:
-    """The same in any case; a class of one letter tells most places apart, which is what an expression is quick at."""
+def by_first_letter(words: Iterable[str]) -> list[tuple[str, str]]:
+    """First letters, and expressions for what may come after each in any case."""
     by_first: dict[str, list[str]] = {}
     for word in words:
         by_first.setdefault(word[0], []).append(word[1:])
-    return "|".join(f"{either_case(first)}(?i:{trie(rests)})" for first, rests in by_first.items())
+    return [(first, f"(?i:{trie(rests)})") for first, rests in by_first.items()]
 
 
-def either_case(letter: str) -> str:
-    """A letter as an expression."""
-    return letter if letter == letter.upper() else f"[{letter}{letter.upper()}]"
-
-
-def alone(words: Iterable[str]) -> str:
+def alone(words: Iterable[str]) -> list[tuple[str, str]]:
     """The same where no letter or digit stands before one, which is looked at last."""
-    return "|".join(f"{either_case(word[0])}(?i:{word[1:]})(?<![^\\W_]{'.' * len(word)})" for word in words)
+    return [(word[0], f"(?i:{word[1:]})(?<![^\\W_]{'.' * len(word)})") for word in words]
+
+
+def in_turn(branches: Iterable[tuple[str, str]]) -> str:
+    """An expression for any of these: letters, in either case, and what comes after each.
+
+    A class tells most places apart, which is what an expression is quick at: so letters stand once, a few of them
+    behind another class, and those of all other scripts behind one.
+    """
+    by_first: dict[str, list[str]] = {}
+    for first, rest in branches:
+        by_first.setdefault(first, []).append(rest)
+    plain = [first for first in by_first if first.isascii()]
+    groups = [plain[start : start + _FEW] for start in range(0, len(plain), _FEW)]
+    groups.append([first for first in by_first if not first.isascii()])
+    return f"(?:{'|'.join(_behind_a_class(group, by_first) for group in groups if group)})"
+
+
+_FEW: Final = 4
+
+
+def _behind_a_class(letters: list[str], rests: dict[str, list[str]]) -> str:
+    guard = "".join(dict.fromkeys(case for letter in letters for case in (letter, letter.upper())))
+    return f"(?=[{guard}])(?:{'|'.join(f'{_either_case(each)}(?:{_OR.join(rests[each])})' for each in letters)})"
+
+
+_OR: Final = "|"
+
+
+def _either_case(letter: str) -> str:
+    return letter if letter == letter.upper() else f"[{letter}{letter.upper()}]"

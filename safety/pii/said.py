@@ -18,7 +18,7 @@ PLACES: Final = (
     # Words alone, ...
     r"|[^\W\d_]{3,14}+-[^\W\d_]{3,14}+-[^\W\d_]{3}"
     # ... and in quotes any signs, as arguments of programs have them.
-    r"|(?=[^\s\"'`]{6})[^\s\"'`0-9](?:(?<=, [\"'].)|(?<=[,(=][\"'].))[^\s\"'`0-9]{0,28}+[0-9]"
+    r"|(?<=[ ,(=][\"'])(?:(?<=, .)|(?<=[,(=].))(?=[^\s\"'`]{6})[^\s\"'`0-9]{1,29}+[0-9]"
     r")"
 )
 #: What every text has in which there is one.

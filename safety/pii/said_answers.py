@@ -18,17 +18,20 @@ _NOT_TOLD: Final = re.compile(
 _UNMISTAKABLE: Final = re.compile(
     r"(?=[^\W_]*+(?:[\W_][^\W_]+)*[\W_]?$)(?=.{8,40}$)(?=.*[a-z]{2})(?=.*[A-Z])(?=.*[0-9])"
     r"(?:.*(?:[^\W_][!^~][^\W_]|[A-Za-z]{3}[%*?][A-Za-z]|[a-z]{2}[#$&][A-Z])"
-    r"|[A-Z][A-Za-z]{2,}@[0-9]{2,}$|.*[\-_.!].*[a-z][#$&*%][0-9])"
+    r"|[A-Z][A-Za-z]{2,}@[0-9]{2,}$|[A-Z][a-z]{3,}#[0-9]{2,}$|.*[\-_.!].*[a-z][#$&*%][0-9])"
 )
 #: What an answer to a question has at least: letters, figures and a sign between words, or both cases around figures.
 _ANSWER: Final = re.compile(
     r"(?=[^\W_]*+(?:[\W_][^\W_]+)*[\W_]?$)(?=.{7,40}$)(?=.*[^\W\d_]{3})(?=.*[0-9])"
-    r"(?:(?=.*[A-ZА-ЯІЇЄҐЁ]).*[^\W_][\-_.!#@$%&*+^~?][^\W_]|.*[^\W_][!#$%*^~][^\W_]|.*[^\W\d_]{3,}[0-9]{2,}[\-_.!#][^\W\d_]{3})"
+    r"(?:(?=.*[A-ZА-ЯІЇЄҐЁ]).*[^\W_][\-_.!#@$%&*+^~?][^\W_]|.*[^\W_][!#$%*^~][^\W_]|"
+    r".*[^\W\d_]{3,}[0-9]{2,}[\-_.!#][^\W\d_]{3})"
 )
 #: Between words and a figure they make a name of something.
 _TITLE: Final = re.compile(
     r"(?:windows|win|ubuntu|debian|fedora|office|exchange|outlook|server|sql|iphone|galaxy|pixel|usb|wi-?fi|oauth|face|"
-    r"form|html|css|http|kb|cve|fritz|iso|rfc|sha|aes|ticket|case|issue|bug|room|level|version|covid|formula)[\W_]?(?:[a-z]*[\W_]?)?[0-9]|(?-i:[A-Z0-9_.\-]+$)",
+    r"form|html|css|http|kb|cve|fritz|iso|rfc|sha|aes|ticket|case|issue|bug|order|invoice|item|task|build|page|line|"
+    r"note|comment|footnote|request|release|number|channel|room|level|version|covid|"
+    r"formula)[\W_]?(?:[a-z]*[\W_]?)?[0-9]|(?-i:[A-Z0-9_.\-]+$)",
     re.IGNORECASE,
 )
 #: When, and who says it.

@@ -1,6 +1,7 @@
 """Passwords that a text tells after a name: in words, on command lines, as arguments and in settings."""
 
 import re
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from safety.pii.emails import UNSPACED
@@ -8,6 +9,7 @@ from safety.pii.password_words import (
     ALONE_IN_WORDS,
     EVERY_WORD,
     STEMS,
+    TOLD_ON_A_LINE_ROUGH,
     TOLD_ROUGH,
     UNSPACED_WORDS,
     shortest,
@@ -26,7 +28,8 @@ _FOR: Final = re.compile(
 #: Codes of networks, which are called by other words.
 _WIFI: Final = r"(?:wi-?fi|wlan|wpa[23]?|вай-?фа[йяю])"
 _CODE: Final = (
-    r"(?:code|key|clé|clef|clave|pass|kod|koda|kode|kód|klíč|koodi|chave|código|codigo|codice|chiave|schlüssel|sleutel|klucz|"
+    r"(?:code|key|clé|clef|clave|pass|kod|koda|kode|kód|klíč|koodi|chave|código|codigo|codice|chiave|schlüssel|"
+    r"sleutel|klucz|"
     r"şifresi|ключ)"
 )
 
@@ -58,7 +61,9 @@ _OF_ADDRESS: Final = re.compile(rf"{_LONG_USER}\Z")
 #: A function or header that takes a user and a password.
 _CALL: Final = (
     r"(?:getconnection|mysqli(?:_connect)?|new pdo|dbi->connect|networkcredential|httpbasicauth|(?<![a-z])basicauth|"
-    r"(?<![a-z])(?:(?:smtp|server|imap|mail|ftp|s)\.|\$?(?:mail|smtp|imap|pop|ftp|sftp|ssh|client)\w{0,6}(?:\.|->))login|(?<![a-z])ssh\w{0,8}\.connect)"
+    r"(?<![a-z])auth ?= ?|"
+    r"(?<![a-z])(?:(?:smtp|server|imap|mail|ftp|s)\.|\$?(?:mail|smtp|imap|pop|ftp|sftp|ssh|client)\w{0,6}(?:\.|"
+    r"->))login|(?<![a-z])ssh\w{0,8}\.connect)"
 )
 #: Without a word of what it is the password of: a value that might be a name, too, is none.
 _AT_ONCE: Final = (
@@ -99,7 +104,7 @@ _WITHOUT_DOUBT: Final = (
         rf"{_CODE} (?:d[ueo] |de la |del |della |al |do |für das |til )?{_WIFI})"
         rf"(?: [^\W\d_]{{1,16}}){{0,5}}?(?: {IS} ?:?| ?[:：]) ?{QUOTE}",
         ("wifi", "wi-fi", "wlan", "wpa", "вайф", "вай-ф"),
-        rf"(?i:wi-?fi|wlan|wpa|вай-?ф){TOLD_ROUGH}",
+        rf"(?i:wi-?fi|wlan|wpa|вай-?ф){TOLD_ON_A_LINE_ROUGH}",
     ),
     _Way(rf"hasł\w{{0,3}}{WORD}{{1,4}} to {QUOTE}", ()),
     # Not of a shader, a filter or a test.
@@ -121,12 +126,33 @@ _WITHOUT_DOUBT: Final = (
     ),
     _Way(r"#define (?:[a-z0-9_]{0,24}_)?(?:pass(?:word|wd|phrase)?|pwd?|psk) {1,9}\"", ("#define",)),
     # A line of its own, as routers' settings have them.
-    _Way(r"\n[ \t]{0,8}(?:(?:enable )?password|enable secret) (?:[0-9] )?", ("password ", "secret ")),
+    _Way(r"(?:\A|\n)[ \t]{0,8}(?:(?:enable )?password|enable secret) (?:[0-9] )?", ("password ", "secret ")),
     _Way(
         r"(?:auth|secure_auth|logged_in|nonce)_(?:key|salt)['\"] ?, {0,12}['\"]",
         ("auth_key", "_salt", "in_key", "nonce_key"),
     ),
     _Way(r"sshpass -p ?['\"]?", ("sshpass",)),
+    _Way(
+        r"(?:rabbitmqctl (?:add_user|change_password)|htpasswd -[a-z]{1,4}(?: [\w./\-]{1,30})?) [\w.@\-]{1,24} ['\"]?",
+        ("rabbitmqctl ", "htpasswd -"),
+    ),
+    _Way(r"wpa-(?:psk|passphrase) ['\"]?", ("wpa-p",)),
+    _Way(
+        r"(?:isakmp key|pre-shared-key) (?:local |remote |ascii-text |[0-9] ){0,2}['\"]?", ("isakmp key", "-shared-key")
+    ),
+    _Way(r"openssl [^|;&\n]{0,52}-k ['\"]?", ("openssl ",)),
+    _Way(
+        r"(?<![a-z])(?:user(?:name)?|login|benutzer|usuario)[ :=]{1,2}[\w.@\-]{2,24},? (?:and |und |y |"
+        r"et )?pass[ :] ?['\"]?",
+        (" pass",),
+        r"(?i:user|login|benutzer|usuario)[^\n]*? (?i:pass)[ :][^\n]*?[0-9]",
+    ),
+    # Databases' statements, and variables with a default.
+    _Way(r"set password for [^\n=]{1,40}= ?(?:password\()?['\"]", ()),
+    _Way(rf"{_NAME} ?= ?(?:md5|sha1|sha2|sha256|crypt|encrypt|password)\(['\"]", ()),
+    _Way(
+        rf"variable \"[a-z0-9_]{{0,24}}{_NAME}[a-z0-9_]{{0,12}}\" \{{[^{{}}]{{0,40}}?default {{0,8}}= {{0,4}}['\"]", ()
+    ),
     _Way(
         r"(?:docker|podman|skopeo|helm registry|az|oc|argocd) login [^\n]{0,50} -p ['\"]?",
         (" -p ",),
@@ -145,10 +171,12 @@ _WITHOUT_DOUBT: Final = (
         r"(?i:(?:mysql|mariadb)(?:dump|admin|import)? [^\n]*?-p)[^\n]*?[0-9]",
     ),
     _Way(
-        r"(?<![a-z])(?:sqlcmd|osql|bcp|mongo[a-z]{0,7}|psexec|evil-winrm|netexec|nxc|crackmapexec|unzip|zip|"
+        r"(?<![a-z])(?:sqlcmd|osql|bcp|mongo[a-z]{0,7}|psexec|evil-winrm|netexec|nxc|crackmapexec|unzip|zip|rdesktop|"
+        r"isql|"
         r"7z[a-z]? [a-z]) [^|;&\n]{0,52}-p ?['\"]?",
         (" -p",),
-        r"(?i:sqlcmd|osql|bcp|mongo[a-z]{0,7}|psexec|evil-winrm|netexec|nxc|crackmapexec|zip|7z[a-z]? [a-z]) [^\n]*?"
+        r"(?i:sqlcmd|osql|bcp|mongo[a-z]{0,7}|psexec|evil-winrm|netexec|nxc|crackmapexec|zip|rdesktop|isql|"
+        r"7z[a-z]? [a-z]) [^\n]*?"
         r"-[pP][^\n]*?[0-9]",
     ),
     _Way(r"(?:xfreerdp|signtool)[^\n]{0,50} /p:? ?['\"]?", ("xfreerdp", "signtool")),
@@ -201,36 +229,65 @@ _FOREIGN: Final = (
 _MIXED: Final = re.compile(r"(?=[ -~]{8})(?=[!-~]*[A-Za-z])(?=[!-~]*[0-9])(?=[!-~]*[_\-.!@#%&*+?])[!-~]+$")
 
 
-def _any(ways: tuple[_Way, ...]) -> str:
+def _any(ways: Iterable[_Way]) -> str:
     return "|".join(way.left for way in ways)
 
 
-_TOLD: Final = re.compile(
-    rf"(?:{_any(_WITHOUT_DOUBT)}|(?P<at_once>{_any(_AT_ONCE)})|{_IN_A_SENTENCE}|{_BEFORE_A_COLON}"
-    rf"|(?P<argument>{_any(_AS_ARGUMENTS)})|(?P<foreign>{_FOREIGN}))\Z"
+def _signed(ways: tuple[_Way, ...]) -> str:
+    return _any(way for way in ways if way.signs)
+
+
+def _worded(ways: tuple[_Way, ...]) -> str:
+    return _any(way for way in ways if not way.signs)
+
+
+#: By a sign alone, ...
+_TOLD_BY_SIGNS: Final = re.compile(
+    rf"(?:{_signed(_WITHOUT_DOUBT)}|(?P<at_once>{_signed(_AT_ONCE)})|(?P<argument>{_signed(_AS_ARGUMENTS)}))\Z"
+)
+#: ... and by a word for a password.
+_TOLD_BY_WORDS: Final = re.compile(
+    rf"(?:{_worded(_WITHOUT_DOUBT)}|(?P<at_once>{_worded(_AT_ONCE)})|{_IN_A_SENTENCE}|{_BEFORE_A_COLON}"
+    rf"|(?P<argument>{_worded(_AS_ARGUMENTS)})|(?P<foreign>{_FOREIGN}))\Z"
 )
 _WAYS: Final = (*_AT_ONCE, *_AS_ARGUMENTS, *_WITHOUT_DOUBT)
-#: One of these stands to the left of every password: what is looked for first.
-_HINTS: Final = shortest(
-    (*(word[:5] for word in (*EVERY_WORD, *STEMS)), *ALONE_IN_WORDS, *(sign for way in _WAYS for sign in way.signs))
+_SIGNS: Final = tuple(dict.fromkeys(sign for way in _WAYS for sign in way.signs))
+#: Signs that most texts have: what they are part of ends with one of them, ...
+_COLONS: Final = (":", "://", " -u", " --user", " --proxy-user")
+_COMMAS: Final = ('", "', '","', "', '", "','")
+_COMMON: Final = (*_COLONS, *_COMMAS, "/")
+#: ... or has one of these.
+_RARE: Final = shortest(sign for sign in _SIGNS if sign not in _COMMON)
+#: What many other words begin with.
+_BEGINNINGS: Final = ("contr", "mot d", "kata ")
+_WORD_HINTS: Final = shortest(
+    (
+        *(word if word[:5] in _BEGINNINGS else word[:5] for word in (*EVERY_WORD, *STEMS)),
+        *ALONE_IN_WORDS,
+    )
 )
 #: What every text has in which one is told: a word for a password, or one of these, and then a digit on the same line.
 ROUGH: Final = (
     rf"(?i:{trie(shortest(sign for way in _WAYS for sign in way.signs if not way.rough))})[^\n]*?[0-9]",
     *(way.rough for way in _WAYS if way.rough),
-    rf"(?:^|[^A-Za-z0-9]|\\[nrt])(?i:{trie(ALONE_IN_WORDS)})[^A-Za-z][^\n]*?\n?[^\n]*?\n?{TOLD_ROUGH}",
+    rf"(?:^|[^A-Za-z0-9]|\\[nrt])(?i:{trie(ALONE_IN_WORDS)})[^A-Za-z]{TOLD_ROUGH}",
 )
 
 _VALUE: Final = re.compile(rf"[^\s\"'`,;<>(){{}}，。！？；、…{UNSPACED}\ud800-\udfff]{{6,}}")
 _QUOTED: Final = re.compile(rf"[^\s\"'`<>，。！？；、…{UNSPACED}\ud800-\udfff]{{6,}}")
 #: What has letters and digits, and is no password.
 _TERM: Final = re.compile(
-    r"(?:sha|md|aes|rsa|des|tls|ssl|utf|base|oauth|ipv|http|pbkdf|argon|bcrypt|ed|secp|iso|rfc|cve|nist|fips|ntlmv?|wpa|windows|"
-    r"win|office|iphone|ios|android|python|java|log|covid|step|schritt|paso|version|ver|v|level|input|item|user|field|page|chapter|"
-    r"section|figure|fig|table|type|option|part|phase|stage|tier|port|node|server|host|line|row|col|column|day|week|year|"
+    r"(?:sha|md|aes|rsa|des|tls|ssl|utf|base|oauth|ipv|http|pbkdf|argon|bcrypt|ed|secp|iso|rfc|cve|nist|fips|ntlmv?|"
+    r"wpa|windows|"
+    r"win|office|iphone|ios|android|python|java|log|covid|step|schritt|paso|version|ver|v|level|input|item|user|"
+    r"field|page|chapter|"
+    r"section|figure|fig|table|type|option|part|phase|stage|tier|port|node|server|host|line|row|col|column|day|week|"
+    r"year|"
     r"room|number|sql|mysql|word|file|arg|param|slide|article|appendix|question)[-_ ]?v?\d+(?:[.\-_/]\w+)*[a-z]{0,3}$"
-    r"|(?-i:\d{1,4}[\-–]?(?:[a-z]+|[A-Z]{1,3}|[A-Z][a-z]+)(?:-[A-Za-z]?[a-z]+)*$)|0x[0-9a-f]+$|v?\d+(?:\.\d+)+\S*$|\d+[/:\-.]\d+\S*$|.*\.(?:txt|py|js|md|json|ya?ml|html?|css|"
-    r"png|jpe?g|pdf|docx?|xlsx?|csv|zip|conf|cfg|ini|env|sh|db|log|xml|java|go|rs|ts|php|rb|exe|dll|so|gz|com|org|net|io)"
+    r"|(?-i:\d{1,4}[\-–]?(?:[a-z]+|[A-Z]{1,3}|[A-Z][a-z]+)(?:-[A-Za-z]?[a-z]+)*$)|0x[0-9a-f]+$|v?\d+(?:\.\d+)+\S*$|"
+    r"\d+[/:\-.]\d+\S*$|.*\.(?:txt|py|js|md|json|ya?ml|html?|css|"
+    r"png|jpe?g|pdf|docx?|xlsx?|csv|zip|conf|cfg|ini|env|sh|db|log|xml|java|go|rs|ts|php|rb|exe|dll|so|gz|com|org|"
+    r"net|io)"
     r"(?::\d*)?$|\w+://|www\.|[/~.]|\w+\[|\$|%|\*|-|.*\*\*|(?-i:[a-z_]\w*(?:\.\w+)+$)|enc\[|arn:|vault:|.*@.*\.",
     re.IGNORECASE,
 )
@@ -244,10 +301,14 @@ _JOINED_WORDS: Final = re.compile(
 )
 #: ... rather than what is said of one.
 _NO_PASSPHRASE: Final = re.compile(
-    r"(?i:(?<![a-z])(?:the|and|for|not|all|out|but|one|two|per|non|und|der|die|das|les|des|del|los|las|que|con|sin|por|est|end|use|"
-    r"time|times|case|auth|level|only|pass|code|key|factor|based|sensitive|multi|password|token|user|protected|encrypted|free|"
-    r"proof|wide|term|sign|step|long|live|lived|write|read|once|self|well|cross|site|server|client|side|lower|upper|real|"
-    r"world|open|source|high|low|first|second|third|party|your|own|risk|same|day|hour|minute|word|digit|number|letter)(?![a-z])"
+    r"(?i:(?<![a-z])(?:the|and|for|not|all|out|but|one|two|per|non|und|der|die|das|les|des|del|los|las|que|con|sin|"
+    r"por|est|end|use|"
+    r"time|times|case|auth|level|only|pass|code|key|factor|based|sensitive|multi|password|token|user|protected|"
+    r"encrypted|free|"
+    r"proof|wide|term|sign|step|long|live|lived|write|read|once|self|well|cross|site|server|client|side|lower|upper|"
+    r"real|"
+    r"world|open|source|high|low|first|second|third|party|your|own|risk|same|day|hour|minute|word|digit|number|"
+    r"letter)(?![a-z])"
     r"|passwor)"
 )
 #: What a text has that tells one.
@@ -262,10 +323,21 @@ _LETTER: Final = re.compile(r"[^\W\d_]")
 _DIGIT: Final = re.compile("[0-9]")
 
 
+def _has_sign(left: str) -> bool:
+    last = left[-1:]
+    return (
+        last == ":"
+        or (last in "'\"" and any(map(left.__contains__, _COMMAS)))
+        or "/" in left[-3:]
+        or any(map(left.__contains__, _RARE))
+    )
+
+
 def password_at(left: str, view: str, quoted: bool) -> int:
     """The end of a password that a view begins with, told so by what stands to the left of it, or 0."""
     left = left.lower()
-    if not any(map(left.__contains__, _HINTS)):
+    signed, worded = _has_sign(left), any(map(left.__contains__, _WORD_HINTS))
+    if not (signed or worded):
         return 0
     found = (_QUOTED if quoted else _VALUE).match(view)
     if found is None:
@@ -279,16 +351,24 @@ def password_at(left: str, view: str, quoted: bool) -> int:
         return 0
     if _TERM.match(value) or view[found.end() : found.end() + 1] == "(":
         return 0
-    told = _TOLD.search(left, len(left) - LEFT if len(left) > LEFT else 0)
+    start = max(0, len(left) - LEFT)
+    told = _TOLD_BY_SIGNS.search(left, start) if signed else None
+    by_sign = told is not None
+    if told is None and worded:
+        told = _TOLD_BY_WORDS.search(left, start)
     if told is None:
-        return len(value) if not words and answer_at(left, value) else 0
+        return len(value) if worded and not words and answer_at(left, value) else 0
     if words and not (_BRINGS.search(told.group()) and _SPELLED.search(told.group())):
         return 0
-    if told["echoed"] is not None and _PIPED.match(view, found.end()) is None:
+    if by_sign and told["echoed"] is not None and _PIPED.match(view, found.end()) is None:
         return 0
     like_a_name = _LIKE_A_NAME.match(value) is not None
     if like_a_name and (told["argument"] or (told["at_once"] and not (quoted and len(value) >= 10))):
         return 0
+    if by_sign:
+        if told.group().rstrip("`'\"").endswith("/"):
+            return value.find("@") if "@" in value else 0
+        return len(value)
     if told["foreign"]:
         return len(value) if _MIXED.match(value) and not like_a_name else 0
     about = told["subject"] or told["heading"]
@@ -296,6 +376,4 @@ def password_at(left: str, view: str, quoted: bool) -> int:
         return 0
     if like_a_name and (told["colon"] or (told["heading"] and not _FOR.search(told["heading"]))):
         return 0
-    if told.group().rstrip("`'\"").endswith("/"):
-        return value.find("@") if "@" in value else 0
     return len(value)

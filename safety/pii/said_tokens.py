@@ -8,7 +8,8 @@ from safety.pii.telling import ABOUT, ARGUMENT, IS, LEFT, QUOTE, WORD
 
 #: What a secret is that a `key` or `token` may be; alone, both have to be words of their own.
 _OF: Final = (
-    r"(?:api|access|secret|auth|license|licence|encryption|signing|activation|account|master|shared|client|app|private|service|"
+    r"(?:api|access|secret|auth|license|licence|encryption|signing|activation|account|master|shared|client|app|"
+    r"private|service|"
     r"bearer|refresh|session|personal|bot|oauth2?|deploy|unseal|recovery|root|webhook|preshared)"
 )
 _ROMANCE: Final = ("clave", "chiave", "clé", "cle", "chave")
@@ -39,6 +40,8 @@ _OPTION: Final = r"(?<![^\s\"'])--?[\w\-]{0,20}(?:token|secret|key)(?:[ =]['\"]?
 _CLOUDS: Final = ("akia", "asia", "ltai", "akid")
 #: After such an id, whatever is said between them.
 _PAIR: Final = rf"(?:{'|'.join(_CLOUDS)})[a-z0-9]{{12,32}}(?:[^a-z0-9]{{1,12}}|[^a-z0-9\n][^\n]{{0,26}}[ \"'`:=])"
+#: Names that are in too many words to be looked for.
+_SHORT: Final = r"(?<![a-z0-9])[as]k[\"'\]]{0,2} {0,3}(?:=>|:=|=|:) {0,3}[\"']"
 _ARGUMENTS: Final = (
     rf"(?:key|token|secret){ARGUMENT}",
     r"(?:key|name)=\"[^\"\n]{0,24}(?:secret|token|key)\" value=\"",
@@ -47,21 +50,25 @@ _ARGUMENTS: Final = (
     r"\"auth\": ?\"",
     r"x-[a-z\-]{0,24}(?:auth|key|token|secret)[\"']?[ :,]{1,3}[\"']?",
     r"(?<![a-z])(?:bot|client)\.(?:run|login|start)\([\"']",
+    r"secret[^\n]{0,50} --(?:body|value|secret-string|data)[ =][\"']?",
     r"(?<![a-z])client\([\"']",
     r"(?<![a-z0-9])pat=[\"']?",
-    r"(?<![a-z0-9])[as]k[\"'\]]{0,2} {0,3}(?:=>|:=|=|:) {0,3}[\"']",
+    _SHORT,
     r"(?:algoliasearch|twilio[\"']?\)?|new [a-z]{0,20}client)\([\"'][^\"'\n]{1,40}[\"'], ?[\"']",
     r"(?<!don|mon|tur|hoc|joc)key(?:\\?[\"'\]]){0,2} {0,3}(?::=|=>|<-|==?|:) {0,3}b?(?:\\?[\"'`])?",
 )
 _TOLD: Final = re.compile(
-    rf"(?:(?P<at_once>{_AT_ONCE})|{_IN_A_SENTENCE}|{_BEFORE_A_COLON}|{_OPTION}|(?P<pair>{_PAIR})|(?P<setting>[?&](?:x-amz-)?sig(?:nature)?=|{_HEADER}|{_SESSION}=[\"']?)"
+    rf"(?:(?P<at_once>{_AT_ONCE})|{_IN_A_SENTENCE}|{_BEFORE_A_COLON}|{_OPTION}|(?P<pair>{_PAIR})|"
+    rf"(?P<setting>[?&](?:x-amz-)?sig(?:nature)?=|{_HEADER}|{_SESSION}=[\"']?)"
     rf"|(?P<argument>{'|'.join(_ARGUMENTS)}))\Z"
 )
+_SHORT_NAME: Final = re.compile(rf"{_SHORT}\Z")
+_LONGEST_SHORT: Final = 14
 #: One of these stands to the left of every token: what is looked for first.
 _HINTS: Final = (
     "key", "token", "secret", "auth", "twilio", "client(", "algolia",
     "sig=", "signature=", "sess", "sid=", "remember", "aspxauth", "cookies", "logged_in",
-    "user.info", "bot.", "client.", "pat=", "ak", "sk",
+    "user.info", ".run(", ".login(", ".start(", "pat=",
     *_CLOUDS, *_ROMANCE, *_FOREIGN,
 )  # fmt: skip
 #: What every text has in which one is told.
@@ -79,14 +86,17 @@ ROUGH: Final = (
     r"(?i:pat)=[\"']?[A-Za-z0-9_+/\-]{16}",
     r"(?:^|[^A-Za-z0-9])(?i:[as]k)[\"'\]]{0,2} {0,3}(?:=>|:=|=|:) {0,3}[\"'][A-Za-z0-9_+/\-]{16}",
     r"[?&](?i:(?:x-amz-)?sig(?:nature)?)=[A-Za-z0-9%+/_\-]{16}",
-    r"(?i:sess[a-z_]{0,8}|sid|remember[a-z_]{0,12}|_me|_token|aspxauth|cookies|user\.info|logged_in_[0-9a-f]{0,40})=[\"']?[A-Za-z0-9%._+/:\-]{16}",
+    r"(?i:sess[a-z_]{0,8}|sid|remember[a-z_]{0,12}|_me|_token|aspxauth|cookies|user\.info|"
+    r"logged_in_[0-9a-f]{0,40})=[\"']?[A-Za-z0-9%._+/:\-]{16}",
 )
 
 #: Keys that are told to everybody, and names of things.
 _OPEN: Final = re.compile(
     r"using key|(?<![a-z])(?:eddsa|rsa|dsa|ecdsa|ecdh|ed25519|gpg|pgp) key|"
-    r"(?:public|publishable|primary|foreign|cache|sort|hash|partition|idempotency|object|row|host|ssh|pub|site|anon|message|"
-    r"group|map|project|csrf|xsrf|authenticity|continuation|page|next|sync|pagination|device|etag|md5|sha\d*|commit|digest|"
+    r"(?:public|publishable|primary|foreign|cache|sort|hash|partition|idempotency|object|row|host|ssh|pub|site|anon|"
+    r"message|"
+    r"group|map|project|csrf|xsrf|authenticity|continuation|page|next|sync|pagination|device|etag|md5|sha\d*|commit|"
+    r"digest|"
     r"checksum|s3|react)[ _\-.]?(?:key|token)|contract|token address"
 )
 _RANDOM: Final = re.compile(r"(?=[A-Za-z_+/\-]{0,28}[0-9])[A-Za-z0-9_+/\-]{16}[A-Za-z0-9_+/=.~\-]*")
@@ -106,7 +116,7 @@ _UNSPOKEN: Final = re.compile(r"[b-df-hj-np-tv-xz]{5}", re.IGNORECASE)
 def token_at(left: str, view: str) -> int:
     """The end of a token or key that a view begins with, told so by what stands to the left of it, or 0."""
     left = left.lower()
-    if not any(map(left.__contains__, _HINTS)):
+    if not any(map(left.__contains__, _HINTS)) and _SHORT_NAME.search(left, max(0, len(left) - _LONGEST_SHORT)) is None:
         return 0
     form = (
         _SIGNATURE

@@ -250,6 +250,18 @@ password|رمز عبور: «Damavand!77»
 generic_secret|bot.run("«tmmZcIGzGqKwy0sxN521B1Rmx8.G01D7M.AX5bRQ6_WoicLkRyaktHKQ»")
 generic_secret|basic.auth.user.info=«6NC3R6ZFRCLTS6HH:Grem4NXqfbPGebDgz3CEhZo19GHjrmFTIgEI1CHRYD4l2oZc8rnna6+Xg/m20XfO»
 generic_secret|ALIYUN_SK = "«RCkpuHWFlwtfsoQqfzc3jNxDzyEvET»"
+password|FTP: host ftp.example.net user web pass «blauWal!77»
+password|requests.get(url, auth=('bob', '«Otter#2024»'))
+password|rabbitmqctl add_user bob «Otter#2024»
+password|htpasswd -bc .htpasswd bob «Otter2024x»
+password|SET PASSWORD FOR 'bob'@'%' = '«Otter#2024»';
+password|INSERT INTO users (name, password) VALUES ('bob', '«Otter#2024»');
+password|variable "db_password" { default = "«Otter#2024»" }
+password|wpa-psk «otterlamp2024»
+password|enable secret «Otter#2024»
+password|crypto isakmp key «Otter#2024» address peer
+password|openssl enc -aes-256-cbc -k «Otter2024x»
+generic_secret|gh secret set TOKEN --body "«9f8e7d6c5b4a39281706f5e4d3c2b1a0»"
 service_token|«pk~_8b0e7153bf7c3706d85c524e440066559a»
 service_token|«pk~_82823574_F0K70T9RBMK2LOLC4OKDIHUL4M9C03WY»
 service_token|«sd~k-fa644d35-db41-d94e-5efa-f89fc43c5fa5»
@@ -335,6 +347,8 @@ The Wi-Fi "Guest-Net" key features: self-healing-mesh; Wi-Fi key: ask-the-owner 
 $user->password->hash2, user.password->encode_v2, password -> hash2x
 gpg:                using EDDSA key E08B4865DAD1B8E3151939C422268F0CAAB6A743
 {"ak": "state-of-alaska-number-12345x", "sk": "Slovakia-2024-region-list1"}; bot.run("schedule_daily_report_2024_v1")
+the password reset for Ticket#2024 and Issue#1234 and Order#20240; users pass Content2Type9x on; user bob passes 2to3x
+openssl version -a; auth = ("cookie", "same_site_2"); isakmp policy 10a; secret --value-type int32array
 risk = "a1b2c3d4e5f6a7b8c9d0e1f2", task: "7f3a9c0e1b2d4f5a6978"
 password (min. 8 chars), password (Base64-encoded), Passwort (mind. 8-Zeichen)
 api-gateway-service-prod and sdk-for-android-2024-release and live_streaming_of_the_event_number_12345678
