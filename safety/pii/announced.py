@@ -13,7 +13,8 @@ _WORDS: Final = (
     # Passports
     r"pass[ae]?port|pasaporte|paspoort|passnummer|pass(?:et)? (?:mitt|nr)|reisepass|paszport|pa[sș]aport|pasport|"
     r"paso[sš]|pp no|[uú]tlev|putovnic|pas (?:nr|no|č|br|n[º°]|num)|pas(?:nr|nummer)\b|pas:|pases? (?:nr|num)|"
-    r"passi (?:nr|num)|passin ?num|vegabr|cestovn|paspor|pasul\b|گذرنامه|پاسپورت|דרכון|διαβατ[ηή]ρ|паспорт|пашпарт|"
+    r"passi (?:nr|num)|passin ?num|vegabr|cestovn\pL{1,3} (?:pas|doklad)|paspor|pasul\b|گذرنامه|پاسپورت|דרכון|"
+    r"διαβατ[ηή]ρ|паспорт|пашпарт|"
     r"hộ chiếu|رقم (?:ال)?جواز|"
     # Identity cards and numbers
     r"identity (?:card|number|document)|(?:national|zimbabwe|personal|citizen|government|govt|photo|state|my|his|her|"

@@ -221,6 +221,7 @@ phone|{9 1234 5678} cel
 phone|{912 345 67 89} telemóvel
 phone|https://wa.me/{4915112345678}?text=hi
 phone|tālr. {21234567}
+phone|iptal etmek istiyorum. Cep: {0532 418 84 65}
 phone|numărul meu: {721 123 456}
 nz_nhi|NHI: {EVL4773}. Laparoscopic
 nz_nhi|patient NHI {ZAC53TG}
@@ -320,6 +321,7 @@ Bump libfoo from 4.11.0.2 to 4.12.0.0; Firmware of the dock is 41.25.10.5 now; f
 Прошивка, версія 1.22.0.77; 펌웨어 버전 1.18.4.22; ファームウェア 2.31.0.45; sürümü 3.21.0.88; wersja 21.4.0.33
 follow me: @birdlady@mstdn.ca; il ne faut pas 12345678; CI build 12345678 failed; CI: 12345678 jobs
 ic 900101-14-123, IC 7805 regulator; DL 12345678 files; INE 1234; op 123456789; 打 12345678 次; kontaktlinser 12345678
+Cestovný lístok č. 0030317-37; code-barres 3 017620 955073; CEP: 01310100; CEP 30818-220
 order 06123456789 shipped; EAN 0612345678901; A 12.345.678 units; CHF 1.234.567; T 12 34 56; 06-30-2024
 log 250131-12-0001 done, range 35202-1234567-1
 """
