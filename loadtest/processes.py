@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import IO, Final
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
+#: How Linux makes a clock's number of a process's.
+_PID_SHIFT: Final = 3
+_ALL_THREADS: Final = 2
 _STOP_SECONDS: Final = 15.0
 _LOOPS: Final = 100_000
 
@@ -21,9 +24,12 @@ class BenchError(RuntimeError):
 
 
 def cpu_seconds(pid: int) -> float:
-    """CPU time of a process, all its threads, user and system. Raises OSError when it is gone."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
+    """CPU time of a process, all its threads, user and system. Raises OSError when it is gone.
+
+    By its clock (clock_getcpuclockid(3)), which counts nanoseconds; /proc has steps of 10 ms, which of a window of 2,000
+    requests are 5 us for each.
+    """
+    return time.clock_gettime((~pid << _PID_SHIFT) | _ALL_THREADS)
 
 
 def core_seconds(core: int) -> float:
