@@ -26,8 +26,8 @@ class BenchError(RuntimeError):
 def cpu_seconds(pid: int) -> float:
     """CPU time of a process, all its threads, user and system. Raises OSError when it is gone.
 
-    By its clock (clock_getcpuclockid(3)), which counts nanoseconds; /proc has steps of 10 ms, which of a window of 2,000
-    requests are 5 us for each.
+    By its clock (clock_getcpuclockid(3)), which counts nanoseconds; /proc has steps of 10 ms, which are 5 us for each
+    request of a window of 2,000.
     """
     return time.clock_gettime((~pid << _PID_SHIFT) | _ALL_THREADS)
 

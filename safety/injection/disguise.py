@@ -64,6 +64,8 @@ _MORSE: Final = {
     "disregard": "-.. .. ... .-. . --.",
     "prompt": ".--. .-. --- -- .--. -",
 }
+#: Disguises that are none in the middle of a word.
+OPENING: Final = frozenset({"digits", "accents", "spelled", "split"})
 #: A code's part that may stand for a word: long enough not to turn up by chance.
 _PART: Final = 5
 _LOOKING_LIKE_WORDS: Final = 0.85
@@ -123,8 +125,11 @@ def _in_digits(word: str) -> Iterator[str]:
 
 def _accented(word: str) -> Iterator[str]:
     for place, letter in enumerate(word[:5]):
+        following = word[place + 1]
         for sign in _ACCENTED.get(letter, ""):
-            yield word[:place] + sign
+            # Many words of other languages begin with a letter that has an accent.
+            for more in (following, *_ACCENTED.get(following, "")):
+                yield word[:place] + sign + more
 
 
 def _split(word: str) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from safety.injection.asian import ASIAN
 from safety.injection.cues import Cue
-from safety.injection.disguise import KEYWORDS, Disguise, disguises
+from safety.injection.disguise import KEYWORDS, OPENING, Disguise, disguises
 from safety.injection.english import ENGLISH
 from safety.injection.english_agents import AGENTS
 from safety.injection.english_around import AROUND
@@ -49,6 +49,18 @@ _IDLE: Final = frozenset(
         "write",
     )
 )
+#: Anchors that say little of an answer alone. Of prompts they say more, where how they are worded is weighed, too.
+_WEAK: Final = _IDLE | frozenset(
+    (
+        *("@", "act as", "admin", "agent", "agents", "answer as", "apolog", "call the", "can't", "cancel", "chatbot"),
+        *("complete", "dan", "def ", "delete", "developer", "disable", "disregard", "don't tell", "drop", "employee"),
+        *("ethic", "evil", "fictional", "filter", "flag", "forget", "from now on", "grandmother", "hypothetical"),
+        *("i can't", "ignor", "ignore", "in your", "jailbreak", "join", "leave the", "lectur", "merge", "n't use"),
+        *("no longer", "patient", "permission", "persona", "play the", "poison", "polic", "pretend", "refus"),
+        *("replace", "reply with", "rule", "run ", "safety", "secret", "settings", "simulate", "sorry", "throw"),
+        *("training", "use the", "warning", 'word "', "you play", "you were", "об", "اب", "لم", "充当", "扮演"),
+    )
+)
 _BOUNDED: Final = frozenset(
     "".join(chr(code) for code in (*range(0x61, 0x7B), *range(0xC0, 0x250), *range(0x400, 0x530)))
 )
@@ -72,8 +84,9 @@ class Anchor(NamedTuple):
 
     `opens`, `closes`: only where no letter or digit stands before it, or after it. `ahead`: bits of words of which one
     must follow, 0 if nothing must. `hints`: cues that take no more than the anchor and say little. `trick`: letters
-    that are disguised one by one. `idle`: a word of everyday language, which few attempts do with alone. `bare`: no cue
-    and no disguise begins with it, but it is telling how a prompt is worded.
+    that are disguised one by one. `idle`: a word of everyday language, which few attempts do with alone; `weak`: nor
+    does what makes an attempt of an answer. `bare`: no cue and no disguise begins with it, but it is telling how a
+    prompt is worded.
     """
 
     length: int
@@ -85,6 +98,7 @@ class Anchor(NamedTuple):
     disguises: tuple[Disguise, ...]
     trick: bool
     idle: bool
+    weak: bool
     bare: bool
 
 
@@ -108,13 +122,16 @@ class Words:
 class Lexicon(NamedTuple):
     """The automaton over a text's bytes in lower case, what is quicker for plain ones, and what its strings stand for.
 
-    `beginnings`: all that an anchor may begin with. `longest`: the characters of the longest anchor. `endings`: how
-    long beginnings are that end with these `LAST` characters, the longest first.
+    `idle` and `weak` are the places of those that are. `beginnings`: all that an anchor may begin with. `longest`: the
+    characters of the longest anchor. `endings`: how long beginnings are that end with these `LAST` characters, the
+    longest first.
     """
 
     automaton: Literals
     anchors: tuple[Anchor, ...]
     in_plain: PlainAnchors
+    idle: frozenset[int]
+    weak: frozenset[int]
     words: Words
     by_keyword: dict[str, tuple[Watched, ...]]
     beginnings: frozenset[str]
@@ -176,7 +193,10 @@ def lexicon() -> Lexicon:
                 if each not in entry.cues:
                     entry.cues.append(each)
     for spelling, disguise in disguises():
-        found.setdefault(encoded(spelling), _Entry(len(spelling))).disguises.append(disguise)
+        entry = found.setdefault(encoded(spelling), _Entry(len(spelling)))
+        entry.disguises.append(disguise)
+        if not entry.cues:
+            entry.opens = all(each.technique in OPENING for each in entry.disguises)
     said = [key.decode("utf-8", "surrogatepass") for key in found]
     for phrase in phrases().telling:
         found.setdefault(encoded(phrase.strip()), _Entry.of_phrase(phrase))
@@ -191,7 +211,9 @@ def lexicon() -> Lexicon:
     return Lexicon(
         Literals(list(found)),
         anchors,
-        PlainAnchors((key, each.opens, each.closes, each.idle) for key, each in zip(found, anchors, strict=True)),
+        PlainAnchors((key, each.opens, each.closes) for key, each in zip(found, anchors, strict=True)),
+        frozenset(number for number, each in enumerate(anchors) if each.idle),
+        frozenset(number for number, each in enumerate(anchors) if each.weak),
         words,
         {
             keyword: tuple(each for each in watched if any(keyword.startswith(anchor) for anchor in each.cue.anchors))
@@ -232,10 +254,23 @@ class _Entry:
             ahead |= each.ahead
         if not all(each.ahead for each in cues):
             ahead = 0
-        idle = self.spelling in _IDLE and not self.disguises
+        words = " ".join(self.spelling.split()) + " " * self.spelling.endswith(" ")
+        idle, weak = (words in those and not self.disguises for those in (_IDLE, _WEAK))
         bare = not (self.cues or self.disguises or self.trick)
         return Anchor(
-            *(self.length, self.opens, self.closes, cues, ahead, hints, tuple(self.disguises), self.trick, idle, bare)
+            *(
+                self.length,
+                self.opens,
+                self.closes,
+                cues,
+                ahead,
+                hints,
+                tuple(self.disguises),
+                self.trick,
+                idle,
+                weak,
+                bare,
+            )
         )
 
 

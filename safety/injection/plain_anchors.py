@@ -20,31 +20,27 @@ class PlainAnchors:
     Of strings of which that is asked, a match of a short one has no letter or digit of ASCII beside it.
     """
 
-    def __init__(self, anchors: Iterable[tuple[bytes, bool, bool, bool]]) -> None:
-        """Strings in lower case; whether a word begins with each, whether one ends with it, and whether it is idle."""
+    def __init__(self, anchors: Iterable[tuple[bytes, bool, bool]]) -> None:
+        """Strings in lower case; whether a word begins with each, and whether one ends with it."""
         #: The expression of each that a plain text may have, by its number.
         self.expressions: Final[dict[int, bytes]] = {}
-        idle: set[int] = set()
         #: How far before the end of its match each begins and ends.
         self._starts: list[int] = []
         self._stops: list[int] = []
-        for number, (string, opens, closes, is_idle) in enumerate(anchors):
+        for number, (string, opens, closes) in enumerate(anchors):
             before, after = (int(edge and len(string) <= _LONG) for edge in (opens, closes))
             # The blank before the text counts, too.
             self._stops.append(after + 1)
             self._starts.append(after + 1 + len(string))
             if _may_be_plain(string):
                 self.expressions[number] = _NO_WORD * before + re.escape(string) + _NO_WORD * after
-            if is_idle:
-                idle.add(number)
-        self._idle = frozenset(idle)
         self._patterns = Patterns(list(self.expressions.values()), ANY_CASE, numbers=list(self.expressions))
 
-    def find(self, plain: bytes, *, not_only_idle: bool = False) -> list[Hit]:
-        """Where they are in `plain_bytes` of a text, in any case; with `not_only_idle` nowhere, if all are idle."""
+    def find(self, plain: bytes, not_only: frozenset[int] = frozenset()) -> list[Hit]:
+        """Where they are in `plain_bytes` of a text, in any case; nowhere, if there are `not_only` those."""
         # Nothing is part of a word that stands at an end of the text.
         ends = self._patterns.ends(b" " + plain + b" ")
-        if not ends or (not_only_idle and self._idle.issuperset(map(_number, ends))):
+        if not ends or not_only.issuperset(map(_number, ends)):
             return []
         starts, stops = self._starts, self._stops
         return [(number, stop - starts[number], stop - stops[number]) for number, stop in ends]

@@ -46,27 +46,27 @@ def stretch(
 
 
 def stretches(text: str, plain: bytes | None = None) -> Iterable[Stretch]:
-    """The stretches of a text that have anchors, less the idle ones that `Telling` leaves out.
+    """The stretches of a text that have anchors, less the weak ones that `Telling` leaves out.
 
     `plain`: its UTF-8, if it is plain.
     """
     if len(text) > _PART:
         return _of_long(text, is_plain=plain is not None, telling=Telling())
-    anchors = placed(text, plain, not_only_idle=True)
+    anchors = placed(text, plain, not_only=lexicon().weak)
     if anchors:
         anchors = Telling().kept(anchors, 0, len(text), ENDED)
     return (Stretch(text, 0, len(text), 0, anchors),) if anchors else ()
 
 
 class Telling:
-    """Leaves out the idle anchors of a text that stand before all others, and not shortly before.
+    """Leaves out the weak anchors of a text that stand before all others, and not shortly before.
 
-    Most texts have nothing but idle ones, so nothing of them need be looked at; what they say counts beside what tells
+    Most texts have nothing but weak ones, so nothing of them need be looked at; what they say counts beside what tells
     more. Whether one is left out depends on what stands before it and on `REACH` characters from it on.
     """
 
     def __init__(self) -> None:
-        #: Where the first one that is not idle ends, that is known so far.
+        #: Where the first one that is not weak ends, that is known so far.
         self._end: int | None = None
 
     def kept(self, anchors: Placed, base: int, decided: int, known: int) -> Placed:
@@ -76,10 +76,10 @@ class Telling:
         anchor from `decided` on is kept until more is known.
         """
         if self._end is None:
-            ends = (base + place + anchor.length for place, anchor in anchors if not anchor.idle)
+            ends = (base + place + anchor.length for place, anchor in anchors if not anchor.weak)
             self._end = min((end for end in ends if end < known), default=None)
         first = decided if self._end is None else min(decided, self._end - REACH + 1)
-        return [each for each in anchors if not each[1].idle or base + each[0] >= first]
+        return [each for each in anchors if not each[1].weak or base + each[0] >= first]
 
 
 #: Of a text that has ended all is known.
@@ -107,7 +107,7 @@ def _worth_searching(text: str, plain: bytes | None) -> Iterable[Stretch]:
     if plain is None:
         anchors = placed(text, with_bare=True)
     else:
-        hits = lexicon().in_plain.find(plain, not_only_idle=True)
+        hits = lexicon().in_plain.find(plain, lexicon().idle)
         if not hits:
             return ()
         anchors = _in_characters(plain, hits, with_bare=True)
@@ -162,15 +162,17 @@ def _are_worth(anchors: Placed) -> bool:
     return any(not anchor.idle for _, anchor in anchors)
 
 
-def placed(text: str, plain: bytes | None = None, *, with_bare: bool = False, not_only_idle: bool = False) -> Placed:
+def placed(
+    text: str, plain: bytes | None = None, *, with_bare: bool = False, not_only: frozenset[int] = frozenset()
+) -> Placed:
     """The anchors of a text, without those that are plainly parts of words; `plain`: its UTF-8, if it is plain.
 
-    With `not_only_idle` there need be none of a plain text in which all are idle.
+    There need be none of a plain text in which there are `not_only` those.
     """
     if plain is None:
         data = encoded(text)
         return _in_characters(data, lexicon().automaton.find(data), with_bare=with_bare)
-    hits = lexicon().in_plain.find(plain, not_only_idle=not_only_idle)
+    hits = lexicon().in_plain.find(plain, not_only)
     return _in_characters(plain, hits, with_bare=with_bare) if hits else ()
 
 
