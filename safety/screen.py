@@ -364,7 +364,7 @@ def screened(text: str, rules: Sequence[Rule], *, fail_open: bool = False) -> Sc
 
 def first_to_find(text: str, rules: Sequence[Rule], glance: Glance | None = None) -> First | None:
     """The first rule that finds something in a whole text, or fails; with a glance it is quick to say of most: none."""
-    to_ask = range(len(rules)) if glance is None else glance.to_ask(text)
+    to_ask = range(len(rules)) if glance is None else glance(text)
     if not to_ask:
         return None
     plain = plain_bytes(text)

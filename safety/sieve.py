@@ -40,6 +40,10 @@ class Sieved(Protocol):
         ...
 
 
+#: Says which of some filters have to be asked about a text, by their places in the list.
+Glance = Callable[[str], Sequence[int]]
+
+
 class Sieve:
     """The signs of several filters. May be used by several threads."""
 
@@ -55,39 +59,31 @@ class Sieve:
                 telling |= dict.fromkeys(signs.telling)
         self._watch = Watch([*telling, OTHER_LETTERS])
 
-    def glance(self, filters: Sequence[Sieved]) -> "Glance":
+    def glance(self, filters: Sequence[Sieved]) -> Glance:
         """For some of the filters."""
         known = [self._signs.get(id(filter_)) for filter_ in filters]
-        return Glance(self._watch, [None if each is None else each[1] for each in known])
+        signs = [each[1] for each in known if each is not None]
+        look = self._watch.look_for({_NOT_PLAIN, *(sign for each in signs for sign in each.telling)}, OTHER_LETTERS)
+        in_lines = list(dict.fromkeys(each.in_lines for each in signs if each.in_lines is not None))
+        weighs_languages = any(each.weighs_languages for each in signs)
+        only_ascii = any(each.only_ascii for each in signs)
+        every = range(len(filters))
+        unknown = [index for index, each in enumerate(known) if each is None]
 
+        def to_ask(text: str) -> Sequence[int]:
+            if len(text) > LONGEST:
+                return every
+            try:
+                data = f" {text} ".encode()
+            except UnicodeEncodeError:
+                return every
+            noted = look(data)
+            if noted is None or (noted and weighs_languages and may_be_another(len(text), len(data) - 2)):
+                return every
+            if "\n" in text and any(is_in(data) for is_in in in_lines):
+                return every
+            if only_ascii and not text.isascii():
+                return every
+            return unknown
 
-class Glance:
-    """Says which of some filters have to be asked about a text."""
-
-    def __init__(self, watch: Watch, of_each: Sequence[Signs | None]) -> None:
-        """`of_each` are each filter's signs, for which the watch looks; None: it does not."""
-        signs = [each for each in of_each if each is not None]
-        telling = {_NOT_PLAIN, *(sign for each in signs for sign in each.telling)}
-        self._look = watch.look_for(telling, OTHER_LETTERS)
-        self._in_lines = list(dict.fromkeys(each.in_lines for each in signs if each.in_lines is not None))
-        self._weighs_languages = any(each.weighs_languages for each in signs)
-        self._only_ascii = any(each.only_ascii for each in signs)
-        self._every = range(len(of_each))
-        self._unknown = [index for index, each in enumerate(of_each) if each is None]
-
-    def to_ask(self, text: str) -> Sequence[int]:
-        """Their places in the list."""
-        if len(text) > LONGEST:
-            return self._every
-        try:
-            data = f" {text} ".encode()
-        except UnicodeEncodeError:
-            return self._every
-        noted = self._look(data)
-        if noted is None or (noted and self._weighs_languages and may_be_another(len(text), len(data) - 2)):
-            return self._every
-        if "\n" in text and any(is_in(data) for is_in in self._in_lines):
-            return self._every
-        if self._only_ascii and not text.isascii():
-            return self._every
-        return self._unknown
+        return to_ask

@@ -5,10 +5,7 @@ one tenant what another one has sent.
 """
 
 import os
-from collections.abc import Sequence
 from typing import Final
-
-from safety.screen import Rule
 
 #: Texts that are remembered, at most twice as many; each takes about 100 bytes.
 MOST: Final = 16_384
@@ -22,17 +19,14 @@ class CleanTexts:
     def __init__(self, most: int = MOST, *, key_is_secret: bool = _KEY_IS_SECRET) -> None:
         """Without a secret key nothing is remembered."""
         self._most = most if key_is_secret else 0
-        # Those of the last generation still count, and move on when they are met again.
-        self._young: set[int] = set()
+        #: Names of clean texts. Those of the last generation still count, and move on when they are met again.
+        self.young: set[int] = set()
         self._old: set[int] = set()
 
-    def new(self, tenant: str, rules: Sequence[Rule], text: str) -> int | None:
-        """What the text is to be remembered under if it is clean; None: it was found clean.
-
-        Rules live as long as their worker, so they are told apart by identity.
-        """
-        name = hash((tenant, id(rules), text))
-        if name in self._young:
+    def new(self, tenant: str, key: int, text: str) -> int | None:
+        """What the text is to be remembered under if it is clean by the rules of that key; None: it was found clean."""
+        name = hash((tenant, key, text))
+        if name in self.young:
             return None
         if name not in self._old:
             return name
@@ -41,8 +35,8 @@ class CleanTexts:
 
     def add(self, name: int) -> None:
         """The text of that name is clean."""
-        if len(self._young) >= self._most:
-            self._old, self._young = self._young, set()
+        if len(self.young) >= self._most:
+            self._old, self.young = self.young, set()
             if not self._most:
                 return
-        self._young.add(name)
+        self.young.add(name)

@@ -63,10 +63,11 @@ class FloodRule:
 
 
 class Look(NamedTuple):
-    """Rules for a text, and which of them have to be asked about it; None: all."""
+    """Rules for a text, and which of them have to be asked about it; `key` tells the rules from others."""
 
     rules: tuple[Rule, ...]
-    glance: Glance | None
+    glance: Glance
+    key: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +84,8 @@ class Policy:
     record_text: bool
     clean: CleanTexts = field(default_factory=CleanTexts, repr=False, compare=False)
     sieve: Sieve | None = field(default=None, repr=False, compare=False)
-    #: What looks at the texts of each role.
-    looks: Mapping[str, Look] = field(init=False, repr=False, compare=False)
+    #: What looks at the texts of each role, if anything does.
+    looks: Mapping[str, Look | None] = field(init=False, repr=False, compare=False)
     #: For answers to prompts that bring no canaries of their own.
     usual_screening: Screening | None = field(init=False, repr=False, compare=False)
     _has_canaries: bool = field(init=False, repr=False, compare=False)
@@ -96,7 +97,10 @@ class Policy:
     of_texts_alone: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        looks = {role: Look(rules, self._glance(rules)) for role, rules in self.prompt.items() if rules}
+        # Rules live as long as their policy, so they are told apart by identity.
+        looks = {
+            role: Look(rules, self._glance(rules), id(rules)) if rules else None for role, rules in self.prompt.items()
+        }
         object.__setattr__(self, "looks", looks)
         usual = Screening(self.answer, self._glance(self.answer), self.fail_open) if self.answer else None
         object.__setattr__(self, "usual_screening", usual)
@@ -120,5 +124,8 @@ class Policy:
         )
         return Screening(rules, self._glance(rules), self.fail_open)
 
-    def _glance(self, rules: Sequence[Rule]) -> Glance | None:
-        return None if self.sieve is None else self.sieve.glance([rule.filter for rule in rules])
+    def _glance(self, rules: Sequence[Rule]) -> Glance:
+        if self.sieve is not None:
+            return self.sieve.glance([rule.filter for rule in rules])
+        every = range(len(rules))
+        return lambda _: every

@@ -21,7 +21,7 @@ _TALK: Final = ("messages", "prompt")
 _MESSAGES: Final = (*_TALK, "input", "suffix")
 #: Who says what tools gave.
 _TOOLS: Final = ("tool", "function")
-_ROLE_AND_CONTENT: Final = 2
+_members: Final[Callable[[dict[str, Any]], Iterable[Any]]] = dict.values
 #: Prompts of one request that are counted at one time.
 _AT_ONCE: Final = 4
 _Found = list[tuple[int, Screened]]
@@ -54,26 +54,27 @@ class PassedPrompt(NamedTuple):
     open: Sequence[JudgeRule]
 
 
-def passes_at_once(policy: Policy, tenant: str, messages: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether a glance tells that nothing comes of messages as chat templates have them.
+def passes_at_once(policy: Policy, tenant: str, messages: Iterable[dict[str, Any]]) -> bool:
+    """Whether a glance tells that nothing comes of messages, each of which is a role and a content, in that order.
 
     False: `pass_prompt` has to look at them, with all else in the request.
     """
     looks, clean = policy.looks, policy.clean
-    for message in messages:
-        look = looks.get(message["role"])
-        if len(message) != _ROLE_AND_CONTENT:
-            return False
-        if look is None:
-            continue
-        rules, glance = look
-        text = message["content"]
-        name = clean.new(tenant, rules, text)
-        if name is None:
-            continue
-        if glance is None or glance.to_ask(text):
-            return False
-        clean.add(name)
+    known = clean.young
+    try:
+        for role, text in map(_members, messages):
+            look = looks[role]
+            if look is None:
+                continue
+            _, glance, key = look
+            name = hash((tenant, key, text))
+            if name not in known:
+                if glance(text):
+                    return False
+                clean.add(name)
+    except (ValueError, KeyError):
+        # One has more members than those.
+        return False
     return True
 
 
@@ -137,8 +138,8 @@ def _scanned(policy: Policy, tenant: str, texts: Sequence[PromptText]) -> _Found
         look = looks.get(role)
         if look is None:
             continue
-        rules, glance = look
-        name = clean.new(tenant, rules, text)
+        rules, glance, key = look
+        name = clean.new(tenant, key, text)
         if name is None:
             continue
         first = first_to_find(text, rules, glance)

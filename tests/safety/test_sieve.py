@@ -33,15 +33,15 @@ def without_terms() -> Sieve:
 
 
 def to_ask(text: str, *names: str) -> list[int]:
-    return list(without_terms().glance([filters()[name] for name in names]).to_ask(text))
+    return list(without_terms().glance([filters()[name] for name in names])(text))
 
 
 def overlooked(text: str) -> list[str]:
     """Filters that would have found something in a text about which they need not be asked, alone or with others."""
     names = list(filters())
-    asked = glance(*names).to_ask(text)
+    asked = glance(*names)(text)
     spared = {names[index] for index in range(len(names)) if index not in asked}
-    spared |= {name for name in names if not glance(name).to_ask(text)}
+    spared |= {name for name in names if not glance(name)(text)}
     return [name for name in spared if filters()[name].scan(text)]
 
 
@@ -97,7 +97,7 @@ def test_long_texts_are_for_the_filters() -> None:
 
 @pytest.mark.parametrize("text", ["пароль", "１２３", "e\u0301", "a\0b", "\ud800"])
 def test_what_is_not_plain_is_for_the_filters(text: str) -> None:
-    assert list(glance("pii", "words").to_ask(text)) == [0, 1]
+    assert list(glance("pii", "words")(text)) == [0, 1]
 
 
 def test_prompts_in_other_languages_are_weighed_and_answers_are_not() -> None:
@@ -118,14 +118,14 @@ def test_one_with_too_many_signs_is_asked_about_every_text(monkeypatch: pytest.M
     monkeypatch.setattr("safety.sieve.MOST_SIGNS", 10)
     few, many, more = Many(["apple", "pear"]), Many([f"word{number}" for number in range(20)]), Many(["plum"])
     of_all = Sieve([few, many, more]).glance([few, many, more])
-    assert list(of_all.to_ask("A text.")) == [1]
-    assert list(of_all.to_ask("A PLUM.")) == [0, 1, 2]
+    assert list(of_all("A text.")) == [1]
+    assert list(of_all("A PLUM.")) == [0, 1, 2]
 
 
 def test_a_list_of_terms_that_is_no_database_is_asked_about_every_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("safety.literals._MANY", 1)
     terms: list[StreamFilter] = [TermFilter("t", ["bad", "worse"], words=True), PiiFilter()]
-    assert list(Sieve(terms).glance(terms).to_ask("A text.")) == [0]
+    assert list(Sieve(terms).glance(terms)("A text.")) == [0]
 
 
 def test_what_a_watch_sees() -> None:

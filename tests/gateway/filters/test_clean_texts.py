@@ -31,11 +31,11 @@ class Counting(TermFilter):
 
 
 def is_new(clean: CleanTexts, tenant: str, rules: tuple[Rule, ...], text: str) -> bool:
-    return clean.new(tenant, rules, text) is not None
+    return clean.new(tenant, id(rules), text) is not None
 
 
 def remember(clean: CleanTexts, text: str) -> None:
-    name = clean.new("acme", ONE, text)
+    name = clean.new("acme", id(ONE), text)
     assert name is not None
     clean.add(name)
 
