@@ -72,6 +72,8 @@ _PIN: Final = re.compile(r"(?!(?:19|20)[0-9]{2}$)[0-9]{4,5}#?[.,;]?$")
 _OTHER_PIN: Final = re.compile(
     r"(?:gpio|led|crank|clevis|dowel|enamel|lapel|connector|drive|signal|opt)[ _.\-]?$", re.IGNORECASE
 )
+#: Of a telephone conference, for all who were asked to it.
+_OF_A_MEETING: Final = re.compile(r"(?:dial-?in|meeting|conference|webinar|zoom|teams|webex)[ _\-]?$", re.IGNORECASE)
 _OF_A_PIN: Final = re.compile(r" ?(?:rpm|m[vVmAs]|pcs|pieces|/)")
 _SIGN_AMID: Final = re.compile(r"[A-Za-z]{3}[!*#^~][A-Za-z]{3}")
 _WORDS: Final = re.compile(r"[^\W\d_]+(?:[\-_.][^\W\d_]+)*$")
@@ -120,7 +122,7 @@ def _assigned(text: str, position: int, last: int, found: re.Match[str]) -> Secr
         if not said or _OTHER_PIN.search(left) or _OF_A_PIN.match(text, end, last):
             return None
         return Secret("password", start, start + len(value.rstrip(".,;")))
-    if len(set(value)) == 1:
+    if len(set(value)) == 1 or (value.rstrip(".#").isdigit() and _OF_A_MEETING.search(left)):
         return None
     if _AWS_SECRET.match(value) and (_AWS_NAME.search(left) or "secret" in left.lower()):
         return Secret("aws_secret_key", start, start + 40)

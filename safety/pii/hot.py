@@ -114,6 +114,7 @@ _ROUGH: Final = re2.compile(
             _simple(PREFIXES),
             service_tokens.ROUGH_SPELLED,
             *map(_early, _ROUGH_SIGNS),
+            *said.ROUGH_OF_OTHERS,
             f"(?i:{'|'.join(shortest(_EVERY_WORD))})",
         )
     ),

@@ -130,7 +130,11 @@ _TABLE: Final = (
     Kind("bearer_token", "Tokens after `Bearer`", True),
     Kind("basic_auth", "Credentials after `Basic`", True),
     Kind("url_credentials", "User and password in an address, as in `postgres://user:password@host`", True),
-    Kind("password", "Values of names such as `password`, passwords told in words, PINs as in `PIN: ...`", True),
+    Kind(
+        "password",
+        "Values of names such as `password`, passwords, PINs and codes of doors or safes told in words",
+        True,
+    ),
     Kind("generic_secret", "Values of names such as `api_key`, `secret` or `token`", True),
     Kind("penstock_key", "Keys of this gateway", True),
 )

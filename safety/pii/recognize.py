@@ -103,6 +103,10 @@ def recognize(text: str, place: re.Match[str]) -> Found:
             return Found("id_number", at, at + end)
     if number:
         found_number = number_at(text, at, view)
+        if found_number.kind is None and text[max(0, at - 1) : at] in _BEFORE_TOLD:
+            told = _after(text, at, view)
+            if told is not None:
+                return Found(told.kind, at + told.start, at + told.end, told.goes_on)
         return Found(found_number.kind, at, at + found_number.end, (DIGITS,) if found_number.digits else ())
     return Found(None, at, at + 1)
 

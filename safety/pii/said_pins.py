@@ -1,0 +1,189 @@
+"""PINs, codes of doors, alarms, safes and cards, and passwords of figures, which only words tell from other numbers."""
+
+import re
+from typing import Final
+
+from safety.pii.emails import WORD as LETTER
+from safety.pii.password_words import EVERY_WORD, STEMS, shortest, trie
+from safety.pii.telling import IS, LEFT, QUOTE
+from safety.plain_text import plain_bytes
+
+#: Words for a PIN, each a word of its own.
+_PINS: Final = (
+    "pin", "pins", "pin's", "pin’s", "nip", "puk", "pinem", "pinu", "pinini", "pinim", "pin-ul", "pinul", "pincode",
+    "pinkod", "pinkoden", "pinkode", "pinkoodi", "pinkód", "pinnummer", "digicode", "geheimzahl", "tunnusluku",
+    "bankkod", "bankkoden", "portkod", "portkoden", "пин", "пинкод", "пін", "пінкод",
+)  # fmt: skip
+_NUMBER: Final = r"(?:[ \-](?:codes?|numbers?|nummer|nr|kod\w{0,3}|kood\w{0,2}|kód\w{0,3}|код\w{0,2}|number))"
+#: Scripts in which other letters may stand right before or after.
+_UNSPACED_PINS: Final = ("pin码", "pinコード", "暗証番号", "핀번호", "핀 번호", "الرقم السري", "رقم البين", "पिन")
+_PIN: Final = rf"(?:(?<![^\W_]){trie(_PINS)}{_NUMBER}?(?![^\W_])|{trie(_UNSPACED_PINS)})"
+_CODES: Final = (
+    "code", "codes", "codul", "código", "codigo", "codice", "kod", "kodu", "koden", "kode", "koodi", "kód", "kódja",
+    "clave", "combination", "combo", "combinaison", "combinación", "combinazione", "combinação", "combinatie",
+    "kombination", "kombinasjon", "kombinationen", "kombinacja", "kombinace", "zahlenkombination", "zahlencode",
+    "szyfr", "mã", "код", "комбинация", "комбінація", "رمز", "كود", "קוד", "הקוד",
+)  # fmt: skip
+#: What such a code opens, and says so right before it.
+_OPENED: Final = (
+    "door", "gate", "garage", "lock", "locker", "lockbox", "padlock", "keypad", "key safe", "keysafe", "key box",
+    "keybox", "entry", "entrance", "elevator", "shed", "voicemail", "unlock", "safe", "vault", "intercom",
+    "tür", "haustür", "tor", "tresor", "garagen", "entsperr", "schlüsselbox", "deur", "kluis", "poort", "dør",
+    "ovi", "kapı", "kasa", "kilit", "riasztó", "széf", "kapu",
+)  # fmt: skip
+#: Machines have codes of their alarms: such a one is told only by a word for is.
+_ALARM: Final = ("alarm", "larm")
+#: What it is a code for, in any language: how words begin.
+_THINGS: Final = (
+    "door", "front door", "gate", "alarm", "garage", "lock", "padlock", "keypad", "safe", "entrance", "elevator",
+    "shed", "voicemail", "sim", "vault", "suitcase", "bike", "phone", "ipad", "tablet", "card", "building",
+    "house", "flat", "apartment", "cabin", "office", "storage", "barn",
+    "tür", "haustür", "tresor", "tor", "schlüssel", "schließfach", "spind", "handy", "karte", "schloss",
+    "fahrradschloss",
+    "koffer", "eingang", "keller", "carte", "cb", "porte", "portail", "coffre", "cadenas", "immeuble", "téléphone",
+    "portable", "entrée", "boîte à clé", "interphone", "hall", "casier", "résidence", "ascenseur", "puerta",
+    "caja fuerte", "tarjeta", "candado", "portal", "portón", "móvil", "celular", "buzón", "edificio", "taquilla",
+    "porta", "portão", "cofre", "cartão", "cadeado", "prédio", "allarme", "antifurto", "cancello", "portone",
+    "cassaforte", "bancomat", "carta", "lucchetto", "cassetta", "voordeur", "deur", "kluis", "poort", "slot", "hek",
+    "larm", "dörr", "kassaskåp", "kort", "skåp", "dør", "lås", "pengeskab", "bram", "drzwi", "domofon", "sejf", "furtk",
+    "klatk", "kart", "skrytk", "kłódk", "szafk", "dveř", "trezor", "brán", "vrat", "zámk", "kárty", "ajtó", "lakat",
+    "poart", "interfon", "seif", "ușă", "pintu", "brankas", "pagar", "gembok", "loker", "thẻ", "cửa", "két", "cổng",
+    "сейф", "двер", "домофон", "подъезд", "під'їзд", "під’їзд", "сигнал", "ворот", "квартир", "карт", "замк", "калитк",
+    "хвіртк", "телефон", "гараж", "باب", "الباب", "الخزنة", "البطاقة", "הדלת", "לדלת", "הכספת", "לכספת", "האזעקה",
+    "הכניסה", "לבניין", "השער",
+)  # fmt: skip
+_CODE: Final = rf"(?<![^\W_]){trie(_CODES)}(?![^\W_])"
+_OF_A_THING: Final = rf"{_CODE}(?: [^\W\d_][\w'’]{{0,15}}){{0,3}}?[ '’]{trie(_THINGS)}[^\W\d_]{{0,6}}(?![^\W_])"
+_OPENING: Final = rf"(?<![^\W_]){trie(_OPENED)}[ \-]?{trie(_CODES)}(?![^\W_])"
+_ALARMING: Final = rf"(?<![^\W_]){trie(_ALARM)}[ \-]?{trie(_CODES)}(?![^\W_])"
+_PASSWORD: Final = rf"{trie((*EVERY_WORD, *STEMS))}[^\W\d_]{{0,4}}"
+#: Without a colon, after which another one may be named.
+_WORD: Final = r"(?:,? [^\W\d_][\w'’/\-]{0,30}| \([^()\n]{1,30}\))"
+#: The number comes now.
+_BRINGS: Final = (
+    rf"(?:,? (?P<is>{IS}|(?<=pin )on|(?<=koodi )on|saya)(?: ?:)?|(?P<sign> ?[:：=])|"
+    r" (?P<dash>[—–\-])|(?P<joined>[是为為はが은는가이]))"
+)
+_TOLD: Final = re.compile(
+    rf"(?:(?P<pin>{_PIN})|(?P<opening>{_OPENING})|(?P<code>{_ALARMING}|{_OF_A_THING})|(?P<password>{_PASSWORD}))"
+    rf"(?P<subject>{_WORD}{{0,6}}?)(?:{_BRINGS}|(?= ?{QUOTE}\Z)) ?{QUOTE}\Z"
+)
+#: What other codes and pins are of.
+_OTHER: Final = re.compile(
+    r"(?<![^\W_])(?:error|fault|exit|status|return|result|response|zip|post|postal|area|country|dial(?:l?ing|-in)?|promo|discount|"
+    r"coupon|voucher|booking|reservation|confirmation|verification|one[- ]?time|order|item|part|product|article|model|"
+    r"event|trouble|diagnostic|source|qr|bar|colou?r|dress|building|currency|sort|tax|sample|example|gpio|led|crank|clevis|"
+    r"dowel|enamel|lapel|connector|drive|signal|opt|bowling|push|safety|rolling|hat|tie|cotter|firing|king|map|header|"
+    r"each|every|any|meeting|conference|zoom|webinar|fehler|artikel)[ _.\-]+\Z"
+)
+#: What is said where none is told.
+_ABOUT: Final = re.compile(
+    r"(?<![^\W\d_])(?:must|should|digits?|characters?|length|errors?|fault|fehler|erreur|erro|invalid|attempts?|postal|"
+    r"zip|region|diode|header|count|rated|expir\w*|since|introduced|invented|costs?|price|per|limit|lines?|module|"
+    r"firmware|software|mère|madre|mãe|example|version|ending|fees?|average|than|about|around|least|only|manager|"
+    r"policy|policies|hash\w*|strength|points?|maps?|lists?|resets?|databases?|tickets|breach\w*|users?|(?:in|on|of|for|over|after|before|until|called)\Z)"
+    r"(?![^\W\d_])"
+)
+_FORM: Final = re.compile(
+    r"(?:(?P<digits>[0-9]{4,9})[#*A-Z]?|[0-9]{2}[A-Z#*К][0-9]{2,5}|(?P<turns>[0-9]{1,2}-[0-9]{1,2}-[0-9]{1,2}))"
+    rf"(?!{LETTER}|[%€$£°\-]|[.,:/][0-9])"
+)
+#: What is counted or measured.
+_UNIT: Final = re.compile(
+    r"[ \-]?(?:times|bytes?|bits?|[kmg]b|people|users|rows|lines|items|units|records|tokens|euros?|eur|dollars?|usd|"
+    r"pounds?|lbs?|[ckm]?m|[km]?g|m?v|w|hz|"
+    r"rpm|years?|days?|weeks?|months?|hours?|minutes?|ms|seconds?|points?|pages?|pcs|"
+    r"pieces|characters?|chars|digits?|letters?|words?|ziffern|zeichen|stell\w+|jahre|tage|caract\w+|dígitos|chiffres|"
+    r"cifre|cifras|cijfers|tekens|znak\w+|cyfr\w*|символ\w*|цифр\w*|знак\w*|lettres|combinations|possibilities|"
+    r"roadmap|edition|visitors|visits|entries|views|accounts|usuarios|utilisateurs)(?![^\W_])"
+    r"|[ \-]?[位個个桁字文通回年자]",
+    re.IGNORECASE,
+)
+_YEAR: Final = re.compile(r"(?:19|20)[0-9]{2}\Z")
+#: Right before a word for a PIN or a password, whose it is: no postal code's, and no website's.
+_WHOSE: Final = re.compile(
+    r"(?<![^\W_])(?:card|phone|bank(?:ing)?|sim|atm|debit|credit|visa|door|alarm|app|safe|voicemail|my|his|her|your|"
+    r"their|mein\w{0,2}|mon|ton|son|mi|tu|su|minha|meu|mijn|min|mitt|kart|카드|현관|도어락|银行卡|门锁)"
+    r"(?:['’]s)?[ \-]?\Z"
+)
+_FOR_A_CARD: Final = re.compile(
+    r"(?<![^\W_])(?:card|debit|credit|visa|atm|bank|phone|sim|karte|carte|tarjeta|carta|cartão|kart|kort|pas|thẻ|kártya|"
+    r"bancomat|карт)"
+)
+_CHANGED: Final = re.compile(r"(?<![^\W_])(?:set|chang|reset|updat)\w*(?![^\W_])")
+#: So many figures one of these has at most, and an Indian postal code, which is called a PIN, too.
+_MOST, _POSTAL = 8, 6
+
+
+def _in_plain(words: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(word for word in words if plain_bytes(word) is not None)
+
+
+_FEW_WORDS_ROUGH: Final = r"(?: [^\n\x{20}]*)?" * 3
+#: What every plain text has in which one is told, but for passwords, ...
+ROUGH: Final = (
+    rf"(?:^|[^A-Za-z0-9]|\\[nrt])(?i:{trie(_in_plain(_PINS))})(?:[^A-Za-z][^\n]*?)?[0-9]",
+    rf"(?i:{trie(_in_plain(_UNSPACED_PINS))})[^\n]*?[0-9]",
+    rf"(?i:{trie(_in_plain((*_OPENED, *_ALARM)))}[ \-]?{trie(_in_plain(_CODES))})[^\n]*?[0-9]",
+    rf"(?i:{trie(_in_plain(_CODES))}{_FEW_WORDS_ROUGH}[ '’]{trie(_in_plain(_THINGS))})[^\n]*?[0-9]",
+)
+#: ... and what every other text has.
+ROUGH_OF_OTHERS: Final = (rf"(?i:{'|'.join(shortest((*_PINS, *_UNSPACED_PINS, *_CODES)))})",)
+
+
+def pin_at(left: str, view: str) -> int:
+    """The end of a PIN, a code or a password of figures that a view begins with, told so by what is left of it."""
+    found = _FORM.match(view)
+    if found is None or _UNIT.match(view, found.end()):
+        return 0
+    plain, left = left, left.lower()
+    start = max(0, len(left) - LEFT)
+    told = _TOLD.search(left, start)
+    if told is None or _ABOUT.search(told["subject"]):
+        return 0
+    before = left[start : told.start()]
+    if _OTHER.search(before):
+        return 0
+    digits = found["digits"] or ""
+    brought = told["is"] or told["sign"] or told["dash"] or told["joined"]
+    if len(digits) > _MOST or (brought is None and _YEAR.match(digits)):
+        return 0
+    if told["opening"]:
+        return found.end() if brought is not None or not told["subject"] else 0
+    if told["code"]:
+        at_once = not told["subject"] and not told["code"].startswith(_ALARM)
+        return found.end() if brought is not None or at_once else 0
+    if view[: found.end()].rstrip("#*") != digits and told["pin"] != _DOORS:
+        return 0
+    if told["password"]:
+        return found.end() if not _YEAR.match(digits) and _tells_a_password(told, before) else 0
+    if told["pin"] == "pin" and _ARTICLE.search(before):
+        return 0
+    whose = not told["pin"].isascii() or told["pin"] in _PLAIN_PINS
+    whose = whose or _WHOSE.search(before) is not None or _FOR_A_CARD.search(told["subject"]) is not None
+    if brought is not None:
+        return found.end() if len(digits) < _POSTAL or whose else 0
+    if told["subject"] and (told["subject"].count(" ") > 1 or _FOR_A_CARD.search(told["subject"]) is None):
+        return 0
+    word = plain[len(plain) - len(left) + told.start("pin") :]
+    return found.end() if whose or (word[:3].isupper() and len(digits) < _POSTAL) else 0
+
+
+def _tells_a_password(told: re.Match[str], before: str) -> bool:
+    """Whether it is figures that a word for a password tells."""
+    if told["password"].endswith("s") and told["password"].isascii():
+        return False
+    if told["is"] in _TO:
+        return _CHANGED.search(before + told.group()) is not None
+    if told["is"] in _DASHES or told["dash"] is not None:
+        return False
+    return told.group("is", "sign", "joined") != (None, None, None) or _WHOSE.search(before) is not None
+
+
+_DASHES: Final = ("-", "–", "—")
+_TO: Final = ("to", "para")
+#: Before a pin of metal.
+_ARTICLE: Final = re.compile(r"(?<![^\W_])a \Z")
+_DOORS: Final = "digicode"
+#: Those that mean nothing else.
+_PLAIN_PINS: Final = ("puk", _DOORS, "geheimzahl", "tunnusluku", "bankkod", "bankkoden", "portkod", "portkoden")
