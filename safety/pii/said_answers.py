@@ -27,7 +27,7 @@ _ANSWER: Final = re.compile(
     r".*[^\W\d_]{3,}[0-9]{2,}[\-_.!#][^\W\d_]{3})"
 )
 #: Between words and a figure they make a name of something.
-_TITLE: Final = re.compile(
+TITLE: Final = re.compile(
     r"(?:windows|win|ubuntu|debian|fedora|office|exchange|outlook|server|sql|iphone|galaxy|pixel|usb|wi-?fi|oauth|face|"
     r"form|html|css|http|kb|cve|fritz|iso|rfc|sha|aes|ticket|case|issue|bug|order|invoice|item|task|build|page|line|"
     r"note|comment|footnote|request|release|number|channel|room|level|version|covid|"
@@ -58,7 +58,7 @@ _ANSWERED: Final = re.compile(
     rf"(?:{_SAYS}|{_FEW_WORDS}){QUOTE}"
     rf"|[^\n]\n{{1,2}} ?(?:{_TIME}(?:{_WHO})?|[–—] ?(?:{_WHO})?){_FEW_WORDS}(?:{_USER}|{QUOTE})"
     rf"|[^\n]\n{{1,2}} ?(?:{_WHO})?(?:{_SAYS}{QUOTE}|{_USER}|(?P<doubtful>{_FEW_WORDS}{QUOTE}))"
-    r")\Z"
+    rf")\Z|{_NAME}\n{{1,2}} ?(?P<below>{_FEW_WORDS}{QUOTE})\Z"
 )
 _ON_A_LINE: Final = re.compile(rf"{_NAME}[^\n]*\Z")
 _SIGNED: Final = re.compile(r"[^\W_][!#$%^&*~@+][^\W_]")
@@ -67,11 +67,11 @@ _SIGNED: Final = re.compile(r"[^\W_][!#$%^&*~@+][^\W_]")
 def answer_at(left: str, value: str) -> bool:
     """Whether a value is a password for what stands to the left of it, in small letters."""
     surely = _UNMISTAKABLE.match(value) is not None
-    if not (surely or _ANSWER.match(value)) or _TITLE.match(value) or _NOT_TOLD.search(left):
+    if not (surely or _ANSWER.match(value)) or TITLE.match(value) or _NOT_TOLD.search(left):
         return False
     # A word that begins before that may be the rest of another.
     start = max(0, len(left) - LEFT)
     if surely and _ON_A_LINE.search(left, start):
         return True
     told = _ANSWERED.search(left, start)
-    return told is not None and (told["doubtful"] is None or _SIGNED.search(value) is not None)
+    return told is not None and (told.group("doubtful", "below") == (None, None) or _SIGNED.search(value) is not None)

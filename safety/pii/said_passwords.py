@@ -15,8 +15,8 @@ from safety.pii.password_words import (
     shortest,
     trie,
 )
-from safety.pii.said_answers import answer_at
-from safety.pii.telling import ABOUT, ARGUMENT, IS, LEFT, QUOTE, WORD
+from safety.pii.said_answers import TITLE, answer_at
+from safety.pii.telling import ABOUT, ARGUMENT, DOUBT, IS, LEFT, NEW_ONE, QUOTE, SHOULD_BE, WORD
 
 _UNSPACED_WORD: Final = trie(UNSPACED_WORDS)
 _NAME: Final = rf"(?:{trie((*EVERY_WORD, *STEMS))}[^\W\d_]{{0,4}}|(?<![^\W_]){trie(ALONE_IN_WORDS)})"
@@ -51,9 +51,10 @@ class _Way(NamedTuple):
 
 #: What stands before a user and a password.
 _ACCOUNT: Final = (
-    r"(?:(?:(?<![a-z])(?:login|inlog|user|username|creds|credentials|zugangsdaten|usuario|identifiants|utente|"
+    r"(?:(?:(?<![a-z])(?:login|inlog|user|username|sign-?in|creds|credentials|user/pass(?:word)?|zugangsdaten|usuario|identifiants|utente|"
     r"логин): ?|"
-    r"(?:log|sign)(?:ged)? ?in (?:as|with) )[`'\"]?[a-z0-9._@\-]{2,24}[`'\"]? ?/ ?[`'\"]?|"
+    r"(?:(?:log|sign)(?:ged)? ?in (?:as|with)|(?:credentials|creds|logins?) (?:are|is)) )"
+    r"[`'\"]?[a-z0-9._@\-]{2,24}[`'\"]? ?/ ?[`'\"]?|"
     r"(?<![a-z])(?:with|using|as|mit|als|con|avec|via|user|login) (?:admin|administrator|root) / )"
 )
 _LONG_USER: Final = r"://[0-9a-f]{32}:"
@@ -67,12 +68,28 @@ _CALL: Final = (
 )
 #: Without a word of what it is the password of: a value that might be a name, too, is none.
 _AT_ONCE: Final = (
-    _Way(rf"{_NAME}[\"*]{{0,2}}(?: [0-9]{{1,2}})?(?:[:：]| ?\|| \()? {{0,2}}{QUOTE}", ()),
+    _Way(rf"{_NAME}[\"*]{{0,2}}(?: [0-9]{{1,2}})?(?:[:：](?:\n{{1,2}})?| ?\|| \()? {{0,2}}{QUOTE}", ()),
     _Way(_ACCOUNT, ("/",), rf"(?i:{_UNBOUND.sub('', _ACCOUNT)})[^\n]*?[0-9]"),
+    _Way(
+        r"(?<![a-z])(?:u|un|usr|user(?:name)?)[:=] ?[\w.@\-]{2,24},? (?:p|pw)[:=] ?['\"]?",
+        (" p:", " p=", " pw"),
+        r"(?i:u|un|usr|user|username)[:=] ?[A-Za-z0-9_.@\-]+,? (?i:p|pw)[:=][^\n]*?[0-9]",
+    ),
 )
+#: After an e-mail, by its place alone.
+_MAILED: Final = r"[a-z0-9_]@[a-z0-9.\-]{1,40}\.[a-z]{2,12}(?: / ?|/ |:| : ?|: )"
 #: With such words, which tell whether something else is spoken of.
-_IN_A_SENTENCE: Final = rf"{_NAME}(?P<subject>{WORD}{{0,7}}?),? (?:{IS} ?:?|(?P<colon>[:：])) ?{QUOTE}"
-_BEFORE_A_COLON: Final = rf"{_NAME}(?P<heading>{WORD}{{1,8}}?)(?: =|[:：]) {{0,2}}{QUOTE}"
+_IN_A_SENTENCE: Final = (
+    rf"{_NAME}(?P<subject>{WORD}{{0,7}}?),? "
+    rf"(?:(?:{IS} )?(?P<doubt>{DOUBT}|{SHOULD_BE}),?(?: {IS})?|{IS} ?:?|(?P<colon>[:：])) ?{QUOTE}"
+)
+_BEFORE_A_COLON: Final = rf"{_NAME}(?P<heading>(?:{WORD}| [0-9]{{1,4}}){{1,11}}?)(?: =|[:：]) {{0,2}}{QUOTE}"
+_AFTER_ANOTHER: Final = rf"{_NAME}{WORD}{{0,6}}?{NEW_ONE}(?:,? {IS} ?:?| ?[:：]) ?{QUOTE}"
+#: Where no word for is need be.
+_BESIDE: Final = (
+    rf"(?:kata (?:sandi|laluan)|hasł\w|hasl\w|hesl\w|lozink\w|gesl\w|şifre\w{{0,3}}|sifre\w{{0,3}}|jelsz\w{{1,4}})"
+    rf"{WORD}{{1,3}} {QUOTE}"
+)
 #: As values in a program or its settings, which may be names.
 _AS_ARGUMENTS: Final = (
     _Way(rf"{_NAME}{ARGUMENT}", ()),
@@ -243,12 +260,13 @@ def _worded(ways: tuple[_Way, ...]) -> str:
 
 #: By a sign alone, ...
 _TOLD_BY_SIGNS: Final = re.compile(
-    rf"(?:{_signed(_WITHOUT_DOUBT)}|(?P<at_once>{_signed(_AT_ONCE)})|(?P<argument>{_signed(_AS_ARGUMENTS)}))\Z"
+    rf"(?:{_signed(_WITHOUT_DOUBT)}|(?P<mailed>{_MAILED})|(?P<at_once>{_signed(_AT_ONCE)})|(?P<argument>{_signed(_AS_ARGUMENTS)}))\Z"
 )
 #: ... and by a word for a password.
 _TOLD_BY_WORDS: Final = re.compile(
-    rf"(?:{_worded(_WITHOUT_DOUBT)}|(?P<at_once>{_worded(_AT_ONCE)})|{_IN_A_SENTENCE}|{_BEFORE_A_COLON}"
-    rf"|(?P<argument>{_worded(_AS_ARGUMENTS)})|(?P<foreign>{_FOREIGN}))\Z"
+    rf"(?:{_worded(_WITHOUT_DOUBT)}|(?P<at_once>{_worded(_AT_ONCE)})|(?P<another>{_AFTER_ANOTHER})"
+    rf"|{_IN_A_SENTENCE}|{_BEFORE_A_COLON}|(?P<short>{_NAME}['’]s {QUOTE})"
+    rf"|(?P<beside>{_BESIDE})|(?P<argument>{_worded(_AS_ARGUMENTS)})|(?P<foreign>{_FOREIGN}))\Z"
 )
 _WAYS: Final = (*_AT_ONCE, *_AS_ARGUMENTS, *_WITHOUT_DOUBT)
 _SIGNS: Final = tuple(dict.fromkeys(sign for way in _WAYS for sign in way.signs))
@@ -270,6 +288,7 @@ _WORD_HINTS: Final = shortest(
 ROUGH: Final = (
     rf"(?i:{trie(shortest(sign for way in _WAYS for sign in way.signs if not way.rough))})[^\n]*?[0-9]",
     *(way.rough for way in _WAYS if way.rough),
+    r"@[A-Za-z0-9.\-]+\.[A-Za-z]+(?:/ | ?/|:| :)[^\n]*?[0-9]",
     rf"(?:^|[^A-Za-z0-9]|\\[nrt])(?i:{trie(ALONE_IN_WORDS)})[^A-Za-z]{TOLD_ROUGH}",
 )
 
@@ -293,7 +312,8 @@ _TERM: Final = re.compile(
 )
 #: Letters and digits as names of things have them, too.
 _LIKE_A_NAME: Final = re.compile(
-    r"[a-z]+\d{1,4}$|[a-z]*(?:_[a-z0-9]+)+$|[a-z]+(?:[A-Z][a-z]+)+\d{0,2}$|[A-Z0-9_.\-]+$|[A-Z]{2,}-"
+    r"[a-z]+\d{1,4}$|[a-z]*(?:_[a-z0-9]+)+$|[a-z]+(?:[A-Z][a-z]+)+\d{0,2}$|[A-Z0-9_.\-]+$|"
+    r"[A-Z]{2,}-(?![0-9]{3,}-[a-z]{2,4}$)"
 )
 #: A passphrase of words, ...
 _JOINED_WORDS: Final = re.compile(
@@ -313,6 +333,13 @@ _NO_PASSPHRASE: Final = re.compile(
 )
 #: What a text has that tells one.
 _SPELLED: Final = re.compile(rf"{trie(shortest((*EVERY_WORD, *STEMS)))}|(?<![^\W_]){trie(ALONE_IN_WORDS)}|{_WIFI}")
+#: Letters and figures with a sign that names have not, or figures amid letters, as in `n0tMyP4ss`.
+_SIGNED: Final = re.compile(r"(?=.{7}).*(?:[!#$%^&*?+~]|[^\W_]_[^\W_])")
+_AMID: Final = re.compile(r"(?=.{8})(?:[A-Za-z]+[0-9]+){2,}[A-Za-z]|(?=.{10})[A-Za-z]{3,}[0-9]{3,}[A-Za-z]{2,}$")
+#: Programs that name a file after an account.
+_COPIED: Final = re.compile(r"(?<![a-z])(?:scp|rsync|sftp|git|ssh|sshfs|mount)(?![a-z])")
+#: Of a shell, which comes after a question for a password.
+_PROMPT: Final = re.compile(r"[\w.\-]+@[\w.\-]+[:\]]")
 #: It comes now: a colon, a quote or a word for is.
 _BRINGS: Final = re.compile(rf"[:：=\"'`“”„«»>(]|(?<![^\W_]){IS} $")
 #: To what asks for a password.
@@ -363,6 +390,12 @@ def password_at(left: str, view: str, quoted: bool) -> int:
     if by_sign and told["echoed"] is not None and _PIPED.match(view, found.end()) is None:
         return 0
     like_a_name = _LIKE_A_NAME.match(value) is not None
+    signed = _SIGNED.match(value) is not None
+    if by_sign and told["mailed"]:
+        if _COPIED.search(left):
+            return 0
+        sure = signed or (_AMID.match(value) is not None and not told.group().endswith(": "))
+        return len(value) if sure and not like_a_name and "/" not in value else 0
     if like_a_name and (told["argument"] or (told["at_once"] and not (quoted and len(value) >= 10))):
         return 0
     if by_sign:
@@ -371,8 +404,16 @@ def password_at(left: str, view: str, quoted: bool) -> int:
         return len(value)
     if told["foreign"]:
         return len(value) if _MIXED.match(value) and not like_a_name else 0
+    if told["at_once"] and _PROMPT.match(value) and "\n" in told["at_once"]:
+        return 0
+    if told["beside"]:
+        return len(value) if (signed or _AMID.match(value)) and not like_a_name else 0
+    if (told["doubt"] or told["short"]) and (like_a_name or not (signed or _AMID.match(value))):
+        return 0
     about = told["subject"] or told["heading"]
     if about and ABOUT.search(about):
+        return 0
+    if told["heading"] and _DIGIT.search(told["heading"]) and TITLE.match(value):
         return 0
     if like_a_name and (told["colon"] or (told["heading"] and not _FOR.search(told["heading"]))):
         return 0

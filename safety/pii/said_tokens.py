@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from safety.pii.password_words import shortest
-from safety.pii.telling import ABOUT, ARGUMENT, IS, LEFT, QUOTE, WORD
+from safety.pii.telling import ABOUT, ARGUMENT, IS, LEFT, NEW_ONE, QUOTE, WORD
 
 #: What a secret is that a `key` or `token` may be; alone, both have to be words of their own.
 _OF: Final = (
@@ -35,6 +35,7 @@ _HEADER: Final = r"authorization[\"']?[:=,] ?[\"']?(?!bearer|basic|aws4)[a-z][a-
 _AT_ONCE: Final = rf"{_NAME}(?:(?:[:：]| ?\|)? {{1,2}}| \(){QUOTE}"
 _IN_A_SENTENCE: Final = rf"{_NAME}(?P<subject>{WORD}{{0,6}}?),? (?:{IS} ?:?|:) ?{QUOTE}"
 _BEFORE_A_COLON: Final = rf"{_NAME}(?P<heading>{WORD}{{1,3}}?)[:：] ?{QUOTE}"
+_AFTER_ANOTHER: Final = rf"{_NAME}{WORD}{{0,6}}?{NEW_ONE}(?:,? {IS} ?:?| ?[:：]) ?{QUOTE}"
 _OPTION: Final = r"(?<![^\s\"'])--?[\w\-]{0,20}(?:token|secret|key)(?:[ =]['\"]?|['\"], ?['\"])"
 #: How ids of clouds' keys begin.
 _CLOUDS: Final = ("akia", "asia", "ltai", "akid")
@@ -58,7 +59,7 @@ _ARGUMENTS: Final = (
     r"(?<!don|mon|tur|hoc|joc)key(?:\\?[\"'\]]){0,2} {0,3}(?::=|=>|<-|==?|:) {0,3}b?(?:\\?[\"'`])?",
 )
 _TOLD: Final = re.compile(
-    rf"(?:(?P<at_once>{_AT_ONCE})|{_IN_A_SENTENCE}|{_BEFORE_A_COLON}|{_OPTION}|(?P<pair>{_PAIR})|"
+    rf"(?:(?P<at_once>{_AT_ONCE})|{_AFTER_ANOTHER}|{_IN_A_SENTENCE}|{_BEFORE_A_COLON}|{_OPTION}|(?P<pair>{_PAIR})|"
     rf"(?P<setting>[?&](?:x-amz-)?sig(?:nature)?=|{_HEADER}|{_SESSION}=[\"']?)"
     rf"|(?P<argument>{'|'.join(_ARGUMENTS)}))\Z"
 )

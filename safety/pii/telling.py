@@ -21,6 +21,25 @@ IS: Final = (
     r"(?<!able )to|para)"
     r"(?: (?:now|still|jetzt|nun|adesso|ora|ahora|maintenant|agora|nu|teraz|теперь|сейчас|acum|şimdi))?"
 )
+#: What says that it is another one now, after whatever is said of the old one.
+NEW_ONE: Final = (
+    r"[.;!,]? (?:(?:and|but|so|und|et|y|e) )?(?:(?:the|der|die|das|le|la|el|il|o|a|de|het|den|det) )?"
+    r"(?:new|correct|right|current|working|fresh|neue?[rs]?|richtige[rs]?|aktuelle[rs]?|nouveau|nouvelle|bonne?|"
+    r"actuel(?:le)?|nuev[oa]|nuov[oa]|giust[oa]|nov[oa]|cert[oa]|nieuwe?|juiste|nya|nye|ny|uusi|now[eya]|nov[ýéá]|új|"
+    r"noua?|yeni(?:si)?|нов\w{2}|правильн\w{2}|актуальн\w{2})(?: (?:one|ones|password|key|token|secret|value))?"
+)
+#: What is said by those who are not sure, ...
+DOUBT: Final = (
+    r"(?:probably|maybe|perhaps|i (?:think|believe|guess)|might be|wohl|vermutlich|(?:ich )?glaub['’]?e?(?: ich)?|"
+    r"vielleicht|peut-être|je (?:crois|pense)|creo que|quizás?|tal vez|forse|credo|mi sa|acho que|talvez|misschien|"
+    r"denk ik|(?:ik )?denk|kanske|kanskje|måske|(?:jag )?tror(?: jeg| jag)?|ehkä|chyba|może|asi|snad|myslím|talán|"
+    r"azt hiszem|cred că|parcă|galiba|sanırım|kayaknya|mungkin|sepertinya|наверное|кажется|вроде|мабуть|здається)"
+)
+#: ... and of what ought to be one.
+SHOULD_BE: Final = (
+    r"(?:(?:should|ought to|must|has to) (?:still |now )?be|(?:was|is) supposed to be|sollte|müsste|devrait être|"
+    r"debería ser|dovrebbe essere|dev(?:e|eria) ser|zou|moet|powinno być|mělo být|должен быть|має бути)"
+)
 #: What stands before a value in a program: as the next argument, of a constant with a type, in a call.
 ARGUMENT: Final = (
     r"(?:[\"'] ?, ?|: ?[&'][a-z& ']{0,12}str = |: [a-z]{1,12}\?? = |\( ?|"
