@@ -24,7 +24,8 @@ _WORDS: Final = (
     r"emirates|omani?|bahraini?|jordanian|lebanese|malaysian|indonesian|filipino|turkish|swiss|belgian|estonian|"
     r"latvian|"
     r"lithuanian|south african) i\.? ?d\b|"
-    r"id card|eid\b|identiteitskaart|identitetskort|id-?(?:kort|kaart)|nid\b|(?:personal)?ausweis|"
+    r"national (?:number|no\b|nr)|id card|eid\b|"
+    r"identiteitskaart|identitetskort|id-?(?:kort|kaart)|nid\b|(?:personal)?ausweis|"
     r"carte (?:nationale )?d['’]identité|carta (?:d['’])?identità|documento c\.?i|ci\b|c\.i\.|buletin|"
     r"c[eé]d(?:ula|\.)|cnie?\b|cin\b|nin\b|nic\b|nrc|dimex|"
     r"dui\b|dpi\b|rg\b|brp\b|civil id|qid\b|cpr\b|idnp|omang|indangamuntu|nida\b|ghana ?card|matricule|voter id|"
@@ -71,7 +72,8 @@ _ANNOUNCING: Final = re2.compile(rf"(?i)(?:^|[^\pL\pN])({_WORDS})|{_UNSPACED_WOR
 _SIGNS: Final = r"\s.:：#№º°=\-–—'’\"/()|"
 #: Between such a word and the number: the rest of the word, and a few others.
 _BETWEEN: Final = re.compile(
-    rf"[^{_SIGNS},;\d]{{0,16}}(?:[{_SIGNS},]{{1,4}}[^{_SIGNS},;\d]{{1,16}}){{0,6}}(?:[{_SIGNS}]{{1,5}}|[ .:_…]{{6,40}})"
+    rf"[^{_SIGNS},;\d]{{0,16}}(?:[{_SIGNS},]{{1,4}}[^{_SIGNS},;\d]{{1,16}}){{0,6}}"
+    rf"(?:[{_SIGNS}]{{1,5}}|, |[ .:_…]{{6,40}})"
 )
 #: Said between the word and the number, it is about something else.
 _OTHERWISE: Final = re.compile(
@@ -84,10 +86,15 @@ _OTHERWISE: Final = re.compile(
     r"dossier|sap\b|compra|factur|pedido|vin\b|транспорт|товар|жетон|издели|качеств|"
     r"безопасн|doğrulama|hotel|cas\b|coat|ore\b|drive)"
 )
+#: What it is told for.
+_PURPOSE: Final = re.compile(
+    r" (?:for|für|pour|para|per|voor|för|til|dla|pro|для) (?:the|my|a|an|die|das|den|le|la|les|el|o|il|l[ao]s|de|het) "
+    r"[^:,.;]*(?=: ?$)"
+)
 _NUMBER: Final = re.compile(
     r"(?:[A-ZА-ЯІҮӨΑ-Ω]{1,5}[ \-]?|[a-z]{2}(?=[0-9]{6}))?[0-9][0-9A-Z]*(?:(?:[ .\-/]|"
     r" [/\-] )(?=[0-9A-Z]{0,3}[0-9])[0-9A-Z]{1,12}){0,5}"
-    r"(?:[ \-][A-Z](?![A-Za-z0-9]))?(?![A-Za-z0-9_]|[.,]\d)" + NO_UNIT
+    r"(?:(?<=[0-9])[ \-][A-Z](?![A-Za-z0-9]))?(?![A-Za-z0-9_]|[.,]\d)" + NO_UNIT
 )
 #: What is in every code soon.
 CODE: Final = r"[A-Z][0-9][0-9A-Z\-]{3}|[0-9][A-Z][0-9A-Z\-]{3}|[0-9]{4}[A-Z]{2}|[A-Z]{2}-[0-9]{5}"
@@ -181,7 +188,10 @@ def _announcing(text: str, position: int, number: str, most: int) -> int:
         form = _FORMS.get(word.group(1).decode().lower()) if word.group(1) else None
         if form is not None and form.fullmatch(number.translate(_SIGNS_BETWEEN)) is None:
             continue
-        if len(between) <= most and _BETWEEN.fullmatch(between) and not _OTHERWISE.search(between.lower()):
+        if between.endswith(", ") and number.isdigit():
+            continue
+        about = _PURPOSE.sub("", between.lower())
+        if len(between) <= most and _BETWEEN.fullmatch(between) and not _OTHERWISE.search(about):
             end: int = word.end()
             return end
     return -1

@@ -32,7 +32,7 @@ WORDS: Final = {
     "is_kennitala": r"kennit|kt\b",
     "at_svnr": r"sv-?n|sozialvers|versicherungsn|svnr|social (?:ins|sec)",
     "pt_nif": r"n\.?i\.?f\b|contribuinte|identificação fiscal|tax",
-    "ie_pps": r"pps|psp\b|uimhir",
+    "ie_pps": r"pps|psp\b|uimhir|irish (?:side|tax|tin|id|number|no|one)",
     "cz_rodne_cislo": r"r\. ?č|rodn|rč\b",
     "ro_cnp": r"cnp\b|cod numeric",
     "bg_egn": r"egn\b|егн",
@@ -98,8 +98,9 @@ _PHONE: Final = (
     r"messages? to|registered mobile|contact|txt|dial|pager|voice ?mail|answering at|hmu|hit me up|"
     r"reach(?:able|ed)? (?:me|us|him|her|them|at|on)|(?:ring|phone) (?:me|us|him|her|them)|hotline|helpline|landline|"
     r"switchboard|ext\b|"
-    r"(?:my|our|your|his|her|their|whose|s|work|home|office|new|old|emergency|registered|"
-    r"callback) (?:new |best |work |home )?(?:numbers?|no\.|nr)|registered$|"
+    r"(?:my|our|your|his|her|their|whose|work|home|office|new|old|emergency|registered|"
+    r"callback) (?:new |best |work |home )?(?:numbers?|no\.|nr)|"
+    r"s (?:new |best |work |home )?(?:number\b|no\.|nr)|registered$|"
     r"ring |ringe |træffes|træf mig|kontakt(?:$|[^l])|t[eé]l[eé](?:[^v]|$)|portable|(?:r?appel|joind|joign)|(?:mon|"
     r"son|ton|"
     r"votre|notre) num|fon\b|(?:an|zurück)?ruf|handy|(?:meine?|ihre?|seine?|unsere?|deine?) nummer|durchwahl|"
@@ -136,7 +137,9 @@ def _words_of(kind: str) -> "re2._Regexp":
 
 _NOT_PERSONAL: Final = re2.compile(
     r"(?i)(?:^|[^a-z])(?:order|invoice|tracking|track|shipment|parcel|isbn|issn|ean|upc|gtin|barcode|sku|serial|imei|"
-    r"part|model|"
+    r"part|model|suku cadang|spare|(?:seal|repair|gasket|service) kit|ersatzteil\w*|repuesto|recambio|ricambio|"
+    r"pi[eè]ce|pezzo|"
+    r"peça|reservdel|reservedel|varaosa|część|alkatrész|yedek parça|запчасть|"
     r"ticket|case|version|build|commit|receipt|transaction|txn|reference|ref|bestell|rechnung|auftrag|sendung|commande|"
     r"facture|pedido|factura|ordine|fattura|batch|lot|viite|viitenumero|revision|job|request|trace|span|product|item|"
     r"article|artikel|"
@@ -170,7 +173,7 @@ _NOT_PERSONAL: Final = re2.compile(
     r"stock|badge|locker|patent|grant)"
     r"(?:[ _-]?(?:numbers?|num|nr|no|ids?|codes?|#|nummer)))"
     r"(?:[ _-]?(?:numbers?|num|nr|no|ids?|codes?|#|n[º°o]|nummer|number is|was|is|are|such as|like|号|號|番号|"
-    r"at|be|ch|de|dk|es|fr|it|lu|nl|pl))*[.:#=\s\"'(№]*"
+    r"at|be|ch|de|dk|es|fr|it|lu|nl|pl))*(?:[.: ]{1,3}(?:(?-i:[A-Z]{2})|CHE)\b)?[.:#=\s\"'(№]*"
     # Further ones of a list.
     r"(?:[0-9][0-9\-]{5,14}(?:, | and | & |/| und | et | y | e )(?:and )?){0,3}(?:[0-9]{3,6}[ .\-/]){0,3}$"
 )

@@ -17,6 +17,10 @@ _LONG: Final = re.compile(r"[0-9]{40}")
 _TABLE: Final = re.compile(r"(?:[0-9]{1,3}[ .\-/]){12}|(?=(?:[0-9]{4}[ .\-/]){12})(?:[0-9]{4}[ .\-/]){4}")
 #: Ends of groups that a number would be the rest of.
 _INSIDE: Final = re.compile(r"(?:[0-9]{2}|[A-Z][0-9]|[0-9][A-Z]|[0-9]{2} ?[A-Z]{4})[ \u00a0]$|\+$")
+#: Of a row, the rest.
+_PAIRS: Final = re.compile(r"[0-9]{2}(?: [0-9]{2})+(?![0-9])")
+#: An id is of a person or a thing, and no phone's.
+_OF_A_THING: Final = re.compile(r"(?<![^\W_])(?:IDs?|Id)(?: (?:no|nr|number|is)\.?)?[:.#= ]{0,3}$")
 #: Groups of four, of which one that begins with such a group would be the rest.
 _FOURS: Final = re.compile(r"(?<![0-9])[0-9]{4} [0-9]")
 _FOURS_BEFORE: Final = re.compile(r"(?<![0-9])(?:[0-9]{4} )+$")
@@ -132,13 +136,13 @@ def _phone(text: str, position: int, view: str, lettered: bool, otherwise: bool)
     inside = _INSIDE.search(text, max(0, position - 8), position) is not None
     if view[0] in "+(" and not inside and (end := phone_with_prefix(view)):
         return end
-    if otherwise:
+    if otherwise or (_OF_A_THING.search(text, max(0, position - 12), position) and phone_word(text, position) < 0):
         return 0
     if view[0] == "0" and not inside and (end := phone_with_prefix(view)):
         return end
     if end := phone_in_groups(view, inside):
         return end
-    end = phone_beside_word(view)
+    end = 0 if inside and _PAIRS.match(view) else phone_beside_word(view)
     return end if end and (says_phone(view, end) or (lettered and phone_word(text, position) >= 0)) else 0
 
 

@@ -5,9 +5,9 @@ from typing import Final
 
 #: An extension. Nothing in it is where a stream would think that a new stretch begins (`safety.pii.hot.BREAK`).
 _EXTENSION: Final = r"(?: ?(?:[xX#]|(?i:ext)[. ]?)\d{1,6})?"
-_END: Final = r"(?![ .\-/]?\d|[A-Za-z_%€$£°]|[:,]\d|/[A-Z](?![A-Za-z]))"
+_END: Final = r"(?![ .\-/]?\d|[A-Za-z_%€$£°]|[:,]\d|[/\-][A-Z](?![A-Za-z]))"
 #: The same, for numbers that one without spaces may follow after a space.
-_END_OF_ONE: Final = r"(?![.\-/]?\d|[A-Za-z_%€$£°]|[:,]\d|/[A-Z](?![A-Za-z]))"
+_END_OF_ONE: Final = r"(?![.\-/]?\d|[A-Za-z_%€$£°]|[:,]\d|[/\-][A-Z](?![A-Za-z]))"
 
 #: What is counted is no number of a phone.
 NO_UNIT: Final = (
@@ -62,6 +62,8 @@ _NAMED: Final = re.compile(
 )
 #: As Brazil has it.
 _POSTCODE: Final = re.compile(r"[0-9]{5}-[0-9]{3}$")
+#: Small numbers in a row, as are drawn in lotteries.
+_ROW: Final = re.compile(r"(?:[0-9]{2} ){5,}[0-9]{2}$")
 #: So many digits the shortest of the national groupings have, with a trunk prefix and without.
 _FEWEST, _FEWEST_BARE = 9, 8
 #: The one word after a number that says what it is.
@@ -115,6 +117,8 @@ def phone_beside_word(view: str) -> int:
     if found is None:
         return 0
     if _POSTCODE.match(found["number"]):
+        return 0
+    if _ROW.match(found["number"]):
         return 0
     digits = [digit for digit in found["number"] if digit.isdigit()]
     return found.end() if 7 <= len(digits) <= 13 and len(set(digits)) > 1 else 0

@@ -252,6 +252,11 @@ id_number|BVN {22123456789}
 id_number|УНЗР {19900101-12345}
 id_number|РД {УБ90010112}
 id_number|her ID {A1234567}
+id_number|the donor's national number for the tax receipt: {1993051825783}. She asked
+id_number|Amma's hospital needs her NIC and my number. NIC is {672594302V} I think
+ie_pps|Mine, on the Irish side, is {1234567T}. Sign page 4
+id_number|driver's license, Minnesota, {T773995-936433}.
+phone|you can reach me at my number {6 12 34 56 78} ok
 """
 
 NOTHING = """
@@ -323,6 +328,11 @@ follow me: @birdlady@mstdn.ca; il ne faut pas 12345678; CI build 12345678 failed
 ic 900101-14-123, IC 7805 regulator; DL 12345678 files; INE 1234; op 123456789; 打 12345678 次; kontaktlinser 12345678
 Cestovný lístok č. 0030317-37; code-barres 3 017620 955073; CEP: 01310100; CEP 30818-220
 order 06123456789 shipped; EAN 0612345678901; A 12.345.678 units; CHF 1.234.567; T 12 34 56; 06-30-2024
+HRB 705911, USt-IdNr. DE 069 881 437 der GmbH; USt-IdNr.: DE 069 881 437; VAT no. GB 069 8814 37; UID CHE 123.456.788
+Suku cadang 021-884-7730, oli; 2 x seal kit 212-736-5001-B; Ersatzteilnummer 021-884-7730; pièce 06 12 34 56 78
+Market location ID 09775821626, tariff; Device ID 06123456789; passport, 1234567 people applied; ID card, 1000000 issued
+Last Saturday's numbers: 04 11 19 27 38 45, bonus 22. Game 77: 8 3 0 1 9 4 6. Jackpot; my numbers are 04 11 19 27 38 45
+the national number of visitors for the report: 1234567 people
 log 250131-12-0001 done, range 35202-1234567-1
 """
 
