@@ -3,13 +3,13 @@
 import re
 from collections.abc import Iterable
 from functools import cache
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 import re2
 
 from safety.patterns import CHARACTERS, Patterns, Sign
-from safety.pii import said, service_tokens
+from safety.pii import said, said_pins, service_tokens
 from safety.pii.announced import CODE
 from safety.pii.assigned import NAMES, ROUGH_NAMES
 from safety.pii.codes import NAMED_ROUGH
@@ -114,16 +114,19 @@ _ROUGH: Final = re2.compile(
             _simple(PREFIXES),
             service_tokens.ROUGH_SPELLED,
             *map(_early, _ROUGH_SIGNS),
-            *said.ROUGH_OF_OTHERS,
             f"(?i:{'|'.join(shortest(_EVERY_WORD))})",
         )
     ),
     _MEMORY,
 )
+#: PINs and codes of things, whose many words would slow that down, and what few texts have that stands for all of them.
+_ROUGH_PINS: Final = re2.compile("|".join((*map(_early, said_pins.ROUGH), said_pins.ROUGH_OF_OTHERS)), _MEMORY)
+_MAY_HAVE_PINS: Final = re2.compile(said_pins.STEMS_OF_WORDS)
 #: ... as plain texts have them, and some more: what begins with a figure or a sign, and not with any letter, costs
 #: next to nothing to look for.
 _PLAIN_ROUGH: Final = (
     *_ROUGH_SIGNS,
+    *said_pins.ROUGH,
     _words(word for word in _EVERY_WORD if plain_bytes(word) is not None),
     _simple(SPELLED_PREFIXES),
     *service_tokens.ROUGH,
@@ -175,18 +178,20 @@ def areas(text: str) -> list[tuple[int, int]]:
         end = start + _STRIDE
         part = text[max(0, start - _BEFORE_AT) : end + _BEFORE_AT]
         encoded = part.encode("utf-8", "surrogatepass")
-        if "@" in part or "＠" in part or _ROUGH.search(encoded) is not None:
-            _join(found, _areas(part, encoded), max(0, start - _BEFORE_AT))
+        pins = _MAY_HAVE_PINS.search(encoded) is not None and _ROUGH_PINS.search(encoded) is not None
+        if pins or "@" in part or "＠" in part or _ROUGH.search(encoded) is not None:
+            _join(found, _areas(part, encoded, pins), max(0, start - _BEFORE_AT))
     return found
 
 
-def _areas(part: str, encoded: bytes) -> list[tuple[int, int]]:
-    found = []
+def _areas(part: str, encoded: bytes, pins: bool) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
     for at in islice(_AT.finditer(part), _HITS + 1):
         end = at.end()
         found.append((max(end - _BEFORE_AT, part.rfind(" ", max(0, end - _BEFORE_AT), end)), end))
     plain = len(part) == len(encoded)
-    for hit in islice(_ROUGH.finditer(encoded), _HITS + 1):
+    hits = islice(_ROUGH.finditer(encoded), _HITS + 1)
+    for hit in chain(hits, islice(_ROUGH_PINS.finditer(encoded), _HITS + 1)) if pins else hits:
         first, last = hit.span()
         if not plain:
             last = len(encoded[:last].decode("utf-8", "surrogatepass"))

@@ -7,7 +7,7 @@ from typing import Final
 #: In small letters. What stands before them makes no difference, as in `db_password`.
 WORDS: Final = (
     "password", "passwort", "passwrt", "passwd", "passwrd", "pwd", "pswd", "pasword", "passphrase",
-    "pass phrase", "passcode", "passord",
+    "passcode", "passord",
     "kennwort", "wachtwoord", "lösenord", "adgangskode", "kodeord", "salasana", "contraseña", "contrasena",
     "senha", "mot de passe", "parola", "hasło", "haslo", "heslo", "jelszó", "lozinka", "şifre", "sifre",
     "geslo", "slaptažodis", "fjalëkalimi", "lykilorð", "contrasenya", "pasahitza", "palavra-passe", "palavra passe",

@@ -24,8 +24,7 @@ PLACES: Final = (
     r")"
 )
 #: What every text has in which there is one.
-ROUGH: Final = (*said_passwords.ROUGH, *said_tokens.ROUGH, *said_pins.ROUGH)
-ROUGH_OF_OTHERS: Final = said_pins.ROUGH_OF_OTHERS
+ROUGH: Final = (*said_passwords.ROUGH, *said_tokens.ROUGH)
 _QUOTES: Final = ("'", '"', "`", "“", "”", "„", "‘", "‚", "«", "»", "›")
 _SIGNED: Final = re.compile(r"[A-Za-z0-9_+/%=\-]*")
 

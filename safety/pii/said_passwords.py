@@ -77,17 +77,16 @@ _AT_ONCE: Final = (
     ),
 )
 #: After an e-mail, by its place alone.
-_MAILED: Final = r"[a-z0-9_]@[a-z0-9.\-]{1,40}\.[a-z]{2,12}(?: / ?|/ |:| : ?|: )"
+_MAILED: Final = r"[a-z0-9_]@[a-z0-9.\-]{1,40}\.[a-z]{2,12}(?: / ?|/ |:)"
 #: With such words, which tell whether something else is spoken of.
 _IN_A_SENTENCE: Final = (
     rf"{_NAME}(?P<subject>{WORD}{{0,7}}?),? "
-    rf"(?:(?:{IS} )?(?P<doubt>{DOUBT}|{SHOULD_BE}),?(?: {IS})?|{IS} ?:?|(?P<colon>[:：])) ?{QUOTE}"
+    rf"(?:{IS} ?:?|(?P<colon>[:：])) ?{QUOTE}"
 )
 _BEFORE_A_COLON: Final = rf"{_NAME}(?P<heading>(?:{WORD}| [0-9]{{1,4}}){{1,11}}?)(?: =|[:：]) {{0,2}}{QUOTE}"
-_AFTER_ANOTHER: Final = rf"{_NAME}{WORD}{{0,6}}?{NEW_ONE}(?:,? {IS} ?:?| ?[:：]) ?{QUOTE}"
 #: Where no word for is need be.
 _BESIDE: Final = (
-    rf"(?:kata (?:sandi|laluan)|hasł\w|hasl\w|hesl\w|lozink\w|gesl\w|şifre\w{{0,3}}|sifre\w{{0,3}}|jelsz\w{{1,4}})"
+    r"(?:kata (?:sandi|laluan)|hasł\w|hasl\w|hesl\w|lozink\w|gesl\w|şifre\w{{0,3}}|sifre\w{{0,3}}|jelsz\w{{1,4}})"
     rf"{WORD}{{1,3}} {QUOTE}"
 )
 #: As values in a program or its settings, which may be names.
@@ -264,9 +263,17 @@ _TOLD_BY_SIGNS: Final = re.compile(
 )
 #: ... and by a word for a password.
 _TOLD_BY_WORDS: Final = re.compile(
-    rf"(?:{_worded(_WITHOUT_DOUBT)}|(?P<at_once>{_worded(_AT_ONCE)})|(?P<another>{_AFTER_ANOTHER})"
-    rf"|{_IN_A_SENTENCE}|{_BEFORE_A_COLON}|(?P<short>{_NAME}['’]s {QUOTE})"
-    rf"|(?P<beside>{_BESIDE})|(?P<argument>{_worded(_AS_ARGUMENTS)})|(?P<foreign>{_FOREIGN}))\Z"
+    rf"(?:{_worded(_WITHOUT_DOUBT)}|(?P<at_once>{_worded(_AT_ONCE)})|{_IN_A_SENTENCE}|{_BEFORE_A_COLON}"
+    rf"|(?P<argument>{_worded(_AS_ARGUMENTS)})|(?P<foreign>{_FOREIGN}))\Z"
+)
+#: What tells a password with less certainty, or another one than was spoken of: its end, and all of it.
+_MAY_TELL: Final = re.compile(
+    rf"(?:{NEW_ONE}(?:,? {IS} ?:?| ?[:：])|(?<![^\W_])(?:{DOUBT}|{SHOULD_BE}),?(?: {IS})?|['’]s) ?{QUOTE}\Z|{_BESIDE}\Z"
+)
+_TOLD_SOMEHOW: Final = re.compile(
+    rf"(?:(?P<another>{_NAME}{WORD}{{0,6}}?{NEW_ONE}(?:,? {IS} ?:?| ?[:：]) ?{QUOTE})"
+    rf"|{_NAME}(?P<subject>{WORD}{{0,7}}?),? (?:{IS} )?(?:{DOUBT}|{SHOULD_BE}),?(?: {IS})? ?{QUOTE}"
+    rf"|{_NAME}['’]s {QUOTE}|{_BESIDE})\Z"
 )
 _WAYS: Final = (*_AT_ONCE, *_AS_ARGUMENTS, *_WITHOUT_DOUBT)
 _SIGNS: Final = tuple(dict.fromkeys(sign for way in _WAYS for sign in way.signs))
@@ -360,6 +367,15 @@ def _has_sign(left: str) -> bool:
     )
 
 
+def _somehow(told: re.Match[str], value: str) -> bool:
+    if told["another"]:
+        return True
+    about = told["subject"]
+    if _LIKE_A_NAME.match(value) or (about and ABOUT.search(about)):
+        return False
+    return _SIGNED.match(value) is not None or _AMID.match(value) is not None
+
+
 def password_at(left: str, view: str, quoted: bool) -> int:
     """The end of a password that a view begins with, told so by what stands to the left of it, or 0."""
     left = left.lower()
@@ -381,6 +397,10 @@ def password_at(left: str, view: str, quoted: bool) -> int:
     start = max(0, len(left) - LEFT)
     told = _TOLD_BY_SIGNS.search(left, start) if signed else None
     by_sign = told is not None
+    if told is None and worded and _MAY_TELL.search(left, start):
+        somehow = _TOLD_SOMEHOW.search(left, start)
+        if somehow is not None and not words:
+            return len(value) if _somehow(somehow, value) else 0
     if told is None and worded:
         told = _TOLD_BY_WORDS.search(left, start)
     if told is None:
@@ -405,10 +425,6 @@ def password_at(left: str, view: str, quoted: bool) -> int:
     if told["foreign"]:
         return len(value) if _MIXED.match(value) and not like_a_name else 0
     if told["at_once"] and _PROMPT.match(value) and "\n" in told["at_once"]:
-        return 0
-    if told["beside"]:
-        return len(value) if (signed or _AMID.match(value)) and not like_a_name else 0
-    if (told["doubt"] or told["short"]) and (like_a_name or not (signed or _AMID.match(value))):
         return 0
     about = told["subject"] or told["heading"]
     if about and ABOUT.search(about):

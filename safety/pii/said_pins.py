@@ -84,7 +84,8 @@ _ABOUT: Final = re.compile(
     r"policy|policies|hash\w*|strength|points?|maps?|lists?|resets?|databases?|tickets|breach\w*|users?|(?:in|on|of|for|over|after|before|until|called)\Z)"
     r"(?![^\W\d_])"
 )
-_FORM: Final = re.compile(
+#: Figures as a PIN or a code has them, of doors with a letter, of locks turn by turn.
+FORM: Final = re.compile(
     r"(?:(?P<digits>[0-9]{4,9})[#*A-Z]?|[0-9]{2}[A-Z#*К][0-9]{2,5}|(?P<turns>[0-9]{1,2}-[0-9]{1,2}-[0-9]{1,2}))"
     rf"(?!{LETTER}|[%€$£°\-]|[.,:/][0-9])"
 )
@@ -119,21 +120,29 @@ def _in_plain(words: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(word for word in words if plain_bytes(word) is not None)
 
 
-_FEW_WORDS_ROUGH: Final = r"(?: [^\n\x{20}]*)?" * 3
+_FEW_WORDS: Final = r"(?: [^\n\x{20}]*)?" * 3
+_ROUGH_CODE: Final = trie(_in_plain(_CODES))
+_ROUGH_OPENED: Final = trie(_in_plain((*_OPENED, *_ALARM)))
 #: What every plain text has in which one is told, but for passwords, ...
 ROUGH: Final = (
-    rf"(?:^|[^A-Za-z0-9]|\\[nrt])(?i:{trie(_in_plain(_PINS))})(?:[^A-Za-z][^\n]*?)?[0-9]",
+    rf"(?:^|[^A-Za-z0-9]|\\[nrt])(?i:{trie(_in_plain(_PINS))})[^A-Za-z0-9][^\n]*?[0-9]",
     rf"(?i:{trie(_in_plain(_UNSPACED_PINS))})[^\n]*?[0-9]",
-    rf"(?i:{trie(_in_plain((*_OPENED, *_ALARM)))}[ \-]?{trie(_in_plain(_CODES))})[^\n]*?[0-9]",
-    rf"(?i:{trie(_in_plain(_CODES))}{_FEW_WORDS_ROUGH}[ '’]{trie(_in_plain(_THINGS))})[^\n]*?[0-9]",
+    rf"(?i:{_ROUGH_OPENED}[ \-]?{_ROUGH_CODE})[^\n]*?[0-9]",
+    rf"(?i:{_ROUGH_CODE}{_FEW_WORDS}[ '’]{trie(_in_plain(_THINGS))})[^\n]*?[0-9]",
 )
-#: ... and what every other text has.
-ROUGH_OF_OTHERS: Final = (rf"(?i:{'|'.join(shortest((*_PINS, *_UNSPACED_PINS, *_CODES)))})",)
+#: ... and what others may have instead.
+_OTHERS: Final = (*_PINS, *_UNSPACED_PINS, *_CODES, *_THINGS)
+ROUGH_OF_OTHERS: Final = f"(?i:{trie(word for word in _OTHERS if plain_bytes(word) is None)})"
+_STEM: Final = 3
+#: One of these is in all of them.
+STEMS_OF_WORDS: Final = (
+    f"(?i:{trie(shortest(word if word[0] in 'mpn' else word[:_STEM] for word in (*_PINS, *_UNSPACED_PINS, *_CODES)))})"
+)
 
 
 def pin_at(left: str, view: str) -> int:
     """The end of a PIN, a code or a password of figures that a view begins with, told so by what is left of it."""
-    found = _FORM.match(view)
+    found = FORM.match(view)
     if found is None or _UNIT.match(view, found.end()):
         return 0
     plain, left = left, left.lower()
@@ -157,7 +166,7 @@ def pin_at(left: str, view: str) -> int:
         return 0
     if told["password"]:
         return found.end() if not _YEAR.match(digits) and _tells_a_password(told, before) else 0
-    if told["pin"] == "pin" and _ARTICLE.search(before):
+    if _MEETING.search(before) or (told["pin"] == "pin" and _ARTICLE.search(before)):
         return 0
     whose = not told["pin"].isascii() or told["pin"] in _PLAIN_PINS
     whose = whose or _WHOSE.search(before) is not None or _FOR_A_CARD.search(told["subject"]) is not None
@@ -182,6 +191,8 @@ def _tells_a_password(told: re.Match[str], before: str) -> bool:
 
 _DASHES: Final = ("-", "–", "—")
 _TO: Final = ("to", "para")
+#: Whose PIN all who were asked to it know.
+_MEETING: Final = re.compile(r"dial-?in|einwahl|conference|conférence|meeting|webinar|zoom|webex")
 #: Before a pin of metal.
 _ARTICLE: Final = re.compile(r"(?<![^\W_])a \Z")
 _DOORS: Final = "digicode"

@@ -35,7 +35,6 @@ _HEADER: Final = r"authorization[\"']?[:=,] ?[\"']?(?!bearer|basic|aws4)[a-z][a-
 _AT_ONCE: Final = rf"{_NAME}(?:(?:[:：]| ?\|)? {{1,2}}| \(){QUOTE}"
 _IN_A_SENTENCE: Final = rf"{_NAME}(?P<subject>{WORD}{{0,6}}?),? (?:{IS} ?:?|:) ?{QUOTE}"
 _BEFORE_A_COLON: Final = rf"{_NAME}(?P<heading>{WORD}{{1,3}}?)[:：] ?{QUOTE}"
-_AFTER_ANOTHER: Final = rf"{_NAME}{WORD}{{0,6}}?{NEW_ONE}(?:,? {IS} ?:?| ?[:：]) ?{QUOTE}"
 _OPTION: Final = r"(?<![^\s\"'])--?[\w\-]{0,20}(?:token|secret|key)(?:[ =]['\"]?|['\"], ?['\"])"
 #: How ids of clouds' keys begin.
 _CLOUDS: Final = ("akia", "asia", "ltai", "akid")
@@ -59,10 +58,13 @@ _ARGUMENTS: Final = (
     r"(?<!don|mon|tur|hoc|joc)key(?:\\?[\"'\]]){0,2} {0,3}(?::=|=>|<-|==?|:) {0,3}b?(?:\\?[\"'`])?",
 )
 _TOLD: Final = re.compile(
-    rf"(?:(?P<at_once>{_AT_ONCE})|{_AFTER_ANOTHER}|{_IN_A_SENTENCE}|{_BEFORE_A_COLON}|{_OPTION}|(?P<pair>{_PAIR})|"
+    rf"(?:(?P<at_once>{_AT_ONCE})|{_IN_A_SENTENCE}|{_BEFORE_A_COLON}|{_OPTION}|(?P<pair>{_PAIR})|"
     rf"(?P<setting>[?&](?:x-amz-)?sig(?:nature)?=|{_HEADER}|{_SESSION}=[\"']?)"
     rf"|(?P<argument>{'|'.join(_ARGUMENTS)}))\Z"
 )
+#: The new one, after what is said of the old one.
+_ANOTHER: Final = re.compile(rf"{NEW_ONE}(?:,? {IS} ?:?| ?[:：]) ?{QUOTE}\Z")
+_NAMED: Final = re.compile(rf"{_NAME}{WORD}{{0,6}}?\Z")
 _SHORT_NAME: Final = re.compile(rf"{_SHORT}\Z")
 _LONGEST_SHORT: Final = 14
 #: One of these stands to the left of every token: what is looked for first.
@@ -132,7 +134,11 @@ def token_at(left: str, view: str) -> int:
     value = found.group().rstrip(".")
     if not (form is _SIGNATURE or _looks_random(value)) or _ADDRESS.match(value) or _FILE.search(value):
         return 0
-    told = _TOLD.search(left, len(left) - LEFT if len(left) > LEFT else 0)
+    start = max(0, len(left) - LEFT)
+    another = _ANOTHER.search(left, start)
+    if another is not None and (named := _NAMED.search(left, start, another.start())):
+        return 0 if _OPEN.search(named.group()) or _OPEN.search(left[-24:]) else len(value)
+    told = _TOLD.search(left, start)
     if told is None:
         return 0
     if told["pair"]:

@@ -143,7 +143,6 @@ NOTHING = [
     "password:\n8characters or more",
     "Password\nWindows10Pro",
     "Password:\nForgot your Password2?",
-    "pass phrase is 2048 bits",
     "pasword reset2",
     "Username / Password / Role2Name",
     "the user/pass: see Wiki_Page2!",

@@ -320,6 +320,7 @@ NOTHING = [
     "lottery combination 4-11-19",
     "the combination is 12-34-56",
     "code 12-34-56 of the door",
+    "Dial-in 815 00 221, PIN 4471. Please",
 ]
 
 
