@@ -76,8 +76,11 @@ _AT_ONCE: Final = (
         r"(?i:u|un|usr|user|username)[:=] ?[A-Za-z0-9_.@\-]+,? (?i:p|pw)[:=][^\n]*?[0-9]",
     ),
 )
-#: After an e-mail, by its place alone.
-_MAILED: Final = r"[a-z0-9_]@[a-z0-9.\-]{1,40}\.[a-z]{2,12}(?: / ?|/ |:)"
+#: After an e-mail or another user, by its place alone.
+_MAILED: Final = (
+    r"[a-z0-9_]@[a-z0-9.\-]{1,40}\.[a-z]{2,12}(?: / ?|/ |:)|"
+    r"(?<![a-z])(?:log|sign)(?:ged)? ?in (?:as|with|using) [a-z0-9._\-]{2,24} and "
+)
 #: With such words, which tell whether something else is spoken of.
 _IN_A_SENTENCE: Final = (
     rf"{_NAME}(?P<subject>{WORD}{{0,7}}?),? "
@@ -282,7 +285,9 @@ _COLONS: Final = (":", "://", " -u", " --user", " --proxy-user")
 _COMMAS: Final = ('", "', '","', "', '", "','")
 _COMMON: Final = (*_COLONS, *_COMMAS, "/")
 #: ... or has one of these.
-_RARE: Final = shortest(sign for sign in _SIGNS if sign not in _COMMON)
+_RARE: Final = shortest(
+    (*(sign for sign in _SIGNS if sign not in _COMMON), "log in ", "login ", "sign in ", "gged in ")
+)
 #: What many other words begin with.
 _BEGINNINGS: Final = ("contr", "mot d", "kata ")
 _WORD_HINTS: Final = shortest(
@@ -295,6 +300,7 @@ _WORD_HINTS: Final = shortest(
 ROUGH: Final = (
     rf"(?i:{trie(shortest(sign for way in _WAYS for sign in way.signs if not way.rough))})[^\n]*?[0-9]",
     *(way.rough for way in _WAYS if way.rough),
+    r"(?i:(?:log|sign)(?:ged)? ?in (?:as|with|using)) [A-Za-z0-9._\-]+ and [^\n]*?[0-9]",
     r"@[A-Za-z0-9.\-]+\.[A-Za-z]+(?:/ | ?/|:| :)[^\n]*?[0-9]",
     rf"(?:^|[^A-Za-z0-9]|\\[nrt])(?i:{trie(ALONE_IN_WORDS)})[^A-Za-z]{TOLD_ROUGH}",
 )

@@ -11,7 +11,10 @@ from safety.plain_text import plain_bytes
 #: Words for a PIN, each a word of its own.
 _PINS: Final = (
     "pin", "pins", "pin's", "pin’s", "nip", "puk", "pinem", "pinu", "pinini", "pinim", "pin-ul", "pinul", "pincode",
-    "pinkod", "pinkoden", "pinkode", "pinkoodi", "pinkód", "pinnummer", "digicode", "geheimzahl", "tunnusluku",
+    "pinkod", "pinkoden", "pinkode", "pinkoodi", "pinkód", "pinnummer", "pin-nya", "pinnya",
+    "kartenpin", "handypin", "bankpin",
+    "simpin", "tresorpin", "code secret", "code confidentiel", "código secreto", "codice segreto", "clave secreta",
+    "digicode", "geheimzahl", "tunnusluku",
     "bankkod", "bankkoden", "portkod", "portkoden", "пин", "пинкод", "пін", "пінкод",
 )  # fmt: skip
 _NUMBER: Final = r"(?:[ \-](?:codes?|numbers?|nummer|nr|kod\w{0,3}|kood\w{0,2}|kód\w{0,3}|код\w{0,2}|number))"
@@ -27,10 +30,13 @@ _CODES: Final = (
 #: What such a code opens, and says so right before it.
 _OPENED: Final = (
     "door", "gate", "garage", "lock", "locker", "lockbox", "padlock", "keypad", "key safe", "keysafe", "key box",
-    "keybox", "entry", "entrance", "elevator", "shed", "voicemail", "unlock", "safe", "vault", "intercom",
+    "keybox", "entry", "entrance", "elevator", "shed", "voicemail", "unlock", "disarm", "duress", "giriş",
+    "safe", "vault", "intercom",
     "tür", "haustür", "tor", "tresor", "garagen", "entsperr", "schlüsselbox", "deur", "kluis", "poort", "dør",
     "ovi", "kapı", "kasa", "kilit", "riasztó", "széf", "kapu",
 )  # fmt: skip
+#: In which keys are kept, wherever these stand.
+_BOXES: Final = ("lockbox", "lock box", "keybox", "key box", "key safe", "keysafe", "schlüsselbox", "schlüsselsafe")
 #: Machines have codes of their alarms: such a one is told only by a word for is.
 _ALARM: Final = ("alarm", "larm")
 #: What it is a code for, in any language: how words begin.
@@ -47,21 +53,29 @@ _THINGS: Final = (
     "cassaforte", "bancomat", "carta", "lucchetto", "cassetta", "voordeur", "deur", "kluis", "poort", "slot", "hek",
     "larm", "dörr", "kassaskåp", "kort", "skåp", "dør", "lås", "pengeskab", "bram", "drzwi", "domofon", "sejf", "furtk",
     "klatk", "kart", "skrytk", "kłódk", "szafk", "dveř", "trezor", "brán", "vrat", "zámk", "kárty", "ajtó", "lakat",
+    "cajero", "vchod",
     "poart", "interfon", "seif", "ușă", "pintu", "brankas", "pagar", "gembok", "loker", "thẻ", "cửa", "két", "cổng",
     "сейф", "двер", "домофон", "подъезд", "під'їзд", "під’їзд", "сигнал", "ворот", "квартир", "карт", "замк", "калитк",
     "хвіртк", "телефон", "гараж", "باب", "الباب", "الخزنة", "البطاقة", "הדלת", "לדלת", "הכספת", "לכספת", "האזעקה",
-    "הכניסה", "לבניין", "השער",
+    "הכניסה", "לבניין", "השער", "הבניין", "כניסה", "الدخول", "کارت",
 )  # fmt: skip
 _CODE: Final = rf"(?<![^\W_]){trie(_CODES)}(?![^\W_])"
 _OF_A_THING: Final = rf"{_CODE}(?: [^\W\d_][\w'’]{{0,15}}){{0,3}}?[ '’]{trie(_THINGS)}[^\W\d_]{{0,6}}(?![^\W_])"
-_OPENING: Final = rf"(?<![^\W_]){trie(_OPENED)}[ \-]?{trie(_CODES)}(?![^\W_])"
-_ALARMING: Final = rf"(?<![^\W_]){trie(_ALARM)}[ \-]?{trie(_CODES)}(?![^\W_])"
-_PASSWORD: Final = rf"{trie((*EVERY_WORD, *STEMS))}[^\W\d_]{{0,4}}"
 #: Without a colon, after which another one may be named.
 _WORD: Final = r"(?:,? [^\W\d_][\w'’/\-]{0,30}| \([^()\n]{1,30}\))"
+_OPENING: Final = (
+    rf"(?<![^\W_])(?:{trie(_OPENED)}[ \-]?|{trie(_BOXES)}{_WORD}{{0,4}}?,? (?:the )?){trie(_CODES)}(?![^\W_])"
+)
+_ALARMING: Final = rf"(?<![^\W_]){trie(_ALARM)}[ \-]?{trie(_CODES)}(?![^\W_])"
+_WIFI: Final = r"(?:wlan|wi-?fi|wpa2?)"
+_PASSWORD: Final = (
+    rf"(?:{trie((*EVERY_WORD, *STEMS))}[^\W\d_]{{0,4}}|"
+    rf"(?P<key>{_WIFI}[ \-]?(?:netzwerk)?(?:schlüssel|schluessel|sleutel|key|code)|"
+    rf"(?:clé|code|clave|chiave) (?:du )?{_WIFI}))"
+)
 #: The number comes now.
 _BRINGS: Final = (
-    rf"(?:,? (?P<is>{IS}|(?<=pin )on|(?<=koodi )on|saya)(?: ?:)?|(?P<sign> ?[:：=])|"
+    rf"(?:,? (?P<is>{IS}(?: (?:le|el|il|the))?|(?<=pin )on|(?<=koodi )on|saya)(?: ?:)?|(?P<sign> ?[:：=])|"
     r" (?P<dash>[—–\-])|(?P<joined>[是为為はが은는가이]))"
 )
 _TOLD: Final = re.compile(
@@ -80,13 +94,13 @@ _OTHER: Final = re.compile(
 _ABOUT: Final = re.compile(
     r"(?<![^\W\d_])(?:must|should|digits?|characters?|length|errors?|fault|fehler|erreur|erro|invalid|attempts?|postal|"
     r"zip|region|diode|header|count|rated|expir\w*|since|introduced|invented|costs?|price|per|limit|lines?|module|"
-    r"firmware|software|mère|madre|mãe|example|version|ending|fees?|average|than|about|around|least|only|manager|"
+    r"firmware|software|example|version|ending|fees?|average|than|about|around|least|only|manager|"
     r"policy|policies|hash\w*|strength|points?|maps?|lists?|resets?|databases?|tickets|breach\w*|users?|(?:in|on|of|for|over|after|before|until|called)\Z)"
-    r"(?![^\W\d_])"
+    r"(?![^\W\d_])|\A (?:mère|madre|mãe)(?![^\W\d_])"
 )
 #: Figures as a PIN or a code has them, of doors with a letter, of locks turn by turn.
 FORM: Final = re.compile(
-    r"(?:(?P<digits>[0-9]{4,9})[#*A-Z]?|[0-9]{2}[A-Z#*К][0-9]{2,5}|(?P<turns>[0-9]{1,2}-[0-9]{1,2}-[0-9]{1,2}))"
+    r"(?:(?P<digits>[0-9]{4,20})[#*A-Z]?|[0-9]{2}[A-Z#*К][0-9]{2,5}|(?P<turns>[0-9]{1,2}-[0-9]{1,2}-[0-9]{1,2}))"
     rf"(?!{LETTER}|[%€$£°\-]|[.,:/][0-9])"
 )
 #: What is counted or measured.
@@ -104,16 +118,22 @@ _YEAR: Final = re.compile(r"(?:19|20)[0-9]{2}\Z")
 #: Right before a word for a PIN or a password, whose it is: no postal code's, and no website's.
 _WHOSE: Final = re.compile(
     r"(?<![^\W_])(?:card|phone|bank(?:ing)?|sim|atm|debit|credit|visa|door|alarm|app|safe|voicemail|my|his|her|your|"
-    r"their|mein\w{0,2}|mon|ton|son|mi|tu|su|minha|meu|mijn|min|mitt|kart|카드|현관|도어락|银行卡|门锁)"
+    r"their|mein\w{0,2}|mon|ton|son|mi|tu|su|minha|meu|mijn|min|mitt|kart\w{0,4}|kapı|telefon\w{0,5}|vault|"
+    r"ipad|tablet|pattern|unlock|locker|gate|garage|karten|tresor|handy|konto|codice|kod|code|código|use|enter|"
+    r"카드|현관|현관문|도어락|银行卡|门锁|门禁|支付|取款|开机|手机|保险箱|保险柜|行李箱)"
     r"(?:['’]s)?[ \-]?\Z"
 )
 _FOR_A_CARD: Final = re.compile(
-    r"(?<![^\W_])(?:card|debit|credit|visa|atm|bank|phone|sim|karte|carte|tarjeta|carta|cartão|kart|kort|pas|thẻ|kártya|"
+    r"(?<![^\W_])(?:card|debit|credit|visa|atm|bank|phone|sim|karte|carte|tarjeta|carta|cartão|kart|kort|pas|thẻ|kártya|telefon|телефон|"
     r"bancomat|карт)"
 )
 _CHANGED: Final = re.compile(r"(?<![^\W_])(?:set|chang|reset|updat)\w*(?![^\W_])")
 #: So many figures one of these has at most, and an Indian postal code, which is called a PIN, too.
 _MOST, _POSTAL = 8, 6
+#: Such a key of a network has more.
+_MOST_OF_A_KEY: Final = 20
+#: Words between, where none says that it comes now.
+_FEW: Final = 2
 
 
 def _in_plain(words: tuple[str, ...]) -> tuple[str, ...]:
@@ -127,6 +147,7 @@ _ROUGH_OPENED: Final = trie(_in_plain((*_OPENED, *_ALARM)))
 ROUGH: Final = (
     rf"(?:^|[^A-Za-z0-9]|\\[nrt])(?i:{trie(_in_plain(_PINS))})[^A-Za-z0-9][^\n]*?[0-9]",
     rf"(?i:{trie(_in_plain(_UNSPACED_PINS))})[^\n]*?[0-9]",
+    rf"(?i:{trie(_in_plain(_BOXES))})[^\n]*?[0-9]",
     rf"(?i:{_ROUGH_OPENED}[ \-]?{_ROUGH_CODE})[^\n]*?[0-9]",
     rf"(?i:{_ROUGH_CODE}{_FEW_WORDS}[ '’]{trie(_in_plain(_THINGS))})[^\n]*?[0-9]",
 )
@@ -155,12 +176,14 @@ def pin_at(left: str, view: str) -> int:
         return 0
     digits = found["digits"] or ""
     brought = told["is"] or told["sign"] or told["dash"] or told["joined"]
-    if len(digits) > _MOST or (brought is None and _YEAR.match(digits)):
+    if digits.startswith("00") and told["code"]:
+        return 0
+    if len(digits) > (_MOST_OF_A_KEY if told["key"] else _MOST) or (brought is None and _YEAR.match(digits)):
         return 0
     if told["opening"]:
         return found.end() if brought is not None or not told["subject"] else 0
     if told["code"]:
-        at_once = not told["subject"] and not told["code"].startswith(_ALARM)
+        at_once = not told["subject"] and not told["code"].startswith(_ALARM) and not _HAS_NUMBERS.search(told["code"])
         return found.end() if brought is not None or at_once else 0
     if view[: found.end()].rstrip("#*") != digits and told["pin"] != _DOORS:
         return 0
@@ -172,10 +195,10 @@ def pin_at(left: str, view: str) -> int:
     whose = whose or _WHOSE.search(before) is not None or _FOR_A_CARD.search(told["subject"]) is not None
     if brought is not None:
         return found.end() if len(digits) < _POSTAL or whose else 0
-    if told["subject"] and (told["subject"].count(" ") > 1 or _FOR_A_CARD.search(told["subject"]) is None):
+    if told["subject"] and (told["subject"].count(" ") > _FEW or _FOR_A_CARD.search(told["subject"]) is None):
         return 0
     word = plain[len(plain) - len(left) + told.start("pin") :]
-    return found.end() if whose or (word[:3].isupper() and len(digits) < _POSTAL) else 0
+    return found.end() if whose or (word[:3] == "PIN" and len(digits) < _POSTAL) else 0
 
 
 def _tells_a_password(told: re.Match[str], before: str) -> bool:
@@ -186,15 +209,43 @@ def _tells_a_password(told: re.Match[str], before: str) -> bool:
         return _CHANGED.search(before + told.group()) is not None
     if told["is"] in _DASHES or told["dash"] is not None:
         return False
-    return told.group("is", "sign", "joined") != (None, None, None) or _WHOSE.search(before) is not None
+    return told.group("is", "sign", "joined") != (None, None, None) or (
+        (_WHOSE.search(before) or _FOR_A_CARD.search(told["subject"])) is not None
+    )
 
 
 _DASHES: Final = ("-", "–", "—")
 _TO: Final = ("to", "para")
 #: Whose PIN all who were asked to it know.
 _MEETING: Final = re.compile(r"dial-?in|einwahl|conference|conférence|meeting|webinar|zoom|webex")
+#: Such a thing has a number, too.
+_HAS_NUMBERS: Final = re.compile(
+    r"(?<![^\W_])(?:door|porte|porta|puerta|portal|portable|phone|téléphone|телефон\w*|tür|tor|entrée|entrance|flat|house|"
+    r"apartment|office|building|hall|lock|card|carte|carta|tarjeta|karte|kart\w*|slot|hek)\Z"
+)
 #: Before a pin of metal.
 _ARTICLE: Final = re.compile(r"(?<![^\W_])a \Z")
 _DOORS: Final = "digicode"
 #: Those that mean nothing else.
-_PLAIN_PINS: Final = ("puk", _DOORS, "geheimzahl", "tunnusluku", "bankkod", "bankkoden", "portkod", "portkoden")
+_PLAIN_PINS: Final = (
+    "puk",
+    _DOORS,
+    "geheimzahl",
+    "tunnusluku",
+    "bankkod",
+    "bankkoden",
+    "portkod",
+    "portkoden",
+    "kartenpin",
+    "handypin",
+    "bankpin",
+    "simpin",
+    "tresorpin",
+    "pin-nya",
+    "pinnya",
+    "code secret",
+    "code confidentiel",
+    "código secreto",
+    "codice segreto",
+    "clave secreta",
+)

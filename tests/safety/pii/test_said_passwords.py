@@ -68,6 +68,16 @@ FOUND = [
     "Password\n\n«Hummel77!x»",
     "Your temporary password:\n«Hummel77xQ»",
     "New password below\n«Hummel77!xQ»",
+    "Wi-Fi network: Heron5G, password: «BlueHeron_77»",
+    "Netzwerk: Heron, WLAN-Schlüssel: «8837465920183746»",
+    "clé wifi : «A9F3-77BC-12DE»",
+    "La clave del wifi es «GirasolAzul77»",
+    "root password is still the vendor one («Calvin!77»)",
+    "The vendor password (user service) is «Calvin_77»",
+    "You can log in using bob and «Calvin_77»",
+    "DB creds are app_rw / «Qz7!mmp2»",
+    "ssh pi@10.0.0.4, pw «raspb3rry!»",
+    "the password they texted me was «Calvin_77»",
 ]
 
 NOTHING = [
