@@ -405,8 +405,8 @@ def password_at(left: str, view: str, quoted: bool) -> int:
     by_sign = told is not None
     if told is None and worded and _MAY_TELL.search(left, start):
         somehow = _TOLD_SOMEHOW.search(left, start)
-        if somehow is not None and not words:
-            return len(value) if _somehow(somehow, value) else 0
+        if somehow is not None and not words and _somehow(somehow, value):
+            return len(value)
     if told is None and worded:
         told = _TOLD_BY_WORDS.search(left, start)
     if told is None:

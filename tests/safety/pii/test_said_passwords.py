@@ -9,6 +9,7 @@ from safety.plain_text import plain_bytes
 FILTER = PiiFilter(SECRETS)
 
 FOUND = [
+    "heslo k ucetnictvi je «Kolacky-032-leto», neposilej to nikomu",
     "Log in as admin with the factory password «ETEA-5882-sib» and change it straight away",
     "Username is dfarrow, password should be «Trundle14!Bay» and your site says",
     "Kata sandi aplikasinya «Bandung294oke» tapi tetap gagal masuk",
