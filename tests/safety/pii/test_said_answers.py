@@ -4,7 +4,7 @@ import pytest
 
 from safety.pii.filter import PiiFilter
 from safety.pii.kinds import SECRETS
-from safety.plain_text import plain_bytes
+from tests.safety.pii.marked import assert_found
 
 FILTER = PiiFilter(SECRETS)
 
@@ -52,13 +52,7 @@ NOTHING = [
 
 @pytest.mark.parametrize("marked", FOUND)
 def test_it_is_found(marked: str) -> None:
-    before, _, rest = marked.partition("«")
-    value, _, after = rest.partition("»")
-    text = before + value + after
-    found = FILTER.scan(text, plain_bytes(text))
-    assert [(m.label, text[m.start : m.end]) for m in found] == [("password", value)]
-    stream = FILTER.stream()
-    assert [match for character in text for match in stream.feed(character)] + list(stream.finish()) == found
+    assert_found(FILTER, marked, "password")
 
 
 @pytest.mark.parametrize("text", NOTHING)
