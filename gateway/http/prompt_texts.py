@@ -122,7 +122,7 @@ def prompt_texts(reading: "Reading", body: bytes, model: "ServedModel") -> list[
     if own is None:
         joins = not model.opaque and reading.foreign is None
         for index, message in enumerate(members["messages"]):
-            walk.message(message, index, joins=joins)
+            walk.message(message if model.relays else _told(message), index, joins=joins)
     for name, value in members.items():
         if name not in _UNSEEN and not (name == "tool_choice" and isinstance(value, str)):
             walk.within(value, _ROLES.get(name, "system"), name, (name,), frozenset(), {})
@@ -202,6 +202,16 @@ def _members(body: bytes) -> dict[str, Any]:
     except RecursionError:
         raise InvalidRequest("The request body is nested too deeply.") from None
     return members
+
+
+def _told(message: dict[str, Any]) -> dict[str, Any]:
+    """What of a message the gateway tells a model: beside a content no refusal, and thoughts of the assistant alone."""
+    untold = {"annotations"}
+    if message.get("content") is not None:
+        untold.add("refusal")
+    if message["role"] != "assistant":
+        untold |= {"reasoning_content", "reasoning"}
+    return message if untold.isdisjoint(message) else {name: message[name] for name in message if name not in untold}
 
 
 class _Number(str):
