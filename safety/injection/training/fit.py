@@ -14,7 +14,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from safety.injection import phrases
-from safety.injection.filter import InjectionFilter
+from safety.injection.filter import scored
+from safety.injection.finder import find
+from safety.injection.stretches import stretch
+from safety.injection.tally import Tally
 from safety.injection.training.corpus import Text, digest, load
 from safety.injection.training.features import phrases_of, windows
 
@@ -32,7 +35,7 @@ _WEIGHING: Final = 2.0
 _TELLING: Final = 0.6
 _MOST_HARMLESS: Final = 0.3
 #: How probable an attempt must be at the threshold, among texts like these.
-_THRESHOLD: Final = 0.54
+_THRESHOLD: Final = 0.58
 #: Files with texts that are a language's only ones: a sixth of each is left out at a time, in runs of three lines.
 _LANGUAGES: Final = (
     "german", "others", "romance", "variety_german", "variety_others", "variety_romance", "breadth_european",
@@ -76,8 +79,7 @@ def main() -> None:
         for stretch in windows(text.text, phrases.REACH)
     ]
     attacks = [text.attack for text in texts]
-    filter_ = InjectionFilter()
-    features = [filter_.score(text.text).score for text in texts]
+    features = [scored([(find(stretch(text.text, 0, len(text.text)))[0], 0)], Tally(1.0)).score for text in texts]
     left_out = _left_out(texts, stretches)
     model, of_features = _together(_fitted(stretches), features, left_out, attacks)
     whole = Whole(model, of_features, _telling(model, stretches))
