@@ -52,35 +52,36 @@ class Patterns:
         return False
 
 
+#: Raised by a watch's `scan` where there is a sign that its `Tell` ends at.
+Found: Final = hyperscan.ScanTerminated
+#: Asked of each sign that is there, by its number and what else Hyperscan says of it: whether that is enough.
+Tell = Callable[[int, int, int, int, object], bool]
+
+
 class Watch:
-    """Looks for signs; more than one may do so, each for some of them, in one database."""
+    """One database of signs for several that look for some of them each.
+
+    They call `scan` with the data, a `Tell`, 0, nothing and what `own` has for their thread: a request's text should
+    not have to go through a function more.
+    """
 
     def __init__(self, signs: Sequence[Sign]) -> None:
         database = _database([sign.expression for sign in signs], [sign.flags for sign in signs])
-        self._scan = database.scan
-        self._own = _Own(database)
+        self.scan: Final = database.scan
+        self.own: Final = _Own(database)
         self._numbers = {sign: number for number, sign in enumerate(signs)}
 
-    def look_for(self, ending: Iterable[Sign], noted: Sign) -> Callable[[bytes], list[int] | None]:
-        """What looks through data for some of the signs, until it finds one; another one is merely noted.
+    def ending_at(self, signs: Iterable[Sign]) -> Tell:
+        """What ends a scan at one of these."""
+        ends = bytearray(len(self._numbers))
+        for sign in signs:
+            ends[self._numbers[sign]] = True
+        those = bytes(ends)
 
-        It gives None if there is one; else a list that is not empty if there is the one that is noted.
-        """
-        of_each = bytearray(len(self._numbers))
-        for sign in ending:
-            of_each[self._numbers[sign]] = _ENDS
-        of_each[self._numbers[noted]] = _NOTED
-        tell, scan, own = _telling(bytes(of_each)), self._scan, self._own
+        def tell(number: int, _start: int, _end: int, _flags: int, _context: object) -> bool:
+            return those[number] == 1
 
-        def look(data: bytes) -> list[int] | None:
-            found: list[int] = []
-            try:
-                scan(data, tell, 0, found, own.scratch)
-            except hyperscan.ScanTerminated:
-                return None
-            return found
-
-        return look
+        return tell
 
 
 class _Own(threading.local):
@@ -115,17 +116,3 @@ def _note(number: int, _start: int, end: int, _flags: int, note: Any) -> None:
 
 def _enough(_number: int, _start: int, _end: int, _flags: int, _context: object) -> bool:
     return True
-
-
-def _telling(of_each: bytes) -> Callable[[int, int, int, int, Any], bool]:
-    def tell(number: int, _start: int, _end: int, _flags: int, found: Any) -> bool:
-        said = of_each[number]
-        if said == _NOTED:
-            found.append(number)
-        return said == _ENDS
-
-    return tell
-
-
-_ENDS: Final = 1
-_NOTED: Final = 2

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from safety.languages import OTHER_LETTERS, may_be_another
-from safety.patterns import CHARACTERS, Sign, Watch
+from safety.patterns import CHARACTERS, Found, Sign, Watch
 from safety.plain_text import STRANGERS
 
 #: Longer texts are looked at filter by filter: beside that a glance is nothing.
@@ -16,6 +16,8 @@ LONGEST: Final = 8192
 #: Signs of the database, which takes a second to build for so many.
 MOST_SIGNS: Final = 40_000
 _NOT_PLAIN: Final = Sign(STRANGERS, CHARACTERS)
+#: Blanks before and after a text.
+_PADDING: Final = 2
 
 
 class Signs(NamedTuple):
@@ -63,26 +65,26 @@ class Sieve:
         """For some of the filters."""
         known = [self._signs.get(id(filter_)) for filter_ in filters]
         signs = [each[1] for each in known if each is not None]
-        look = self._watch.look_for({_NOT_PLAIN, *(sign for each in signs for sign in each.telling)}, OTHER_LETTERS)
+        telling = {_NOT_PLAIN, *(sign for each in signs for sign in each.telling)}
+        scan, own, tell = self._watch.scan, self._watch.own, self._watch.ending_at(telling)
+        tell_of_another = tell
+        if any(each.weighs_languages for each in signs):
+            tell_of_another = self._watch.ending_at({*telling, OTHER_LETTERS})
         in_lines = list(dict.fromkeys(each.in_lines for each in signs if each.in_lines is not None))
-        weighs_languages = any(each.weighs_languages for each in signs)
         only_ascii = any(each.only_ascii for each in signs)
         every = range(len(filters))
         unknown = [index for index, each in enumerate(known) if each is None]
 
         def to_ask(text: str) -> Sequence[int]:
-            if len(text) > LONGEST:
+            if len(text) > LONGEST or (only_ascii and not text.isascii()):
                 return every
             try:
                 data = f" {text} ".encode()
-            except UnicodeEncodeError:
-                return every
-            noted = look(data)
-            if noted is None or (noted and weighs_languages and may_be_another(len(text), len(data) - 2)):
+                another = may_be_another(len(text), len(data) - _PADDING)
+                scan(data, tell_of_another if another else tell, 0, None, own.scratch)
+            except (Found, UnicodeEncodeError):
                 return every
             if "\n" in text and any(is_in(data) for is_in in in_lines):
-                return every
-            if only_ascii and not text.isascii():
                 return every
             return unknown
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from safety.filter import StreamFilter
 from safety.injection.training import corpus
-from safety.patterns import ANY_CASE, Sign, Watch
+from safety.patterns import ANY_CASE, Found, Sign, Watch
 from safety.pii.filter import PiiFilter
 from safety.sieve import LONGEST, Glance, Sieve, Signs
 from safety.terms import TermFilter
@@ -128,15 +128,22 @@ def test_a_list_of_terms_that_is_no_database_is_asked_about_every_text(monkeypat
     assert list(Sieve(terms).glance(terms)("A text.")) == [0]
 
 
-def test_what_a_watch_sees() -> None:
-    stop, three, note, others = Sign(b"stop"), Sign(b"[0-9]{3}"), Sign(b"note"), Sign(b"[A-Z]+")
-    watch = Watch([others, stop, three, note])
-    look = watch.look_for([stop, three], note)
-    assert look(b"a text") == look(b"") == look(b"STOP 12") == []
-    assert look(b"a note")
-    for data in (b"note, then stop", b"stop", b"X, 123 and a note"):
-        assert look(data) is None
-    assert watch.look_for([others], note)(b"STOP") is None
+def test_a_watch_ends_at_the_signs_that_it_is_told() -> None:
+    stop, three, others = Sign(b"stop"), Sign(b"[0-9]{3}"), Sign(b"[A-Z]+")
+    watch = Watch([others, stop, three])
+
+    def ends(data: bytes, *signs: Sign) -> bool:
+        try:
+            watch.scan(data, watch.ending_at(signs), 0, None, watch.own.scratch)
+        except Found:
+            return True
+        return False
+
+    for data in (b"a text", b"", b"STOP 12"):
+        assert not ends(data, stop, three)
+    for data in (b"then stop", b"stop", b"X, 123 and more"):
+        assert ends(data, stop, three)
+    assert ends(b"STOP", others)
 
 
 def test_a_filter_is_not_asked_for_the_signs_of_others() -> None:

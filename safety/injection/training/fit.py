@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from safety.injection import phrases
 from safety.injection.filter import scored
 from safety.injection.finder import find
-from safety.injection.stretches import stretch
+from safety.injection.stretches import stretch as stretch_of
 from safety.injection.tally import Tally
 from safety.injection.training.corpus import Text, digest, load
 from safety.injection.training.features import phrases_of, windows
@@ -79,7 +79,7 @@ def main() -> None:
         for stretch in windows(text.text, phrases.REACH)
     ]
     attacks = [text.attack for text in texts]
-    features = [scored([(find(stretch(text.text, 0, len(text.text)))[0], 0)], Tally(1.0)).score for text in texts]
+    features = [scored([(find(stretch_of(text.text, 0, len(text.text)))[0], 0)], Tally(1.0)).score for text in texts]
     left_out = _left_out(texts, stretches)
     model, of_features = _together(_fitted(stretches), features, left_out, attacks)
     whole = Whole(model, of_features, _telling(model, stretches))
