@@ -199,7 +199,11 @@ class SequenceText:
             released = None if released is None and screen.blocked is None else screen.decided
         count = len(self._entries)
         if released is not None:
-            count = next((i for i, (_, end, _, _) in enumerate(self._entries) if end > released), count)
+            # A token without text that stands there may turn out to be within the stretch.
+            growing = None if screen is None else screen.growing
+            count = next(
+                (i for i, (start, end, _, _) in enumerate(self._entries) if end > released or start == growing), count
+            )
         entries = self._entries[:count]
         del self._entries[:count]
         return [

@@ -128,6 +128,14 @@ class Screen(msgspec.Struct, eq=False):
             return self._findings
         return [finding for finding in self._findings if finding.start < block.start or finding is block]
 
+    @property
+    def growing(self) -> int | None:
+        """Where the last stretch that is replaced ends, if it may become longer: all that is decided ends there."""
+        if not (self._streams and self.replaced):
+            return None
+        end = self.replaced[-1][1]
+        return end if end == self.decided else None
+
     def wait_for(self, characters: int) -> None:
         """Nobody waits for the text: filters may look at so many characters at once."""
         self._gather = self._due = self._most_held = characters

@@ -60,9 +60,18 @@ class Sieve:
                 self._signs[id(filter_)] = filter_, signs
                 telling |= dict.fromkeys(signs.telling)
         self._watch = Watch([*telling, OTHER_LETTERS])
+        #: By the identity of the filters that are known; of those that are not only the places matter.
+        self._glances: dict[tuple[int | None, ...], Glance] = {}
 
     def glance(self, filters: Sequence[Sieved]) -> Glance:
-        """For some of the filters."""
+        """For some of the filters; others, which may be new for each request, are always to be asked."""
+        those = tuple([id(filter_) if id(filter_) in self._signs else None for filter_ in filters])
+        glance = self._glances.get(those)
+        if glance is None:
+            self._glances[those] = glance = self._new_glance(filters)
+        return glance
+
+    def _new_glance(self, filters: Sequence[Sieved]) -> Glance:
         known = [self._signs.get(id(filter_)) for filter_ in filters]
         signs = [each[1] for each in known if each is not None]
         telling = {_NOT_PLAIN, *(sign for each in signs for sign in each.telling)}

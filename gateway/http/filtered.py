@@ -35,7 +35,7 @@ def told_at_once(policy: Policy, request: GenerateRequest, body: bytes) -> bool:
         or request.guide is not None
         or request.size > INLINE_BYTES
         or not policy.of_texts_alone
-        or (b"\\" in body and has_inner_escapes(body))
+        or (b"\\" in body and any(has_inner_escapes(message["content"] or "") for message in messages))
     ):
         return False
     record = request.record

@@ -112,8 +112,8 @@ def prompt_texts(reading: "Reading", body: bytes, model: "ServedModel") -> list[
     can do without them.
     """
     own = reading.dialect.texts(reading.fields, model)
-    if own is not None and has_inner_escapes(body):
-        own = [at._replace(text=unescaped(at.text)) for at in own]
+    if own is not None and b"\\" in body:
+        own = [at._replace(text=unescaped(at.text)) if has_inner_escapes(at.text) else at for at in own]
     usual = own is not None and reading.foreign is None and reading.guide is None
     if usual and own is not None and (not model.relays or _says_once(body, own)):
         return own
@@ -129,9 +129,9 @@ def prompt_texts(reading: "Reading", body: bytes, model: "ServedModel") -> list[
     return walk.texts
 
 
-def has_inner_escapes(body: bytes) -> bool:
-    """Whether texts of a body may have escapes within themselves."""
-    return b"\\\\u" in body or b"\\u005" in body
+def has_inner_escapes(text: str) -> bool:
+    """Whether a text may have escapes within itself. A text has no backslash that its body has not."""
+    return "\\u" in text
 
 
 class _Change:
@@ -280,7 +280,7 @@ class _Walk:
     def _add(self, text: PromptText) -> None:
         if len(self.texts) >= MOST_TEXTS:
             raise InvalidRequest(f"The request body has more than {MOST_TEXTS} texts.")
-        self.texts.append(text._replace(text=unescaped(text.text)) if "\\u" in text.text else text)
+        self.texts.append(text._replace(text=unescaped(text.text)) if has_inner_escapes(text.text) else text)
 
 
 def _longer(param: str, step: str) -> str:

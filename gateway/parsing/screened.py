@@ -159,11 +159,12 @@ class ScreenedDeltas:
 
     def _released(self, screen: Screen) -> tuple[TokenEntry, ...]:
         """Logprobs of all that is decided, less what is not shown of it."""
-        replaced = screen.replaced
+        replaced, growing = screen.replaced, screen.growing
         given: list[TokenEntry] = []
         count = 0
         for start, end, entries in self._entries:
-            if end > screen.decided:
+            # What stands there without text may turn out to be within the stretch.
+            if end > screen.decided or start == growing:
                 break
             count += 1
             while self._passed < len(replaced) and replaced[self._passed][1] <= start:

@@ -56,14 +56,17 @@ class InjectionStream:
         base = self._base
         end = len(held) if last else max(0, len(held) - REACH + 1)
         found = stretch(held, self._decided - base, end)
+        matches: list[Match] = []
+        undecided = None
         if found.anchors:
             known = ENDED if last else base + len(held)
             found = found._replace(anchors=self._telling.kept(found.anchors, self._decided, base + end, known))
-        features, undecided = find(found)
-        matches = self._tally.matches(features, base, self._length) if features else []
-        if self._tally.full:
-            self._decided = self._due = self._length
-            return matches
+            features, undecided = find(found)
+            if features:
+                matches = self._tally.matches(features, base, self._length)
+                if self._tally.full:
+                    self._decided = self._due = self._length
+                    return matches
         waiting = len(held) if last else _beginning(held, self._decided - base)
         if undecided is not None and undecided <= waiting:
             self._due = base + undecided + REACH
@@ -94,8 +97,12 @@ def _beginning(text: str, begin: int) -> int:
 
 def _prefix(tail: str) -> int:
     """The most characters at the text's end that an anchor may begin with."""
-    beginnings = lexicon().beginnings
-    for length in lexicon().endings.get(tail[-LAST:], ()):
+    known = lexicon()
+    beginnings = known.beginnings
+    for length in known.endings.get(tail[-LAST:], ()):
         if length <= len(tail) and tail[-length:] in beginnings:
             return length
-    return next((length for length in range(min(LAST - 1, len(tail)), 0, -1) if tail[-length:] in beginnings), 0)
+    end = tail[1 - LAST :]
+    while end and end not in beginnings:
+        end = end[1:]
+    return len(end)

@@ -171,9 +171,11 @@ def placed(
     """
     if plain is None:
         data = encoded(text)
-        return _in_characters(data, lexicon().automaton.find(data), with_bare=with_bare)
-    hits = lexicon().in_plain.find(plain, not_only)
-    return _in_characters(plain, hits, with_bare=with_bare) if hits else ()
+        hits: Sequence[Hit] = lexicon().automaton.find(data)
+    else:
+        data = plain
+        hits = lexicon().in_plain.find(data, not_only)
+    return _in_characters(data, hits, with_bare=with_bare) if hits else ()
 
 
 def _in_characters(data: bytes, hits: Sequence[Hit], *, with_bare: bool) -> Placed:

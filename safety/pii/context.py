@@ -30,6 +30,7 @@ WORDS: Final = {
     "dk_cpr": r"cpr|personnummer|danish",
     "no_fodselsnummer": r"f[øo]dsels|f\.? ?nr|personnummer|d-nummer|norwegian|national id",
     "is_kennitala": r"kennit|kt\b",
+    "ch_ahv": r"ahv|avs\b|oasi\b|sozialvers|versichertenn|assur[ée] social|social sec",
     "at_svnr": r"sv-?n|sozialvers|versicherungsn|svnr|social (?:ins|sec)",
     "pt_nif": r"n\.?i\.?f\b|contribuinte|identificação fiscal|tax",
     "ie_pps": r"pps|psp\b|uimhir|irish (?:side|tax|tin|id|number|no|one)",

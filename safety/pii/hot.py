@@ -122,6 +122,9 @@ _ROUGH: Final = re2.compile(
 #: PINs and codes of things, whose many words would slow that down, and what few texts have that stands for all of them.
 _ROUGH_PINS: Final = re2.compile("|".join((*map(_early, said_pins.ROUGH), said_pins.ROUGH_OF_OTHERS)), _MEMORY)
 _MAY_HAVE_PINS: Final = re2.compile(said_pins.STEMS_OF_WORDS)
+#: To Python these are an i in another case, as in Turkish; to the engines of the rough tests they are not.
+_DOTLESS: Final = "ı"
+_DOTTED: Final = "İ"
 #: ... as plain texts have them, and some more: what begins with a figure or a sign, and not with any letter, costs
 #: next to nothing to look for.
 _PLAIN_ROUGH: Final = (
@@ -134,6 +137,7 @@ _PLAIN_ROUGH: Final = (
     rf"[0-9](?:{_SPACING}[0-9]){{6}}|[0-9]{{6}}[A-FU-Ya-fu-y][0-9]{{3}}|[0-9]{{2}}[A-Za-z][0-9]"
     r"|[0-9]\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]|[0-9]{4}[A-Z]|::|:[0-9A-Fa-f]{1,4}:",
     rf"{_ROUGH_CODES}|[A-Z]{_SIX_FIGURES}",
+    _DOTLESS,
 )
 
 #: What a place has within the characters that may be looked at, if there is anything.
@@ -177,6 +181,9 @@ def areas(text: str) -> list[tuple[int, int]]:
     for start in range(0, len(text), _STRIDE):
         end = start + _STRIDE
         part = text[max(0, start - _BEFORE_AT) : end + _BEFORE_AT]
+        if _DOTLESS in part or _DOTTED in part:
+            _join(found, [(0, len(part))], max(0, start - _BEFORE_AT))
+            continue
         encoded = part.encode("utf-8", "surrogatepass")
         pins = _MAY_HAVE_PINS.search(encoded) is not None and _ROUGH_PINS.search(encoded) is not None
         if pins or "@" in part or "＠" in part or _ROUGH.search(encoded) is not None:

@@ -8,6 +8,7 @@ from gateway.sequence import SequenceText, TokenEntry
 from gateway.tokens.detokenizer import TokenTable
 from protos.types import Finish, FinishReason, TokenLogprobs
 from safety.action import Action
+from safety.pii.filter import PiiFilter
 from safety.screen import Rule, Screening
 from safety.terms import TermFilter
 
@@ -17,13 +18,14 @@ VOCABULARY = [b"a", b"b", b"ab", b"ba", "é".encode(), "€".encode()[:1], "€"
 
 
 class SmallTokenizer:
-    vocab_size = len(VOCABULARY)
     eos_ids = frozenset({8})
     bos_id = None
     specials: Mapping[str, int] = {"</s>": 8}
 
-    def __init__(self, strips_leading_space: bool = False) -> None:
+    def __init__(self, strips_leading_space: bool = False, vocabulary: Sequence[bytes] = VOCABULARY) -> None:
         self.strips_leading_space = strips_leading_space
+        self._vocabulary = vocabulary
+        self.vocab_size = len(vocabulary)
 
     def encode(self, text: str, *, special: bool) -> list[int]:
         raise NotImplementedError
@@ -32,7 +34,7 @@ class SmallTokenizer:
         raise NotImplementedError
 
     def token_bytes(self, token_id: int) -> bytes:
-        return VOCABULARY[token_id] if 0 <= token_id < len(VOCABULARY) else b""
+        return self._vocabulary[token_id] if 0 <= token_id < self.vocab_size else b""
 
 
 TABLES = {strips: TokenTable(SmallTokenizer(strips)) for strips in (False, True)}
@@ -130,6 +132,27 @@ def test_entries_have_the_place_of_their_text_in_what_is_shown(
         assert text.startswith((said, said.removeprefix(" ")) if strips and not entry.place else said, entry.place)
     assert places == sorted(places)
     assert all(place <= len(text) for place in places)
+
+
+@pytest.mark.parametrize("patient", [False, True])
+def test_a_token_without_text_does_not_end_what_is_replaced(patient: bool) -> None:
+    said = [
+        b"The key: ",
+        b"sk-ant-api03-aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5zA7bC9dE1fG3hI5j",
+        b"SECRETTAIL99x",
+        b"",
+        b" x",
+    ]
+    rules = [Rule("pii", PiiFilter(), Action.REDACT)]
+    sequence = SequenceText(TokenTable(SmallTokenizer(vocabulary=said)), (), Screening(rules), patient=patient)
+    text = ""
+    entries: list[TokenEntry] = []
+    for token in (3, 0, 3, 1, 3, 2, 3, 2, 4, 3):
+        more, released = sequence.feed([token], [TokenLogprobs(-1.0)])
+        text, entries = text + more, entries + released
+    more, released = sequence.finish(DONE)
+    assert text + more == "The key: [ANTHROPIC_KEY] x"
+    assert [token for token, _, _ in entries + released if said[token]] == [0, 4]
 
 
 def test_a_stop_string_shows_in_no_entry_even_when_a_token_cuts_its_character() -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from safety.canaries import CanaryFilter
 from safety.filter import StreamFilter
 from safety.injection.training import corpus
 from safety.patterns import ANY_CASE, Found, Sign, Watch
@@ -88,6 +89,15 @@ def test_filters_that_cannot_be_told_of_are_asked_and_no_others() -> None:
     assert to_ask("Mail anna@mail.example.org", "pii", "expressions", "prompts") == [0, 1, 2]
     # One that the sieve has never seen, too.
     assert to_ask("A harmless text.", "pii", "ascii") == [1]
+
+
+def test_a_glance_is_made_once_for_filters_that_are_new_for_each_request() -> None:
+    pii, asked = PiiFilter(), [CanaryFilter([word]) for word in ("first-canary", "other-canary")]
+    sieve = Sieve([pii])
+    one, other = (sieve.glance([pii, canaries]) for canaries in asked)
+    assert one is other
+    assert one is not sieve.glance([asked[0], pii])
+    assert list(one("A harmless text.")) == [1]
 
 
 def test_long_texts_are_for_the_filters() -> None:

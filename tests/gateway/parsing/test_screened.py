@@ -191,6 +191,15 @@ def test_logprobs_are_those_of_what_is_shown() -> None:
     assert looking.feed([Text(" sky", (entry(2),))]) == [Text("blue sky", (entry(1), entry(2)))]
 
 
+def test_logprobs_without_text_do_not_end_what_is_replaced() -> None:
+    key = "sk-ant-api03-aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5zA7bC9dE1fG3hI5j"
+    looking = ScreenedDeltas(Screening([Rule("pii", PiiFilter(), Action.REDACT)]), patient=False)
+    deltas = [delta for each in tokens("The key: ", key, "", "SECRETTAIL99x", " x") for delta in looking.feed([each])]
+    deltas += looking.finish()
+    assert said(deltas) == [(Text, "The key: [ANTHROPIC_KEY] x")]
+    assert told(deltas) == [0, 4]
+
+
 @given(words=st.lists(WORDS.filter(bool), max_size=6), action=ACTIONS)
 def test_no_logprobs_of_what_is_not_shown(words: list[str], action: Action) -> None:
     deltas = shown(looks(action), tokens(*words))

@@ -76,6 +76,8 @@ fi_hetu|{010594Y9032}
 dk_cpr|CPR {070761-4285}
 no_fodselsnummer|fødselsnummer {01019012480}
 ch_ahv|{756.9217.0769.85}
+ch_ahv|Versichertennummer {7569217076985}
+ch_ahv|mon numéro AVS est le {756 9217 076985}
 at_svnr|SVNR {1237 010180}
 de_rvnr|an: SV-Nummer {53 041254 F 712}, Steuerklasse I
 de_rvnr|Rentenversicherungsnummer {65170839J003}

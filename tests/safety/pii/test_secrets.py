@@ -53,6 +53,11 @@ password|密码：«Abc12345»。
 password|<password>«hunter22»</password>
 generic_secret|api_key = "«a1b2c3d4e5f6g7h8i9j0»"
 generic_secret|client_secret: «8Q~~abcDEF123456ghijkl»
+password|Kart pın: «4417»
+password|PİN: «4417»
+generic_secret|bot.Run("«Mtgznzu4Odk5Nji4Mtywnzq1»")
+generic_secret|client.Login("«Mtgznzu4Odk5Nji4Mtywnzq1»");
+generic_secret|Authorization: My-Scheme «Mtgznzu4Odk5Nji4Mtywnzq1xx»
 generic_secret|export AUTH_TOKEN=«abcd-1234-efgh-5678»
 generic_secret|api key: «0123456789abcdef0123456789abcdef»
 password|ο κωδικός για το e-banking ήταν «Thalassa!1974» και έληξε
