@@ -9,7 +9,7 @@ from typing import Final
 import re2
 
 from safety.patterns import CHARACTERS, Patterns, Sign
-from safety.pii import said, said_pins, service_tokens
+from safety.pii import one_time_codes, said, said_pins, service_tokens
 from safety.pii.announced import CODE
 from safety.pii.assigned import NAMES, ROUGH_NAMES
 from safety.pii.codes import NAMED_ROUGH
@@ -120,8 +120,18 @@ _ROUGH: Final = re2.compile(
     _MEMORY,
 )
 #: PINs and codes of things, whose many words would slow that down, and what few texts have that stands for all of them.
-_ROUGH_PINS: Final = re2.compile("|".join((*map(_early, said_pins.ROUGH), said_pins.ROUGH_OF_OTHERS)), _MEMORY)
-_MAY_HAVE_PINS: Final = re2.compile(said_pins.STEMS_OF_WORDS)
+_ROUGH_PINS: Final = re2.compile(
+    "|".join(
+        (
+            *map(_early, said_pins.ROUGH),
+            *map(_early, one_time_codes.ROUGH),
+            said_pins.ROUGH_OF_OTHERS,
+            one_time_codes.ROUGH_OF_OTHERS,
+        )
+    ),
+    _MEMORY,
+)
+_MAY_HAVE_PINS: Final = re2.compile(f"{said_pins.STEMS_OF_WORDS}|{one_time_codes.STEMS}")
 #: To Python these are an i in another case, as in Turkish; to the engines of the rough tests they are not.
 _DOTLESS: Final = "ı"
 _DOTTED: Final = "İ"
@@ -130,6 +140,7 @@ _DOTTED: Final = "İ"
 _PLAIN_ROUGH: Final = (
     *_ROUGH_SIGNS,
     *said_pins.ROUGH,
+    *one_time_codes.ROUGH,
     _words(word for word in _EVERY_WORD if plain_bytes(word) is not None),
     _simple(SPELLED_PREFIXES),
     *service_tokens.ROUGH,

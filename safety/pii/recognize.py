@@ -10,8 +10,7 @@ from safety.pii.context import unbroken
 from safety.pii.emails import DOMAIN, UNSPACED, email_at
 from safety.pii.hot import TRIGGER
 from safety.pii.numbers import DIGITS, number_at
-from safety.pii.said import BEFORE, said_at
-from safety.pii.said_pins import FORM
+from safety.pii.said import BEFORE, FIGURES, said_at
 from safety.pii.secrets import Secret, authorization_at, secret_at, user_at
 from safety.pii.telling import LEFT
 
@@ -104,7 +103,7 @@ def recognize(text: str, place: re.Match[str]) -> Found:
             return Found("id_number", at, at + end)
     if number:
         found_number = number_at(text, at, view)
-        if found_number.kind is None and text[max(0, at - 1) : at] in _BEFORE_TOLD and FORM.match(view):
+        if found_number.kind is None and text[max(0, at - 1) : at] in _BEFORE_TOLD and FIGURES.match(view):
             told = _after(text, at, view)
             if told is not None:
                 return Found(told.kind, at + told.start, at + told.end, told.goes_on)

@@ -104,7 +104,7 @@ FORM: Final = re.compile(
     rf"(?!{LETTER}|[%€$£°\-]|[.,:/][0-9])"
 )
 #: What is counted or measured.
-_UNIT: Final = re.compile(
+UNIT: Final = re.compile(
     r"[ \-]?(?:times|bytes?|bits?|[kmg]b|people|users|rows|lines|items|units|records|tokens|euros?|eur|dollars?|usd|"
     r"pounds?|lbs?|[ckm]?m|[km]?g|m?v|w|hz|"
     r"rpm|years?|days?|weeks?|months?|hours?|minutes?|ms|seconds?|points?|pages?|pcs|"
@@ -114,7 +114,7 @@ _UNIT: Final = re.compile(
     r"|[ \-]?[位個个桁字文通回年자]",
     re.IGNORECASE,
 )
-_YEAR: Final = re.compile(r"(?:19|20)[0-9]{2}\Z")
+YEAR: Final = re.compile(r"(?:19|20)[0-9]{2}\Z")
 #: Right before a word for a PIN or a password, whose it is: no postal code's, and no website's.
 _WHOSE: Final = re.compile(
     r"(?<![^\W_])(?:card|phone|bank(?:ing)?|sim|atm|debit|credit|visa|door|alarm|app|safe|voicemail|my|his|her|your|"
@@ -164,7 +164,7 @@ STEMS_OF_WORDS: Final = (
 def pin_at(left: str, view: str) -> int:
     """The end of a PIN, a code or a password of figures that a view begins with, told so by what is left of it."""
     found = FORM.match(view)
-    if found is None or _UNIT.match(view, found.end()):
+    if found is None or UNIT.match(view, found.end()):
         return 0
     plain, left = left, left.lower()
     start = max(0, len(left) - LEFT)
@@ -178,7 +178,7 @@ def pin_at(left: str, view: str) -> int:
     brought = told["is"] or told["sign"] or told["dash"] or told["joined"]
     if digits.startswith("00") and told["code"]:
         return 0
-    if len(digits) > (_MOST_OF_A_KEY if told["key"] else _MOST) or (brought is None and _YEAR.match(digits)):
+    if len(digits) > (_MOST_OF_A_KEY if told["key"] else _MOST) or (brought is None and YEAR.match(digits)):
         return 0
     if told["opening"]:
         return found.end() if brought is not None or not told["subject"] else 0
@@ -188,7 +188,7 @@ def pin_at(left: str, view: str) -> int:
     if view[: found.end()].rstrip("#*") != digits and told["pin"] != _DOORS:
         return 0
     if told["password"]:
-        return found.end() if not _YEAR.match(digits) and _tells_a_password(told, before) else 0
+        return found.end() if not YEAR.match(digits) and _tells_a_password(told, before) else 0
     if _MEETING.search(before) or (told["pin"] == "pin" and _ARTICLE.search(before)):
         return 0
     whose = not told["pin"].isascii() or told["pin"] in _PLAIN_PINS

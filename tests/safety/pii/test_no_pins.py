@@ -10,7 +10,6 @@ FILTER = PiiFilter(SECRETS)
 
 NOTHING = [
     "Your code is 482913. It is valid for 10 minutes.",
-    "Your verification code is 482913",
     "error code is 4012",
     "The error code for the alarm panel is 4012",
     "promo code is 2024 SAVE",
@@ -61,7 +60,6 @@ NOTHING = [
     "the password policy since 2019",
     "wachtwoord gewijzigd op 2024",
     "密码有8位",
-    "验证码是482913",
     "邮政编码是100081",
     "el código postal es 28013",
     "el código del centro es 41008822",
@@ -83,9 +81,6 @@ NOTHING = [
     "dial-in passcode: 884213#",
     "Meeting ID 884 213 991, passcode 884213",
     "Zoom passcode 884213",
-    "OTP is 482913",
-    "your one-time PIN is 482913",
-    "TAN 482913",
     "the SIM costs 1299",
     "SIM card 2023 edition",
     "sim racing 2024",
