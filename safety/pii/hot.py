@@ -124,9 +124,8 @@ _ROUGH_PINS: Final = re2.compile(
     "|".join(
         (
             *map(_early, said_pins.ROUGH),
-            *map(_early, one_time_codes.ROUGH),
             said_pins.ROUGH_OF_OTHERS,
-            one_time_codes.ROUGH_OF_OTHERS,
+            one_time_codes.ROUGH,
         )
     ),
     _MEMORY,
@@ -140,7 +139,7 @@ _DOTTED: Final = "İ"
 _PLAIN_ROUGH: Final = (
     *_ROUGH_SIGNS,
     *said_pins.ROUGH,
-    *one_time_codes.ROUGH,
+    *one_time_codes.ROUGH_OF_PLAIN,
     _words(word for word in _EVERY_WORD if plain_bytes(word) is not None),
     _simple(SPELLED_PREFIXES),
     *service_tokens.ROUGH,
