@@ -126,7 +126,10 @@ ROUGH_OF_PLAIN: Final = (
 #: What every text has.
 ROUGH: Final = rf"(?i:{_any(_LOUD)})|{_TAN}[^A-Za-z0-9]"
 #: One of these is in all that have none of said_pins.STEMS_OF_WORDS.
-STEMS: Final = f"{_TAN}|(?i:otp|2fa|blik|clave|password|pushtan|smstan|mtan|コード|番号|码|碼|인증|ओटीपी|कोड|ওটিপি|รหัส|โอที|κωδ|کد|رمز)"
+STEMS: Final = (
+    rf"{_TAN}|(?i:otp|2fa|blik|clave|password|pushtan|smstan|mtan|"
+    "コード|番号|码|碼|인증|ओटीपी|कोड|ওটিপি|รหัส|โอที|κωδ|کد|رمز)"
+)
 
 
 def one_time_code_at(left: str, view: str) -> int:
