@@ -25,6 +25,7 @@ _WORDS: Final = (
     r"latvian|"
     r"lithuanian|south african) i\.? ?d\b|"
     r"national (?:number|no\b|nr)|id card|eid\b|"
+    r"henkilötunnu|hetu\b|асабісты нумар|асабовы нумар|ідэнтыфікацыйны нумар|"
     r"identiteitskaart|identitetskort|id-?(?:kort|kaart)|nid\b|(?:personal)?ausweis|"
     r"carte (?:nationale )?d['’]identité|carta (?:d['’])?identità|documento c\.?i|ci\b|c\.i\.|buletin|"
     r"c[eé]d(?:ula|\.)|cnie?\b|cin\b|nin\b|nic\b|nrc|dimex|"
@@ -68,12 +69,15 @@ _UNSPACED_WORDS: Final = (
     r"জাতীয় পরিচয়|এনআইডি|पासपोर्ट|नागरिकता|वोटर आईडी|मतदाता|ใบอนุญาตขับ|ใบขับขี่|เลขบัตร|เลขประจำตัว|"
     r"หนังสือเดินทาง|บัตรประชาชน"
 )
-_ANNOUNCING: Final = re2.compile(rf"(?i)(?:^|[^\pL\pN])({_WORDS})|{_UNSPACED_WORDS}")
+_MEMORY: Final = re2.Options()
+# With the 8 MiB of its own it could hardly hold more words.
+_MEMORY.max_mem = 16 << 20
+_ANNOUNCING: Final = re2.compile(rf"(?i)(?:^|[^\pL\pN])({_WORDS})|{_UNSPACED_WORDS}", _MEMORY)
 _SIGNS: Final = r"\s.:：#№º°=\-–—'’\"/()|"
 #: Between such a word and the number: the rest of the word, and a few others.
 _BETWEEN: Final = re.compile(
     rf"[^{_SIGNS},;\d]{{0,16}}(?:[{_SIGNS},]{{1,4}}[^{_SIGNS},;\d]{{1,16}}){{0,6}}"
-    rf"(?:[{_SIGNS}]{{1,5}}|, |[ .:_…]{{6,40}})"
+    rf"(?:[{_SIGNS}]{{1,5}}|, |\)?[ .:_…]{{5,40}})"
 )
 #: Said between the word and the number, it is about something else.
 _OTHERWISE: Final = re.compile(
@@ -97,7 +101,7 @@ _NUMBER: Final = re.compile(
     r"(?:(?<=[0-9])[ \-][A-Z](?![A-Za-z0-9]))?(?![A-Za-z0-9_]|[.,]\d)" + NO_UNIT
 )
 #: What is in every code soon.
-CODE: Final = r"[A-Z][0-9][0-9A-Z\-]{3}|[0-9][A-Z][0-9A-Z\-]{3}|[0-9]{4}[A-Z]{2}|[A-Z]{2}-[0-9]{5}"
+CODE: Final = r"[A-Z][0-9][0-9A-Z\-]{3}|[0-9][A-Z][0-9A-Z\-]{3}|[0-9]{4}[A-Z]{2}|[A-Z]{2}-[0-9]{5}|[0-9]{6}[MGAPLHBZ]"
 #: With letters anywhere; figures in every word of it.
 _CODE: Final = re.compile(
     rf"(?=[A-Z0-9 \-]{{0,8}}?(?:{CODE}))"

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import re2
 
 from safety.pii import checks, payment
-from safety.pii.context import WORDS, named_otherwise, near
+from safety.pii.context import REACH, WORDS, named_otherwise, near
 
 _END: Final = r"(?![A-Za-z0-9_])"
 _SEPARATORS: Final = str.maketrans("", "", " -.()\u00a0")
@@ -136,14 +136,15 @@ _VERSION: Final = re2.compile(
     r"(?i)(?:(?:\bv|\bver|version|versión|versione|release|build|firmware|driver|chrome|firefox|safari|opr|edg|mozilla|"
     r"section|chapter|clause|see|siehe|vgl|§|figure|fig|oid|upgrad(?:e[sd]?|ing)|updat(?:e[sd]?|ing)|"
     r"downgrad(?:e[sd]?|ing)|migrated?|python|"
-    r"windows|kernel|fw|bump(?:s|ed)?|верси[яиюей]{1,2}|версі[яїюєй]{1,2}|прошивк\w{1,2}|vers[ãa]o|vers[õo]es|"
+    r"windows|kernel|fw|(?:fix|patch|resolv)ed in|(?:upgrade|update|migration) path|bump(?:s|ed)?|верси[яиюей]{1,2}|"
+    r"версі[яїюєй]{1,2}|прошивк\w{1,2}|vers[ãa]o|vers[õo]es|"
     r"wersj[aięe]|"
     r"verz[eií]|verzi[aóuje]{1,2}|versiun\w{1,2}|versi|έκδοση|sürüm\w{0,3}|phiên bản|utgave|oppdater\w+|إصدار|"
     r"الإصدار|نسخه|"
     r"גרסה|גרסת|เวอร์ชัน|เวอร์ชั่น|เฟิร์มแวร์|संस्करण|फर्मवेयर|버전|펌웨어|固件|韌體|ファームウェア|ファーム|"
     r"release notes|patch|tag|rev|revision|assembly|appendix|table|step|paragraph|article|spec|"
     r"releases|versions|版本|バージョン)"
-    r"(?: [a-z][\w.\-]{0,20} (?:to|from))?(?:\s+(?:is|number|no|to|from|of))?(?: v?[0-9.]{3,15} (?:to|->|→|and|or))?"
+    r"(?: [a-z][\w.\-]{0,20} (?:to|from))?(?:\s+(?:is|number|no|to|from|of))?"
     r"[ .:=\"'\-_(/v]*|[A-Za-z]/|==|>=|<=|~=|\^|~)$"
 )
 
@@ -259,8 +260,12 @@ _VERSIONED: Final = re.compile(
 )
 
 
+#: Versions in a row, which one word stands before.
+_CHAIN: Final = re.compile(r"(?<![^\s(])(?:v?[0-9]+(?:\.[0-9]+)+(?:,| (?:to|->|→|and|or)) )+\Z")
+
+
 def _is_version(text: str, position: int) -> bool:
-    left = text[max(0, position - 40) : position]
+    left = _CHAIN.sub("", text[max(0, position - REACH) : position])[-40:]
     encoded = left.encode("utf-8", "surrogatepass")
     if _VERSION.search(encoded) is not None:
         return True

@@ -126,6 +126,7 @@ _WITHOUT_DOUBT: Final = (
         rf"(?i:wi-?fi|wlan|wpa|вай-?ф){TOLD_ON_A_LINE_ROUGH}",
     ),
     _Way(rf"hasł\w{{0,3}}{WORD}{{1,4}} to {QUOTE}", ()),
+    _Way(rf"salasana{WORD}{{1,3}} on {QUOTE}", ()),
     # Not of a shader, a filter or a test.
     _Way(
         rf"(?<!shader )(?<!render )(?<!low )(?<!high )(?<!band )(?<!first )(?<!second )(?<!next )(?<!last )(?<!test )"
@@ -161,8 +162,8 @@ _WITHOUT_DOUBT: Final = (
     ),
     _Way(r"openssl [^|;&\n]{0,52}-k ['\"]?", ("openssl ",)),
     _Way(
-        r"(?<![a-z])(?:user(?:name)?|login|benutzer|usuario)[ :=]{1,2}[\w.@\-]{2,24},? (?:and |und |y |"
-        r"et )?pass[ :] ?['\"]?",
+        r"(?<![a-z])(?:user(?:name)?|login|benutzer|usuario)[ :=]{1,2}['\"]?[\w.@\-]{2,24}['\"]?,? (?:and |"
+        r"und |y |et )?pass[ :] ?['\"]?",
         (" pass",),
         r"(?i:user|login|benutzer|usuario)[^\n]*? (?i:pass)[ :][^\n]*?[0-9]",
     ),

@@ -75,12 +75,16 @@ _PASSWORD: Final = (
 )
 #: The number comes now.
 _BRINGS: Final = (
-    rf"(?:,? (?P<is>{IS}(?: (?:le|el|il|the))?|(?<=pin )on|(?<=koodi )on|saya)(?: ?:)?|(?P<sign> ?[:：=])|"
-    r" (?P<dash>[—–\-])|(?P<joined>[是为為はが은는가이]))"
+    rf"(?:,? (?P<is>{IS}(?: (?:le|el|il|the|either|entweder))?|(?<=pin )on|(?<=koodi )on|saya)(?: ?:)?|"
+    r"(?P<sign> ?[:：=])| (?P<dash>[—–\-])|(?P<joined>[是为為はが은는가이])| (?P<onto>auf|op))"
 )
+#: The other of two that it may be.
+_OR: Final = r"(?:(?<= )[0-9]{4,8} (?:or|oder|ou|o|of|eller) )?"
+#: After a PIN to which something is changed.
+_SET: Final = re.compile(r" (?:um)?(?:geändert|gesetzt|gestellt|gewechselt|gezet|gewijzigd|veranderd)(?![^\W_])")
 _TOLD: Final = re.compile(
     rf"(?:(?P<pin>{_PIN})|(?P<opening>{_OPENING})|(?P<code>{_ALARMING}|{_OF_A_THING})|(?P<password>{_PASSWORD}))"
-    rf"(?P<subject>{_WORD}{{0,6}}?)(?:{_BRINGS}|(?= ?{QUOTE}\Z)) ?{QUOTE}\Z"
+    rf"(?P<subject>{_WORD}{{0,6}}?)(?:{_BRINGS}|(?= ?{QUOTE}\Z)) ?{_OR}{QUOTE}\Z"
 )
 #: What other codes and pins are of.
 _OTHER: Final = re.compile(
@@ -126,6 +130,11 @@ _WHOSE: Final = re.compile(
 _FOR_A_CARD: Final = re.compile(
     r"(?<![^\W_])(?:card|debit|credit|visa|atm|bank|phone|sim|karte|carte|tarjeta|carta|cartão|kart|kort|pas|thẻ|kártya|telefon|телефон|"
     r"bancomat|карт)"
+)
+#: What else has a PIN of many figures, if a word brings it.
+_FOR_A_LOCK: Final = re.compile(
+    r"(?<![^\W_])(?:alarm|allarme|larm|safe|vault|locker|garage|gate|tresor|coffre|cofre|cassaforte|kluis|sejf|сейф|"
+    r"сигнал)"
 )
 _CHANGED: Final = re.compile(r"(?<![^\W_])(?:set|chang|reset|updat)\w*(?![^\W_])")
 #: So many figures one of these has at most, and an Indian postal code, which is called a PIN, too.
@@ -175,7 +184,9 @@ def pin_at(left: str, view: str) -> int:
     if _OTHER.search(before):
         return 0
     digits = found["digits"] or ""
-    brought = told["is"] or told["sign"] or told["dash"] or told["joined"]
+    if told["onto"] and not _SET.match(view, found.end()):
+        return 0
+    brought = told["is"] or told["sign"] or told["dash"] or told["joined"] or told["onto"]
     if digits.startswith("00") and told["code"]:
         return 0
     if len(digits) > (_MOST_OF_A_KEY if told["key"] else _MOST) or (brought is None and YEAR.match(digits)):
@@ -194,6 +205,7 @@ def pin_at(left: str, view: str) -> int:
     whose = not told["pin"].isascii() or told["pin"] in _PLAIN_PINS
     whose = whose or _WHOSE.search(before) is not None or _FOR_A_CARD.search(told["subject"]) is not None
     if brought is not None:
+        whose = whose or _FOR_A_LOCK.search(told["subject"]) is not None
         return found.end() if len(digits) < _POSTAL or whose else 0
     if told["subject"] and (told["subject"].count(" ") > _FEW or _FOR_A_CARD.search(told["subject"]) is None):
         return 0
@@ -209,7 +221,7 @@ def _tells_a_password(told: re.Match[str], before: str) -> bool:
         return _CHANGED.search(before + told.group()) is not None
     if told["is"] in _DASHES or told["dash"] is not None:
         return False
-    return told.group("is", "sign", "joined") != (None, None, None) or (
+    return told.group("is", "sign", "joined", "onto") != (None, None, None, None) or (
         (_WHOSE.search(before) or _FOR_A_CARD.search(told["subject"])) is not None
     )
 

@@ -10,7 +10,8 @@ WORD: Final = r"(?:[,:]? [0-9]?[^\W\d_][\w'’/\-]{0,30}| \([^()\n]{1,30}\))"
 QUOTE: Final = r"(?:\\?[\"'`“”„‘‚«»›*]{1,2} ?)?"
 #: What says that it comes now.
 IS: Final = (
-    r"(?:is|was|sekarang|it['’]?s|c['’]est|ni|คือ|е|ist|war|lautet|es|era|é|est|était|è|är|er|jest|este|je|zní|glasi|luidt|bylo|było|była|var|oli|"
+    r"(?:is|was|remains|stays|bleibt|reste|resta|sigue siendo|blijft|förblir|forbliver|pozostaje|zůstává|"
+    r"остаётся|остается|sekarang|it['’]?s|c['’]est|ni|คือ|е|ist|war|lautet|es|era|é|est|était|è|är|er|jest|este|je|zní|glasi|luidt|bylo|było|była|var|oli|"
     r"(?<=salasana )on|(?<=hasło )to|это|je to|यह|है|هي|هو|ήταν|είναι|היא|הוא|là|adalah|ialah|[—–\-]|"
     r"(?:changed|set|reset|updated|rotated|switched|cambi[aoó]d[oa]|cambiat[oa]|alterad[oa]|zmienion[eoay]|изменен\w?) "
     r"(?:to|a|in|para|por|na|на)|"

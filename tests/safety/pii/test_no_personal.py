@@ -80,6 +80,9 @@ Suku cadang 021-884-7730, oli; 2 x seal kit 212-736-5001-B; Ersatzteilnummer 021
 Market location ID 09775821626, tariff; Device ID 06123456789; passport, 1234567 people applied; ID card, 1000000 issued
 Last Saturday's numbers: 04 11 19 27 38 45, bonus 22. Game 77: 8 3 0 1 9 4 6. Jackpot; my numbers are 04 11 19 27 38 45
 the national number of visitors for the report: 1234567 people
+home phone on file; routing 026009593 and routing number 026009593, ABA 026009593; telephone, ABA routing no. 026009593
+Patched in 7.2.1.9. The migration path is 7.0.4.2 -> 7.1.0.3 -> 7.2.1.9; versions 21.4.3.2, 21.4.3.9 and 22.0.1.4
+ID card (reader)     123456A; henkilötunnus puuttuu; part 472190M
 log 250131-12-0001 done, range 35202-1234567-1
 """
 

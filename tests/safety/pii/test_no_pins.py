@@ -10,6 +10,10 @@ FILTER = PiiFilter(SECRETS)
 
 NOTHING = [
     "Your code is 482913. It is valid for 10 minutes.",
+    "the pin for Bengaluru is 560001",
+    "wir haben die PIN auf 4471 Geräten getestet",
+    "de pincode werd op 4471 apparaten getest",
+    "The pin remains 1200 mm long",
     "error code is 4012",
     "The error code for the alarm panel is 4012",
     "promo code is 2024 SAVE",

@@ -29,6 +29,8 @@ phone|Meine Nummer ist {030 1234567}
 phone|{089/12345678}
 phone|Mon numéro : {06 12 34 56 78}.
 phone|llámame al {612 345 678}
+phone|Pots trucar-me al {655 200 318} a la tarda
+phone|truca'm al {655200318}
 phone|chiamami al {347 1234567}
 phone|mobile number: {9876543210}
 phone|Ligue para {(11) 91234-5678}
@@ -156,6 +158,13 @@ email|GET /u?mail={bob.k%40example.com}&x=1
 id_number|Texas driver license {28416593}, exp
 id_number|Numéro fiscal de référence : {30 24 918 226 071}. Montant
 id_number|Führerscheinnummer {B072001234}
+id_number|Hänen henkilötunnuksensa on {041192X482}
+id_number|Henkilötunnus: {230671Y113K}
+id_number|асабісты нумар {3051189B027PB4}, Мінск
+id_number|In-numru tal-karta tal-identità huwa {284915M}.
+id_number|Malta ID card no. {618204L}
+id_number|Passport (IE)      {PD7730162}
+id_number|Passport (UK)        {448120937}
 id_number|Паспорт: серия и номер {4509 123456789}, выдан
 id_number|在留カード番号 {UH39061337EA}
 id_number|Dowód osobisty {CDK4812081}

@@ -181,9 +181,22 @@ FOUND = [
     "unlock pattern pin «4417»",
     "pls use pin «4417» for pickup",
     "telephone banking passcode is «551829»",
+    "the pin for the garage keypad is «551829», mind the dog",
+    "The PIN of our safe is «480217»",
+    "ugh my pin is either «4471» lol",
+    "die PIN der Visakarte hab ich auf «4471» geändert",
+    "Oma hat die PIN ihrer Karte auf «5512» gesetzt.",
+    "de pincode van de pas heb ik op «4417» gezet",
+    "the voicemail PIN remains «4471»",
+    "Die PIN der Karte bleibt «4417»",
 ]
 
 
 @pytest.mark.parametrize("marked", FOUND)
 def test_it_is_found(marked: str) -> None:
     assert_found(FILTER, marked)
+
+
+def test_either_of_two_is_found() -> None:
+    text = "not sure, my bank pin was 4471 or 4417"
+    assert [text[match.start : match.end] for match in FILTER.scan(text)] == ["4471", "4417"]
