@@ -56,17 +56,14 @@ class InjectionStream:
         base = self._base
         end = len(held) if last else max(0, len(held) - REACH + 1)
         found = stretch(held, self._decided - base, end)
-        matches: list[Match] = []
-        undecided = None
         if found.anchors:
             known = ENDED if last else base + len(held)
             found = found._replace(anchors=self._telling.kept(found.anchors, self._decided, base + end, known))
-            features, undecided = find(found)
-            if features:
-                matches = self._tally.matches(features, base, self._length)
-                if self._tally.full:
-                    self._decided = self._due = self._length
-                    return matches
+        features, undecided = find(found)
+        matches = self._tally.matches(features, base, self._length) if features else []
+        if self._tally.full:
+            self._decided = self._due = self._length
+            return matches
         waiting = len(held) if last else _beginning(held, self._decided - base)
         if undecided is not None and undecided <= waiting:
             self._due = base + undecided + REACH

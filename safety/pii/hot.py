@@ -121,14 +121,7 @@ _ROUGH: Final = re2.compile(
 )
 #: PINs and codes of things, whose many words would slow that down, and what few texts have that stands for all of them.
 _ROUGH_PINS: Final = re2.compile(
-    "|".join(
-        (
-            *map(_early, said_pins.ROUGH),
-            said_pins.ROUGH_OF_OTHERS,
-            one_time_codes.ROUGH,
-        )
-    ),
-    _MEMORY,
+    "|".join((*map(_early, said_pins.ROUGH), said_pins.ROUGH_OF_OTHERS, one_time_codes.ROUGH)), _MEMORY
 )
 _MAY_HAVE_PINS: Final = re2.compile(f"{said_pins.STEMS_OF_WORDS}|{one_time_codes.STEMS}")
 #: To Python these are an i in another case, as in Turkish; to the engines of the rough tests they are not.

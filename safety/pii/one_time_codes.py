@@ -5,8 +5,8 @@ from typing import Final
 
 from safety.pii.emails import WORD as LETTER
 from safety.pii.password_words import trie
-from safety.pii.said_pins import UNIT, YEAR
-from safety.pii.telling import IS, LEFT, QUOTE
+from safety.pii.said_pins import UNIT, WORD, YEAR
+from safety.pii.telling import IS, LEFT, QUOTE, WORD_BEGINS
 from safety.plain_text import plain_bytes
 
 #: In English they have many names.
@@ -75,10 +75,9 @@ def _any(names: tuple[str, ...]) -> str:
 
 
 _NAME: Final = rf"(?:(?<![^\W_]){_any(_NAMES)}(?![^\W_])|{_any(_UNSPACED)})"
-_WORD: Final = r"(?:,? [^\W\d_][\w'’/\-]{0,30}| \([^()\n]{1,30}\))"
 #: Whose name it is, where they stay, and what brings the code; a letter has it on a line of its own.
 _TOLD: Final = re.compile(
-    rf"(?P<name>{_NAME})[\"'*]{{0,2}}(?P<subject>{_WORD}{{0,6}}?)"
+    rf"(?P<name>{_NAME})[\"'*]{{0,2}}(?P<subject>{WORD}{{0,6}}?)"
     rf"(?:(?P<is>,? (?P<verb>{IS}|on|saya)(?: (?:le|el|il|the))?(?: ?:)?)|(?P<sign> ?[:：=])(?:\*{{0,2}} ?\n{{1,2}})?"
     rf"|(?P<joined>[是为為はが는은가이]))? ?{QUOTE}\Z"
 )
@@ -116,18 +115,17 @@ _TAN: Final = "TAN"
 _SOON: Final = r"[^\n]*?\n?[^\n]*?\n?[^\n]*?[0-9]"
 _LOUD: Final = tuple(name for name in (*_NAMES, *_UNSPACED) if name != "tan")
 _PLAIN: Final = tuple(name for name in _LOUD if plain_bytes(name) is not None)
-_FIRST_OF_WORDS: Final = r"(?:^|[^A-Za-z0-9]|\\[nrt])"
 #: What every plain text has in which one is told. To Hyperscan names that are told one by one cost nothing, and all of
 #: them together as much as everything else.
 ROUGH_OF_PLAIN: Final = (
-    *(rf"{_FIRST_OF_WORDS}(?i:{_spaced(re.escape(name))}){_SOON}" for name in _PLAIN),
+    *(rf"{WORD_BEGINS}(?i:{_spaced(re.escape(name))}){_SOON}" for name in _PLAIN),
     rf"{_TAN}[^A-Za-z0-9]{_SOON}",
 )
 #: What every text has.
 ROUGH: Final = rf"(?i:{_any(_LOUD)})|{_TAN}[^A-Za-z0-9]"
 #: One of these is in all that have none of said_pins.STEMS_OF_WORDS.
 STEMS: Final = (
-    rf"{_TAN}|(?i:otp|2fa|blik|clave|password|pushtan|smstan|mtan|"
+    rf"{_TAN}|(?i:otp|2fa|blik|clave|password|tan[ _\-]nummer|"
     "コード|番号|码|碼|인증|ओटीपी|कोड|ওটিপি|รหัส|โอที|κωδ|کد|رمز)"
 )
 

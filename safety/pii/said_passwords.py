@@ -16,7 +16,7 @@ from safety.pii.password_words import (
     trie,
 )
 from safety.pii.said_answers import TITLE, answer_at
-from safety.pii.telling import ABOUT, ARGUMENT, DOUBT, IS, LEFT, NEW_ONE, QUOTE, SHOULD_BE, WORD
+from safety.pii.telling import ABOUT, ARGUMENT, DOUBT, IS, LEFT, NEW_ONE, QUOTE, SHOULD_BE, WORD, WORD_BEGINS
 
 _UNSPACED_WORD: Final = trie(UNSPACED_WORDS)
 _NAME: Final = rf"(?:{trie((*EVERY_WORD, *STEMS))}[^\W\d_]{{0,4}}|(?<![^\W_]){trie(ALONE_IN_WORDS)})"
@@ -303,7 +303,7 @@ ROUGH: Final = (
     *(way.rough for way in _WAYS if way.rough),
     r"(?i:(?:log|sign)(?:ged)? ?in (?:as|with|using)) [A-Za-z0-9._\-]+ and [^\n]*?[0-9]",
     r"@[A-Za-z0-9.\-]+\.[A-Za-z]+(?:/ | ?/|:| :)[^\n]*?[0-9]",
-    rf"(?:^|[^A-Za-z0-9]|\\[nrt])(?i:{trie(ALONE_IN_WORDS)})[^A-Za-z]{TOLD_ROUGH}",
+    rf"{WORD_BEGINS}(?i:{trie(ALONE_IN_WORDS)})[^A-Za-z]{TOLD_ROUGH}",
 )
 
 _VALUE: Final = re.compile(rf"[^\s\"'`,;<>(){{}}，。！？；、…{UNSPACED}\ud800-\udfff]{{6,}}")

@@ -5,7 +5,7 @@ from typing import Final
 
 from safety.pii.emails import WORD as LETTER
 from safety.pii.password_words import EVERY_WORD, STEMS, shortest, trie
-from safety.pii.telling import IS, LEFT, QUOTE
+from safety.pii.telling import IS, LEFT, QUOTE, WORD_BEGINS
 from safety.plain_text import plain_bytes
 
 #: Words for a PIN, each a word of its own.
@@ -61,10 +61,10 @@ _THINGS: Final = (
 )  # fmt: skip
 _CODE: Final = rf"(?<![^\W_]){trie(_CODES)}(?![^\W_])"
 _OF_A_THING: Final = rf"{_CODE}(?: [^\W\d_][\w'’]{{0,15}}){{0,3}}?[ '’]{trie(_THINGS)}[^\W\d_]{{0,6}}(?![^\W_])"
-#: Without a colon, after which another one may be named.
-_WORD: Final = r"(?:,? [^\W\d_][\w'’/\-]{0,30}| \([^()\n]{1,30}\))"
+#: Between a name and what it names; without a colon, after which another one may be named.
+WORD: Final = r"(?:,? [^\W\d_][\w'’/\-]{0,30}| \([^()\n]{1,30}\))"
 _OPENING: Final = (
-    rf"(?<![^\W_])(?:{trie(_OPENED)}[ \-]?|{trie(_BOXES)}{_WORD}{{0,4}}?,? (?:the )?){trie(_CODES)}(?![^\W_])"
+    rf"(?<![^\W_])(?:{trie(_OPENED)}[ \-]?|{trie(_BOXES)}{WORD}{{0,4}}?,? (?:the )?){trie(_CODES)}(?![^\W_])"
 )
 _ALARMING: Final = rf"(?<![^\W_]){trie(_ALARM)}[ \-]?{trie(_CODES)}(?![^\W_])"
 _WIFI: Final = r"(?:wlan|wi-?fi|wpa2?)"
@@ -84,7 +84,7 @@ _OR: Final = r"(?:(?<= )[0-9]{4,8} (?:or|oder|ou|o|of|eller) )?"
 _SET: Final = re.compile(r" (?:um)?(?:geändert|gesetzt|gestellt|gewechselt|gezet|gewijzigd|veranderd)(?![^\W_])")
 _TOLD: Final = re.compile(
     rf"(?:(?P<pin>{_PIN})|(?P<opening>{_OPENING})|(?P<code>{_ALARMING}|{_OF_A_THING})|(?P<password>{_PASSWORD}))"
-    rf"(?P<subject>{_WORD}{{0,6}}?)(?:{_BRINGS}|(?= ?{QUOTE}\Z)) ?{_OR}{QUOTE}\Z"
+    rf"(?P<subject>{WORD}{{0,6}}?)(?:{_BRINGS}|(?= ?{QUOTE}\Z)) ?{_OR}{QUOTE}\Z"
 )
 #: What other codes and pins are of.
 _OTHER: Final = re.compile(
@@ -154,7 +154,7 @@ _ROUGH_CODE: Final = trie(_in_plain(_CODES))
 _ROUGH_OPENED: Final = trie(_in_plain((*_OPENED, *_ALARM)))
 #: What every plain text has in which one is told, but for passwords, ...
 ROUGH: Final = (
-    rf"(?:^|[^A-Za-z0-9]|\\[nrt])(?i:{trie(_in_plain(_PINS))})[^A-Za-z0-9][^\n]*?[0-9]",
+    rf"{WORD_BEGINS}(?i:{trie(_in_plain(_PINS))})[^A-Za-z0-9][^\n]*?[0-9]",
     rf"(?i:{trie(_in_plain(_UNSPACED_PINS))})[^\n]*?[0-9]",
     rf"(?i:{trie(_in_plain(_BOXES))})[^\n]*?[0-9]",
     rf"(?i:{_ROUGH_OPENED}[ \-]?{_ROUGH_CODE})[^\n]*?[0-9]",

@@ -8,6 +8,8 @@ LEFT: Final = 64
 #: A word that tells more of what the secret is for.
 WORD: Final = r"(?:[,:]? [0-9]?[^\W\d_][\w'’/\-]{0,30}| \([^()\n]{1,30}\))"
 QUOTE: Final = r"(?:\\?[\"'`“”„‘‚«»›*]{1,2} ?)?"
+#: In a rough test, where a word begins; in JSON's strings white space is a backslash and a letter.
+WORD_BEGINS: Final = r"(?:^|[^A-Za-z0-9]|\\[nrt])"
 #: What says that it comes now.
 IS: Final = (
     r"(?:is|was|remains|stays|bleibt|reste|resta|sigue siendo|blijft|förblir|forbliver|pozostaje|zůstává|"

@@ -1,9 +1,12 @@
 """Codes that are typed once, which their names tell, and what else is a few figures beside such words."""
 
+import re
+
 import pytest
 
 from safety.pii.filter import PiiFilter
 from safety.pii.kinds import SECRETS
+from safety.pii.one_time_codes import _NAMES, _UNSPACED
 from safety.plain_text import plain_bytes
 from tests.safety.pii.marked import assert_found
 
@@ -115,6 +118,12 @@ OTP: 12:30
 @pytest.mark.parametrize("marked", FOUND)
 def test_it_is_found(marked: str) -> None:
     assert_found(FILTER, marked)
+
+
+@pytest.mark.parametrize("name", [*_NAMES, *_UNSPACED])
+def test_every_name_tells_one(name: str) -> None:
+    """A text with it passes all the tests by which most texts are told to have nothing."""
+    assert_found(FILTER, f"{re.sub('tan$', 'TAN', name)}: «771902»")
 
 
 @pytest.mark.parametrize("text", NOTHING)
