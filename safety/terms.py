@@ -23,7 +23,7 @@ WINDOW: Final = 64
 #: A longer piece is searched so too.
 _LONG: Final = 8 * WINDOW
 #: What is no longer than this comes again and again.
-_SHORT: Final = 32
+_SHORT: Final = 12
 #: By so many first characters it is seen at once that most words begin no term.
 _HEAD: Final = 6
 #: Remembered steps of streams, of about 300 bytes each.
@@ -49,7 +49,9 @@ _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 _PLAIN_BYTES: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 
 
-#: Where a word of ASCII begins in folded text.
+#: The words of ASCII in folded text without escapes.
+_WORDS: Final = re.compile("[a-z0-9]+")
+#: Where one begins, after an escape too.
 _WORD: Final = re.compile(r"(?:(?<![a-z0-9])|(?<=\\[nrt]))[a-z0-9]")
 
 
@@ -104,6 +106,9 @@ class TermFilter:
         #: A text's last character is a head of its own.
         #: Those that are as long as a head or longer by that, shorter ones by their first two characters.
         self._of_heads = _by_heads(folded)
+        self._first_words = frozenset(found[0] for term in folded if (found := _WORDS.match(term)))
+        #: What is shorter than a head, and a term begins with it.
+        self._beginnings = frozenset(term[:size] for term in folded for size in range(1, _HEAD))
         self._heads = frozenset(term[:size] for term in folded for size in (1, 2))
         self._singles = frozenset(term for term in folded if len(term) == 1)
         #: Whether terms begin nowhere but where a word of ASCII does, and none is so short that any word may be one.
@@ -229,6 +234,14 @@ class TermFilter:
         None if there may be a term.
         """
         around, shift = before + folded, len(before)
+        if _ESCAPING not in around:
+            words = _WORDS.findall(around)
+            if self._first_words.isdisjoint(words):
+                # Only the last word, if it goes on, may be the first one of a term.
+                at = len(around) - len(words[-1]) if words and around[-1] in _PLAIN else -1
+                if at < shift or last or not self._is_beginning(words[-1]):
+                    return _Step((), len(text), "", _left_by_ascii(around))
+                return _Step((), at - shift, text[at - shift :], _left_by_ascii(around[:at]))
         of_heads = self._of_heads
         # Of a text that is over nothing can go on.
         late = len(around) + 1 if last else len(around) - _HEAD
@@ -246,7 +259,9 @@ class TermFilter:
 
     def _is_beginning(self, folded: str) -> bool:
         """Whether a term begins with that."""
-        if len(folded) >= _HEAD and folded[:_HEAD] not in self._of_heads:
+        if len(folded) < _HEAD:
+            return folded in self._beginnings
+        if folded[:_HEAD] not in self._of_heads:
             return False
         index = bisect_left(self._terms, folded)
         return index < len(self._terms) and self._terms[index].startswith(folded)

@@ -6,7 +6,7 @@ from safety.injection.cues import BEHIND, REACH
 from safety.injection.finder import find
 from safety.injection.fold import folded, is_itself
 from safety.injection.lexicon import LAST, encoded, lexicon
-from safety.injection.stretches import ENDED, Telling, stretch
+from safety.injection.stretches import ENDED, Stretch, Telling, begun
 from safety.injection.tally import Tally
 from safety.match import Match
 
@@ -54,17 +54,22 @@ class InjectionStream:
         held = self._held + "".join(self._pieces)
         self._pieces.clear()
         base = self._base
-        end = len(held) if last else max(0, len(held) - REACH + 1)
-        found = stretch(held, self._decided - base, end)
-        if found.anchors:
-            known = ENDED if last else base + len(held)
-            found = found._replace(anchors=self._telling.kept(found.anchors, self._decided, base + end, known))
-        features, undecided = find(found)
-        matches = self._tally.matches(features, base, self._length) if features else []
-        if self._tally.full:
-            self._decided = self._due = self._length
-            return matches
-        waiting = len(held) if last else _beginning(held, self._decided - base)
+        length = len(held)
+        begin = self._decided - base
+        matches: list[Match] = []
+        undecided = None
+        anchors = begun(held, begin)
+        if anchors:
+            end = length if last else max(0, length - REACH + 1)
+            anchors = self._telling.kept(anchors, self._decided, base + end, ENDED if last else base + length)
+        if anchors:
+            features, undecided = find(Stretch(held, begin, end, 0, anchors))
+            if features:
+                matches = self._tally.matches(features, base, self._length)
+                if self._tally.full:
+                    self._decided = self._due = self._length
+                    return matches
+        waiting = length if last else _beginning(held, begin)
         if undecided is not None and undecided <= waiting:
             self._due = base + undecided + REACH
             waiting = undecided
@@ -79,15 +84,16 @@ class InjectionStream:
 def _beginning(text: str, begin: int) -> int:
     """Where, from `begin` on, the text's end begins that may be an anchor's beginning; its length if none."""
     length = len(text)
-    tail = text[max(begin, length - lexicon().longest) :]
-    plainly = length - _prefix(tail.lower() if tail.isascii() else encoded(tail).decode("utf-8", "surrogatepass"))
+    longest = lexicon().longest
     start = max(begin, length - REACH)
-    if tail.isascii() and (start >= length - len(tail) or text[start:].isascii()):
+    end = text[start:]
+    if end.isascii():
+        return length - _prefix(end[-longest:].lower())
+    plainly = length - _prefix(encoded(end[-longest:]).decode("utf-8", "surrogatepass"))
+    if is_itself(end):
         return plainly
-    if is_itself(text[start:]):
-        return plainly
-    seen = folded(text[start:], latin=True)
-    shown = encoded(seen.text[-lexicon().longest :]).decode("utf-8", "surrogatepass")
+    seen = folded(end, latin=True)
+    shown = encoded(seen.text[-longest:]).decode("utf-8", "surrogatepass")
     waits = _prefix(shown)
     return min(plainly, start + seen.starts[len(seen.text) - waits]) if waits else plainly
 

@@ -8,6 +8,7 @@ from safety.injection.lexicon import Anchor, encoded, lexicon
 from safety.languages import OTHER_LETTERS, may_be_another
 from safety.literals import Hit
 from safety.patterns import Patterns
+from safety.plain_text import plain_bytes
 
 #: Long texts are searched in parts of so many characters.
 _PART: Final = 8192
@@ -37,12 +38,17 @@ def stretch(
     text: str, begin: int, end: int, base: int = 0, *, is_plain: bool = False, with_bare: bool = False
 ) -> Stretch:
     """A stretch of a text, of which it may be known that it is plain."""
+    return Stretch(text, begin, end, base, begun(text, begin, is_plain=is_plain, with_bare=with_bare))
+
+
+def begun(text: str, begin: int, *, is_plain: bool = False, with_bare: bool = False) -> Placed:
+    """The anchors of a stretch of the text from `begin` on."""
     ahead = text[begin:] if begin else text
-    anchors = placed(ahead, ahead.encode() if is_plain else None, with_bare=with_bare)
+    anchors = placed(ahead, ahead.encode() if is_plain else plain_bytes(ahead), with_bare=with_bare)
     if anchors and begin and text[begin - 1] in _LETTERS:
         # The rest of a word that began before is none of its own.
         anchors = [each for each in anchors if each[0] or not each[1].opens]
-    return Stretch(text, begin, end, base, anchors)
+    return anchors
 
 
 def stretches(text: str, plain: bytes | None = None) -> Iterable[Stretch]:
@@ -174,7 +180,8 @@ def placed(
         hits: Sequence[Hit] = lexicon().automaton.find(data)
     else:
         data = plain
-        hits = lexicon().in_plain.find(data, not_only)
+        plainly = lexicon().in_plain if with_bare else lexicon().in_plain_answers
+        hits = plainly.find(data, not_only)
     return _in_characters(data, hits, with_bare=with_bare) if hits else ()
 
 

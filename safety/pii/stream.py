@@ -14,7 +14,7 @@ from safety.pii.telling import LEFT
 #: Of a piece without a trigger: how many of its last characters may be part of something that goes on, or all so far.
 _HOLDS: Final[dict[str, int]] = {}
 _MOST_HOLDS: Final = 65_536
-_LONGEST: Final = 32
+_LONGEST: Final = 12
 _HOT: Final = -1
 #: Less what it holds, where a line ends in it.
 _LINE: Final = -2
@@ -28,26 +28,40 @@ _KEPT: Final = 512
 NAMED: Final = frozenset({"password", "generic_secret", "bearer_token"})
 
 
+#: The last place of ASCII before which all is decided, or where a word begins after a blank.
+_LAST_PLACE: Final = re.compile(r"(?s).*(?:\n|[.,;!?]\s|\s(?=[A-Za-z]))")
+
+
 def _hold(piece: str) -> int:
     if TRIGGER.search(piece):
         hold = _HOT
     else:
-        hold = _ALL
-        for found in BREAK.finditer(piece):
-            hold = len(piece) - found.end()
-        for place in range(len(piece) - 1, 0, -1):
-            if piece[place].isalpha() and piece[place - 1].isspace():
-                hold = min(hold, len(piece) - place)
-                break
-        last = LAST_UNSPACED.search(piece)
-        if last is not None:
-            hold = min(hold, len(piece) - last.start() + UNSPACED_HOLD)
+        hold = _hold_of_ascii(piece) if piece.isascii() else _hold_of_letters(piece)
     if "\n" in piece and hold >= 0:
         hold = _LINE - min(hold, WINDOW)
     if len(piece) <= _LONGEST:
         if len(_HOLDS) >= _MOST_HOLDS:
             _HOLDS.clear()
         _HOLDS[piece] = hold
+    return hold
+
+
+def _hold_of_ascii(piece: str) -> int:
+    found = _LAST_PLACE.match(piece)
+    return _ALL if found is None else len(piece) - found.end()
+
+
+def _hold_of_letters(piece: str) -> int:
+    hold = _ALL
+    for found in BREAK.finditer(piece):
+        hold = len(piece) - found.end()
+    for place in range(len(piece) - 1, 0, -1):
+        if piece[place].isalpha() and piece[place - 1].isspace():
+            hold = min(hold, len(piece) - place)
+            break
+    last = LAST_UNSPACED.search(piece)
+    if last is not None:
+        hold = min(hold, len(piece) - last.start() + UNSPACED_HOLD)
     return hold
 
 

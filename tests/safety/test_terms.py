@@ -30,6 +30,8 @@ TERMS = [
 ]
 WORDS = TermFilter("list", TERMS, words=True)
 ANYWHERE = TermFilter("list", TERMS, words=False)
+#: All of them begin where a word of ASCII does.
+LATIN = TermFilter("list", ["bomb", "bombshell", "pipe bomb", "c++", "naïve", "new", "bo", "x" * 63], words=True)
 PARTS = [
     *TERMS,
     "bom",
@@ -158,8 +160,11 @@ def test_what_escapes_may_have_come_long_before() -> None:
 @example("x" * 63 + "y", [63])
 @example("x" * 64, [63])
 @example("e\u0301bomb", [1, 2])
+@example(" . bomb", [1, 2, 3])
+@example("a pipe bombs pipe bo mb", [8, 12, 20])
 def test_streams_agree_with_whole_texts(text: str, cuts: list[int]) -> None:
     assert_agrees(WORDS, text, cuts)
+    assert_agrees(LATIN, text, cuts)
     assert_agrees(ANYWHERE, text, cuts)
 
 
@@ -168,11 +173,13 @@ def test_streams_agree_with_whole_texts(text: str, cuts: list[int]) -> None:
 )
 def test_streams_agree_on_long_pieces(text: str, cuts: list[int]) -> None:
     assert merged(streamed(WORDS, pieces(text, cuts))) == merged(WORDS.scan(text))
+    assert merged(streamed(LATIN, pieces(text, cuts))) == merged(LATIN.scan(text))
     assert merged(streamed(ANYWHERE, pieces(text, cuts))) == merged(ANYWHERE.scan(text))
 
 
 @given(st.text(max_size=40), st.lists(st.integers(0, 100), max_size=4))
 def test_streams_agree_on_any_text(text: str, cuts: list[int]) -> None:
+    assert_agrees(LATIN, text, cuts)
     assert_agrees(ANYWHERE, text, cuts)
 
 
@@ -184,6 +191,15 @@ def test_a_stream_releases_what_cannot_begin_a_term() -> None:
         opened.append(stream.open)
     # "a" is a term, "bombshell" too: of " bombs" the blank alone is certain.
     assert opened == [4, 4, 4, 4, 13, 14, 14, 20, 30]
+
+
+def test_a_stream_holds_the_last_word_alone_and_only_if_a_term_begins_so() -> None:
+    stream = LATIN.stream()
+    opened = []
+    for piece in ["...", " A pip", "ette", " pipe", " d", "ream: c+", "-"]:
+        stream.feed(piece)
+        opened.append(stream.open)
+    assert opened == [3, 6, 13, 14, 20, 26, 29]
 
 
 def test_a_stream_tells_a_match_when_its_edge_is_seen() -> None:
