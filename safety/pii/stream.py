@@ -35,8 +35,11 @@ _LAST_PLACE: Final = re.compile(r"(?s).*(?:\n|[.,;!?]\s|\s(?=[A-Za-z]))")
 def _hold(piece: str) -> int:
     if TRIGGER.search(piece):
         hold = _HOT
+    elif piece.isascii():
+        found = _LAST_PLACE.match(piece)
+        hold = _ALL if found is None else len(piece) - found.end()
     else:
-        hold = _hold_of_ascii(piece) if piece.isascii() else _hold_of_letters(piece)
+        hold = _hold_of_letters(piece)
     if "\n" in piece and hold >= 0:
         hold = _LINE - min(hold, WINDOW)
     if len(piece) <= _LONGEST:
@@ -46,12 +49,8 @@ def _hold(piece: str) -> int:
     return hold
 
 
-def _hold_of_ascii(piece: str) -> int:
-    found = _LAST_PLACE.match(piece)
-    return _ALL if found is None else len(piece) - found.end()
-
-
 def _hold_of_letters(piece: str) -> int:
+    """The same of any piece without a trigger."""
     hold = _ALL
     for found in BREAK.finditer(piece):
         hold = len(piece) - found.end()
