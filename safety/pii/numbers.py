@@ -133,7 +133,9 @@ def _is_rest(text: str, position: int, view: str) -> bool:
 
 def _phone(text: str, position: int, view: str, lettered: bool, otherwise: bool) -> int:
     """The end of a phone number, or 0; `otherwise`: it is named as something else, which only a + contradicts."""
-    inside = _INSIDE.search(text, max(0, position - 8), position) is not None
+    before = _INSIDE.search(text, max(0, position - 8), position)
+    # In a list, the number before one with a sign ends with figures.
+    inside = before is not None and (view[0] not in "+(" or before.group() == "+")
     if view[0] in "+(" and not inside and (end := phone_with_prefix(view)):
         return end
     if otherwise or (_OF_A_THING.search(text, max(0, position - 12), position) and phone_word(text, position) < 0):

@@ -123,11 +123,14 @@ ROUGH_OF_PLAIN: Final = (
 )
 #: What every text has.
 ROUGH: Final = rf"(?i:{_any(_LOUD)})|{_TAN}[^A-Za-z0-9]"
-#: One of these is in all that have none of said_pins.STEMS_OF_WORDS.
-STEMS: Final = (
-    rf"{_TAN}|(?i:otp|2fa|blik|clave|password|tan[ _\-]nummer|"
-    "コード|番号|码|碼|인증|ओटीपी|कोड|ওটিপি|รหัส|โอที|κωδ|کد|رمز)"
-)
+_STEMS: Final = (
+    "otp", "2fa", "blik", "clave", "password", "コード", "番号", "码", "碼", "인증", "ओटीपी", "कोड", "ওটিপি", "รหัส",
+    "โอที", "κωδ", "کد", "رمز",
+)  # fmt: skip
+#: One of these is in all that have none of said_pins.STEMS_OF_WORDS, ...
+STEMS: Final = rf"{_TAN}|(?i:tan[ _\-]nummer|{'|'.join(_STEMS)})"
+#: ... and, in small letters, one of these or of said_pins.HINTS to the left of each.
+HINTS: Final = (*_STEMS, "tan")
 
 
 def one_time_code_at(left: str, view: str) -> int:

@@ -3,7 +3,9 @@
 import re
 from typing import Final
 
+from safety.patterns import Patterns
 from safety.pii import one_time_codes, said_passwords, said_pins, said_tokens
+from safety.pii.said_passwords import Hints
 from safety.pii.secrets import Secret
 from safety.pii.telling import QUIET
 
@@ -31,14 +33,49 @@ _QUOTES: Final = ("'", '"', "`", "“", "”", "„", "‘", "‚", "«", "»", 
 _SIGNED: Final = re.compile(r"[A-Za-z0-9_+/%=\-]*")
 
 
+_FIGURES, _WORDS, _SIGNS, _BEFORE_COLONS, _BEFORE_SLASHES, _TOKENS = (1 << bit for bit in range(6))
+#: What is looked for to the left, with the ways of telling a secret that it stands for.
+_WAYS: Final = (
+    (_FIGURES, (*said_pins.HINTS, *one_time_codes.HINTS)),
+    (_WORDS | _FIGURES, said_passwords.WORDS),
+    (_SIGNS, said_passwords.SIGNS),
+    (_BEFORE_COLONS, said_passwords.BEFORE_COLONS),
+    (_BEFORE_SLASHES, said_passwords.BEFORE_SLASHES),
+    (_TOKENS, said_tokens.HINTS),
+)
+_HINTS: Final = [(hint.encode(), ways) for ways, hints in _WAYS for hint in hints]
+#: All of them in one pass, as looking for each way's by itself would take longer than all else.
+_ends: Final = Patterns([hint for hint, _ in _HINTS], numbers=[ways for _, ways in _HINTS], literal=True).ends
+#: After these one may be told whatever else stands there.
+_SIGNS_OF_THEMSELVES: Final = ("'", '"', ":")
+
+
 def said_at(left: str, view: str) -> Secret | None:
     """A secret that is told so by what stands to the left of a view: `the password is ...`, `--token ...`."""
-    if view[0].isdigit() and (end := said_pins.pin_at(left, view) or one_time_codes.one_time_code_at(left, view)):
+    small = left.lower()
+    ways = 0
+    for number, _ in _ends(small.encode("utf-8", "surrogatepass")):
+        ways |= number
+    if not ways and small[-1:] not in _SIGNS_OF_THEMSELVES:
+        return None
+    if (
+        ways & _FIGURES
+        and view[0].isdigit()
+        and (end := said_pins.pin_at(left, view) or one_time_codes.one_time_code_at(left, view))
+    ):
         return Secret("password", 0, end)
-    end = said_passwords.password_at(left, view, left[-1:] in _QUOTES)
+    hints = Hints(
+        signs=ways & _SIGNS != 0,
+        before_colons=ways & _BEFORE_COLONS != 0,
+        before_slashes=ways & _BEFORE_SLASHES != 0,
+        words=ways & _WORDS != 0,
+    )
+    end = said_passwords.password_at(small, view, left[-1:] in _QUOTES, hints)
     if end:
         return None if QUIET.match(view[:end]) else Secret("password", 0, end)
-    end = said_tokens.token_at(left, view)
+    if not (ways & _TOKENS or said_tokens.has_short_name(small)):
+        return None
+    end = said_tokens.token_at(small, view)
     if end == 0 or QUIET.match(view[:end]):
         return None
     return Secret("generic_secret", 0, end, (_SIGNED,) if end == 64 else ())

@@ -286,12 +286,20 @@ _COLONS: Final = (":", "://", " -u", " --user", " --proxy-user")
 _COMMAS: Final = ('", "', '","', "', '", "','")
 _COMMON: Final = (*_COLONS, *_COMMAS, "/")
 #: ... or has one of these.
-_RARE: Final = shortest(
+SIGNS: Final = shortest(
     (*(sign for sign in _SIGNS if sign not in _COMMON), "log in ", "login ", "sign in ", "gged in ")
 )
+#: Of those that have none of these, one is in all that end with a colon or have a slash near the end; of the first
+#: kind some have none but four colons.
+BEFORE_COLONS: Final = ("@", "://", "-u")
+_COLONS_OF_A_LINE: Final = 4
+BEFORE_SLASHES: Final = (
+    "@", "login", "log in", "logged", "inlog", "sign", "user", "cred", "zugangsdaten", "usuario", "identifiants",
+    "utente", "логин", "admin", "root",
+)  # fmt: skip
 #: What many other words begin with.
 _BEGINNINGS: Final = ("contr", "mot d", "kata ")
-_WORD_HINTS: Final = shortest(
+WORDS: Final = shortest(
     (
         *(word if word[:5] in _BEGINNINGS else word[:5] for word in (*EVERY_WORD, *STEMS)),
         *ALONE_IN_WORDS,
@@ -364,13 +372,22 @@ _LETTER: Final = re.compile(r"[^\W\d_]")
 _DIGIT: Final = re.compile("[0-9]")
 
 
-def _has_sign(left: str) -> bool:
+class Hints(NamedTuple):
+    """Which are to the left of a place, in small letters: `SIGNS`, `BEFORE_COLONS`, `BEFORE_SLASHES` and `WORDS`."""
+
+    signs: bool
+    before_colons: bool
+    before_slashes: bool
+    words: bool
+
+
+def _has_sign(left: str, hints: Hints) -> bool:
     last = left[-1:]
     return (
-        last == ":"
+        hints.signs
+        or (last == ":" and (hints.before_colons or left.count(":") >= _COLONS_OF_A_LINE))
         or (last in "'\"" and any(map(left.__contains__, _COMMAS)))
-        or "/" in left[-3:]
-        or any(map(left.__contains__, _RARE))
+        or (hints.before_slashes and "/" in left[-3:])
     )
 
 
@@ -383,10 +400,9 @@ def _somehow(told: re.Match[str], value: str) -> bool:
     return _SIGNED.match(value) is not None or _AMID.match(value) is not None
 
 
-def password_at(left: str, view: str, quoted: bool) -> int:
-    """The end of a password that a view begins with, told so by what stands to the left of it, or 0."""
-    left = left.lower()
-    signed, worded = _has_sign(left), any(map(left.__contains__, _WORD_HINTS))
+def password_at(left: str, view: str, quoted: bool, hints: Hints) -> int:
+    """The end of a password that a view begins with, told so by what is left of it, in small letters, or 0."""
+    signed, worded = _has_sign(left, hints), hints.words
     if not (signed or worded):
         return 0
     found = (_QUOTED if quoted else _VALUE).match(view)

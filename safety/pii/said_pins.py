@@ -164,10 +164,11 @@ ROUGH: Final = (
 _OTHERS: Final = (*_PINS, *_UNSPACED_PINS, *_CODES, *_THINGS)
 ROUGH_OF_OTHERS: Final = f"(?i:{trie(word for word in _OTHERS if plain_bytes(word) is None)})"
 _STEM: Final = 3
-#: One of these is in all of them.
-STEMS_OF_WORDS: Final = (
-    f"(?i:{trie(shortest(word if word[0] in 'mpn' else word[:_STEM] for word in (*_PINS, *_UNSPACED_PINS, *_CODES)))})"
-)
+_STEMS: Final = shortest(word if word[0] in "mpn" else word[:_STEM] for word in (*_PINS, *_UNSPACED_PINS, *_CODES))
+#: One of these is in all of them, ...
+STEMS_OF_WORDS: Final = f"(?i:{trie(_STEMS)})"
+#: ... and, in small letters, one of these or a word for a password to the left of each.
+HINTS: Final = (*_STEMS, "wlan", "wifi", "wi-fi", "wpa")
 
 
 def pin_at(left: str, view: str) -> int:

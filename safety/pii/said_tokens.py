@@ -67,8 +67,8 @@ _ANOTHER: Final = re.compile(rf"{NEW_ONE}(?:,? {IS} ?:?| ?[:：]) ?{QUOTE}\Z")
 _NAMED: Final = re.compile(rf"{_NAME}{WORD}{{0,6}}?\Z")
 _SHORT_NAME: Final = re.compile(rf"{_SHORT}\Z")
 _LONGEST_SHORT: Final = 14
-#: One of these stands to the left of every token: what is looked for first.
-_HINTS: Final = (
+#: One of these stands to the left of every token, in small letters, but for those with a short name.
+HINTS: Final = (
     "key", "token", "secret", "auth", "twilio", "client(", "algolia",
     "sig=", "signature=", "sess", "sid=", "remember", "aspxauth", "cookies", "logged_in",
     "user.info", ".run(", ".login(", ".start(", "pat=",
@@ -117,11 +117,16 @@ _WORDED: Final = re.compile(r"[a-z]{5}|[A-Z]{5}")
 _UNSPOKEN: Final = re.compile(r"[b-df-hj-np-tv-xz]{5}", re.IGNORECASE)
 
 
+def has_short_name(left: str) -> bool:
+    """Whether the end of that, in small letters, is such a name with what stands between it and its value."""
+    return left.endswith(("'", '"')) and _SHORT_NAME.search(left, max(0, len(left) - _LONGEST_SHORT)) is not None
+
+
 def token_at(left: str, view: str) -> int:
-    """The end of a token or key that a view begins with, told so by what stands to the left of it, or 0."""
-    left = left.lower()
-    if not any(map(left.__contains__, _HINTS)) and _SHORT_NAME.search(left, max(0, len(left) - _LONGEST_SHORT)) is None:
-        return 0
+    """The end of a token or key that a view begins with, told so by what stands to the left of it, or 0.
+
+    To the left, in small letters, is one of `HINTS` or a short name.
+    """
     form = (
         _SIGNATURE
         if left.endswith(("sig=", "signature="))

@@ -280,6 +280,19 @@ def test_it_is_found(line: str) -> None:
     assert [(m.label, text[m.start : m.end]) for m in FILTER.scan(text)] == [(kind, value)]
 
 
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        ["+49 170 1234567", "+44 20 7946 0958", "+1 212 555 0147"],
+        ["(415) 555-2671", "(212) 555-1234"],
+        ["0170 1234567,", "0171 7654321,"],
+    ],
+)
+def test_phone_numbers_one_after_the_other(numbers: list[str]) -> None:
+    text = " ".join(numbers)
+    assert [text[m.start : m.end] for m in FILTER.scan(text)] == [number.rstrip(",") for number in numbers]
+
+
 def test_the_second_letter_of_an_older_pps_number_does_not_count() -> None:
     assert [m.label for m in FILTER.scan("PPS No: 0291268WA")] == ["ie_pps"]
 
