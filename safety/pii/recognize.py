@@ -33,8 +33,8 @@ _PLAIN: Final = str.maketrans(
 _MAILED: Final = re.compile(r"[@\[({<%]")
 #: What all secrets and addresses have that begin with a digit.
 _SIGNED: Final = re.compile(r"[:/.@\[({<]")
-#: What all codes begin with that begin with a digit.
-_LETTERED: Final = re.compile(r"[0-9][0-9.+ \-]{4,18}[A-Za-z]")
+#: What all codes begin with that begin with a digit: a Finnish one may have no letter.
+_LETTERED: Final = re.compile(r"[0-9][0-9.+ \-]{4,18}[A-Za-z]|[0-9]{6}[+\-][0-9]{4}")
 #: And this, of those that begin with a digit.
 _LONG: Final = re.compile(r"[A-Za-z0-9_\-]{34}")
 _NUMBER, _CODE, _EMAIL, _KEY, _AFTER, _NAME, _USER = range(1, 8)

@@ -24,6 +24,8 @@ _LEFT: Final = LEFT + 1
 #: The buffer is cut when it is longer than this.
 _KEPT: Final = 512
 
+_DIGIT: Final = re.compile(r"\d")
+
 #: Kinds whose value is looked at by itself where they are not wanted.
 NAMED: Final = frozenset({"password", "generic_secret", "bearer_token"})
 
@@ -148,7 +150,8 @@ class PiiStream:
         self._find(matches, decided)
         if not text.isascii() and not SIGN.search(text, self._place):
             last = LAST_UNSPACED.search(text, self._place)
-            if last is not None:
+            # What follows a number may be a word that says what it is.
+            if last is not None and not _DIGIT.search(text, max(0, last.start() + 1 - UNSPACED_HOLD), last.start()):
                 self._find(matches, last.start() + 1 - UNSPACED_HOLD)
         if self._joined is not None or "\n" in text[news:]:
             matches = self._look_at_tables(matches)

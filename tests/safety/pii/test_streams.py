@@ -307,6 +307,8 @@ def streamed(filter_: PiiFilter, text: str, cuts: list[int]) -> list[Match]:
 @example(text=".10.1.2.3. 25", data=None)
 @example(text="Bearer a234567890abcdef@…A", data=None)
 @example(text="Bearer cdef12abcdeftel. [dot]", data=None)
+@example(text="no. 310232-7834. GSTIN", data=None)
+@example(text="ist 746 904 712 携帯電話：2880422451335", data=None)
 def test_cuts_make_no_difference(text: str, data: st.DataObject | None) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=40))) if data else []
     for filter_ in FILTERS:
