@@ -26,7 +26,7 @@ _WORDS: Final = (
     r"lithuanian|south african) i\.? ?d\b|"
     r"national (?:number|no\b|nr)|id card|eid\b|"
     r"henkilötunnu|hetu\b|асабісты нумар|асабовы нумар|ідэнтыфікацыйны нумар|"
-    r"identiteitskaart|identitetskort|id-?(?:kort|kaart)|nid\b|(?:personal)?ausweis|"
+    r"identiteitskaart|identitetskort|id-?(?:kort|kaart|nummer)|nid\b|(?:personal)?ausweis|"
     r"carte (?:nationale )?d['’]identité|carta (?:d['’])?identità|documento c\.?i|ci\b|c\.i\.|buletin|"
     r"c[eé]d(?:ula|\.)|cnie?\b|cin\b|nin\b|nic\b|nrc|dimex|"
     r"dui\b|dpi\b|rg\b|brp\b|civil id|qid\b|cpr\b|idnp|omang|indangamuntu|nida\b|ghana ?card|matricule|voter id|"
@@ -98,7 +98,7 @@ _PURPOSE: Final = re.compile(
 _NUMBER: Final = re.compile(
     r"(?:[A-ZА-ЯІҮӨΑ-Ω]{1,5}[ \-]?|[a-z]{2}(?=[0-9]{6}))?[0-9][0-9A-Z]*(?:(?:[ .\-/]|"
     r" [/\-] )(?=[0-9A-Z]{0,3}[0-9])[0-9A-Z]{1,12}){0,5}"
-    r"(?:(?<=[0-9])[ \-][A-Z](?![A-Za-z0-9]))?(?![A-Za-z0-9_]|[.,]\d)" + NO_UNIT
+    r"(?:(?<=[0-9])[ \-][A-Z](?![A-Za-z0-9]))?(?![A-Za-z0-9_]|[.,]\d)" + rf"(?:(?<![0-9])|{NO_UNIT})"
 )
 #: What is in every code soon.
 CODE: Final = r"[A-Z][0-9][0-9A-Z\-]{3}|[0-9][A-Z][0-9A-Z\-]{3}|[0-9]{4}[A-Z]{2}|[A-Z]{2}-[0-9]{5}|[0-9]{6}[MGAPLHBZ]"

@@ -9,7 +9,7 @@ from typing import Final
 import re2
 
 from safety.patterns import CHARACTERS, Patterns, Sign
-from safety.pii import one_time_codes, said, said_pins, service_tokens
+from safety.pii import one_time_codes, said, said_codes, said_pins, service_tokens
 from safety.pii.announced import CODE
 from safety.pii.assigned import NAMES, ROUGH_NAMES
 from safety.pii.codes import NAMED_ROUGH
@@ -121,9 +121,15 @@ _ROUGH: Final = re2.compile(
 )
 #: PINs and codes of things, whose many words would slow that down, and what few texts have that stands for all of them.
 _ROUGH_PINS: Final = re2.compile(
-    "|".join((*map(_early, said_pins.ROUGH), said_pins.ROUGH_OF_OTHERS, one_time_codes.ROUGH)), _MEMORY
+    "|".join(
+        (
+            *map(_early, (*said_pins.ROUGH, *said_codes.ROUGH_OF_PLAIN)),
+            *(said_pins.ROUGH_OF_OTHERS, said_codes.ROUGH_OF_OTHERS, one_time_codes.ROUGH),
+        )
+    ),
+    _MEMORY,
 )
-_MAY_HAVE_PINS: Final = re2.compile(f"{said_pins.STEMS_OF_WORDS}|{one_time_codes.STEMS}")
+_MAY_HAVE_PINS: Final = re2.compile(f"{said_pins.STEMS_OF_WORDS}|{one_time_codes.STEMS}|{said_codes.STEMS}")
 #: To Python these are an i in another case, as in Turkish; to the engines of the rough tests they are not.
 _DOTLESS: Final = "ı"
 _DOTTED: Final = "İ"
@@ -133,6 +139,7 @@ _PLAIN_ROUGH: Final = (
     *_ROUGH_SIGNS,
     *said_pins.ROUGH,
     *one_time_codes.ROUGH_OF_PLAIN,
+    *said_codes.ROUGH_OF_PLAIN,
     _words(word for word in _EVERY_WORD if plain_bytes(word) is not None),
     _simple(SPELLED_PREFIXES),
     *service_tokens.ROUGH,

@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from safety.patterns import Patterns
-from safety.pii import one_time_codes, said_passwords, said_pins, said_tokens
+from safety.pii import one_time_codes, said_codes, said_passwords, said_pins, said_tokens
 from safety.pii.said_passwords import Hints
 from safety.pii.secrets import Secret
 from safety.pii.telling import QUIET
@@ -13,12 +13,15 @@ from safety.pii.telling import QUIET
 BEFORE: Final = "\n '\"`“”„‘‚«»›「『(:：=/*是为為はをが는은가이번码碼令ド호"
 #: Where PLACE looks for a value: after one of these, mostly with a digit soon.
 PLACES: Final = (
-    rf"(?<=[{BEFORE}])(?![“”„‘‚«»›])(?:"
+    rf"(?:(?<=[{BEFORE}])|\A)(?![“”„‘‚«»›])(?:"
     r"(?=[^\s\"'`<>()，。！？；、…]{6})"
     r"(?=[^\s]{0,24}?[^\W\d_])"
     r"[^\s0-9=:>\"'`()\[\]{}<\\|，。！？；、…]{0,28}+[0-9]"
     # Figures alone, as PINs and codes are, ...
-    r"|[0-9](?=[0-9]{3}|[0-9][A-Z#*К][0-9]{2}|[0-9]?-[0-9]{1,2}-[0-9]|[0-9]{2}[ \-][0-9]{3}(?![0-9]))"
+    r"|[0-9](?=[0-9]{3}|[0-9][A-Z#*К][0-9]{2}|[0-9]?-[0-9]{1,2}-[0-9]|[0-9]{2}[ \-][0-9]{3}(?![0-9])"
+    r"|[0-9] [0-9]{2} [0-9]{2}(?![0-9]))"
+    # ... of a card three of them, ...
+    rf"|[0-9](?=[0-9]{{2}}(?![0-9]))(?:{said_codes.AFTER_CARDS})"
     # ... words alone, ...
     r"|[^\W\d_]{3,14}+-[^\W\d_]{3,14}+-[^\W\d_]{3}"
     # ... and in quotes any signs, as arguments of programs have them.
@@ -28,15 +31,16 @@ PLACES: Final = (
 #: What every text has in which there is one.
 ROUGH: Final = (*said_passwords.ROUGH, *said_tokens.ROUGH)
 #: What one of figures alone looks like.
-FIGURES: Final = re.compile(rf"{said_pins.FORM.pattern}|{one_time_codes.FORM.pattern}")
+FIGURES: Final = re.compile(rf"{said_pins.FORM.pattern}|{one_time_codes.FORM.pattern}|{said_codes.FORM.pattern}")
 _QUOTES: Final = ("'", '"', "`", "“", "”", "„", "‘", "‚", "«", "»", "›")
 _SIGNED: Final = re.compile(r"[A-Za-z0-9_+/%=\-]*")
 
 
-_FIGURES, _WORDS, _SIGNS, _BEFORE_COLONS, _BEFORE_SLASHES, _TOKENS = (1 << bit for bit in range(6))
+_FIGURES, _WORDS, _SIGNS, _BEFORE_COLONS, _BEFORE_SLASHES, _TOKENS, _CODES = (1 << bit for bit in range(7))
 #: What is looked for to the left, with the ways of telling a secret that it stands for.
 _WAYS: Final = (
     (_FIGURES, (*said_pins.HINTS, *one_time_codes.HINTS)),
+    (_CODES, said_codes.HINTS),
     (_WORDS | _FIGURES, said_passwords.WORDS),
     (_SIGNS, said_passwords.SIGNS),
     (_BEFORE_COLONS, said_passwords.BEFORE_COLONS),
@@ -56,14 +60,15 @@ def said_at(left: str, view: str) -> Secret | None:
     ways = 0
     for number, _ in _ends(small.encode("utf-8", "surrogatepass")):
         ways |= number
+    end = said_codes.told_after(small, view)
+    if not end and ways & _FIGURES and view[0].isdigit():
+        end = said_pins.pin_at(left, view) or one_time_codes.one_time_code_at(left, view)
+    if not end and ways & (_FIGURES | _CODES):
+        end = said_codes.code_at(small, view)
+    if end:
+        return Secret("password", 0, end)
     if not ways and small[-1:] not in _SIGNS_OF_THEMSELVES:
         return None
-    if (
-        ways & _FIGURES
-        and view[0].isdigit()
-        and (end := said_pins.pin_at(left, view) or one_time_codes.one_time_code_at(left, view))
-    ):
-        return Secret("password", 0, end)
     hints = Hints(
         signs=ways & _SIGNS != 0,
         before_colons=ways & _BEFORE_COLONS != 0,

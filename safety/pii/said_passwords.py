@@ -183,6 +183,11 @@ _WITHOUT_DOUBT: Final = (
     _Way(r"uci set [^\n]{0,48}\.(?:key|psk|password)=['\"]?", ("uci set",)),
     _Way(r"\| ?pass {0,12}\| ", ("| pass", "|pass")),
     _Way(r"wifi:[^\n]{0,48};p:", ("wifi:",)),
+    _Way(
+        r"ssid[ :=]{1,3}[^\n]{1,32}\n[ \t]{0,8}(?:key|pass\w{0,6}|pw|psk|code|clé|clave|chiave|schlüssel)[ :=]{1,3}",
+        ("ssid",),
+        r"(?i:ssid)[^\n]*\n[^\n]*?[0-9]",
+    ),
     # Of Sentry's addresses, whose users are too long to be looked at as such.
     _Way(_LONG_USER, ("://",), rf"{_LONG_USER}[^\n]*?[0-9]"),
     _Way(
@@ -329,7 +334,7 @@ _TERM: Final = re.compile(
     r"\d+[/:\-.]\d+\S*$|.*\.(?:txt|py|js|md|json|ya?ml|html?|css|"
     r"png|jpe?g|pdf|docx?|xlsx?|csv|zip|conf|cfg|ini|env|sh|db|log|xml|java|go|rs|ts|php|rb|exe|dll|so|gz|com|org|"
     r"net|io)"
-    r"(?::\d*)?$|\w+://|www\.|[/~.]|\w+\[|\$|%|\*|-|.*\*\*|(?-i:[a-z_]\w*(?:\.\w+)+$)|enc\[|arn:|vault:|.*@.*\.",
+    r"(?::\d*)?$|\w+://|www\.|[/~.]|\w+\[|\$|%|\*|-|.*\*\*|(?-i:[a-z_]\w*(?:\.[^\W\d]\w*)+$)|enc\[|arn:|vault:|.*@.*\.",
     re.IGNORECASE,
 )
 #: Letters and digits as names of things have them, too.

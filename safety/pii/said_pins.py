@@ -21,7 +21,8 @@ _NUMBER: Final = r"(?:[ \-](?:codes?|numbers?|nummer|nr|kod\w{0,3}|kood\w{0,2}|k
 #: Scripts in which other letters may stand right before or after.
 _UNSPACED_PINS: Final = ("pin码", "pinコード", "暗証番号", "핀번호", "핀 번호", "الرقم السري", "رقم البين", "पिन")
 _PIN: Final = rf"(?:(?<![^\W_]){trie(_PINS)}{_NUMBER}?(?![^\W_])|{trie(_UNSPACED_PINS)})"
-_CODES: Final = (
+#: Words for a code of any kind.
+CODES: Final = (
     "code", "codes", "codul", "código", "codigo", "codice", "kod", "kodu", "koden", "kode", "koodi", "kód", "kódja",
     "clave", "combination", "combo", "combinaison", "combinación", "combinazione", "combinação", "combinatie",
     "kombination", "kombinasjon", "kombinationen", "kombinacja", "kombinace", "zahlenkombination", "zahlencode",
@@ -59,14 +60,14 @@ _THINGS: Final = (
     "хвіртк", "телефон", "гараж", "باب", "الباب", "الخزنة", "البطاقة", "הדלת", "לדלת", "הכספת", "לכספת", "האזעקה",
     "הכניסה", "לבניין", "השער", "הבניין", "כניסה", "الدخول", "کارت",
 )  # fmt: skip
-_CODE: Final = rf"(?<![^\W_]){trie(_CODES)}(?![^\W_])"
+_CODE: Final = rf"(?<![^\W_]){trie(CODES)}(?![^\W_])"
 _OF_A_THING: Final = rf"{_CODE}(?: [^\W\d_][\w'’]{{0,15}}){{0,3}}?[ '’]{trie(_THINGS)}[^\W\d_]{{0,6}}(?![^\W_])"
 #: Between a name and what it names; without a colon, after which another one may be named.
 WORD: Final = r"(?:,? [^\W\d_][\w'’/\-]{0,30}| \([^()\n]{1,30}\))"
 _OPENING: Final = (
-    rf"(?<![^\W_])(?:{trie(_OPENED)}[ \-]?|{trie(_BOXES)}{WORD}{{0,4}}?,? (?:the )?){trie(_CODES)}(?![^\W_])"
+    rf"(?<![^\W_])(?:{trie(_OPENED)}[ \-]?|{trie(_BOXES)}{WORD}{{0,4}}?,? (?:the )?){trie(CODES)}(?![^\W_])"
 )
-_ALARMING: Final = rf"(?<![^\W_]){trie(_ALARM)}[ \-]?{trie(_CODES)}(?![^\W_])"
+_ALARMING: Final = rf"(?<![^\W_]){trie(_ALARM)}[ \-]?{trie(CODES)}(?![^\W_])"
 _WIFI: Final = r"(?:wlan|wi-?fi|wpa2?)"
 _PASSWORD: Final = (
     rf"(?:{trie((*EVERY_WORD, *STEMS))}[^\W\d_]{{0,4}}|"
@@ -110,7 +111,7 @@ FORM: Final = re.compile(
 #: What is counted or measured.
 UNIT: Final = re.compile(
     r"[ \-]?(?:times|bytes?|bits?|[kmg]b|people|users|rows|lines|items|units|records|tokens|euros?|eur|dollars?|usd|"
-    r"pounds?|lbs?|[ckm]?m|[km]?g|m?v|w|hz|"
+    r"pounds?|lbs?|[ckm]?m|[km]?g|m?v|w|hz|k?n|nm|psi|bar|"
     r"rpm|years?|days?|weeks?|months?|hours?|minutes?|ms|seconds?|points?|pages?|pcs|"
     r"pieces|characters?|chars|digits?|letters?|words?|ziffern|zeichen|stell\w+|jahre|tage|caract\w+|dígitos|chiffres|"
     r"cifre|cifras|cijfers|tekens|znak\w+|cyfr\w*|символ\w*|цифр\w*|знак\w*|lettres|combinations|possibilities|"
@@ -123,7 +124,7 @@ YEAR: Final = re.compile(r"(?:19|20)[0-9]{2}\Z")
 _WHOSE: Final = re.compile(
     r"(?<![^\W_])(?:card|phone|bank(?:ing)?|sim|atm|debit|credit|visa|door|alarm|app|safe|voicemail|my|his|her|your|"
     r"their|mein\w{0,2}|mon|ton|son|mi|tu|su|minha|meu|mijn|min|mitt|kart\w{0,4}|kapı|telefon\w{0,5}|vault|"
-    r"ipad|tablet|pattern|unlock|locker|gate|garage|karten|tresor|handy|konto|codice|kod|code|código|use|enter|"
+    r"ipad|iphone|laptop|screen|tablet|pattern|unlock|locker|gate|garage|karten|tresor|handy|konto|codice|kod|code|código|use|enter|"
     r"카드|현관|현관문|도어락|银行卡|门锁|门禁|支付|取款|开机|手机|保险箱|保险柜|行李箱)"
     r"(?:['’]s)?[ \-]?\Z"
 )
@@ -149,22 +150,17 @@ def _in_plain(words: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(word for word in words if plain_bytes(word) is not None)
 
 
-_FEW_WORDS: Final = r"(?: [^\n\x{20}]*)?" * 3
-_ROUGH_CODE: Final = trie(_in_plain(_CODES))
-_ROUGH_OPENED: Final = trie(_in_plain((*_OPENED, *_ALARM)))
-#: What every plain text has in which one is told, but for passwords, ...
+#: What every plain text has in which one is told, but for passwords, and for codes (`said_codes`), ...
 ROUGH: Final = (
     rf"{WORD_BEGINS}(?i:{trie(_in_plain(_PINS))})[^A-Za-z0-9][^\n]*?[0-9]",
     rf"(?i:{trie(_in_plain(_UNSPACED_PINS))})[^\n]*?[0-9]",
     rf"(?i:{trie(_in_plain(_BOXES))})[^\n]*?[0-9]",
-    rf"(?i:{_ROUGH_OPENED}[ \-]?{_ROUGH_CODE})[^\n]*?[0-9]",
-    rf"(?i:{_ROUGH_CODE}{_FEW_WORDS}[ '’]{trie(_in_plain(_THINGS))})[^\n]*?[0-9]",
 )
 #: ... and what others may have instead.
-_OTHERS: Final = (*_PINS, *_UNSPACED_PINS, *_CODES, *_THINGS)
+_OTHERS: Final = (*_PINS, *_UNSPACED_PINS, *CODES, *_THINGS)
 ROUGH_OF_OTHERS: Final = f"(?i:{trie(word for word in _OTHERS if plain_bytes(word) is None)})"
 _STEM: Final = 3
-_STEMS: Final = shortest(word if word[0] in "mpn" else word[:_STEM] for word in (*_PINS, *_UNSPACED_PINS, *_CODES))
+_STEMS: Final = shortest(word if word[0] in "mpn" else word[:_STEM] for word in (*_PINS, *_UNSPACED_PINS, *CODES))
 #: One of these is in all of them, ...
 STEMS_OF_WORDS: Final = f"(?i:{trie(_STEMS)})"
 #: ... and, in small letters, one of these or a word for a password to the left of each.

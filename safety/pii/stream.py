@@ -8,6 +8,7 @@ from safety.match import Match
 from safety.pii.hot import BREAK, LAST_UNSPACED, PLACE, SIGN, TRIGGER, UNSPACED_HOLD
 from safety.pii.joined import Joined
 from safety.pii.recognize import WINDOW, recognize, run_end
+from safety.pii.said_codes import MAY_BE_TOLD
 from safety.pii.tables import KINDS_OF_CELLS, Tables
 from safety.pii.telling import LEFT
 
@@ -147,12 +148,14 @@ class PiiStream:
         decided = len(text) - WINDOW
         for found in BREAK.finditer(text, max(0, news - 2, decided - 2)):
             decided = max(decided, found.end())
-        self._find(matches, decided)
+        told = MAY_BE_TOLD.search(text, self._place)
+        later = len(text) if told is None or len(text) - told.start() >= WINDOW else told.start()
+        self._find(matches, min(decided, later))
         if not text.isascii() and not SIGN.search(text, self._place):
             last = LAST_UNSPACED.search(text, self._place)
             # What follows a number may be a word that says what it is.
             if last is not None and not _DIGIT.search(text, max(0, last.start() + 1 - UNSPACED_HOLD), last.start()):
-                self._find(matches, last.start() + 1 - UNSPACED_HOLD)
+                self._find(matches, min(last.start() + 1 - UNSPACED_HOLD, later))
         if self._joined is not None or "\n" in text[news:]:
             matches = self._look_at_tables(matches)
         self._cold = self._joined is None and not self._goes_on and not TRIGGER.search(text, self._place)

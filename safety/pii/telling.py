@@ -22,7 +22,8 @@ IS: Final = (
     r"(?:(?:geändert|gewijzigd|changée?|endret|ændret|ändrat|vaihdettu)(?: (?:auf|zu|in|naar|en|til|till))?|"
     r"(?:(?:zurück)?gesetzt|ge(?:re)?set|gezet|ingesteld) (?:auf|op))|"
     r"(?<!able )to|para)"
-    r"(?: (?:now|still|jetzt|nun|adesso|ora|ahora|maintenant|agora|nu|teraz|теперь|сейчас|acum|şimdi))?"
+    r"(?: (?:now|still|jetzt|nun|adesso|ora|ahora|maintenant|agora|nu|teraz|теперь|сейчас|acum|şimdi|"
+    r"ancora|noch|encore|todavía|aún|ainda|nog|fortfarande|stadig|fortsatt|wciąż|nadal|hâlâ|hala))?"
 )
 #: What says that it is another one now, after whatever is said of the old one.
 NEW_ONE: Final = (

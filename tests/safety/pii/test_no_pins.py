@@ -9,7 +9,16 @@ from safety.plain_text import plain_bytes
 FILTER = PiiFilter(SECRETS)
 
 NOTHING = [
-    "Your code is 482913. It is valid for 10 minutes.",
+    "Your discount code is 482913. It is valid for 10 days.",
+    "the error code is 48291, the exit code 1001",
+    "the country code is 1684 and the zip code is 90210",
+    "Use code 202612 at checkout for 20% off",
+    "use 4821 tokens to sign the message",
+    "120000 is your new code limit in lines",
+    "the gate was built in 1987 with 4000 bricks",
+    "lock it with 2 screws of 4000 mm",
+    "the door opens with 3000 N of force",
+    "our product code is 48213 and the class code is 482913",
     "the pin for Bengaluru is 560001",
     "wir haben die PIN auf 4471 Geräten getestet",
     "de pincode werd op 4471 apparaten getest",

@@ -43,7 +43,7 @@ phone|TEL {０９０－４１８４－９６５７} です
 phone|txt me {(678)5550133}
 phone|{"phone": "{415-555-0132}"}
 credit_card|{4111111111111111}
-credit_card|pay {4242 4242 4242 4242}, exp 04/27, cvc 123
+credit_card|pay {4242 4242 4242 4242}, exp 04/27, thanks
 credit_card|{3782 822463 10005}
 iban|{DE89370400440532013000}
 iban|{FR14 2004 1010 0505 0001 3M02 606}

@@ -307,6 +307,7 @@ def streamed(filter_: PiiFilter, text: str, cuts: list[int]) -> list[Match]:
 @example(text=".10.1.2.3. 25", data=None)
 @example(text="Bearer a234567890abcdef@…A", data=None)
 @example(text="Bearer cdef12abcdeftel. [dot]", data=None)
+@example(text="drivers license = X-1818226-Y points # 4", data=None)
 @example(text="no. 310232-7834. GSTIN", data=None)
 @example(text="ist 746 904 712 携帯電話：2880422451335", data=None)
 def test_cuts_make_no_difference(text: str, data: st.DataObject | None) -> None:
