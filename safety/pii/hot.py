@@ -123,7 +123,9 @@ _ROUGH: Final = re2.compile(
 _ROUGH_PINS: Final = re2.compile(
     "|".join(
         (
-            *map(_early, (*said_pins.ROUGH, *said_codes.ROUGH_OF_PLAIN)),
+            *map(_early, said_pins.ROUGH),
+            # As a word of everyday language `code` leads to nothing without a figure after it.
+            *said_codes.ROUGH_OF_PLAIN,
             *(said_pins.ROUGH_OF_OTHERS, said_codes.ROUGH_OF_OTHERS, one_time_codes.ROUGH),
         )
     ),

@@ -6,7 +6,7 @@ from typing import Final
 from safety.pii.emails import WORD as LETTER
 from safety.pii.password_words import shortest, trie
 from safety.pii.said_pins import CODES, UNIT, YEAR
-from safety.pii.telling import IS, LEFT, QUOTE
+from safety.pii.telling import IS, LEFT, QUOTE, WORD_BEGINS
 from safety.plain_text import plain_bytes
 
 #: What is locked, and by what: how words begin, wherever they stand in the sentence or the one before.
@@ -158,7 +158,7 @@ _USING: Final = (
 )  # fmt: skip
 #: What every plain text has in which one is told, ...
 ROUGH_OF_PLAIN: Final = (
-    rf"(?i:{_plain(_NAMES)})[^\n]*?[0-9]",
+    rf"{WORD_BEGINS}(?i:{trie(name for name in _NAMES if plain_bytes(name) is not None)})[^A-Za-z0-9][^\n]*?[0-9]",
     rf"(?i:{_plain(_OPENING)})[^\n]*? (?i:with|using|mit|avec|con|com|met|med|kodem|z kodem) [^\n]*?[0-9]",
     rf"(?i:{trie(_BOXES)})[^A-Za-z]{{1,3}}[A-Z]?[0-9]",
     rf"(?i:{_OF_GROUPS}[ \-]?(?:key|schlüssel))[^\n]*?[A-Z0-9]{{3}}-[A-Z0-9]{{3}}",

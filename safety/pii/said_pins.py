@@ -150,11 +150,14 @@ def _in_plain(words: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(word for word in words if plain_bytes(word) is not None)
 
 
+_ROUGH_CODE: Final = trie(_in_plain(CODES))
+_ROUGH_OPENED: Final = trie(_in_plain((*_OPENED, *_ALARM)))
 #: What every plain text has in which one is told, but for passwords, and for codes (`said_codes`), ...
 ROUGH: Final = (
     rf"{WORD_BEGINS}(?i:{trie(_in_plain(_PINS))})[^A-Za-z0-9][^\n]*?[0-9]",
     rf"(?i:{trie(_in_plain(_UNSPACED_PINS))})[^\n]*?[0-9]",
     rf"(?i:{trie(_in_plain(_BOXES))})[^\n]*?[0-9]",
+    rf"(?i:{_ROUGH_OPENED}[ \-]?{_ROUGH_CODE})[^\n]*?[0-9]",
 )
 #: ... and what others may have instead.
 _OTHERS: Final = (*_PINS, *_UNSPACED_PINS, *CODES, *_THINGS)
