@@ -11,9 +11,12 @@ from hypothesis import strategies as st
 
 from safety.match import merged
 from safety.pii.filter import PiiFilter
+from safety.plain_text import plain_bytes
 from safety.sets.labelled import SHIPPED, load
+from safety.sieve import Sieve
 
 FILTER = PiiFilter()
+GLANCE = Sieve([FILTER]).glance([FILTER])
 _TEXTS = load(SHIPPED[:1]).spans
 VALUES = sorted({text.text[span.start : span.end] for text in _TEXTS for span in text.spans})
 #: What stands before a value: up to three words, with what is between them.
@@ -49,6 +52,8 @@ def test_nothing_fails(told: list[str], between: str, cuts: list[int]) -> None:
     text = between.join(told)
     whole = FILTER.scan(text)
     assert all(0 <= match.start < match.end <= len(text) for match in whole)
+    assert FILTER.scan(text, plain_bytes(text)) == whole
+    assert not whole or list(GLANCE(text)) == [0]
     stream = FILTER.stream()
     places = sorted({0, *(cut for cut in cuts if cut < len(text)), len(text)})
     found = [match for start, end in pairwise(places) for match in stream.feed(text[start:end])]
