@@ -124,26 +124,32 @@ AFTER_CARDS: Final = "|".join(
     for between in ("[ :=]", "[:2][ :=]", "2[:=] ", "(?i: is )", "(?i: code )", "(?i: code: )")
 )
 _CARD_FORM: Final = re.compile(rf"[0-9]{{3,4}}(?!{LETTER}|[.,:/\-%][0-9]| [0-9]{{3}})")
+_IS_OF: Final = (
+    "is", "ist", "est", "es", "è", "é", "e", "er", "är", "to", "este", "je", "jest", "adalah", "это",
+)  # fmt: skip
 #: What says it after a code that was told: whose it is, or what to do with it.
 _AFTER: Final = re.compile(
-    rf"(?P<code>(?:[A-Z]{{1,2}}-)?[0-9]{{3}}[ \-]?[0-9]{{1,5}}) (?i:{IS}) "
+    rf"(?P<code>(?:[A-Z]{{1,2}}-)?[0-9]{{3}}[ \-]?[0-9]{{1,5}}) (?i:{trie(_IS_OF)}) "
     r"(?i:(?:your|ihr|dein|votre|ton|tu|su|il tuo|il suo|o seu|seu|teu|twój|din|ditt|jouw|uw|je|ваш|твой)"
     r"(?: [^.!?\n]{0,32})?"
     rf" (?:[^\W_]{{0,20}}{trie(('code', 'kod', 'código', 'codigo', 'codice', 'passcode', 'pin', 'otp', 'код'))}))"
     r"(?! (?:limit|length|size|base|point|review|lines?)(?![^\W_]))"
 )
 _TO: Final = "to|as|pour|um|zum|zur|para|per|om|aby|for|för|чтобы|для"
+_LOGGING_IN: Final = (
+    "sign", "log", "verif", "confirm", "authenti", "reset", "two-factor", "connect", "anmeld", "bestätig", "verbind",
+    "iniciar", "ingresar", "entrar", "acced", "inloggen", "zalogow", "logga", "войти", "вход",
+)  # fmt: skip
 _TO_LOG_IN: Final = re.compile(
     r"(?P<code>[0-9]{3}[ \-]?[0-9]{1,5}|(?=[A-Z0-9\-]*[0-9])[A-Z0-9]{3,5}-[A-Z0-9]{3,5}) "
     rf"(?i:{_TO}) [^.!?\n]{{0,24}}?"
-    r"(?i:(?<![^\W_])(?:sign|log|verif|confirm|authenti|reset|two-factor|connect|anmeld|bestätig|verbind|iniciar|ingresar|"
-    r"entrar|acced|inloggen|zalogow|logga|войти|вход))"
+    rf"(?i:(?<![^\W_]){trie(_LOGGING_IN)})"
 )
 _USED: Final = re.compile(rf"{_USE}(?: (?:the |le |den |el |il |o |de )?{_CODE})? ?{QUOTE}\Z")
 
 
-def _plain(words: tuple[str, ...]) -> str:
-    return trie(shortest(word for word in words if plain_bytes(word) is not None))
+def _plainly(words: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(word for word in words if plain_bytes(word) is not None)
 
 
 _OPENING: Final = (
@@ -152,34 +158,28 @@ _OPENING: Final = (
     "otevírá", "gaat open", "öppna", "åbn", "åpn", "aukeaa", "откры", "відкрива",
 )  # fmt: skip
 _BOXES: Final = ("key safe", "keysafe", "key box", "keybox", "lock box", "lockbox", "schlüsselbox", "schlüsseltresor")
-_USING: Final = (
-    "use", "enter", "utilise", "saisis", "verwende", "nutze", "usa", "utiliz", "ingresa", "introduce", "inserisci",
-    "gebruik", "użyj", "wpisz", "använd", "bruk", "brug", "введите", "используйте",
-)  # fmt: skip
 #: What every plain text has in which one is told, ...
 ROUGH_OF_PLAIN: Final = (
-    rf"{WORD_BEGINS}(?i:{trie(name for name in _NAMES if plain_bytes(name) is not None)})[^A-Za-z0-9][^\n]*?[0-9]",
-    rf"(?i:{_plain(_OPENING)})[^\n]*? (?i:with|using|mit|avec|con|com|met|med|kodem|z kodem) [^\n]*?[0-9]",
+    rf"{WORD_BEGINS}(?i:{trie(_plainly(_NAMES))})[^A-Za-z0-9][^\n]*?[0-9]",
+    rf"(?i:{trie(shortest(_plainly(_OPENING)))})[^\n]*? (?i:with|using|mit|avec|con|com|met|med|kodem) [^\n]*?[0-9]",
     rf"(?i:{trie(_BOXES)})[^A-Za-z]{{1,3}}[A-Z]?[0-9]",
     rf"(?i:{_OF_GROUPS}[ \-]?(?:key|schlüssel))[^\n]*?[A-Z0-9]{{3}}-[A-Z0-9]{{3}}",
     rf"(?i:{trie(_OF_CARDS)})[^\n]*?[0-9]{{3}}",
-    r"[0-9] (?i:[^\x00-\x40\x5b-\x60\x7b-\x7f]+) "
-    r"(?i:your|ihr|dein|votre|ton|tu|su|il|o|seu|teu|twój|din|ditt|jouw|uw|je) ",
-    rf"(?i:{_plain(_USING)})[^\n]*?[A-Z0-9]{{3}} (?i:to|as|pour|um|zum|zur|para|per|om|aby|for|för) ",
+    rf"[0-9] (?i:{trie(_plainly(_IS_OF))}) (?i:your|ihr|dein|votre|ton|tu|su|il|o|seu|teu|twój|din|ditt|jouw|uw|je) ",
+    rf"[A-Z0-9]{{3}} (?i:to|as|pour|um|zum|zur|para|per|om|aby|for|för) [^\n]*?(?i:{trie(_plainly(_LOGGING_IN))})",
 )
 #: ... what others may have instead, ...
-_OTHERS: Final = tuple(word for word in (*_NAMES, *_OPENING, *_USING) if plain_bytes(word) is None)
+_OTHERS: Final = tuple(word for word in (*_NAMES, *_OPENING, *_IS_OF, *_LOGGING_IN) if plain_bytes(word) is None)
 ROUGH_OF_OTHERS: Final = f"(?i:{trie(_OTHERS)})"
 #: ... of which one is in all of them that have none of said_pins.STEMS_OF_WORDS, ...
-STEMS: Final = (
-    rf"(?i:{trie(shortest((*_OPENING, *_BOXES, *_OF_CARDS, *_USING, 'key', 'schlüssel')))})|[0-9]{{3}} [^\x00-\x40]"
-)
+_STEMS: Final = shortest((*_OPENING, *_BOXES, *_OF_CARDS, *_LOGGING_IN, "key", "schlüssel"))
+STEMS: Final = rf"(?i:{trie(_STEMS)}|[0-9] (?:{trie(_IS_OF)}) )"
 #: ... and, in small letters, one of these or of said_pins.HINTS to the left of each that what follows does not tell.
 HINTS: Final = shortest((*_OPENING, *_BOXES, *_OF_CARDS, "activation", "licen", "product", "recovery", "backup", "key"))
 #: A place that what follows may tell, as far as that is known.
 MAY_BE_TOLD: Final = re.compile(
     rf"(?<![^\W_])(?:(?:[A-Z]{{1,2}}-)?[0-9]{{3}}[ \-]?[0-9]{{1,5}}|[A-Z0-9]{{3,5}}-[A-Z0-9]{{3,5}}) "
-    rf"(?:[^\W\d_]{{0,9}}\Z|(?i:{IS}|{_TO})(?![^\W_]))"
+    rf"(?:[^\W\d_]{{0,9}}\Z|(?i:{trie(_IS_OF)}|{_TO})(?![^\W_]))"
 )
 
 
