@@ -146,10 +146,10 @@ class PiiStream:
         matches: list[Match] = []
         text = self._text
         decided = len(text) - WINDOW
+        told = MAY_BE_TOLD.search(text, max(self._place, decided))
         for found in BREAK.finditer(text, max(0, news - 2, decided - 2)):
             decided = max(decided, found.end())
-        told = MAY_BE_TOLD.search(text, self._place)
-        later = len(text) if told is None or len(text) - told.start() >= WINDOW else told.start()
+        later = len(text) if told is None else told.start()
         self._find(matches, min(decided, later))
         if not text.isascii() and not SIGN.search(text, self._place):
             last = LAST_UNSPACED.search(text, self._place)

@@ -308,6 +308,7 @@ def streamed(filter_: PiiFilter, text: str, cuts: list[int]) -> list[Match]:
 @example(text="Bearer a234567890abcdef@…A", data=None)
 @example(text="Bearer cdef12abcdeftel. [dot]", data=None)
 @example(text="drivers license = X-1818226-Y points # 4", data=None)
+@example(text="On page 12 as 482 is that which they had seen and then 482913 is your new verification code.", data=None)
 @example(text="no. 310232-7834. GSTIN", data=None)
 @example(text="ist 746 904 712 携帯電話：2880422451335", data=None)
 def test_cuts_make_no_difference(text: str, data: st.DataObject | None) -> None:
