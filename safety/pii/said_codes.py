@@ -12,7 +12,7 @@ from safety.plain_text import plain_bytes
 #: What is locked, and by what: how words begin, wherever they stand in the sentence or the one before.
 _LOCKS: Final = (
     "door", "gate", "garage", "lock", "padlock", "keypad", "keybox", "key box", "key safe", "keysafe", "safe", "alarm",
-    "cabinet", "locker", "intercom", "entrance", "front desk safe", "vault", "suitcase",
+    "cabinet", "locker", "intercom", "entrance", "vault", "suitcase",
     "tür", "haustür", "tor", "tresor", "schlüsseltresor", "schlüsselbox", "schlüsselsafe", "schließfach", "schloss",
     "fahrradschloss", "alarmanlage", "spind", "porte", "portail", "coffre", "cadenas", "boîte à clé", "interphone",
     "casier", "alarme", "puerta", "portón", "caja fuerte", "caja", "candado", "taquilla", "alarma", "porta", "portão",
@@ -175,7 +175,9 @@ ROUGH_OF_OTHERS: Final = f"(?i:{trie(_OTHERS)})"
 _STEMS: Final = shortest((*_OPENING, *_BOXES, *_OF_CARDS, *_LOGGING_IN, "key", "schlüssel"))
 STEMS: Final = rf"(?i:{trie(_STEMS)}|[0-9] (?:{trie(_IS_OF)}) )"
 #: ... and, in small letters, one of these or of said_pins.HINTS to the left of each that what follows does not tell.
-HINTS: Final = shortest((*_OPENING, *_BOXES, *_OF_CARDS, "activation", "licen", "product", "recovery", "backup", "key"))
+HINTS: Final = shortest(
+    (*_OPENING, *_BOXES, *_OF_CARDS, "activation", "licen", "product", "recovery", "backup", "key", "schlüssel")
+)
 #: A place that what follows may tell, as far as that is known.
 MAY_BE_TOLD: Final = re.compile(
     rf"(?<![^\W_])(?:(?:[A-Z]{{1,2}}-)?[0-9]{{3}}[ \-]?[0-9]{{1,5}}|[A-Z0-9]{{3,5}}-[A-Z0-9]{{3,5}}) "
