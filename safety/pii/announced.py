@@ -60,7 +60,7 @@ _WORDS: Final = (
     r"krankenvers|sozialversicherungs|social insurance|national insurance|nat\. ins|seguridad social|utente\b|"
     r"cart[ãa]o (?:do )?sus\b|pis\b|pasep|"
     # Taxes
-    r"utr\b|ird\b|(?-i:TIN)\b|kra pin|npwp|numéro fiscal|mã số thuế|davčn"
+    r"tax file n|utr\b|ird\b|(?-i:TIN)\b|kra pin|npwp|numéro fiscal|mã số thuế|davčn"
 )
 #: The same in scripts in which other letters may stand right before one.
 _UNSPACED_WORDS: Final = (

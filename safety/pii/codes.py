@@ -220,7 +220,7 @@ def address_at(text: str, position: int, view: str) -> int | None:
     return None if address.is_loopback or address.is_unspecified else found.end()
 
 
-_NOBODY: Final = ("127.", "0.", "255.255.")
+_NOBODY: Final = ("127.", "0.", "255.255.", "255.0.0.")
 _WELL_KNOWN: Final = re.compile(
     r"(?:[23][0-9a-f]{3}|fe[89ab][0-9a-f]|f[cd][0-9a-f]{2}|ff0|64:ff9b|::ffff):", re.IGNORECASE
 )
@@ -261,7 +261,9 @@ _VERSIONED: Final = re.compile(
 
 
 #: Versions in a row, which one word stands before.
-_CHAIN: Final = re.compile(r"(?<![^\s(])(?:v?[0-9]+(?:\.[0-9]+)+(?:,| (?:to|->|→|and|or)) )+\Z")
+_CHAIN: Final = re.compile(
+    r"(?<![^\s(])(?:v?[0-9]+(?:\.[0-9]+)+(?:,| (?:to|->|→|and|or|oder|und|ou|et|of|en|eller|och|og)) )+\Z"
+)
 
 
 def _is_version(text: str, position: int) -> bool:

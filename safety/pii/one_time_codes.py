@@ -19,7 +19,7 @@ _ENDS: Final = ("code", "passcode", "pin", "password")
 #: In small letters, each a word of its own. A blank is an underscore or a hyphen, too.
 _NAMES: Final = (
     *(f"{first} {last}" for first in _ENGLISH for last in _ENDS),
-    "otp", "2fa", "blik", "tan", "mtan", "smstan", "pushtan", "tan code", "tan nummer",
+    "otp", "otp-nya", "otpnya", "2fa", "blik", "tan", "mtan", "smstan", "pushtan", "tan code", "tan nummer",
     "bestätigungscode", "verifizierungscode", "verifikationscode", "sicherheitscode", "anmeldecode", "logincode",
     "einmalcode", "einmal code", "einmalpin", "freigabecode", "authentifizierungscode",
     "code de vérification", "code de verification", "code de sécurité", "code de securite", "code à usage unique",
@@ -61,7 +61,9 @@ _NAMES: Final = (
 )  # fmt: skip
 #: Scripts in which other letters may stand right before or after.
 _UNSPACED: Final = (
-    "認証コード", "認証番号", "確認コード", "验证码", "驗證碼", "动态码", "動態碼", "인증번호", "인증 번호", "인증코드",
+    "認証コード", "認証番号",
+    "入館コード", "解錠コード", "解除コード", "ドアコード", "確認コード", "验证码",
+    "驗證碼", "动态码", "動態碼", "인증번호", "인증 번호", "인증코드",
     "인증 코드", "ओटीपी", "सत्यापन कोड", "ওটিপি", "รหัสยืนยัน", "โอทีพี",
 )  # fmt: skip
 

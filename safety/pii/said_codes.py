@@ -71,7 +71,7 @@ _WORDS: Final = r"(?: [^\W\d_][\w'’\-]{0,14})"
 _QUIET_TEXT: Final = r"[^.!?\n]"
 _TOLD: Final = re.compile(
     rf"(?:(?P<own>{_OWN}{_WORDS}{{0,2}}? {_PLAINLY}(?:,? {_IS}(?: ?:)?| ?[:：]))"
-    rf"|(?P<moved>{_CODE}{_QUIET_TEXT}{{2,40}}(?:it(?:['’]s| is) now|now it(?:['’]s| is)))"
+    rf"|(?P<moved>(?:{_CODE}|(?<![^\W_])pin){_QUIET_TEXT}{{2,40}}(?:it(?:['’]s| is) now|now it(?:['’]s| is)|mine is))"
     rf"|(?P<sent>{_SENT}{_WORDS}{{0,4}} {_CODE}[,:]?(?: {_IS})?)"
     rf"|(?P<clause>{_CODE}(?P<subject>(?:,? [^\W\d_][\w'’.\-]{{0,14}}){{1,7}}?),? {_IS}(?: ?:)?)"
     rf"|(?P<typed>{_TYPE}{_WORDS}{{0,3}} {_CODE})"
@@ -80,12 +80,15 @@ _TOLD: Final = re.compile(
     rf"|(?P<locked>{_LOCK}[^!?]{{0,40}}?{_CODE}(?P<locked_is>,? {_IS}(?: ?:)?| ?[:：])?)"
     r"|(?P<passcode>(?<![^\W_])(?:pass ?code|pin|pin code|access code|security number)"
     rf"(?:{_WORDS}{{0,4}}? {IS}|:)?)"
-    rf"|(?P<safe>(?<![^\W_])(?:key ?safe|key ?box|lock ?box|schlüsselbox|schlüsseltresor)(?: {_CODE})?[:,]?)"
+    r"|(?P<safe>(?<![^\W_])(?:key ?safe|key ?box|lock ?box|schlüsselbox|schlüsseltresor)"
+    rf"(?: {_CODE}|{_WORDS}{{0,5}}? {_IS})?[:,]?)"
     rf") ?{QUOTE}\Z"
 )
 #: Machines have codes of theirs.
-_ALARMS: Final = re.compile("al+arm|larm")
-_SENT_BY_SOMEBODY: Final = re.compile(rf"{_SENT}|(?<![^\W_])dvs")
+_ALARMS: Final = re.compile(rf"al+arm[aei]?[ \-]{_CODE}")
+_SENT_BY_SOMEBODY: Final = re.compile(
+    rf"{_SENT}|(?<![^\W_])(?:dvs|asked|requested|ordered|angefordert|demandé|solicit)"
+)
 #: What other codes are of, said before the word, ...
 _OTHER: Final = re.compile(
     r"(?<![^\W_])(?:error|fault|exit|status|return|response|http|zip|post|postal|area|country|dial(?:l?ing)?|booking|"
@@ -220,7 +223,7 @@ def code_at(left: str, view: str) -> int:
     figures = found["figures"]
     if figures is not None and (YEAR.match(figures) or (told["typed"] and len(figures) < _FEWEST_TYPED)):
         return 0
-    if told["locked"] and told["locked_is"] is None and _ALARMS.match(told["locked"]):
+    if told["locked"] and told["locked_is"] is None and _ALARMS.search(told["locked"]):
         return 0
     if told["clause"] and _SENT_BY_SOMEBODY.search(told["subject"]) is None:
         return 0

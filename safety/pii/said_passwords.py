@@ -184,6 +184,11 @@ _WITHOUT_DOUBT: Final = (
     _Way(r"\| ?pass {0,12}\| ", ("| pass", "|pass")),
     _Way(r"wifi:[^\n]{0,48};p:", ("wifi:",)),
     _Way(
+        r"(?:pdf|zip|file|document|archive|payslip|statement|attachment)[^.\n]{0,24} (?:protected|locked|encrypted) "
+        r"with ['\"]?",
+        ("protected with", "locked with", "encrypted with"),
+    ),
+    _Way(
         r"ssid[ :=]{1,3}[^\n]{1,32}\n[ \t]{0,8}(?:key|pass\w{0,6}|pw|psk|code|clé|clave|chiave|schlüssel)[ :=]{1,3}",
         ("ssid",),
         r"(?i:ssid)[^\n]*\n[^\n]*?[0-9]",

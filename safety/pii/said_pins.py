@@ -47,6 +47,7 @@ _THINGS: Final = (
     "house", "flat", "apartment", "cabin", "office", "storage", "barn",
     "tür", "haustür", "tresor", "tor", "schlüssel", "schließfach", "spind", "handy", "karte", "schloss",
     "fahrradschloss",
+    "nøgleboks", "nøkkelboks", "nyckelskåp", "avainboks", "keybox", "key box", "lockbox", "sleutelkluis",
     "koffer", "eingang", "keller", "carte", "cb", "porte", "portail", "coffre", "cadenas", "immeuble", "téléphone",
     "portable", "entrée", "boîte à clé", "interphone", "hall", "casier", "résidence", "ascenseur", "puerta",
     "caja fuerte", "tarjeta", "candado", "portal", "portón", "móvil", "celular", "buzón", "edificio", "taquilla",
@@ -122,7 +123,7 @@ UNIT: Final = re.compile(
 YEAR: Final = re.compile(r"(?:19|20)[0-9]{2}\Z")
 #: Right before a word for a PIN or a password, whose it is: no postal code's, and no website's.
 _WHOSE: Final = re.compile(
-    r"(?<![^\W_])(?:card|phone|bank(?:ing)?|sim|atm|debit|credit|visa|door|alarm|app|safe|voicemail|my|his|her|your|"
+    r"(?<![^\W_])(?:card|phone|router|wps|bank(?:ing)?|sim|atm|debit|credit|visa|door|alarm|app|safe|voicemail|my|his|her|your|"
     r"their|mein\w{0,2}|mon|ton|son|mi|tu|su|minha|meu|mijn|min|mitt|kart\w{0,4}|kapı|telefon\w{0,5}|vault|"
     r"ipad|iphone|laptop|screen|tablet|pattern|unlock|locker|gate|garage|karten|tresor|handy|konto|codice|kod|code|código|use|enter|"
     r"카드|현관|현관문|도어락|银行卡|门锁|门禁|支付|取款|开机|手机|保险箱|保险柜|行李箱)"

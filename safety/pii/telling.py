@@ -14,7 +14,7 @@ WORD_BEGINS: Final = r"(?:^|[^A-Za-z0-9]|\\[nrt])"
 IS: Final = (
     r"(?:is|was|remains|stays|bleibt|reste|resta|sigue siendo|blijft|förblir|forbliver|pozostaje|zůstává|"
     r"остаётся|остается|sekarang|it['’]?s|c['’]est|ni|คือ|е|ist|war|lautet|es|era|é|est|était|è|är|er|jest|este|je|zní|glasi|luidt|bylo|było|była|var|oli|"
-    r"(?<=salasana )on|(?<=hasło )to|это|je to|यह|है|هي|هو|ήταν|είναι|היא|הוא|là|adalah|ialah|[—–\-]|"
+    r"(?<=salasana )on|(?<=hasło )to|это|je to|pedig|यह|है|هي|هو|ήταν|είναι|היא|הוא|là|adalah|ialah|[—–\-]|"
     r"(?:changed|set|reset|updated|rotated|switched|cambi[aoó]d[oa]|cambiat[oa]|alterad[oa]|zmienion[eoay]|изменен\w?) "
     r"(?:to|a|in|para|por|na|на)|"
     r"(?:gave|sent|told|texted|e-?mailed|gegeben|geschickt|donné|envoyé)"

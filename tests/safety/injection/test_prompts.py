@@ -151,7 +151,7 @@ def test_what_is_not_weighed_would_not_have_counted(threshold: float) -> None:
     assert found
 
 
-@pytest.mark.parametrize("name", ["unseen.jsonl", "unseen_too.jsonl", "unseen_third.jsonl"])
+@pytest.mark.parametrize("name", ["unseen.jsonl", "unseen_too.jsonl", "unseen_third.jsonl", "unseen_fourth.jsonl"])
 def test_what_others_wrote_without_knowing_the_filter(name: str) -> None:
     """Nothing was fitted to these sets: to tune the filter to them would take their worth."""
     examples = load([Path(__file__).with_name(name)]).injections
