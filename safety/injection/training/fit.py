@@ -34,6 +34,8 @@ _WEIGHING: Final = 2.0
 #: attack, where one more is counted than are known.
 _TELLING: Final = 0.6
 _MOST_HARMLESS: Final = 0.3
+#: Of ASCII, to look for shorter ones costs a pass as much as for thousands of long ones.
+_SHORTEST_TELLING: Final = 4
 #: How probable an attempt must be at the threshold, among texts like these.
 _THRESHOLD: Final = 0.58
 #: Files with texts that are a language's only ones: a sixth of each is left out at a time, in runs of three lines.
@@ -108,14 +110,16 @@ def _together(model: Model, features: list[float], wording: list[float], attacks
 
 
 def _telling(model: Model, stretches: list[Stretch]) -> frozenset[str]:
-    """Phrases that say much, and are in hardly any harmless text."""
+    """Phrases that say much, are in hardly any harmless text, and stop no pass over texts within their words."""
     counts: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
     for stretch in stretches:
         counts[stretch.attack].update(stretch.phrases)
     return frozenset(
         phrase
         for phrase, weight in model.weights.items()
-        if weight >= _TELLING and counts[False][phrase] + 1 <= _MOST_HARMLESS * counts[True][phrase]
+        if weight >= _TELLING
+        and counts[False][phrase] + 1 <= _MOST_HARMLESS * counts[True][phrase]
+        and (len(phrase.strip()) >= _SHORTEST_TELLING or not phrase.isascii())
     )
 
 
