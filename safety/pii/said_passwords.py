@@ -4,7 +4,16 @@ import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from safety.pii.emails import UNSPACED
+from safety.pii.password_values import (
+    AMID,
+    JOINED_WORDS,
+    LIKE_A_NAME,
+    NO_PASSPHRASE,
+    QUOTED,
+    SIGNED,
+    TERM,
+    VALUE,
+)
 from safety.pii.password_words import (
     ALONE_IN_WORDS,
     EVERY_WORD,
@@ -324,50 +333,8 @@ ROUGH: Final = (
     rf"{WORD_BEGINS}(?i:{trie(ALONE_IN_WORDS)})[^A-Za-z]{TOLD_ROUGH}",
 )
 
-_VALUE: Final = re.compile(rf"[^\s\"'`,;<>(){{}}，。！？；、…{UNSPACED}\ud800-\udfff]{{6,}}")
-_QUOTED: Final = re.compile(rf"[^\s\"'`<>，。！？；、…{UNSPACED}\ud800-\udfff]{{6,}}")
-#: What has letters and digits, and is no password.
-_TERM: Final = re.compile(
-    r"(?:sha|md|aes|rsa|des|tls|ssl|utf|base|oauth|ipv|http|pbkdf|argon|bcrypt|ed|secp|iso|rfc|cve|nist|fips|ntlmv?|"
-    r"wpa|windows|"
-    r"win|office|iphone|ios|android|python|java|log|covid|step|schritt|paso|version|ver|v|level|input|item|user|"
-    r"field|page|chapter|"
-    r"section|figure|fig|table|type|option|part|phase|stage|tier|port|node|server|host|line|row|col|column|day|week|"
-    r"year|"
-    r"room|number|sql|mysql|word|file|arg|param|slide|article|appendix|question)[-_ ]?v?\d+(?:[.\-_/]\w+)*[a-z]{0,3}$"
-    r"|(?-i:\d{1,4}[\-–]?(?:[a-z]+|[A-Z]{1,3}|[A-Z][a-z]+)(?:-[A-Za-z]?[a-z]+)*$)|0x[0-9a-f]+$|v?\d+(?:\.\d+)+\S*$|"
-    r"\d+[/:\-.]\d+\S*$|.*\.(?:txt|py|js|md|json|ya?ml|html?|css|"
-    r"png|jpe?g|pdf|docx?|xlsx?|csv|zip|conf|cfg|ini|env|sh|db|log|xml|java|go|rs|ts|php|rb|exe|dll|so|gz|com|org|"
-    r"net|io)"
-    r"(?::\d*)?$|\w+://|www\.|[/~.]|\w+\[|\$|%|\*|-|.*\*\*|(?-i:[a-z_]\w*(?:\.[^\W\d]\w*)+$)|enc\[|arn:|vault:|.*@.*\.",
-    re.IGNORECASE,
-)
-#: Letters and digits as names of things have them, too.
-_LIKE_A_NAME: Final = re.compile(
-    r"[a-z]+\d{1,4}$|[a-z]*(?:_[a-z0-9]+)+$|[a-z]+(?:[A-Z][a-z]+)+\d{0,2}$|[A-Z0-9_.\-]+$|"
-    r"[A-Z]{2,}-(?![0-9]{3,}-[a-z]{2,4}$)"
-)
-#: A passphrase of words, ...
-_JOINED_WORDS: Final = re.compile(
-    r"(?:[a-zß-ÿ]{3,14}(?:-[a-zß-ÿ]{3,14}){2,7}|[A-ZÀ-Þ][a-zß-ÿ]{2,13}(?:-[A-ZÀ-Þ][a-zß-ÿ]{2,13}){2,7})$"
-)
-#: ... rather than what is said of one.
-_NO_PASSPHRASE: Final = re.compile(
-    r"(?i:(?<![a-z])(?:the|and|for|not|all|out|but|one|two|per|non|und|der|die|das|les|des|del|los|las|que|con|sin|"
-    r"por|est|end|use|"
-    r"time|times|case|auth|level|only|pass|code|key|factor|based|sensitive|multi|password|token|user|protected|"
-    r"encrypted|free|"
-    r"proof|wide|term|sign|step|long|live|lived|write|read|once|self|well|cross|site|server|client|side|lower|upper|"
-    r"real|"
-    r"world|open|source|high|low|first|second|third|party|your|own|risk|same|day|hour|minute|word|digit|number|"
-    r"letter)(?![a-z])"
-    r"|passwor)"
-)
 #: What a text has that tells one.
 _SPELLED: Final = re.compile(rf"{trie(shortest((*EVERY_WORD, *STEMS)))}|(?<![^\W_]){trie(ALONE_IN_WORDS)}|{_WIFI}")
-#: Letters and figures with a sign that names have not, or figures amid letters, as in `n0tMyP4ss`.
-_SIGNED: Final = re.compile(r"(?=.{7}).*(?:[!#$%^&*?+~]|[^\W_]_[^\W_])")
-_AMID: Final = re.compile(r"(?=.{8})(?:[A-Za-z]+[0-9]+){2,}[A-Za-z]|(?=.{10})[A-Za-z]{3,}[0-9]{3,}[A-Za-z]{2,}$")
 #: Programs that name a file after an account.
 _COPIED: Final = re.compile(r"(?<![a-z])(?:scp|rsync|sftp|git|ssh|sshfs|mount)(?![a-z])")
 #: Of a shell, which comes after a question for a password.
@@ -405,9 +372,9 @@ def _somehow(told: re.Match[str], value: str) -> bool:
     if told["another"]:
         return True
     about = told["subject"]
-    if _LIKE_A_NAME.match(value) or (about and ABOUT.search(about)):
+    if LIKE_A_NAME.match(value) or (about and ABOUT.search(about)):
         return False
-    return _SIGNED.match(value) is not None or _AMID.match(value) is not None
+    return SIGNED.match(value) is not None or AMID.match(value) is not None
 
 
 def password_at(left: str, view: str, quoted: bool, hints: Hints) -> int:
@@ -415,17 +382,17 @@ def password_at(left: str, view: str, quoted: bool, hints: Hints) -> int:
     signed, worded = _has_sign(left, hints), hints.words
     if not (signed or worded):
         return 0
-    found = (_QUOTED if quoted else _VALUE).match(view)
+    found = (QUOTED if quoted else VALUE).match(view)
     if found is None:
         return 0
     value = found.group().rstrip(".?:\\”’»“‘«")
     if _OF_ADDRESS.search(left):
         value = value.partition("@")[0]
     # PLACE has seen a digit, which may be one behind the value, where a stream has not looked yet.
-    words = _JOINED_WORDS.match(value) is not None and _NO_PASSPHRASE.search(value) is None
+    words = JOINED_WORDS.match(value) is not None and NO_PASSPHRASE.search(value) is None
     if len(value) < 6 or not (words or (_DIGIT.search(value) and _LETTER.search(value))):
         return 0
-    if _TERM.match(value) or view[found.end() : found.end() + 1] == "(":
+    if TERM.match(value) or view[found.end() : found.end() + 1] == "(":
         return 0
     start = max(0, len(left) - LEFT)
     told = _TOLD_BY_SIGNS.search(left, start) if signed else None
@@ -442,12 +409,12 @@ def password_at(left: str, view: str, quoted: bool, hints: Hints) -> int:
         return 0
     if by_sign and told["echoed"] is not None and _PIPED.match(view, found.end()) is None:
         return 0
-    like_a_name = _LIKE_A_NAME.match(value) is not None
-    signed = _SIGNED.match(value) is not None
+    like_a_name = LIKE_A_NAME.match(value) is not None
+    signed = SIGNED.match(value) is not None
     if by_sign and told["mailed"]:
         if _COPIED.search(left):
             return 0
-        sure = signed or (_AMID.match(value) is not None and not told.group().endswith(": "))
+        sure = signed or (AMID.match(value) is not None and not told.group().endswith(": "))
         return len(value) if sure and not like_a_name and "/" not in value else 0
     if like_a_name and (told["argument"] or (told["at_once"] and not (quoted and len(value) >= 10))):
         return 0
