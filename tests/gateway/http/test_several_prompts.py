@@ -17,7 +17,7 @@ from replicas.engines.simulated import SimulatedEngine
 from tests.asgi import Client, gateway_of
 from tests.gateway.http.accounts import used
 from tests.gateway.http.test_relayed import NAME, hosted
-from tests.harness import MODEL, bounded, engine_of, tekken, until
+from tests.harness import MODEL, bounded, engine_of, gated_engine, tekken, until
 from tests.upstreams import plain, upstream
 
 TOKENIZER = tekken().tokenizer
@@ -175,7 +175,9 @@ def test_a_client_that_leaves_ends_all_prompts(store_url: str) -> None:
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_time_limit_ends_all_prompts(store_url: str, stream: bool) -> None:
     async def main() -> None:
-        async with gateway_of(store_url, says("on and")) as client:
+        engine, gate = gated_engine()
+        gate.let(50)
+        async with gateway_of(store_url, engine) as client:
             body = {"model": MODEL, "prompt": ["a"] * 100, "max_tokens": 1500, "ignore_eos": True, "stream": stream}
             headers = [(b"authorization", b"Bearer " + client.key.encode()), (b"x-request-timeout", b"0.2")]
             answer = await client.request("POST", "/v1/completions", body, headers)
@@ -184,6 +186,7 @@ def test_a_time_limit_ends_all_prompts(store_url: str, stream: bool) -> None:
             else:
                 assert (answer.status, answer.error["code"]) == (504, "timeout")
             await until(lambda: not client.gateway.models[MODEL].turnstile.waiting)
+            gate.open()
             assert (await client.complete(prompt=["a", "b"])).status == 200
 
     bounded(main)
