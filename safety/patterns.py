@@ -12,6 +12,8 @@ ANY_CASE: Final = hyperscan.HS_FLAG_CASELESS
 CHARACTERS: Final = hyperscan.HS_FLAG_UTF8
 #: Told once in a text.
 ONCE: Final = hyperscan.HS_FLAG_SINGLEMATCH
+#: `spans` knows where matches begin, and of those that end at one place the first.
+STARTS: Final = hyperscan.HS_FLAG_SOM_LEFTMOST
 
 
 class Sign(NamedTuple):
@@ -41,6 +43,12 @@ class Patterns:
         """Every match, as the expression's number and where it ends, in order of the ends."""
         found: list[tuple[int, int]] = []
         self._scan(data, _note, 0, found.append, self._own.scratch)
+        return found
+
+    def spans(self, data: bytes) -> list[tuple[int, int, int]]:
+        """The same with where it begins, of expressions with STARTS."""
+        found: list[tuple[int, int, int]] = []
+        self._scan(data, _note_all, 0, found.append, self._own.scratch)
         return found
 
     def any_in(self, data: bytes) -> bool:
@@ -112,6 +120,10 @@ def _database(
 
 def _note(number: int, _start: int, end: int, _flags: int, note: Any) -> None:
     note((number, end))
+
+
+def _note_all(number: int, start: int, end: int, _flags: int, note: Any) -> None:
+    note((number, start, end))
 
 
 def _enough(_number: int, _start: int, _end: int, _flags: int, _context: object) -> bool:

@@ -73,7 +73,10 @@ def _first_place(text: str, first: int, last: int) -> "re.Match[str] | None":
     end = last + 2 * WINDOW
     if last - first < _NEAR:
         # A search would go on to the end of what a place may look at.
-        return next((found for at in range(first, last + 1) if (found := _place_at(text, at, end))), None)
+        for at in range(first, last + 1):
+            if found := _place_at(text, at, end):
+                return found
+        return None
     found = PLACE.search(text, first, end)
     return found if found is not None and found.start() <= last else None
 

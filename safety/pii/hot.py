@@ -14,6 +14,7 @@ from safety.pii.announced import CODE
 from safety.pii.assigned import NAMES, ROUGH_NAMES
 from safety.pii.codes import NAMED_ROUGH
 from safety.pii.emails import LOCAL, UNSPACED, WORD
+from safety.pii.forms import SIX_MORE, SPACING, formed_areas
 from safety.pii.password_words import EVERY_WORD, STEMS, TOLD_ON_A_LINE_ROUGH, TOLD_ROUGH, shortest
 from safety.pii.secrets import LONG_USER_ROUGH, PREFIXES, SPELLED_PREFIXES, USER_PLACE
 from safety.plain_text import plain_bytes
@@ -79,7 +80,7 @@ def _words(words: Iterable[str]) -> str:
 
 _TAILS: Final = (TOLD_ROUGH, TOLD_ON_A_LINE_ROUGH, r"[^\n]*?[0-9]")
 _EVERY_WORD: Final = (*EVERY_WORD, *STEMS)
-#: What every text has in which PLACE leads to something, near that place; an @ aside. These are words and signs, ...
+#: What every text has in which PLACE leads to something, near that place; an @ aside, and what a form tells.
 _ROUGH_SIGNS: Final = (
     r"[\[({<] ?(?i:at|@|dot) ?[\])}>]",
     r"%40[A-Za-z0-9]",
@@ -93,26 +94,12 @@ _ROUGH_SIGNS: Final = (
 _ROUGH_CODES: Final = (
     rf"{CODE}|[A-Za-z]{{2}}[0-9]{{2}}[ .\-]?[A-Za-z0-9][ ]?[A-Za-z0-9]{{3}}|[A-Z]{{2}} [0-9]{{2}} [A-Z]{{4}}"
 )
-#: Plain texts have no Greek and no Cyrillic letters.
-_SIX_FIGURES: Final = r"[ \-]?[0-9](?:[ \-.]?[0-9]){5}"
-#: ... and these are figures, ...
-_SPACING: Final = r"[ .\-/()\x{a0}\x{2002}-\x{2014}\x{202f}\x{3000}－]{0,3}"
 _MEMORY: Final = re2.Options()
 # With the 8 MiB of its own, it would build its states again and again.
 _MEMORY.max_mem = 64 << 20
 _ROUGH: Final = re2.compile(
     "|".join(
         (
-            rf"\pN(?:{_SPACING}\pN){{6}}",
-            r"[0-9]\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]",
-            r"[0-9A-Fa-f]:[0-9A-Fa-f]{1,4}:[0-9A-Fa-f]{1,4}:|[0-9A-Fa-f]?::[0-9A-Fa-f]|[0-9A-Fa-f]::",
-            _ROUGH_CODES,
-            rf"[A-ZА-ЯІҮӨΑ-Ω]{_SIX_FIGURES}",
-            r"[0-9]{6}[A-FU-Ya-fu-y][0-9]{3}",
-            # Within codes that begin with a few letters: to count those takes a state for each.
-            r"[A-Za-z][0-9]{2}[A-Za-z][0-9]|[A-Z][0-9]{4}[A-Z]",
-            _simple(PREFIXES),
-            service_tokens.ROUGH_SPELLED,
             *map(_early, _ROUGH_SIGNS),
             f"(?i:{'|'.join(shortest(_EVERY_WORD))})",
         )
@@ -146,9 +133,9 @@ _PLAIN_ROUGH: Final = (
     _simple(SPELLED_PREFIXES),
     *service_tokens.ROUGH,
     r"[A-Za-z0-9_\-]{8}\.[A-Za-z0-9_\-]{6}\.",
-    rf"[0-9](?:{_SPACING}[0-9]){{6}}|[0-9]{{6}}[A-FU-Ya-fu-y][0-9]{{3}}|[0-9]{{2}}[A-Za-z][0-9]"
+    rf"[0-9](?:{SPACING}[0-9]){{6}}|[0-9]{{6}}[A-FU-Ya-fu-y][0-9]{{3}}|[0-9]{{2}}[A-Za-z][0-9]"
     r"|[0-9]\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]|[0-9]{4}[A-Z]|::|:[0-9A-Fa-f]{1,4}:",
-    rf"{_ROUGH_CODES}|[A-Z]{_SIX_FIGURES}",
+    rf"{_ROUGH_CODES}|[A-Z]{SIX_MORE}",
     _DOTLESS,
 )
 
@@ -166,10 +153,12 @@ LAST_UNSPACED: Final = re.compile(rf"[{UNSPACED}](?=[^{UNSPACED}]*$)")
 UNSPACED_HOLD: Final = 8
 
 _STRIDE: Final = 1024
-#: A place is at most so far before a rough hit, or before an @.
+#: A place is at most so far before a rough hit, if that can stand amid what is found, or before an @.
 _BEFORE: Final = 44
 _BEFORE_AT: Final = 64
-#: A rough hit that is not only a number may hide the beginning of another one, or name a value, so far behind.
+_INNER: Final = re.compile(r"[0-9\-]|^[\[({<.%]")
+_SHORT: Final = 10
+#: A rough hit may hide the beginning of another one, or name a value, so far behind.
 _HIDDEN: Final = 64
 #: With more hits than this in a stretch, all of the stretch is looked at.
 _HITS: Final = 4
@@ -189,48 +178,50 @@ def signs_of_plain() -> tuple[Sign, ...]:
 
 def areas(text: str) -> list[tuple[int, int]]:
     """The stretches of a text, in order, where PLACE can lead to something that begins there."""
-    found: list[tuple[int, int]] = []
+    every: list[tuple[int, int]] = []
     for start in range(0, len(text), _STRIDE):
-        end = start + _STRIDE
-        part = text[max(0, start - _BEFORE_AT) : end + _BEFORE_AT]
-        if _DOTLESS in part or _DOTTED in part:
-            _join(found, [(0, len(part))], max(0, start - _BEFORE_AT))
-            continue
-        encoded = part.encode("utf-8", "surrogatepass")
-        pins = _MAY_HAVE_PINS.search(encoded) is not None and _ROUGH_PINS.search(encoded) is not None
-        if pins or "@" in part or "＠" in part or _ROUGH.search(encoded) is not None:
-            _join(found, _areas(part, encoded, pins), max(0, start - _BEFORE_AT))
-    return found
+        offset = max(0, start - _BEFORE_AT)
+        every += (
+            (first + offset, last + offset) for first, last in _areas(text[offset : start + _STRIDE + _BEFORE_AT])
+        )
+    every.sort()
+    joined: list[tuple[int, int]] = []
+    for first, last in every:
+        if joined and first <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(joined[-1][1], last)
+        else:
+            joined.append((max(0, first), last))
+    return joined
 
 
-def _areas(part: str, encoded: bytes, pins: bool) -> list[tuple[int, int]]:
-    found: list[tuple[int, int]] = []
+def _areas(part: str) -> list[tuple[int, int]]:
+    """The same of a part of it, in no order; those that begin before it or reach beyond it do so."""
+    try:
+        found = formed_areas(part)
+    except UnicodeEncodeError:
+        return [(0, len(part))]
+    if _DOTLESS in part or _DOTTED in part:
+        return [(0, len(part))]
+    encoded = part.encode()
+    pins = _MAY_HAVE_PINS.search(encoded) is not None and _ROUGH_PINS.search(encoded) is not None
+    if not pins and "@" not in part and "＠" not in part and _ROUGH.search(encoded) is None:
+        return found
+    signs: list[tuple[int, int]] = []
     for at in islice(_AT.finditer(part), _HITS + 1):
         end = at.end()
-        found.append((max(end - _BEFORE_AT, part.rfind(" ", max(0, end - _BEFORE_AT), end)), end))
+        signs.append((max(end - _BEFORE_AT, part.rfind(" ", max(0, end - _BEFORE_AT), end)), end))
     plain = len(part) == len(encoded)
     hits = islice(_ROUGH.finditer(encoded), _HITS + 1)
     for hit in chain(hits, islice(_ROUGH_PINS.finditer(encoded), _HITS + 1)) if pins else hits:
         first, last = hit.span()
         if not plain:
-            last = len(encoded[:last].decode("utf-8", "surrogatepass"))
-            first = len(encoded[:first].decode("utf-8", "surrogatepass"))
-        if part[first].isdigit() and "-" not in part[first:last]:
-            found.append((first - 10, last + (2 if part[last - 1].isdigit() else _HIDDEN)))
-        else:
-            before = _BEFORE if part[first] in "[({<.-%" or "-" in part[first:last] else 10
-            found.append((first - before, last + _HIDDEN))
-    if len(found) > _HITS:
+            last = len(encoded[:last].decode())
+            first = len(encoded[:first].decode())
+        before = _BEFORE if _INNER.search(part[first:last]) else _SHORT
+        signs.append((first - before, last + _HIDDEN))
+    if len(signs) > _HITS:
         return [(0, len(part))]
-    return sorted(found)
-
-
-def _join(found: list[tuple[int, int]], more: list[tuple[int, int]], offset: int) -> None:
-    for first, last in more:
-        if found and first + offset <= found[-1][1]:
-            found[-1] = (min(max(0, first + offset), found[-1][0]), max(last + offset, found[-1][1]))
-        else:
-            found.append((max(0, first + offset), last + offset))
+    return found + signs
 
 
 _AT: Final = re.compile("[@＠]")

@@ -26,6 +26,8 @@ _FOURS: Final = re.compile(r"(?<![0-9])[0-9]{4} [0-9]")
 _FOURS_BEFORE: Final = re.compile(r"(?<![0-9])(?:[0-9]{4} )+$")
 _LETTER: Final = re.compile(r"[^\W\d_]")
 
+#: A day as logs and data have it by the thousand: nothing else begins so.
+DAY: Final = re.compile(r"(?:19|20)[0-9]{2}-[01][0-9]-[0-3][0-9](?=[T ][0-9]{2}:|[\"',;)\]}<\n])")
 #: The digits of a run too long for a number.
 DIGITS: Final = re.compile(r"[0-9]*")
 
@@ -100,13 +102,13 @@ def number_at(text: str, position: int, view: str) -> Number:
     """The number that begins at a position. `view` is what may be looked at from there, with plain digits and signs."""
     if _LONG.match(view):
         return Number(None, 40, True)
+    run = _RUN.match(view)
+    if run is not None and DATE.match(view):
+        return Number(None, run.end(1))
     lettered = _lettered(text, position)
     otherwise = lettered and named_otherwise(text, position)
     known = not otherwise and not _is_rest(text, position, view)
-    run = _RUN.match(view)
     if run is not None:
-        if DATE.match(view):
-            return Number(None, run.end(1))
         named = named_number(text, position, view, run.group()) if lettered and known else None
         if named is not None and not (phone_beside_word(view) and phone_word(text, position) > named.word):
             return Number(named.kind, named.end)

@@ -9,7 +9,7 @@ from safety.pii.codes import address_at, code_at, named_code_at
 from safety.pii.context import unbroken
 from safety.pii.emails import DOMAIN, UNSPACED, email_at
 from safety.pii.hot import TRIGGER
-from safety.pii.numbers import DIGITS, number_at
+from safety.pii.numbers import DAY, DIGITS, number_at
 from safety.pii.said import BEFORE, FIGURES, said_at
 from safety.pii.secrets import Secret, authorization_at, secret_at, user_at
 from safety.pii.telling import LEFT
@@ -79,11 +79,13 @@ def recognize(text: str, place: re.Match[str]) -> Found:
             return Found(card[0], at, at + card[1])
         end = announced_code_at(text, at, seen)
         return Found("id_number", at, at + end) if end else Found(None, at, at + 1)
+    number = group == _NUMBER
+    if number and (day := DAY.match(seen)):
+        return Found(None, at, at + day.end())
     # A stream would not have looked.
     if group == _KEY and TRIGGER.search(seen) is None:
         return Found(None, at, at + 1)
     view = seen if seen.isascii() else seen.translate(_PLAIN)
-    number = group == _NUMBER
     signed = not number or _SIGNED.search(view) is not None
     secret = secret_at(view) if signed or _LONG.match(view) else None
     if secret is not None and not (secret.kind == "jwt" and text.endswith("base64,", 0, at)):

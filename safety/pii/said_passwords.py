@@ -153,7 +153,11 @@ _WITHOUT_DOUBT: Final = (
         r"(?:password|passwd|passphrase|storepass|keypass|pass|pwd|pw)(?:[ =]['\"]?|['\"], ?['\"])",
         ("-pass", "-pw", "storepass", "keypass"),
     ),
-    _Way(r"#define (?:[a-z0-9_]{0,24}_)?(?:pass(?:word|wd|phrase)?|pwd?|psk) {1,9}\"", ("#define",)),
+    _Way(
+        r"#define (?:[a-z0-9_]{0,24}_)?(?:pass(?:word|wd|phrase)?|pwd?|psk) {1,9}\"",
+        ("#define",),
+        r"(?i:#define [a-z0-9_]*(?:pass|pw|psk))[^\n]*?[0-9]",
+    ),
     # A line of its own, as routers' settings have them.
     _Way(r"(?:\A|\n)[ \t]{0,8}(?:(?:enable )?password|enable secret) (?:[0-9] )?", ("password ", "secret ")),
     _Way(

@@ -49,10 +49,10 @@ _PREFIXED: Final = (
     ("slack_token", r"xox[abeoprs](?:\.xox[bp])?-(?=[A-Za-z\-]{0,40}\d)[A-Za-z0-9\-]{10}", (_WORD,)),
     ("slack_token", r"xapp-\d-[A-Za-z0-9\-]{10}", (_WORD,)),
     ("slack_webhook", r"https://hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9/_\-]{8}", (_PATH,)),
-    ("service_token", r"https://[\w\-]{1,24}\.webhook\.office\.com/webhookb2/[0-9a-f]{2}", (_ADDRESS,)),
+    ("service_token", r"https://[A-Za-z0-9_\-]{1,24}\.webhook\.office\.com/webhookb2/[0-9a-f]{2}", (_ADDRESS,)),
     ("generic_secret", r"(?:[0-9]{6}-){7}[0-9]{6}(?![0-9\-])", ()),
     ("private_key", r"Private-Lines: [0-9]{1,3}", (_LINES,)),
-    ("discord_webhook", r"https://(?:\w{1,10}\.)?discord(?:app)?\.com/api/(?:v\d+/)?webhooks/\d{10}", (_PATH,)),
+    ("discord_webhook", r"https://(?:[a-z0-9_]{1,10}\.)?discord(?:app)?\.com/api/(?:v\d+/)?webhooks/\d{10}", (_PATH,)),
     ("aws_access_key", r"(?:AKIA|ASIA|ABIA|ACCA|AROA|AIDA|AGPA|ANPA)[A-Z0-9]{16}(?![A-Za-z0-9])", ()),
     ("google_api_key", r"AIza[A-Za-z0-9_\-]{30,40}(?![A-Za-z0-9_])", ()),
     ("google_oauth", r"GOCSPX-[A-Za-z0-9_\-]{20}|ya29\.[A-Za-z0-9_\-]{16}|1//0[A-Za-z0-9_\-]{20}", (_DOTTED,)),
@@ -104,14 +104,14 @@ _BY_FIRST: Final[dict[str, tuple[tuple[str, re.Pattern[str], tuple[re.Pattern[st
 SPELLED_PREFIXES: Final = (
     r"s(?:k-|k_(?:live|test)_|hp(?:at|ca|pa|ss)_)|rk_(?:live|test)_|whsec_|g(?:h[pousr]_|ithub_pat_|"
     r"l(?:pat|ptt|dt|rtr?|cbt|ft|soat|agent|imt|oas|ffct|wt)-)|GR1348941|x(?:ox[abeoprs][.\-]|app-)|"
-    r"h(?:ttps://(?:hooks\.slack|[\w\-]{1,24}\.webhook\.office|(?:\w{1,10}\.)?discord(?:app)?\.com/api/)|f_)|"
+    r"h(?:ttps://(?:hooks\.slack|[A-Za-z0-9_\-]{1,24}\.webhook\.office|(?:[a-z0-9_]{1,10}\.)?discord(?:app)?\.com/api/)|f_)|"
     r"A(?:(?:KIA|SIA|BIA|CCA|ROA|IDA|GPA|NPA)[A-Z0-9]{16}|Iza)|GOCSPX-|ya29\.|"
     r"S(?:K[0-9a-fA-F]{32}|G\.[A-Za-z0-9_\-]{16})|key-[0-9a-f]{32}|api_org_|npm_|pypi-|d(?:ckr_|o[opr]_v1_)|eyJ|"
     r"1//0|-(?<!--)----BEGIN|Private-Lines: [0-9]"
 )
 #: ... and with that of Discord's, of which only its dots tell anything.
-_DOTTED_PREFIX: Final = r"[MNO][A-Za-z0-9_\-]{22,27}\.[A-Za-z0-9_\-]{6}\."
-PREFIXES: Final = f"{SPELLED_PREFIXES}|{_DOTTED_PREFIX}"
+DOTTED_PREFIX: Final = r"[MNO][A-Za-z0-9_\-]{22,27}\.[A-Za-z0-9_\-]{6}\."
+PREFIXES: Final = f"{SPELLED_PREFIXES}|{DOTTED_PREFIX}"
 
 
 #: Their random part has many different characters; a sample's `xxxx` has not.

@@ -91,7 +91,7 @@ _TABLE: Final = (
     ("Honeycomb", "hcaik_", "[a-z0-9]{50}"),
     ("HubSpot", "pat-na", rf"[0-9]-{_UUID}"),
     ("HubSpot", "pat-eu", rf"[0-9]-{_UUID}"),
-    ("IFTTT", "https://maker.ifttt.com/trigger/", r"[\w\-]{1,14}/(?:json/)?with/key/[A-Za-z0-9_\-]{5}"),
+    ("IFTTT", "https://maker.ifttt.com/trigger/", r"[A-Za-z0-9_\-]{1,14}/(?:json/)?with/key/[A-Za-z0-9_\-]{5}"),
     ("Infracost", "ico-", rf"{_ALNUM}{{32}}"),
     ("Instagram", "IGQV", rf"{_WORD}{{58}}"),
     ("Jina", "jina_", rf"{_WORD}{{40}}"),
@@ -211,7 +211,8 @@ _INNER: Final = (
     ("RapidAPI", r"[a-z0-9]{10}msh[a-z0-9]{15}p1[a-z0-9]{6}jsn[a-z0-9]{12}"),
     ("Microsoft Entra", r"[A-Za-z0-9_~.\-]{3}[0-9]Q~[A-Za-z0-9_~.\-]{31,34}"),
 )
-_INNER_PLACES: Final = (
+#: Where those begin.
+INNER_PLACES: Final = (
     r"[A-Za-z0-9]{14}\.atlasv1\.|[0-9a-f]{32}-(?:us|[0-9a-f]{8}-)|[A-Za-z0-9_~.\-]{3}[0-9]Q~|"
     r"[a-z0-9]{10}msh[a-z0-9]{15}p1|[0-9a-f]{8}-[0-9a-f\-]{27}:fx"
 )
@@ -229,17 +230,16 @@ def _spelled(beginnings: list[str]) -> str:
 
 
 #: Where PLACE looks for them.
-PLACES: Final = f"{_spelled([row[1] for row in _TABLE])}|{_INNER_PLACES}"
-#: What every text has in which there is one, for Hyperscan, ...
+PLACES: Final = f"{_spelled([row[1] for row in _TABLE])}|{INNER_PLACES}"
+#: What those are that their beginnings tell, for Hyperscan.
+SPELLED: Final = tuple(
+    f"{re.escape(beginning)}{re.sub(r'[(][?][=!].*?[)]', '', form)}" for _, beginning, form in _TABLE
+)
+#: What every text has in which there is one.
 ROUGH: Final = (
-    *(f"{re.escape(beginning)}{re.sub(r'[(][?][=!].*?[)]', '', form)}" for _, beginning, form in _TABLE),
+    *SPELLED,
     rf"\.atlasv1\.|{_HEX}{{31}}-us[0-9]|{_HEX}{{31}}-{_HEX}{{8}}-{_HEX}{{8}}|[0-9]Q~[A-Za-z0-9_~.\-]{{31}}"
     r"|msh[a-z0-9]{15}p1|[0-9a-f]{12}:fx",
-)
-#: ... and for RE2, for which counting costs more.
-ROUGH_SPELLED: Final = (
-    rf"{_spelled([row[1] for row in _TABLE])}[A-Za-z0-9_.~+/=@\-]{{12}}"
-    rf"|\.atlasv1\.|-us[0-9]|-{_HEX}{{8}}-{_HEX}{{8}}|[0-9]Q~|[a-z0-9]msh[a-z0-9]{{12}}|[0-9a-f]{{12}}:fx"
 )
 
 _FORMS: Final[dict[str, re.Pattern[str]]] = {
