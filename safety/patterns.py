@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 import hyperscan
@@ -45,10 +46,16 @@ class Patterns:
         self._scan(data, _note, 0, found.append, self._own.scratch)
         return found
 
-    def spans(self, data: bytes) -> list[tuple[int, int, int]]:
-        """The same with where it begins, of expressions with STARTS."""
+    def spans(self, data: bytes, most: int) -> list[tuple[int, int, int]]:
+        """The same with where it begins, of expressions with STARTS; of more than so many only these."""
         found: list[tuple[int, int, int]] = []
-        self._scan(data, _note_all, 0, found.append, self._own.scratch)
+
+        def note(number: int, start: int, end: int, _flags: int, _context: object) -> bool:
+            found.append((number, start, end))
+            return len(found) >= most
+
+        with suppress(hyperscan.ScanTerminated):
+            self._scan(data, note, 0, None, self._own.scratch)
         return found
 
     def any_in(self, data: bytes) -> bool:
@@ -120,10 +127,6 @@ def _database(
 
 def _note(number: int, _start: int, end: int, _flags: int, note: Any) -> None:
     note((number, end))
-
-
-def _note_all(number: int, start: int, end: int, _flags: int, note: Any) -> None:
-    note((number, start, end))
 
 
 def _enough(_number: int, _start: int, _end: int, _flags: int, _context: object) -> bool:

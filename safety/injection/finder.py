@@ -25,8 +25,8 @@ _MILD: Final = {"split": 0.5, "accents": 0.4, "letters": 0.7, "digits": 0.8}
 _SOME: Final = 16
 #: So many are looked for whatever stands around.
 _FEW: Final = 4
-#: From this length on a text may say the same often enough to remember it.
-_LONG: Final = 2000
+#: With so many anchors a text says the same often enough to remember it.
+_MANY: Final = 200
 
 
 class Feature(NamedTuple):
@@ -184,10 +184,12 @@ class _Search:
         self._near: int | None = None
         self._views: list[_View] | None = None
         self._known: dict[tuple[str, str, int], list[_Cued]] = {}
+        self._repeats = False
 
     def found(self, anchors: Placed) -> tuple[list[Feature], int | None]:
         """What there is at these anchors, whose places are counted from where the search begins."""
         begin = self._begin
+        self._repeats = len(anchors) > _MANY
         if len(anchors) * (BEHIND + REACH) > len(self._text):
             # Looking at all of the text once is quicker than at what is around each of so many.
             self._shown = _open(self._text)
@@ -231,8 +233,8 @@ class _Search:
             self._disguise(place, disguise, window)
 
     def _plain(self, place: int, anchor: Anchor, window: str) -> None:
-        """Cues at a place; of a long text those that are known from the same words before."""
-        if len(self._text) < _LONG:
+        """Cues at a place; of many those that are known from the same words before."""
+        if not self._repeats:
             found = self._cues_at(place, anchor, window)
         else:
             here = (self._text[max(0, place - BEHIND) : place], window, id(anchor))

@@ -71,9 +71,21 @@ class Phrases:
         if sum([of[index] for index in {match[0] for match in found}]) * share(0) + offset < least:
             return None
         reach = REACH * max(1, len(data) // max(1, len(text)))
+        found = self._bad(found, reach, (least - offset) / share(0))
+        if not found:
+            return None
         best, start, end = self._worst(found, reach)
         odds = best + offset
         return Worded(odds, *_place(text, data, start, end)) if odds >= least else None
+
+    def _bad(self, found: list[tuple[int, int, int]], reach: int, least: float) -> list[tuple[int, int, int]]:
+        """Those in stretches of this length in which what speaks for an attempt comes to so much."""
+        of = self._for
+        sums = [0.0] * (found[-1][2] // reach + 2)
+        for index, place, _ in found:
+            sums[place // reach] += of[index]
+        bad = [sums[block] + max(sums[block - 1], sums[block + 1]) >= least for block in range(len(sums) - 1)]
+        return found if all(bad) else [each for each in found if bad[each[1] // reach]]
 
     def _worst(self, found: list[tuple[int, int, int]], reach: int) -> tuple[float, int, int]:
         """Of the stretches of this length, the highest sum of weights, each counted once, and where it is."""

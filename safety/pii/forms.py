@@ -39,16 +39,18 @@ _patterns: Final = Patterns([f"{_BEGINS}(?:{form})".encode() for form in (*_AT_O
 _FIRST: Final = 6
 
 
-def formed_areas(text: str) -> list[tuple[int, int]]:
+def formed_areas(text: str, most: int) -> list[tuple[int, int]]:
     """Between which characters, both included, something may begin that its form tells; in no order.
+
+    Of so many and more it is not told where.
 
     Raises UnicodeEncodeError where the text has half a pair of surrogates.
     """
     data = text.encode()
-    found = [
-        (start, min(start + _FIRST, end) if number < len(_AT_ONCE) else end)
-        for number, start, end in _patterns.spans(data)
-    ]
+    spans = _patterns.spans(data, most)
+    if len(spans) >= most:
+        return [(0, len(text))]
+    found = [(start, min(start + _FIRST, end) if number < len(_AT_ONCE) else end) for number, start, end in spans]
     if len(data) == len(text):
         return found
     return [(_characters(data, start), _characters(data, end)) for start, end in found]

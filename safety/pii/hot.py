@@ -160,8 +160,9 @@ _INNER: Final = re.compile(r"[0-9\-]|^[\[({<.%]")
 _SHORT: Final = 10
 #: A rough hit may hide the beginning of another one, or name a value, so far behind.
 _HIDDEN: Final = 64
-#: With more hits than this in a stretch, all of the stretch is looked at.
+#: With more hits than this in a stretch, or so many forms, all of the stretch is looked at.
 _HITS: Final = 4
+_FORMS: Final = 64
 
 
 @cache
@@ -197,7 +198,7 @@ def areas(text: str) -> list[tuple[int, int]]:
 def _areas(part: str) -> list[tuple[int, int]]:
     """The same of a part of it, in no order; those that begin before it or reach beyond it do so."""
     try:
-        found = formed_areas(part)
+        found = formed_areas(part, _FORMS)
     except UnicodeEncodeError:
         return [(0, len(part))]
     if _DOTLESS in part or _DOTTED in part:

@@ -88,6 +88,23 @@ def test_without_any_phrase_there_is_no_worst_stretch() -> None:
     assert phrases().weigh("xyzzy", worded.odds + 0.1) is None
 
 
+SENTENCES = [one.text for one in load(SHIPPED).injections][::4]
+
+
+@given(
+    st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=30).map(" ".join),
+    st.sampled_from((-3.0, -1.0, -1e-6, 1e-6, 1.0)),
+)
+def test_where_little_speaks_for_an_attempt_is_passed_over_to_no_effect(text: str, more: float) -> None:
+    every = phrases().weigh(text)
+    assert every is not None
+    found = phrases().weigh(text, every.odds + more)
+    if more > 0:
+        assert found is None
+    else:
+        assert found == (pytest.approx(every.odds), every.start, every.end)
+
+
 def test_harmless_words_take_back_a_doubt_but_no_order() -> None:
     doubt = "Which of these eslint comments ignores all rules for one line of the file, and which for the whole file?"
     assert ANSWERS.score(doubt).score >= 0.5
