@@ -6,6 +6,7 @@ of ASCII in disguise that the injection filter sees through. Not all characters 
 but those of the languages that are written most, save Greek and Cyrillic, whose letters look like Latin ones.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from safety.folding import has_controls
@@ -37,3 +38,13 @@ def plain_bytes(text: str) -> bytes | None:
     except UnicodeEncodeError:
         return None
     return None if _OTHERS.any_in(data) else data
+
+
+def plain_ones(words: Iterable[str]) -> tuple[str, ...]:
+    """Those that a plain text can have, ..."""
+    return tuple(word for word in words if plain_bytes(word) is not None)
+
+
+def other_ones(words: Iterable[str]) -> tuple[str, ...]:
+    """... and those that none can have."""
+    return tuple(word for word in words if plain_bytes(word) is None)

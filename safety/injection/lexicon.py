@@ -122,7 +122,6 @@ class Words:
 class Lexicon(NamedTuple):
     """The automaton over a text's bytes in lower case, what is quicker for plain ones, and what its strings stand for.
 
-    Bare ones are of no use to answers, so they have `in_plain_answers` for themselves.
     `idle` and `weak` are the places of those that are. `beginnings`: all that an anchor may begin with. `longest`: the
     characters of the longest anchor. `endings`: how long beginnings are that end with these `LAST` characters, the
     longest first.
@@ -131,7 +130,6 @@ class Lexicon(NamedTuple):
     automaton: Literals
     anchors: tuple[Anchor, ...]
     in_plain: PlainAnchors
-    in_plain_answers: PlainAnchors
     idle: frozenset[int]
     weak: frozenset[int]
     words: Words
@@ -210,14 +208,10 @@ def lexicon() -> Lexicon:
         if len(beginning) >= LAST:
             endings.setdefault(beginning[-LAST:], set()).add(len(beginning))
     anchors = tuple(entry.anchor() for entry in found.values())
-    strings = [
-        (number, key, each.opens, each.closes) for number, (key, each) in enumerate(zip(found, anchors, strict=True))
-    ]
     return Lexicon(
         Literals(list(found)),
         anchors,
-        PlainAnchors(strings),
-        PlainAnchors(string for string in strings if not anchors[string[0]].bare),
+        PlainAnchors((key, each.opens, each.closes) for key, each in zip(found, anchors, strict=True)),
         frozenset(number for number, each in enumerate(anchors) if each.idle),
         frozenset(number for number, each in enumerate(anchors) if each.weak),
         words,

@@ -20,19 +20,19 @@ class PlainAnchors:
     Of strings of which that is asked, a match of a short one has no letter or digit of ASCII beside it.
     """
 
-    def __init__(self, anchors: Iterable[tuple[int, bytes, bool, bool]]) -> None:
-        """Numbers, strings in lower case, whether a word begins with each, and whether one ends with it."""
+    def __init__(self, anchors: Iterable[tuple[bytes, bool, bool]]) -> None:
+        """Strings in lower case; whether a word begins with each, and whether one ends with it."""
         #: The expression of each that a plain text may have, by its number.
         self.expressions: Final[dict[int, bytes]] = {}
         #: How far before the end of its match each begins and ends.
-        self._starts: dict[int, int] = {}
-        self._stops: dict[int, int] = {}
-        for number, string, opens, closes in anchors:
+        self._starts: list[int] = []
+        self._stops: list[int] = []
+        for number, (string, opens, closes) in enumerate(anchors):
             before, after = (int(edge and len(string) <= _LONG) for edge in (opens, closes))
+            # The blank before the text counts, too.
+            self._stops.append(after + 1)
+            self._starts.append(after + 1 + len(string))
             if _may_be_plain(string):
-                # The blank before the text counts, too.
-                self._stops[number] = after + 1
-                self._starts[number] = after + 1 + len(string)
                 self.expressions[number] = _NO_WORD * before + re.escape(string) + _NO_WORD * after
         self._patterns = Patterns(list(self.expressions.values()), ANY_CASE, numbers=list(self.expressions))
 

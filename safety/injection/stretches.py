@@ -180,8 +180,7 @@ def placed(
         hits: Sequence[Hit] = lexicon().automaton.find(data)
     else:
         data = plain
-        plainly = lexicon().in_plain if with_bare else lexicon().in_plain_answers
-        hits = plainly.find(data, not_only)
+        hits = lexicon().in_plain.find(data, not_only)
     return _in_characters(data, hits, with_bare=with_bare) if hits else ()
 
 

@@ -17,7 +17,7 @@ from safety.pii.emails import LOCAL, UNSPACED, WORD
 from safety.pii.forms import SIX_MORE, SPACING, formed_areas
 from safety.pii.password_words import EVERY_WORD, STEMS, TOLD_ON_A_LINE_ROUGH, TOLD_ROUGH, shortest
 from safety.pii.secrets import LONG_USER_ROUGH, PREFIXES, SPELLED_PREFIXES, USER_PLACE
-from safety.plain_text import plain_bytes
+from safety.plain_text import plain_ones
 
 _BETWEEN: Final = r"(?:[ \-/()\u00a0\u2002-\u2014\u202f\u3000－]|\.(?!\s)){0,3}"
 _MORE: Final = rf"(?:{_BETWEEN}\d){{6}}"
@@ -129,7 +129,7 @@ _PLAIN_ROUGH: Final = (
     *said_pins.ROUGH,
     *one_time_codes.ROUGH_OF_PLAIN,
     *said_codes.ROUGH_OF_PLAIN,
-    _words(word for word in _EVERY_WORD if plain_bytes(word) is not None),
+    _words(plain_ones(_EVERY_WORD)),
     _simple(SPELLED_PREFIXES),
     *service_tokens.ROUGH,
     r"[A-Za-z0-9_\-]{8}\.[A-Za-z0-9_\-]{6}\.",

@@ -7,7 +7,7 @@ from safety.pii.emails import WORD as LETTER
 from safety.pii.password_words import trie
 from safety.pii.said_pins import UNIT, WORD, YEAR
 from safety.pii.telling import IS, LEFT, QUOTE, WORD_BEGINS
-from safety.plain_text import plain_bytes
+from safety.plain_text import plain_ones
 
 #: In English they have many names.
 _ENGLISH: Final = (
@@ -116,7 +116,7 @@ _TAN: Final = "TAN"
 
 _SOON: Final = r"[^\n]*?\n?[^\n]*?\n?[^\n]*?[0-9]"
 _LOUD: Final = tuple(name for name in (*_NAMES, *_UNSPACED) if name != "tan")
-_PLAIN: Final = tuple(name for name in _LOUD if plain_bytes(name) is not None)
+_PLAIN: Final = plain_ones(_LOUD)
 #: What every plain text has in which one is told. To Hyperscan names that are told one by one cost nothing, and all of
 #: them together as much as everything else.
 ROUGH_OF_PLAIN: Final = (

@@ -6,8 +6,8 @@ from typing import Final
 from safety.pii.emails import WORD as LETTER
 from safety.pii.password_words import shortest, trie
 from safety.pii.said_pins import CODES, UNIT, YEAR
-from safety.pii.telling import IS, LEFT, QUOTE, WORD_BEGINS
-from safety.plain_text import plain_bytes
+from safety.pii.telling import IS, LEFT, OTHER_CODES, QUOTE, WORD_BEGINS
+from safety.plain_text import other_ones, plain_ones
 
 #: What is locked, and by what: how words begin, wherever they stand in the sentence or the one before.
 _LOCKS: Final = (
@@ -53,7 +53,7 @@ _TYPE: Final = (
     r"podaj|zadejte|ange|slå|tast|indtast|введите|набери(?:те)?|введіть)"
 )
 _USE: Final = (
-    r"(?<![^\W_])(?:use|enter|utilise[rz]?|saisis(?:sez)?|verwende(?:n sie)?|nutze(?:n sie)?|usa|use|utiliza|ingresa|"
+    r"(?<![^\W_])(?:use|enter|utilise[rz]?|saisis(?:sez)?|verwende(?:n sie)?|nutze(?:n sie)?|usa|utiliza|ingresa|"
     r"introduce|inserisci|utilizza|gebruik|użyj|wpisz|använd|bruk|brug|введите|используйте)"
 )
 _OPENS: Final = (
@@ -91,10 +91,8 @@ _SENT_BY_SOMEBODY: Final = re.compile(
 )
 #: What other codes are of, said before the word, ...
 _OTHER: Final = re.compile(
-    r"(?<![^\W_])(?:error|fault|exit|status|return|response|http|zip|post|postal|area|country|dial(?:l?ing)?|booking|"
-    r"reservation|order|item|part|product|article|model|event|trouble|diagnostic|source|qr|bar|colou?r|dress|building|"
-    r"currency|sort|tax|sample|example|hs|cpt|icd|nace|sic|iata|icao|course|class|module|subject|stock|hex|ascii|"
-    r"char(?:acter)?|unicode|scan|op|key|port|pin|byte|machine|morse|fehler|artikel|produkt|erreur|postleit\w*|producto|errore?|"
+    rf"(?<![^\W_])(?:{OTHER_CODES}|http|hs|cpt|icd|nace|sic|iata|icao|course|class|module|subject|stock|hex|ascii|"
+    r"char(?:acter)?|unicode|scan|op|key|port|pin|byte|machine|morse|produkt|erreur|postleit\w*|producto|errore?|"
     r"prodotto|produto|błędu|pocztowy|chyby|ошибки|товара|customs|project|cost|department|branch|location|reason|"
     r"billing|procedure|customer|account|routing|bank|swift|version|vendor|material|style|size|lot|batch|fare|"
     r"language|region|invite)[ _.\-]+\Z"
@@ -151,10 +149,6 @@ _TO_LOG_IN: Final = re.compile(
 _USED: Final = re.compile(rf"{_USE}(?: (?:the |le |den |el |il |o |de )?{_CODE})? ?{QUOTE}\Z")
 
 
-def _plainly(words: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(word for word in words if plain_bytes(word) is not None)
-
-
 _OPENING: Final = (
     "open", "unlock", "disarm", "goes off", "get in", "geht", "öffn", "aufmach", "entsperrt", "ouvr", "déverrouille",
     "désactive", "abre", "abri", "quita", "desactiva", "desbloquea", "apr", "sblocca", "disattiva", "desarma", "otw",
@@ -163,17 +157,16 @@ _OPENING: Final = (
 _BOXES: Final = ("key safe", "keysafe", "key box", "keybox", "lock box", "lockbox", "schlüsselbox", "schlüsseltresor")
 #: What every plain text has in which one is told, ...
 ROUGH_OF_PLAIN: Final = (
-    rf"{WORD_BEGINS}(?i:{trie(_plainly(_NAMES))})[^A-Za-z0-9][^\n]*?[0-9]",
-    rf"(?i:{trie(shortest(_plainly(_OPENING)))})[^\n]*? (?i:with|using|mit|avec|con|com|met|med|kodem) [^\n]*?[0-9]",
+    rf"{WORD_BEGINS}(?i:{trie(plain_ones(_NAMES))})[^A-Za-z0-9][^\n]*?[0-9]",
+    rf"(?i:{trie(shortest(plain_ones(_OPENING)))})[^\n]*? (?i:with|using|mit|avec|con|com|met|med|kodem) [^\n]*?[0-9]",
     rf"(?i:{trie(_BOXES)})[^A-Za-z]{{1,3}}[A-Z]?[0-9]",
     rf"(?i:{_OF_GROUPS}[ \-]?(?:key|schlüssel))[^\n]*?[A-Z0-9]{{3}}-[A-Z0-9]{{3}}",
     rf"(?i:{trie(_OF_CARDS)})[^\n]*?[0-9]{{3}}",
-    rf"[0-9] (?i:{trie(_plainly(_IS_OF))}) (?i:your|ihr|dein|votre|ton|tu|su|il|o|seu|teu|twój|din|ditt|jouw|uw|je) ",
-    rf"[A-Z0-9]{{3}} (?i:to|as|pour|um|zum|zur|para|per|om|aby|for|för) [^\n]*?(?i:{trie(_plainly(_LOGGING_IN))})",
+    rf"[0-9] (?i:{trie(plain_ones(_IS_OF))}) (?i:your|ihr|dein|votre|ton|tu|su|il|o|seu|teu|twój|din|ditt|jouw|uw|je) ",
+    rf"[A-Z0-9]{{3}} (?i:to|as|pour|um|zum|zur|para|per|om|aby|for|för) [^\n]*?(?i:{trie(plain_ones(_LOGGING_IN))})",
 )
 #: ... what others may have instead, ...
-_OTHERS: Final = tuple(word for word in (*_NAMES, *_OPENING, *_IS_OF, *_LOGGING_IN) if plain_bytes(word) is None)
-ROUGH_OF_OTHERS: Final = f"(?i:{trie(_OTHERS)})"
+ROUGH_OF_OTHERS: Final = f"(?i:{trie(other_ones((*_NAMES, *_OPENING, *_IS_OF, *_LOGGING_IN)))})"
 #: ... of which one is in all of them that have none of said_pins.STEMS_OF_WORDS, ...
 _STEMS: Final = shortest((*_OPENING, *_BOXES, *_OF_CARDS, *_LOGGING_IN, "key", "schlüssel"))
 STEMS: Final = rf"(?i:{trie(_STEMS)}|[0-9] (?:{trie(_IS_OF)}) )"

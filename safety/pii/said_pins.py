@@ -5,8 +5,8 @@ from typing import Final
 
 from safety.pii.emails import WORD as LETTER
 from safety.pii.password_words import EVERY_WORD, STEMS, shortest, trie
-from safety.pii.telling import IS, LEFT, QUOTE, WORD_BEGINS
-from safety.plain_text import plain_bytes
+from safety.pii.telling import IS, LEFT, OTHER_CODES, QUOTE, WORD_BEGINS
+from safety.plain_text import other_ones, plain_ones
 
 #: Words for a PIN, each a word of its own.
 _PINS: Final = (
@@ -90,11 +90,9 @@ _TOLD: Final = re.compile(
 )
 #: What other codes and pins are of.
 _OTHER: Final = re.compile(
-    r"(?<![^\W_])(?:error|fault|exit|status|return|result|response|zip|post|postal|area|country|dial(?:l?ing|-in)?|promo|discount|"
-    r"coupon|voucher|booking|reservation|confirmation|verification|one[- ]?time|order|item|part|product|article|model|"
-    r"event|trouble|diagnostic|source|qr|bar|colou?r|dress|building|currency|sort|tax|sample|example|gpio|led|crank|clevis|"
-    r"dowel|enamel|lapel|connector|drive|signal|opt|bowling|push|safety|rolling|hat|tie|cotter|firing|king|map|header|"
-    r"each|every|any|meeting|conference|zoom|webinar|fehler|artikel)[ _.\-]+\Z"
+    rf"(?<![^\W_])(?:{OTHER_CODES}|result|dial-in|promo|discount|coupon|voucher|confirmation|verification|"
+    r"one[- ]?time|gpio|led|crank|clevis|dowel|enamel|lapel|connector|drive|signal|opt|bowling|push|safety|rolling|hat|"
+    r"tie|cotter|firing|king|map|header|each|every|any|meeting|conference|zoom|webinar)[ _.\-]+\Z"
 )
 #: What is said where none is told.
 _ABOUT: Final = re.compile(
@@ -147,22 +145,17 @@ _MOST_OF_A_KEY: Final = 20
 _FEW: Final = 2
 
 
-def _in_plain(words: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(word for word in words if plain_bytes(word) is not None)
-
-
-_ROUGH_CODE: Final = trie(_in_plain(CODES))
-_ROUGH_OPENED: Final = trie(_in_plain((*_OPENED, *_ALARM)))
+_ROUGH_CODE: Final = trie(plain_ones(CODES))
+_ROUGH_OPENED: Final = trie(plain_ones((*_OPENED, *_ALARM)))
 #: What every plain text has in which one is told, but for passwords, and for codes (`said_codes`), ...
 ROUGH: Final = (
-    rf"{WORD_BEGINS}(?i:{trie(_in_plain(_PINS))})[^A-Za-z0-9][^\n]*?[0-9]",
-    rf"(?i:{trie(_in_plain(_UNSPACED_PINS))})[^\n]*?[0-9]",
-    rf"(?i:{trie(_in_plain(_BOXES))})[^\n]*?[0-9]",
+    rf"{WORD_BEGINS}(?i:{trie(plain_ones(_PINS))})[^A-Za-z0-9][^\n]*?[0-9]",
+    rf"(?i:{trie(plain_ones(_UNSPACED_PINS))})[^\n]*?[0-9]",
+    rf"(?i:{trie(plain_ones(_BOXES))})[^\n]*?[0-9]",
     rf"(?i:{_ROUGH_OPENED}[ \-]?{_ROUGH_CODE})[^\n]*?[0-9]",
 )
 #: ... and what others may have instead.
-_OTHERS: Final = (*_PINS, *_UNSPACED_PINS, *CODES, *_THINGS)
-ROUGH_OF_OTHERS: Final = f"(?i:{trie(word for word in _OTHERS if plain_bytes(word) is None)})"
+ROUGH_OF_OTHERS: Final = f"(?i:{trie(other_ones((*_PINS, *_UNSPACED_PINS, *CODES, *_THINGS)))})"
 _STEM: Final = 3
 _STEMS: Final = shortest(word if word[0] in "mpn" else word[:_STEM] for word in (*_PINS, *_UNSPACED_PINS, *CODES))
 #: One of these is in all of them, ...

@@ -24,13 +24,9 @@ _ALL: Final = 1 << 30
 _LEFT: Final = LEFT + 1
 #: The buffer is cut when it is longer than this.
 _KEPT: Final = 512
-
 _DIGIT: Final = re.compile(r"\d")
-
 #: Kinds whose value is looked at by itself where they are not wanted.
 NAMED: Final = frozenset({"password", "generic_secret", "bearer_token"})
-
-
 #: The last place of ASCII before which all is decided, or where a word begins after a blank.
 _LAST_PLACE: Final = re.compile(r"(?s).*(?:\n|[.,;!?]\s|\s(?=[A-Za-z]))")
 

@@ -25,6 +25,12 @@ IS: Final = (
     r"(?: (?:now|still|jetzt|nun|adesso|ora|ahora|maintenant|agora|nu|teraz|теперь|сейчас|acum|şimdi|"
     r"ancora|noch|encore|todavía|aún|ainda|nog|fortfarande|stadig|fortsatt|wciąż|nadal|hâlâ|hala))?"
 )
+#: What codes are of that are no secrets, said right before the word.
+OTHER_CODES: Final = (
+    r"error|fault|exit|status|return|response|zip|post|postal|area|country|dial(?:l?ing)?|booking|reservation|order|"
+    r"item|part|product|article|model|event|trouble|diagnostic|source|qr|bar|colou?r|dress|building|currency|sort|tax|"
+    r"sample|example|fehler|artikel"
+)
 #: What says that it is another one now, after whatever is said of the old one.
 NEW_ONE: Final = (
     r"[.;!,]? (?:(?:and|but|so|und|et|y|e) )?(?:(?:the|der|die|das|le|la|el|il|o|a|de|het|den|det) )?"
