@@ -72,7 +72,8 @@ _UNSPACED_WORDS: Final = (
 _MEMORY: Final = re2.Options()
 # With the 8 MiB of its own it could hardly hold more words.
 _MEMORY.max_mem = 16 << 20
-_ANNOUNCING: Final = re2.compile(rf"(?i)(?:^|[^\pL\pN])({_WORDS})|{_UNSPACED_WORDS}", _MEMORY)
+ANNOUNCING: Final = rf"(?i)(?:^|[^\pL\pN])({_WORDS})|{_UNSPACED_WORDS}"
+_ANNOUNCING: Final = re2.compile(ANNOUNCING, _MEMORY)
 _SIGNS: Final = r"\s.:：#№º°=\-–—'’\"/()|"
 #: Between such a word and the number: the rest of the word, and a few others.
 _BETWEEN: Final = re.compile(

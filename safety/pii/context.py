@@ -124,17 +124,20 @@ _PHONE: Final = (
 )
 
 
-def _at_word(words: str) -> "re2._Regexp":
-    return re2.compile(rf"(?i)(?:^|[^a-zß-ſа-яёіїєґў])(?:{words})")
+def _at_word(words: str) -> str:
+    return rf"(?i)(?:^|[^a-zß-ſа-яёіїєґў])(?:{words})"
 
 
-_ANY: Final = _at_word("|".join(WORDS.values()))
-_PHONE_WORD: Final = _at_word(_PHONE)
+#: Expressions of RE2.
+KINDS_SPOKEN_OF: Final = _at_word("|".join(WORDS.values()))
+PHONE_WORDS: Final = _at_word(_PHONE)
+_ANY: Final = re2.compile(KINDS_SPOKEN_OF)
+_PHONE_WORD: Final = re2.compile(PHONE_WORDS)
 
 
 @cache
 def _words_of(kind: str) -> "re2._Regexp":
-    return _at_word(WORDS[kind])
+    return re2.compile(_at_word(WORDS[kind]))
 
 
 _NOT_PERSONAL: Final = re2.compile(

@@ -9,6 +9,7 @@ from safety.pii.announced import announced_at
 from safety.pii.context import REACH, named_otherwise, phone_word
 from safety.pii.named_numbers import SEPARATORS, SHAPE, ends_alone, named_number
 from safety.pii.phones import DATE, phone_beside_word, phone_in_groups, phone_with_prefix, says_phone
+from safety.pii.speaking import says_something
 
 #: A run of groups of digits, of which a number takes all or the first few.
 _RUN: Final = re.compile(r"([0-9]+)(?:(?:[ .\-/+]| - |  )[0-9]+){0,6}")
@@ -17,6 +18,7 @@ _LONG: Final = re.compile(r"[0-9]{40}")
 _TABLE: Final = re.compile(r"(?:[0-9]{1,3}[ .\-/]){12}|(?=(?:[0-9]{4}[ .\-/]){12})(?:[0-9]{4}[ .\-/]){4}")
 #: Ends of groups that a number would be the rest of.
 _INSIDE: Final = re.compile(r"(?:[0-9]{2}|[A-Z][0-9]|[0-9][A-Z]|[0-9]{2} ?[A-Z]{4})[ \u00a0]$|\+$")
+_JOINS: Final = (" ", "\u00a0", "+")
 #: Of a row, the rest.
 _PAIRS: Final = re.compile(r"[0-9]{2}(?: [0-9]{2})+(?![0-9])")
 #: An id is of a person or a thing, and no phone's.
@@ -106,18 +108,19 @@ def number_at(text: str, position: int, view: str) -> Number:
     if run is not None and DATE.match(view):
         return Number(None, run.end(1))
     lettered = _lettered(text, position)
-    otherwise = lettered and named_otherwise(text, position)
-    known = not otherwise and not _is_rest(text, position, view)
+    spoken = lettered and says_something(text, position)
     if run is not None:
-        named = named_number(text, position, view, run.group()) if lettered and known else None
-        if named is not None and not (phone_beside_word(view) and phone_word(text, position) > named.word):
-            return Number(named.kind, named.end)
-        shape = _KNOWN.match(view) if known else None
-        if shape is not None and (found := _shaped(view, shape.end())) is not None:
-            return found
-    if lettered and (end := announced_at(text, position, view)):
+        shape = _KNOWN.match(view)
+        found = None if shape is None else _shaped(view, shape.end())
+        if (spoken or found is not None) and _is_whole(text, position, view, lettered):
+            named = named_number(text, position, view, run.group()) if spoken else None
+            if named is not None and not (phone_beside_word(view) and phone_word(text, position) > named.word):
+                return Number(named.kind, named.end)
+            if found is not None:
+                return found
+    if spoken and (end := announced_at(text, position, view)):
         return Number("id_number", end)
-    if end := _phone(text, position, view, lettered, otherwise):
+    if end := _phone(text, position, view, lettered, spoken):
         return Number("phone", end)
     if run is None:
         return Number(None, 1)
@@ -133,21 +136,32 @@ def _is_rest(text: str, position: int, view: str) -> bool:
     return before is not None and not payment.credit_card(before.group().replace(" ", "")[-16:])
 
 
-def _phone(text: str, position: int, view: str, lettered: bool, otherwise: bool) -> int:
-    """The end of a phone number, or 0; `otherwise`: it is named as something else, which only a + contradicts."""
-    before = _INSIDE.search(text, max(0, position - 8), position)
+def _is_whole(text: str, position: int, view: str, lettered: bool) -> bool:
+    """Whether a number is no order's or part's, and no rest of another one."""
+    return not (lettered and named_otherwise(text, position)) and not _is_rest(text, position, view)
+
+
+def _phone(text: str, position: int, view: str, lettered: bool, spoken: bool) -> int:
+    """The end of a phone number, or 0; named as something else it is none, which only a + contradicts.
+
+    `lettered`, `spoken`: whether there is a word to its left, and one that may say what it is.
+    """
+    before = None
+    if text[max(0, position - 1) : position] in _JOINS:
+        before = _INSIDE.search(text, max(0, position - 8), position)
     # In a list, the number before one with a sign ends with figures.
     inside = before is not None and (view[0] not in "+(" or before.group() == "+")
     if view[0] in "+(" and not inside and (end := phone_with_prefix(view)):
         return end
-    if otherwise or (_OF_A_THING.search(text, max(0, position - 12), position) and phone_word(text, position) < 0):
+    end = (phone_with_prefix(view) if view[0] == "0" and not inside else 0) or phone_in_groups(view, inside)
+    if not end and not (inside and _PAIRS.match(view)):
+        end = phone_beside_word(view)
+        if end and not says_phone(view, end) and not (spoken and phone_word(text, position) >= 0):
+            end = 0
+    if not end or (lettered and named_otherwise(text, position)):
         return 0
-    if view[0] == "0" and not inside and (end := phone_with_prefix(view)):
-        return end
-    if end := phone_in_groups(view, inside):
-        return end
-    end = 0 if inside and _PAIRS.match(view) else phone_beside_word(view)
-    return end if end and (says_phone(view, end) or (lettered and phone_word(text, position) >= 0)) else 0
+    of_a_thing = _OF_A_THING.search(text, max(0, position - 12), position) is not None
+    return 0 if of_a_thing and not (spoken and phone_word(text, position) >= 0) else end
 
 
 def _shaped(view: str, end: int) -> Number | None:

@@ -31,6 +31,8 @@ _PLAIN: Final = str.maketrans(
 )
 #: What all e-mails have.
 _MAILED: Final = re.compile(r"[@\[({<%]")
+#: A number that nothing is joined to.
+_ALONE: Final = re.compile(r"[0-9]{7,}[,;\"')\]}|\n\t]")
 #: What all secrets and addresses have that begin with a digit.
 _SIGNED: Final = re.compile(r"[:/.@\[({<]")
 #: What all codes begin with that begin with a digit: a Finnish one may have no letter.
@@ -86,17 +88,18 @@ def recognize(text: str, place: re.Match[str]) -> Found:
     if group == _KEY and TRIGGER.search(seen) is None:
         return Found(None, at, at + 1)
     view = seen if seen.isascii() else seen.translate(_PLAIN)
-    signed = not number or _SIGNED.search(view) is not None
-    secret = secret_at(view) if signed or _LONG.match(view) else None
+    alone = number and _ALONE.match(view) is not None
+    signed = not number or (not alone and _SIGNED.search(view) is not None)
+    secret = secret_at(view) if signed or (not alone and _LONG.match(view)) else None
     if secret is not None and not (secret.kind == "jwt" and text.endswith("base64,", 0, at)):
         return Found(secret.kind, at + secret.start, at + secret.end, secret.goes_on)
-    if _MAILED.search(view) is not None and (email := email_at(text, at, view)):
+    if not alone and _MAILED.search(view) is not None and (email := email_at(text, at, view)):
         return Found("email", at, at + email[0], (DOMAIN,) if email[1] else ())
     if text[max(0, at - 1) : at] in _BEFORE_TOLD and _TOLD.match(seen):
         told = _after(text, at, seen)
         if told is not None:
             return Found(told.kind, at + told.start, at + told.end, told.goes_on)
-    if group in (_CODE, _NUMBER) and view[0] not in "+(":
+    if group in (_CODE, _NUMBER) and view[0] not in "+(" and not alone:
         if signed and (address := address_at(text, at, view)):
             return Found("ip_address", at, at + address)
         if (view[0] != ":" if not number else _LETTERED.match(view)) and (code := code_at(text, at, view)):
