@@ -15,8 +15,10 @@ from safety.pii.assigned import NAMES, ROUGH_NAMES
 from safety.pii.codes import NAMED_ROUGH
 from safety.pii.emails import LOCAL, UNSPACED, WORD
 from safety.pii.forms import SIX_MORE, SPACING, formed_areas
+from safety.pii.numbers import is_nothing
 from safety.pii.password_words import EVERY_WORD, STEMS, TOLD_ON_A_LINE_ROUGH, TOLD_ROUGH, shortest
 from safety.pii.secrets import LONG_USER_ROUGH, PREFIXES, SPELLED_PREFIXES, USER_PLACE
+from safety.pii.speaking import says_something
 from safety.plain_text import plain_ones
 
 _BETWEEN: Final = r"(?:[ \-/()\u00a0\u2002-\u2014\u202f\u3000－]|\.(?!\s)){0,3}"
@@ -162,7 +164,7 @@ _SHORT: Final = 10
 _HIDDEN: Final = 64
 #: With more hits than this in a stretch, or so many forms, all of the stretch is looked at.
 _HITS: Final = 4
-_FORMS: Final = 64
+_FORMS: Final = 200
 
 
 @cache
@@ -206,7 +208,9 @@ def _areas(part: str) -> list[tuple[int, int]]:
     encoded = part.encode()
     pins = _MAY_HAVE_PINS.search(encoded) is not None and _ROUGH_PINS.search(encoded) is not None
     if not pins and "@" not in part and "＠" not in part and _ROUGH.search(encoded) is None:
-        return found
+        if len(found) <= _HITS or says_something(encoded):
+            return found
+        return [each for each in found if not is_nothing(part, each[0])]
     signs: list[tuple[int, int]] = []
     for at in islice(_AT.finditer(part), _HITS + 1):
         end = at.end()

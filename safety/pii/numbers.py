@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from safety.pii import checks, payment
 from safety.pii.announced import announced_at
-from safety.pii.context import REACH, named_otherwise, phone_word
+from safety.pii.context import REACH, left_of, named_otherwise, phone_word
 from safety.pii.named_numbers import SEPARATORS, SHAPE, ends_alone, named_number
 from safety.pii.phones import DATE, phone_beside_word, phone_in_groups, phone_with_prefix, says_phone
 from safety.pii.speaking import says_something
@@ -108,7 +108,7 @@ def number_at(text: str, position: int, view: str) -> Number:
     if run is not None and DATE.match(view):
         return Number(None, run.end(1))
     lettered = _lettered(text, position)
-    spoken = lettered and says_something(text, position)
+    spoken = lettered and says_something(left_of(text, position))
     if run is not None:
         shape = _KNOWN.match(view)
         found = None if shape is None else _shaped(view, shape.end())
@@ -126,6 +126,15 @@ def number_at(text: str, position: int, view: str) -> Number:
         return Number(None, 1)
     table = _TABLE.match(view)
     return Number(None, table.end() if table else run.end(1))
+
+
+_ALONE: Final = re.compile(r"[^A-Za-z0-9_+＋]?\(?([1-9][0-9]{6,18})[,;\"')\]}|\n\t]")
+
+
+def is_nothing(text: str, position: int) -> bool:
+    """Whether a number, with a sign before it or none, is surely none of those where no word says anything."""
+    alone = _ALONE.match(text, max(0, position))
+    return alone is not None and _shaped(alone[1], len(alone[1])) is None
 
 
 def _is_rest(text: str, position: int, view: str) -> bool:
