@@ -13,10 +13,10 @@ from observability.record import RequestRecord, Verdict
 from protos.script import Line
 from replicas.engine import Engine
 from replicas.engines.answers import Corpus
-from tests.asgi import CHAT, Answer, Client, gateway_of
+from tests.asgi import CHAT, HELLO, Answer, Client, gateway_of
 from tests.fakes import DiesAfter, SilentEngine
 from tests.gateway.http.answers import shown
-from tests.harness import MODEL, bounded, engine_of, readable_corpus, readable_vocabulary, tekken, until
+from tests.harness import MODEL, bounded, engine_of, gated_engine, readable_corpus, readable_vocabulary, tekken, until
 from tests.upstreams import plain, upstream
 
 PRICE = {"input": 1.0, "output": 2.0}
@@ -88,11 +88,27 @@ def test_an_answer(store_url: str, stream: bool) -> None:
             ]
             assert moments == sorted(moments)
             assert moments[0] > 0
-            # The last event brings the last token and the end.
-            assert (sum(record.gaps) > 0) is stream
+            assert stream or not sum(record.gaps)
             text = text_of(answer)
             assert record.answer_characters == len(text)
             assert record.answer_hash == DIGESTS.of(text.encode())
+
+    bounded(main)
+
+
+def test_gaps_are_between_the_events_of_a_stream(store_url: str) -> None:
+    async def main() -> None:
+        engine, gate = gated_engine(corpus=readable_corpus())
+        async with gateway_of(store_url, engine) as client:
+            kept = watched(client)
+            call = client.call("POST", CHAT)
+            call.put(orjson.dumps({"model": MODEL, "messages": HELLO, "max_tokens": 20, "stream": True}))
+            gate.let(5)
+            # Its head, the event with the role, and one with text.
+            await until(lambda: len(call.sent) > 2)
+            gate.open()
+            await call.answer()
+            assert sum(told(client, kept).gaps) > 0
 
     bounded(main)
 
