@@ -105,8 +105,8 @@ _ORDERED: Final = re.compile(
 )
 #: Of shares.
 _SHARES: Final = re.compile(r"stock|exchange|listed|shares?(?![a-z])|isin|ticker|nikkei")
-#: Four to eight figures, or twice three.
-FORM: Final = re.compile(rf"(?:[0-9]{{3}}[ \-][0-9]{{3}}|[0-9]{{4,8}})(?!{LETTER}|[%€$£°\-]|[.,:/][0-9]| [0-9]{{3}})")
+#: Four to eight figures, or twice three; some senders put their letter before them.
+FORM: Final = re.compile(rf"(?:[A-Z]{{1,2}}-)?(?:[0-9]{{3}}[ \-][0-9]{{3}}|[0-9]{{4,8}})(?!{LETTER}|[%€$£°\-]|[.,:/][0-9]| [0-9]{{3}})")
 #: As texts have them that show what one looks like.
 _SAMPLES: Final = re.compile(r"0*1?2345?6?7?8?9?0?\Z|(.)\1*\Z|654321\Z|87654321\Z")
 _FEWEST_AT_ONCE: Final = 6
@@ -144,7 +144,7 @@ def one_time_code_at(left: str, view: str) -> int:
     told = _TOLD.search(left, max(0, len(left) - LEFT))
     if told is None or _ABOUT.search(told["subject"]):
         return 0
-    digits = re.sub(r"[ \-]", "", found.group())
+    digits = re.sub(r"[^0-9]", "", found.group())
     name = told["name"]
     if name.endswith("tan") and (_TAN not in plain or len(digits) < _FEWEST_AT_ONCE):
         return 0

@@ -116,7 +116,7 @@ def recognize(text: str, place: re.Match[str]) -> Found:
     return Found(None, at, at + 1)
 
 
-_BEFORE_TOLD: Final = frozenset(BEFORE)
+_BEFORE_TOLD: Final = frozenset((*BEFORE, ""))
 _GENERAL: Final = ("password", "generic_secret")
 
 

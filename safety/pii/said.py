@@ -61,8 +61,9 @@ def said_at(left: str, view: str) -> Secret | None:
     for number, _ in _ends(small.encode("utf-8", "surrogatepass")):
         ways |= number
     end = said_codes.told_after(small, view)
-    if not end and ways & _FIGURES and view[0].isdigit():
-        end = said_pins.pin_at(left, view) or one_time_codes.one_time_code_at(left, view)
+    if not end and ways & _FIGURES:
+        end = said_pins.pin_at(left, view) if view[0].isdigit() else 0
+        end = end or one_time_codes.one_time_code_at(left, view)
     if not end and ways & (_FIGURES | _CODES):
         end = said_codes.code_at(small, view)
     if end:

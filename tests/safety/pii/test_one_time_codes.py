@@ -28,6 +28,7 @@ FOUND = [
     "**Security code:** «771902»",
     "My WhatsApp code is «482-913» what now",
     "Your sign-in code is «90317»",
+    "Your Google verification code is «G-482913»",
     "Enter confirmation code «771902» to finish your registration",
     "TAN «482913»",
     "Ihre SMS-TAN lautet «482 913»",

@@ -8,6 +8,7 @@ from tests.safety.pii.marked import assert_found
 FILTER = PiiFilter()
 
 TOLD = [
+    "«G-482913» is your Google verification code.",
     # What follows tells it, ...
     "«482913» is your Amazon verification code.",
     "«829104» ist Ihr Code für die Anmeldung",
