@@ -106,8 +106,8 @@ _PHONE: Final = (
     r"son|ton|"
     r"votre|notre) num|fon\b|(?:an|zurück)?ruf|handy|(?:meine?|ihre?|seine?|unsere?|deine?) nummer|durchwahl|"
     r"erreich|móvil|movil|celular|cel\b|llám|llam[ae]|(?:mi|su|tu|nuestro) número|cellulare|chiama|truca|recapito|"
-    r"(?:mio|suo|tuo) numero|ligue|liga|contato|telem[oó]|(?:meu|seu) número|bel\b|bellen|mijn nummer|zadzwo|dzwoń|"
-    r"kom[óo]r|(?:mój|mojego|pod|nowy|nowego|stary) numer|"
+    r"convencional|(?:mio|suo|tuo) numero|ligue|liga|contato|telem[oó]|(?:meu|seu) número|bel\b|bellen|mijn nummer|"
+    r"zadzwo|dzwo[nń]|kom[óo]r|(?:mój|mojego|pod|nowy|nowego|stary) numer|"
     r"infolini|tlf|treff|nås på|puh\b|soita|mitt nummer|mit nummer|zavol|sun[aăa]|hívj|"
     r"sím|volal|cep(?: tel|im)|gsm\b|ara(?:yın|yabilir)?\b|pozov|nazov|zov[ie]|viber|signal|telegram|"
     r"helist|t[āa]lr|zvan|skambin|хабарлас|qo['’ʻ]ng['’ʻ]iroq|numaram|(?:moje|naše|její|jeho) číslo|számom|hívható|"
@@ -170,17 +170,17 @@ _NOT_PERSONAL: Final = re2.compile(
     r"gstin?|hrb|plz|"
     r"zip|postcode|postal|routing(?: transit)?|aba|iva|booking|flight|policy|po|docket|coordinates?|lat|lon|lng|"
     r"population|revenue|total|accession|project|shelf|"
-    r"asset|meter|device|konto|kontonummer|licen[cs]e|(?:baggage|luggage|bag|asset|name|price) tag|"
+    r"asset|meter|device|konto|kontonummer|licen[cs]e|(?:baggage|luggage|bag|asset|name|price) tags?|"
     r"(?:account|acct|customer|client|member|membership|employee|student|kunden|vendor|supplier|candidate|centre|"
     r"center|exam|"
     r"seat|loyalty|coupon|voucher|contract|claim|rma|permit|school|court|file|property|unit|store|branch|sort|cost|"
     r"catalogu?e?|"
     r"stock|badge|locker|patent|grant)"
     r"(?:[ _-]?(?:numbers?|num|nr|no|ids?|codes?|#|nummer)))"
-    r"(?:[ _-]?(?:numbers?|num|nr|no|ids?|codes?|#|n[º°o]|nummer|number is|was|is|are|such as|like|号|號|番号|"
+    r"(?:[ _-]?(?:numbers?|num|nr|no|ids?|codes?|#|n[º°o]|n\.|nummer|number is|was|is|are|such as|like|号|號|番号|"
     r"at|be|ch|de|dk|es|fr|it|lu|nl|pl))*(?:[.: ]{1,3}(?:(?-i:[A-Z]{2})|CHE)\b)?[.:#=\s\"'(№]*"
     # Further ones of a list.
-    r"(?:[0-9][0-9\-]{5,14}(?:, | and | & |/| und | et | y | e )(?:and )?){0,3}(?:[0-9]{3,6}[ .\-/]){0,3}$"
+    r"(?:[0-9][0-9 \-]{5,14}(?:, | and | & |/| und | et | y | e )(?:and )?){0,3}(?:[0-9]{3,6}[ .\-/]){0,3}$"
 )
 
 

@@ -37,7 +37,9 @@ _DISGUISED: Final = re.compile(
 )
 #: What stands before the user or the password of an address.
 _LOGIN: Final = re.compile(r"//(?:[^\s/@:]{0,40}:)?$")
-_FILE: Final = re.compile(r"\.(?:png|jpe?g|gif|svg|webp|js|ts|py|css|html?|json)$", re.IGNORECASE)
+_FILE: Final = re.compile(
+    r"\.(?:png|jpe?g|gif|svg|webp|js|ts|py|css|html?|json|service|socket|timer|mount|slice|scope)$", re.IGNORECASE
+)
 
 #: What goes on after the end of what may be looked at.
 DOMAIN: Final = re.compile(r"[\w.\-]*")

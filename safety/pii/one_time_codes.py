@@ -106,7 +106,9 @@ _ORDERED: Final = re.compile(
 #: Of shares.
 _SHARES: Final = re.compile(r"stock|exchange|listed|shares?(?![a-z])|isin|ticker|nikkei")
 #: Four to eight figures, or twice three; some senders put their letter before them.
-FORM: Final = re.compile(rf"(?:[A-Z]{{1,2}}-)?(?:[0-9]{{3}}[ \-][0-9]{{3}}|[0-9]{{4,8}})(?!{LETTER}|[%€$£°\-]|[.,:/][0-9]| [0-9]{{3}})")
+FORM: Final = re.compile(
+    rf"(?:[A-Z]{{1,2}}-)?(?:[0-9]{{3}}[ \-][0-9]{{3}}|[0-9]{{4,8}})(?!{LETTER}|[%€$£°\-]|[.,:/][0-9]| [0-9]{{3}})"
+)
 #: As texts have them that show what one looks like.
 _SAMPLES: Final = re.compile(r"0*1?2345?6?7?8?9?0?\Z|(.)\1*\Z|654321\Z|87654321\Z")
 _FEWEST_AT_ONCE: Final = 6

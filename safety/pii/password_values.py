@@ -46,4 +46,7 @@ NO_PASSPHRASE: Final = re.compile(
 )
 #: Letters and figures with a sign that names have not, or figures amid letters, as in `n0tMyP4ss`.
 SIGNED: Final = re.compile(r"(?=.{7}).*(?:[!#$%^&*?+~]|[^\W_]_[^\W_])")
-AMID: Final = re.compile(r"(?=.{8})(?:[A-Za-z]+[0-9]+){2,}[A-Za-z]|(?=.{10})[A-Za-z]{3,}[0-9]{3,}[A-Za-z]{2,}$")
+AMID: Final = re.compile(
+    r"(?=.{8})(?:[A-Za-z]+[0-9]+){2,}[A-Za-z]|(?=.{10})[A-Za-z]{3,}[0-9]{3,}[A-Za-z]{2,}$|"
+    r"[A-Za-z]{1,10}[013457][a-z]{3,}(?:[\-._][A-Za-z0-9]{2,})+$"
+)

@@ -117,6 +117,11 @@ _AS_ARGUMENTS: Final = (
         r"(?i:name): [^\n]*(?:\n|\\n) +(?i:value): [^\n]*?[0-9]",
     ),
     _Way(r":auth\(['\"]", (":auth(",)),
+    _Way(
+        r"(?:dbname|database|charset|port)=[\w.\-]{1,24};?[\"'], ?[\"'][^\s\"']{1,24}[\"'], ?[\"']",
+        ('", "', '","', "', '", "','"),
+        r"(?i:dbname|database|charset|port)=[^\n]*?[\"'], ?[\"'][^\n]*?[\"'], ?[\"'][^\n]*?[0-9]",
+    ),
     # By its place alone: after the user.
     _Way(
         rf"{_CALL}\((?:[^()\n]{{0,48}}, ?)?[\"'][^\s\"']{{1,40}}[\"'], ?[\"']",
@@ -293,12 +298,15 @@ _TOLD_BY_WORDS: Final = re.compile(
     rf"(?:{_worded(_WITHOUT_DOUBT)}|(?P<at_once>{_worded(_AT_ONCE)})|{_IN_A_SENTENCE}|{_BEFORE_A_COLON}"
     rf"|(?P<argument>{_worded(_AS_ARGUMENTS)})|(?P<foreign>{_FOREIGN}))\Z"
 )
+#: After whatever was said of it.
+_NOW_IT_IS: Final = r" (?:(?:now|knows?) it(?:['’]?s| is)|it(?:['’]?s| is) now)"
 #: What tells a password with less certainty, or another one than was spoken of: its end, and all of it.
 _MAY_TELL: Final = re.compile(
-    rf"(?:{NEW_ONE}(?:,? {IS} ?:?| ?[:：])|(?<![^\W_])(?:{DOUBT}|{SHOULD_BE}),?(?: {IS})?|['’]s) ?{QUOTE}\Z|{_BESIDE}\Z"
+    rf"(?:{NEW_ONE}(?:,? {IS} ?:?| ?[:：])|{_NOW_IT_IS}|"
+    rf"(?<![^\W_])(?:{DOUBT}|{SHOULD_BE}),?(?: {IS})?|['’]s) ?{QUOTE}\Z|{_BESIDE}\Z"
 )
 _TOLD_SOMEHOW: Final = re.compile(
-    rf"(?:(?P<another>{_NAME}{WORD}{{0,6}}?{NEW_ONE}(?:,? {IS} ?:?| ?[:：]) ?{QUOTE})"
+    rf"(?:(?P<another>{_NAME}(?:{WORD}{{0,6}}?{NEW_ONE}(?:,? {IS} ?:?| ?[:：])|[^.!?\n]{{0,48}}{_NOW_IT_IS}) ?{QUOTE})"
     rf"|{_NAME}(?P<subject>{WORD}{{0,7}}?),? (?:{IS} )?(?:{DOUBT}|{SHOULD_BE}),?(?: {IS})? ?{QUOTE}"
     rf"|{_NAME}['’]s {QUOTE}|{_BESIDE})\Z"
 )

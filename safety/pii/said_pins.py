@@ -105,7 +105,7 @@ _ABOUT: Final = re.compile(
 #: Figures as a PIN or a code has them, of doors with a letter, of locks turn by turn.
 FORM: Final = re.compile(
     r"(?:(?P<digits>[0-9]{4,20})[#*A-Z]?|[0-9]{2}[A-Z#*К][0-9]{2,5}|(?P<turns>[0-9]{1,2}-[0-9]{1,2}-[0-9]{1,2}))"
-    rf"(?!{LETTER}|[%€$£°\-]|[.,:/][0-9])"
+    rf"(?!{LETTER}|[%€$£°\-]|[.,:/][0-9]| [0-9]{{4}} [0-9])"
 )
 #: What is counted or measured.
 UNIT: Final = re.compile(

@@ -9,6 +9,8 @@ from safety.plain_text import plain_bytes
 FILTER = PiiFilter(SECRETS)
 
 NOTHING = [
+    "Esqueci-me da palavra-passe e o cartão 4716 2192 8379 0748 que escrevi",
+    "The password's expired-2024 message came again; now it's 30 days",
     "Your discount code is 482913. It is valid for 10 days.",
     "the error code is 48291, the exit code 1001",
     "the country code is 1684 and the zip code is 90210",

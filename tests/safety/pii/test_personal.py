@@ -21,6 +21,8 @@ email|{bob [at] example [dot] com}, please
 email|{bob(at)example.com}
 email|{lukas.m (at) fahrrad-ost (punkt) de} - die Bots nerven
 phone|Call {(212) 555-0147} tomorrow
+phone|w razie pytań dzwonić: {609 219 977}.
+phone|y el convencional {04 749-6451}».
 phone|{+1 212 555 0147} ext. 12
 phone|{+1 212 555 0147 ext 12}
 phone|Tel: {020 7946 0958}

@@ -10,6 +10,9 @@ from tests.safety.pii.marked import assert_found
 FILTER = PiiFilter(SECRETS)
 
 FOUND = [
+    "$db = new PDO('mysql:host=sql.intern.example;dbname=negozio', 'negozio', '«T7!noce.moscata»');",
+    "use the same login as before; password's «Tr0mbone-Valley» (changed Monday)",
+    "The drive's password was the dog's name; now it's «Biscuit2019!» and do not write it down",
     "heslo k ucetnictvi je «Kolacky-032-leto», neposilej to nikomu",
     "Log in as admin with the factory password «ETEA-5882-sib» and change it straight away",
     "Username is dfarrow, password should be «Trundle14!Bay» and your site says",
