@@ -15,6 +15,9 @@ from pathlib import Path
 from tests.ports import free_port
 
 PENSTOCK = Path(sys.executable).with_name("penstock")
+#: Before a command that is sent SIGINT: a shell ignores it for what it runs in the background, tests included, and a
+#: child inherits that. With `preexec_fn` a child would run what gRPC does after a fork, which may write to its stderr.
+HEEDING = ("env", "--default-signal=INT")
 MARK = "PENSTOCK_E2E"
 MODEL = "mixtral-8x7b"
 START_SECONDS = 30.0
@@ -61,10 +64,6 @@ models:
 {more}"""
 
 
-def _heed_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 class Stack:
     """One supervisor in a process group of its own; every process under it carries a mark in its environment."""
 
@@ -96,14 +95,12 @@ class Stack:
         """Start the command without waiting for it."""
         with (self.folder / "stdout").open("wb") as out, (self.folder / "stderr").open("wb") as err:
             self._process = subprocess.Popen(
-                [PENSTOCK, "serve", "--config", self.config, "--quickstart"],
+                [*HEEDING, PENSTOCK, "serve", "--config", self.config, "--quickstart"],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
                 cwd=self.folder,
                 env={**os.environ, MARK: self._mark},
-                # A shell ignores SIGINT for what it runs in the background, tests included, and a child inherits that.
-                preexec_fn=_heed_interrupts,
                 start_new_session=True,
             )
 

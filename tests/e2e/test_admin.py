@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.raw import INTERNAL, Answer, ask, chat, read_answer
-from tests.e2e.stack import PENSTOCK, Stack, eventually, rss
+from tests.e2e.stack import HEEDING, PENSTOCK, Stack, eventually, rss
 
 LOTS_OF_MEMORY = 80 << 20
 
@@ -172,10 +172,9 @@ def test_alone(start: Callable[..., Stack], number: signal.Signals) -> None:
     other.write_text(stack.config.read_text().replace(f"port: {port}", f"port: {stack.admin_port}"))
     key = "a-key-of-the-environment"
     with subprocess.Popen(
-        [PENSTOCK, "admin", "--config", other],
+        [*HEEDING, PENSTOCK, "admin", "--config", other],
         env={**os.environ, "PENSTOCK_ADMIN_KEY": key},
         stderr=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         try:
             eventually(lambda: up(stack), "it is up")

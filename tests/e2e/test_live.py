@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.raw import ask, chat
-from tests.e2e.stack import PENSTOCK, Stack, eventually, rss
+from tests.e2e.stack import HEEDING, PENSTOCK, Stack, eventually, rss
 from tests.e2e.test_admin import admin, admin_key, up
 
 EVENT = b"event: live\ndata: "
@@ -119,14 +119,13 @@ def test_top_in_a_terminal_ends_with_ctrl_c(stack: Stack) -> None:
     eventually(lambda: up(stack), "the admin API is up")
     main, child = pty.openpty()
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "80", "LINES": "24"}
-    command = [str(PENSTOCK), "top", "--config", str(stack.config)]
+    command = [*HEEDING, str(PENSTOCK), "top", "--config", str(stack.config)]
     with subprocess.Popen(
         command,
         stdin=child,
         stdout=child,
         stderr=child,
         env=environment,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL) and None,
     ) as process:
         os.close(child)
         try:
