@@ -82,6 +82,9 @@ _NO_DIGIT: Final = re.compile(r"\D")
 _ONLY_LETTERS: Final = re.compile(
     r"[^\W\d_]+$|[a-z]+(?:[_.\-][a-z]+)+$|[A-Za-z]+(?:\.[A-Za-z]+)+$|[A-Z]+(?:_[A-Z]+)+$|[a-z]+(?:[A-Z][a-z]+)+$"
 )
+#: What is assigned to, of which so many characters are seen; if its own name is, that is an argument.
+_IDENTIFIER: Final = re.compile(r"\w+$")
+_LONG_NAME: Final = range(24, 64)
 _VALUE: Final = re.compile(rf"[^{ENDS}]*")
 _QUOTED_RUN: Final = re.compile(f"{_QUOTED}*")
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/=_\-]*")
@@ -134,6 +137,9 @@ def _assigned(text: str, position: int, last: int, found: re.Match[str]) -> Secr
         # Else it is a phrase, as translations have it.
         groups = _APP_PASSWORD.match(value) and left.lower().endswith(("app ", "app_", "app-"))
         return Secret("password", start, end, (_GROUPS,)) if groups else None
+    named = _IDENTIFIER.search(left + text[position : found.end("suffix")])
+    if named is not None and value.endswith(named.group()) and len(named.group()) in (len(value), *_LONG_NAME):
+        return None
     bare = value.rstrip(".?:")
     if found["further"] and (_ABOUT.match(found["further"].lower()) or len(bare) < 8 or not _DIGIT.search(bare)):
         return None

@@ -64,7 +64,7 @@ ABOUT: Final = re.compile(
 #: What stands where a secret would: nothing, a reference, a type, the beginning of a sentence.
 QUIET: Final = re.compile(
     r"[*•xX#._\-…]+$|[*•…]{3}|(?:tu|su|mi|ihr|dein|votre|mon|ton|seu|sua|jouw|twoje)[_\-][^\s0-9]*$|ENC\[|vault:|arn:|op://|ref\+|projects/|/(?:run|etc|var|proc|vault)/|\$[{(A-Za-z_]|%[A-Za-z({]|\{|\[|<|https?://|\.\.\.|@|n/a$|os\.|process\.|env[.\[]|config[.\[]|settings[.\[]|self\.|"
-    r"this\.|args\.|form\.|req\.|request\.|user\.|params\.|ctx\.|data\.|"
+    r"[a-z_][\w.]*\[[\w:'\"\-]*\]?$|[0-9]+(?:\.[0-9]+){3,}$|this\.|args\.|form\.|req\.|request\.|user\.|params\.|ctx\.|data\.|"
     r"convertto-|new-object|get-|![a-z]+$|/(?:home|root|usr|opt|tmp|mnt|srv)/|sys\.argv|required\||(?:the|some|any)[_.\-\s]|"
     r"(?:your|my|enter|insert|example|change|none|null|nil|true|false|undefined|str|text|required|optional|redacted|"
     r"hidden|secret|password|token|pass|invalid|missing|must|should|expired|incorrect|wrong|reset|placeholder|todo|bearer|basic|"

@@ -36,6 +36,8 @@ mit Nr. 4711081 im Sortiment; swish 1234567890 kr; Model 9HT7-RR5-HM12 pump
 Ausweis: MINUTEN30; passport renewal form DS-82; medicare part B2024
 Ghana Card office, room AB12345; licence plate no GH4821X
 passport control opens at 08:15 in C01X0006HALL and NW2KR8L4Z; 2001:470:1f0b:8e2::2:5182z
+password = auth[2], pw = pw[:-1]; pass_stmt = mod.body[4]; CLIENT_AUTH = '1.3.6.1.5.5.7.3.2'
+f(mode, s3_disable_express_session_auth=s3_disable_express_session_auth)
 Ordine n. 20241107-0093 confermato; bag tags 0220 174613 and 0220 928914; systemctl status postgresql@15-main.service
 @dataclass def f(x: str) -> None: a@b.c, user@localhost
 999-99-9999 000-12-3456 4111 1111 1111 1112
