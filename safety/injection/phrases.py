@@ -19,6 +19,8 @@ REACH: Final = 280
 #: With up to so many different phrases in a stretch each counts alike.
 _FEW: Final = 12
 _SCALE: Final = 3.0
+#: With more stretches than this, those are looked for that are worth weighing.
+_LONG: Final = 16
 #: Follows the weight of a telling phrase.
 TELLING: Final = "!"
 #: Marks beyond ASCII that stand between words, and those that hang on one.
@@ -67,11 +69,12 @@ class Phrases:
         of, offset = self._for, self._bias - penalty(len(text))
         if not found:
             return Worded(offset, 0, 0) if offset >= least else None
-        # Were all that speak for an attempt in one stretch, and nothing against one, it would come to this at most.
-        if sum([of[index] for index in {match[0] for match in found}]) * share(0) + offset < least:
-            return None
         reach = REACH * max(1, len(data) // max(1, len(text)))
-        found = self._bad(found, reach, (least - offset) / share(0))
+        # Were all that speak for an attempt in one stretch, and nothing against one, it would come to this at most.
+        if len(data) > _LONG * reach:
+            found = self._bad(found, reach, (least - offset) / share(0))
+        elif sum([of[index] for index in {match[0] for match in found}]) * share(0) + offset < least:
+            return None
         if not found:
             return None
         best, start, end = self._worst(found, reach)
