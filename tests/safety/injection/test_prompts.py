@@ -171,10 +171,10 @@ def test_what_is_not_weighed_would_not_have_counted(threshold: float) -> None:
     assert found
 
 
-@pytest.mark.parametrize("name", ["unseen.jsonl", "unseen_too.jsonl", "unseen_third.jsonl", "unseen_fourth.jsonl"])
-def test_what_others_wrote_without_knowing_the_filter(name: str) -> None:
+@pytest.mark.parametrize("which", ["", "_too", "_third", "_fourth", "_fifth"])
+def test_what_others_wrote_without_knowing_the_filter(which: str) -> None:
     """Nothing was fitted to these sets: to tune the filter to them would take their worth."""
-    examples = load([Path(__file__).with_name(name)]).injections
+    examples = load([Path(__file__).with_name(f"unseen{which}.jsonl")]).injections
     reported = [example.injection for example in examples if PROMPTS.scan(example.text)]
     assert sum(reported) >= 0.85 * sum(example.injection for example in examples)
     assert sum(reported) >= 0.9 * len(reported)
