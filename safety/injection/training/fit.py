@@ -37,7 +37,7 @@ _MOST_HARMLESS: Final = 0.3
 #: Of ASCII, to look for shorter ones costs a pass as much as for thousands of long ones.
 _SHORTEST_TELLING: Final = 4
 #: How probable an attempt must be at the threshold, among texts like these.
-_THRESHOLD: Final = 0.52
+_THRESHOLD: Final = 0.55
 #: Files with texts that are a language's only ones: a sixth of each is left out at a time, in runs of three lines.
 _LANGUAGES: Final = (
     "german", "others", "romance", "variety_german", "variety_others", "variety_romance", "breadth_european",
