@@ -28,8 +28,11 @@ _FOURS: Final = re.compile(r"(?<![0-9])[0-9]{4} [0-9]")
 _FOURS_BEFORE: Final = re.compile(r"(?<![0-9])(?:[0-9]{4} )+$")
 _LETTER: Final = re.compile(r"[^\W\d_]")
 
-#: A day as logs and data have it by the thousand: nothing else begins so.
-DAY: Final = re.compile(r"(?:19|20)[0-9]{2}-[01][0-9]-[0-3][0-9](?=[T ][0-9]{2}:|[\"',;)\]}<\n])")
+#: A day as logs and data have it by the thousand, and a letter for how bad it was: nothing else begins so.
+DAY: Final = re.compile(
+    r"(?:19|20)[0-9]{2}-[01][0-9]-[0-3][0-9](?=[T ][0-9]{2}:|[\"',;)\]}<\n])"
+    r"|[IWEF][01][0-9][0-3][0-9] [0-2][0-9](?=:[0-5][0-9]:)"
+)
 #: The digits of a run too long for a number.
 DIGITS: Final = re.compile(r"[0-9]*")
 

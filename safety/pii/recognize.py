@@ -82,7 +82,7 @@ def recognize(text: str, place: re.Match[str]) -> Found:
         end = announced_code_at(text, at, seen)
         return Found("id_number", at, at + end) if end else Found(None, at, at + 1)
     number = group == _NUMBER
-    if number and (day := DAY.match(seen)):
+    if group in (_NUMBER, _CODE) and (day := DAY.match(seen)):
         return Found(None, at, at + day.end())
     # A stream would not have looked.
     if group == _KEY and TRIGGER.search(seen) is None:
