@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from gateway.config_engines import EngineName
-from gateway.config_models import Model, Pool
+from gateway.config.models.engines import EngineName
+from gateway.config.models.settings import Model, Pool
 from protos.features import Feature
 from routing.abilities import Abilities
 from routing.adapters import AdapterRule, AdapterRules

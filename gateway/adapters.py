@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from gateway.config_adapters import ADAPTER_NAME, SEPARATOR
-from gateway.config_models import Model
+from gateway.config.models.adapters import ADAPTER_NAME, SEPARATOR
+from gateway.config.models.settings import Model
 from gateway.served_model import ServedModel
 from protos.types import Adapter
 

@@ -12,7 +12,7 @@ from typing import Final
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway.config import Config
+from gateway.config.settings import Config
 from gateway.end_streams import END_STREAMS
 from gateway.gateway import Gateway
 from gateway.http.api_route import ApiRoute, Handler

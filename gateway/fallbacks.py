@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from gateway.config_fallbacks import Fallbacks
-from gateway.limits.price import Price
+from gateway.config.models.fallbacks import Fallbacks
+from gateway.config.models.price import Price
 from gateway.prompt import estimated_prompt
 from gateway.served_model import ServedModel
 from gateway.tenants.caller import Caller

@@ -16,9 +16,10 @@ from gateway.auth.authenticator import Authenticator
 from gateway.auth.keys import KeyStore
 from gateway.batches.callers import Callers
 from gateway.batches.jobs import Jobs
-from gateway.config import Config
-from gateway.config_engine_checks import SESSIONS
-from gateway.config_files import location_of
+from gateway.config.files import location_of
+from gateway.config.models.engine_checks import SESSIONS
+from gateway.config.models.price import FREE
+from gateway.config.settings import Config
 from gateway.discovery.discovery import Discovery
 from gateway.encoding_turns import EncodingTurns
 from gateway.files.content import Contents
@@ -33,7 +34,6 @@ from gateway.http.rate_headers import rate_headers
 from gateway.limits.alerts import Alerts
 from gateway.limits.courier import Courier
 from gateway.limits.plans import Plans
-from gateway.limits.price import FREE
 from gateway.limits.store_limiter import StoreLimiter
 from gateway.model_output import model_output
 from gateway.observing.telemetry import Telemetry

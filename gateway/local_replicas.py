@@ -2,7 +2,7 @@
 
 import sys
 
-from gateway.config import Config, Pool
+from gateway.config.settings import Config, Pool
 from gateway.store.socket_path import socket_path
 
 

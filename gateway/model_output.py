@@ -2,7 +2,7 @@
 
 import logging
 
-from gateway.config_models import Model
+from gateway.config.models.settings import Model
 from gateway.parsing.families import HARMONY, output_format, recognised
 from gateway.parsing.output_format import OutputFormat
 from gateway.tokens.loader import LoadedTokenizer

@@ -1,8 +1,8 @@
 """From the configuration's pools to what the fleets connect to."""
 
 from gateway.abilities import expected_of
-from gateway.config import Config, Pool
-from gateway.config_engine_checks import SESSIONS
+from gateway.config.models.engine_checks import SESSIONS
+from gateway.config.settings import Config, Pool
 from gateway.local_replicas import replica_addresses
 from gateway.providers.keys import KeyOf
 from gateway.tokens.tokenizer import Tokenizer

@@ -1,7 +1,7 @@
 """From the configuration of a model's routing to what its policy is made with."""
 
-from gateway.config_heatmap import usable_heatmap
-from gateway.config_models import Model
+from gateway.config.models.heatmap import usable_heatmap
+from gateway.config.models.settings import Model
 from routing.hedging import Hedging
 from routing.policy_settings import CONCURRENCY_THRESHOLD, LONG_CONTEXT_TOKENS, PolicySettings, Targets, Tier
 

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass, field
 
-from gateway.config_adapters import SEPARATOR
-from gateway.config_embeddings import Embeddings
-from gateway.config_fallbacks import Fallbacks
-from gateway.config_media import Media
+from gateway.config.media import Media
+from gateway.config.models.adapters import SEPARATOR
+from gateway.config.models.embeddings import Embeddings
+from gateway.config.models.fallbacks import Fallbacks
+from gateway.config.models.price import FREE, Price
 from gateway.first_tokens import FirstTokenTimes
 from gateway.limits.plans import Plans
-from gateway.limits.price import FREE, Price
 from gateway.parsing.output_format import OutputFormat
 from gateway.queue.turnstile import Turnstile
 from gateway.tokens.chat_format import ChatFormat

@@ -31,7 +31,7 @@ from gateway.child_process import (
     START_SECONDS,
     ChildProcess,
 )
-from gateway.config import Config, usable_cores
+from gateway.config.settings import Config, usable_cores
 from gateway.end_streams import END_STREAMS
 from gateway.local_replicas import replica_addresses, replica_command
 from gateway.ports import StartError, check_port

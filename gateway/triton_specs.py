@@ -2,7 +2,7 @@
 
 from urllib.parse import urlsplit
 
-from gateway.config_triton import HOST, TritonModel
+from gateway.config.models.triton import HOST, TritonModel
 from gateway.tokens.text_codec import TokenizerText
 from gateway.tokens.tokenizer import Tokenizer
 from routing.links.triton.settings import Kind, TritonSettings

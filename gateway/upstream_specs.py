@@ -1,6 +1,6 @@
 """From the configuration of an upstream to the settings of its link."""
 
-from gateway.config_upstream import UpstreamSettings as Configured
+from gateway.config.models.upstream import UpstreamSettings as Configured
 from gateway.providers.keys import KeyOf
 from routing.http.timeouts import Timeouts
 from routing.links.openai.settings import UpstreamSettings

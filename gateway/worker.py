@@ -7,7 +7,7 @@ import sys
 
 from starlette.types import ASGIApp
 
-from gateway.config import Config
+from gateway.config.settings import Config
 from observability.logs import configure_logging
 
 _PR_SET_PDEATHSIG = 1

@@ -24,7 +24,7 @@ from loadtest.track import Track
 PROMPT: Final = (
     "Write a short story about a lighthouse keeper who finds a message in a bottle, and explain what it says in detail."
 )
-#: One of the engines of gateway/config_engines.py that a benchmark can have without a GPU.
+#: One of the engines of gateway/config/models/engines.py that a benchmark can have without a GPU.
 BenchEngine = Literal["simulated", "trtllm_grpc", "openai"]
 CONCURRENCIES: Final = (1, 64, 256, 1024)
 #: Different prompts of one load.

@@ -14,12 +14,12 @@ import pytest
 import gateway.app
 import gateway.gateway
 from gateway.auth.keys import KeyRequest, KeyStore
-from gateway.config import Config, Model
-from gateway.config_journal import Journal
-from gateway.config_metrics import Metrics
-from gateway.config_observability import Observability
+from gateway.config.observability.journal import Journal
+from gateway.config.observability.metrics import Metrics
+from gateway.config.observability.settings import Observability
+from gateway.config.settings import Config, Model
+from gateway.config.tenants import DEFAULT_TENANT, Limits
 from gateway.store.store import Store
-from gateway.tenants.records import DEFAULT_TENANT, Limits
 from gateway.tokens.loader import load_tokenizer
 from replicas.engine import Engine
 from tests.harness import MODEL, serving, tekken, until

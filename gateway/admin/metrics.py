@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from gateway.admin.limits import ScopeLimits, limits_of, tenant_scopes
 from gateway.admin.operation import Call, NoQuery, Operation
-from gateway.config import Config
-from gateway.config_metrics import MetricsOtlp
+from gateway.config.observability.metrics import MetricsOtlp
+from gateway.config.settings import Config
 from gateway.limits.reading import ReadingStore
 from gateway.observing.process import collect_others
 from gateway.observing.publisher import FOLDER

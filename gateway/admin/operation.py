@@ -7,10 +7,10 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from gateway.admin.live.feed import Feed
+from gateway.config.tenants import Record
 from gateway.fleets.registry import ReplicaRegistry
 from gateway.limits.reading import ReadingStore
 from gateway.providers.vault import ProviderVault
-from gateway.tenants.records import Record
 from gateway.tenants.registry import Registry
 from protos.errors import PenstockError
 

@@ -5,7 +5,7 @@ from typing import Any, Final, Literal
 from gateway.admin import audit, keys, limits, metrics, providers, replicas, tenants, usage
 from gateway.admin.live import operation as live
 from gateway.admin.operation import Call, NoQuery, Operation
-from gateway.tenants.records import Record
+from gateway.config.tenants import Record
 
 
 class Health(Record, frozen=True, kw_only=True):

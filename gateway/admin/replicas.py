@@ -6,9 +6,9 @@ from msgspec import Meta
 
 from gateway.admin.operation import Call, NoQuery, Operation
 from gateway.admin.paging import Page, PageQuery, page_of
+from gateway.config.tenants import Record
 from gateway.fleets.drains import GRACE_SECONDS, LONGEST_GRACE_SECONDS, Drain
 from gateway.fleets.listing import ReplicaView
-from gateway.tenants.records import Record
 from protos.errors import Conflict, InvalidRequest, ReplicaNotFound
 
 _MODEL: Final = "Needed only where several models have a replica or pool of the name."

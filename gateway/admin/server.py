@@ -16,8 +16,8 @@ from gateway.admin.live.feed import Feed
 from gateway.admin.live.look import GatewayLook
 from gateway.admin.metrics import MetricsPage
 from gateway.admin.operation import Service
-from gateway.config import Config
-from gateway.config_journal import journal_settings
+from gateway.config.observability.journal import journal_settings
+from gateway.config.settings import Config
 from gateway.fleets.registry import ReplicaRegistry
 from gateway.observing.admin_changes import AdminChanges
 from gateway.providers.vault import ProviderVault

@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal, get_args
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from gateway.tenants.records import DEFAULT_TENANT, MODEL_PATTERN, Limits, Record
+from gateway.config.tenants import DEFAULT_TENANT, MODEL_PATTERN, Limits, Record
 
 Endpoint = Literal[
     "chat",

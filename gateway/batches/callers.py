@@ -7,9 +7,9 @@ from typing import Final, Protocol
 import msgspec
 
 from gateway.auth.records import ApiKey
+from gateway.config.tenants import Tenant, Tier, Waiting
 from gateway.lru import Lru
 from gateway.tenants.caller import Caller
-from gateway.tenants.records import Tenant, Tier, Waiting
 from protos.errors import AuthenticationFailed, KeyExpired, KeyNotFound, TenantGone
 
 #: How old an answer may be, in seconds.

@@ -13,7 +13,7 @@ from typing import Final, Protocol, cast
 import msgspec
 
 from gateway.batches.records import WINDOW_SECONDS, Batch, BatchRequest, Counted, LineProblem, is_batch_id, new_batch_id
-from gateway.config_batches import Batches as BatchSettings
+from gateway.config.batches import Batches as BatchSettings
 from gateway.files.files import DAY_SECONDS, Page, page_of
 from gateway.files.files import Storage as FileStorage
 from gateway.files.places import place, work_name

@@ -20,7 +20,7 @@ from gateway.tenants.caller import Caller
 from protos.errors import ClientError, PenstockError
 
 if TYPE_CHECKING:
-    from gateway.config import Config
+    from gateway.config.settings import Config
 
 log = logging.getLogger(__name__)
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Final
 
 from gateway.commands.output import shown_limits, table
-from gateway.config import Config, ConfigError, Model, Pool, Safety, load_config, resolve, schema, usable_cores
-from gateway.config_docs import render
-from gateway.config_safety import Use
-from gateway.config_safety_checks import as_use, usual_action
+from gateway.config.docs import render
+from gateway.config.safety.safety_checks import as_use, usual_action
+from gateway.config.safety.settings import Use
+from gateway.config.settings import Config, ConfigError, Model, Pool, Safety, load_config, resolve, schema, usable_cores
 
 _BUILT_IN: Final = {"pii": "redact", "secrets": "redact", "injection": "block"}
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
-from gateway.config_errors import echo
-from gateway.tenants.records import Limits
+from gateway.config.errors import echo
+from gateway.config.tenants import Limits
 from protos.errors import InvalidRequest
 
 NONE: Final = "none"

@@ -11,9 +11,9 @@ from gateway.auth.records import ENDPOINTS, ApiKey, KeyChange, KeyRequest
 from gateway.commands.fields import add_limit_flags, duration, expiry, limits_from, metadata_from, names
 from gateway.commands.managing import actor, add_action
 from gateway.commands.output import print_fields, print_json, print_table, shown_limits, shown_time
-from gateway.config import Config
+from gateway.config.settings import Config
+from gateway.config.tenants import DEFAULT_TENANT, Limits
 from gateway.tenants.inputs import record_of
-from gateway.tenants.records import DEFAULT_TENANT, Limits
 from gateway.tenants.registry import Registry
 from protos.errors import Conflict, KeyNotFound
 

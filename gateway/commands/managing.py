@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.commands.output import fail
-from gateway.config import Config, load_config
+from gateway.config.settings import Config, load_config
 from gateway.store.socket_path import SocketPathError
 from gateway.store.store import Store, store_url
 from gateway.tenants.registry import Registry

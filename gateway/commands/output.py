@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from gateway.tenants.records import Limits
+from gateway.config.tenants import Limits
 
 
 def print_json(value: object) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from gateway.commands.managing import actor, with_store
 from gateway.commands.output import fail, print_fields, print_json, print_table, shown_time
-from gateway.config import Config
+from gateway.config.provider_secret import SecretError
+from gateway.config.settings import Config
 from gateway.providers.encryption import read_cipher
-from gateway.providers.secret import SecretError
 from gateway.providers.vault import ProviderVault
 
 _COMMAND = "providers"

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from gateway.discovery.addresses import is_grpc_address
+from gateway.config.models.addresses import is_grpc_address
+from gateway.config.store import address_problem
 from gateway.discovery.registrations import HEARTBEAT_SECONDS, Registration, deregister, register
-from gateway.store.addresses import address_problem
 from protos.errors import StoreUnavailable
 from protos.types import ReplicaInfo
 

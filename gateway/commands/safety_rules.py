@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gateway.commands.safety_output import Unusable
-from gateway.config import load_config
-from gateway.config_errors import ConfigError
-from gateway.config_guards import PluginFilter, PresidioFilter
-from gateway.config_safety import BUILT_IN, FilterSettings, Rules, Safety, Use
-from gateway.config_safety_checks import as_use, usual_action
+from gateway.config.errors import ConfigError
+from gateway.config.safety.guards import PluginFilter, PresidioFilter
+from gateway.config.safety.safety_checks import as_use, usual_action
+from gateway.config.safety.settings import BUILT_IN, FilterSettings, Rules, Safety, Use
+from gateway.config.settings import load_config
 from gateway.filters.build import FilterUnusable, all_settings, text_filters
 from gateway.filters.policy import JudgeRule, SizeRule
 from gateway.guards.bounded import BoundedJudge, Guard

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gateway.admin.admin_key import where_admin_key_is
 from gateway.auth.keys import KeyStore, quickstart_key
-from gateway.config import Config, ConfigError, load_config, resolve
+from gateway.config.settings import Config, ConfigError, load_config, resolve
 from gateway.ports import StartError
 from gateway.store.embedded import EmbeddedStoreError
 from gateway.store.socket_path import SocketPathError

@@ -10,10 +10,10 @@ import msgspec
 from gateway.commands.fields import NONE, add_limit_flags, limits_from, names, number
 from gateway.commands.managing import actor, add_action
 from gateway.commands.output import print_fields, print_json, print_table, shown_limits
-from gateway.config import Config
-from gateway.config_yaml import read_yaml
+from gateway.config.settings import Config
+from gateway.config.tenants import Tenant
+from gateway.config.yaml import read_yaml
 from gateway.tenants.inputs import record_of
-from gateway.tenants.records import Tenant
 from gateway.tenants.registry import Registry, TenantEntry
 from protos.errors import InvalidRequest
 

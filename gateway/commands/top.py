@@ -14,7 +14,7 @@ from gateway.admin.admin_key import VARIABLE, AdminKeyError, admin_key, admin_ke
 from gateway.admin.live.view import Live
 from gateway.commands.live_gateway import LiveGateway, LiveGatewayError, api_key
 from gateway.commands.output import fail
-from gateway.config import ConfigError, load_config
+from gateway.config.settings import ConfigError, load_config
 
 _PATH: Final = "/admin/live?once=1"
 _SECONDS: Final = 1.0

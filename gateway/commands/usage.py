@@ -8,7 +8,7 @@ from typing import Final
 from gateway.admin.usage import BY, SINCE, usage_rows
 from gateway.commands.managing import with_store
 from gateway.commands.output import fail, print_json
-from gateway.config import Config
+from gateway.config.settings import Config
 from gateway.limits.reading import UsageRow
 from gateway.store.store import Store
 from gateway.tenants.registry import Registry

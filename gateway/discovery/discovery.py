@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Protocol
 
-from gateway.config import Config
-from gateway.discovery.addresses import Found, dns_name, replica_name
+from gateway.config.models.addresses import Found, dns_name, replica_name
+from gateway.config.settings import Config
 from gateway.discovery.dns_source import DnsSource, Lookup
 from gateway.discovery.registered_pools import RegisteredPools
 from gateway.discovery.registrations import Registration

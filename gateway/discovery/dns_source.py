@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from gateway.discovery.addresses import DnsName, Found
+from gateway.config.models.addresses import DnsName, Found
 from gateway.discovery.dns_answer import Answer, Kind, LookupFailure, Target
 from gateway.discovery.last_good import LastGood
 

@@ -4,8 +4,8 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from gateway.config import Config
-from gateway.discovery.addresses import Found, is_grpc_address
+from gateway.config.models.addresses import Found, is_grpc_address
+from gateway.config.settings import Config
 from gateway.discovery.registrations import Registration
 
 log = logging.getLogger(__name__)

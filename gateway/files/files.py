@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol, cast
 
 import msgspec
 
-from gateway.config_files import Files as FileSettings
+from gateway.config.files import Files as FileSettings
 from gateway.files.content import Contents, FileContent, Upload
 from gateway.files.local_content import LocalContent
 from gateway.files.places import TENANTS, content_name, place

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from gateway.config_safety import BUILT_IN, FilterSettings, InjectionFilter, PiiFilter, Safety, TermsFilter
+from gateway.config.safety.settings import BUILT_IN, FilterSettings, InjectionFilter, PiiFilter, Safety, TermsFilter
 from safety.canaries import CanaryFilter
 from safety.expressions import BadExpression, ExpressionFilter
 from safety.filter import StreamFilter

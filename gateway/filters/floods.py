@@ -16,7 +16,7 @@ from typing import Final, Protocol, cast
 
 import msgspec
 
-from gateway.config_safety import FloodsFilter
+from gateway.config.safety.settings import FloodsFilter
 from gateway.limits.scripts import base_key
 from gateway.store.script import Script
 from protos.errors import StoreUnavailable

@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from gateway.config import Config
-from gateway.config_safety import BUILT_IN, FilterSettings, Rules, Use
-from gateway.config_safety_checks import as_use, usual_action
+from gateway.config.safety.safety_checks import as_use, usual_action
+from gateway.config.safety.settings import BUILT_IN, FilterSettings, Rules, Use
+from gateway.config.settings import Config
+from gateway.config.tenants import Tenant
 from gateway.filters.build import all_settings, text_filter
 from gateway.filters.clean_texts import CleanTexts
 from gateway.filters.floods import FloodGate, ScriptStore
@@ -15,7 +16,6 @@ from gateway.filters.questions import judged
 from gateway.guards.bounded import BoundedJudge
 from gateway.guards.building import Surroundings, build_judge
 from gateway.tenants.caller import Caller
-from gateway.tenants.records import Tenant
 from protos.errors import FilterFailed, ModelNotFound
 from routing.dispatch import Attempt
 from safety.action import Action

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
-from gateway.config_guards import GUARDED
+from gateway.config.safety.guards import GUARDED
 from gateway.filters.clean_texts import CleanTexts
 from gateway.filters.floods import FloodGate
 from safety.action import Action

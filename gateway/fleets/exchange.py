@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
-from gateway.config import Config
+from gateway.config.settings import Config
 from gateway.discovery.registrations import Registration, registered
 from gateway.fleets.configured import configured_replicas
 from gateway.fleets.drains import Drain, drains_of, ends

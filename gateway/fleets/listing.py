@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from gateway.config.tenants import Record
 from gateway.fleets.configured import ConfiguredReplica, Source
 from gateway.fleets.drains import Drain
 from gateway.fleets.reports import Report
-from gateway.tenants.records import Record
 from protos.types import Role
 from routing.health.status import ReplicaStatus, State
 

@@ -4,7 +4,7 @@ import math
 
 import msgspec
 
-from gateway.config import Config
+from gateway.config.settings import Config
 from gateway.fleets.configured import ConfiguredReplica, configured_pools, configured_replicas, model_of
 from gateway.fleets.drains import LONGEST_GRACE_SECONDS, Drain, drains_of, place_of
 from gateway.fleets.listing import ReplicaView, listing

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from gateway.config_guards import Asking
+from gateway.config.safety.guards import Asking
 from gateway.guards.verdicts import checked, kind_of
 from gateway.lru import Lru
 from safety.judge import JudgeFailed

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gateway.config_guards import Asking, HttpGuard, ModelGuard, PluginFilter, PresidioFilter
+from gateway.config.safety.guards import Asking, HttpGuard, ModelGuard, PluginFilter, PresidioFilter
+from gateway.config.tenants import Tier
 from gateway.encoding_turns import EncodingTurns
 from gateway.guards.bounded import BoundedJudge, Guard
 from gateway.guards.errors import GuardUnusable
@@ -13,7 +14,6 @@ from gateway.guards.plugin import PluginGuard
 from gateway.guards.presidio import PresidioGuard
 from gateway.providers.keys import KeyOf
 from gateway.served_model import ServedModel
-from gateway.tenants.records import Tier
 
 
 @dataclass(frozen=True, slots=True)

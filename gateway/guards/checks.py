@@ -7,9 +7,9 @@ from typing import TypeVar
 
 import msgspec
 
-from gateway.config_errors import echo
-from gateway.config_guards import Asking, HttpGuard, ModelGuard, PluginFilter, PresidioFilter
-from gateway.config_secrets import source_problems, with_absolute_file
+from gateway.config.errors import echo
+from gateway.config.safety.guards import Asking, HttpGuard, ModelGuard, PluginFilter, PresidioFilter
+from gateway.config.secrets import source_problems, with_absolute_file
 from gateway.guards.errors import GuardUnusable
 from gateway.guards.plugin import load_scan
 from gateway.guards.presidio import presidio_problem
@@ -70,7 +70,7 @@ def with_absolute_files(settings: G, folder: Path) -> G:
 
 def _unusable_files(settings: HttpGuard, where: str) -> Iterator[tuple[str, str]]:
     # Here alone: a configuration without secrets does not need what reads them.
-    from gateway.providers.secret import SecretError, read_provider_key
+    from gateway.config.provider_secret import SecretError, read_provider_key
 
     if settings.ca is not None:
         try:

@@ -10,7 +10,8 @@ from typing import Any, Final
 import msgspec
 
 from gateway.auth.records import ApiKey
-from gateway.config_guards import ModelGuard
+from gateway.config.safety.guards import ModelGuard
+from gateway.config.tenants import Tenant, Tier, Waiting
 from gateway.encoding_turns import EncodingTurns
 from gateway.generate import Generation, generate
 from gateway.limits.limiter import Ask, Rate, Usage
@@ -18,7 +19,6 @@ from gateway.lru import Lru
 from gateway.request import Chat, GenerateRequest
 from gateway.served_model import ServedModel
 from gateway.tenants.caller import Caller
-from gateway.tenants.records import Tenant, Tier, Waiting
 from protos.errors import ContextLengthExceeded, InvalidRequest, PenstockError
 from protos.types import Payload, Sampling
 from routing.dispatch import Attempt

@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from gateway.config_guards import HttpGuard
-from gateway.config_secrets import ApiKeySource
+from gateway.config.safety.guards import HttpGuard
+from gateway.config.secrets import ApiKeySource
 from gateway.guards.verdicts import label_of
 from gateway.providers.keys import KeyOf
 from routing.http.exchange import HttpFailure

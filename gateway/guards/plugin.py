@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import cast
 
-from gateway.config_guards import PluginFilter
+from gateway.config.safety.guards import PluginFilter
 from gateway.guards.errors import GuardUnusable
 from gateway.guards.threads import Call, GuardThreads
 from gateway.guards.verdicts import MAX_MATCHES, disjoint, label_of

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gateway.config_guards import PresidioFilter
+from gateway.config.safety.guards import PresidioFilter
 from gateway.guards.errors import GuardUnusable
 from gateway.guards.threads import GuardThreads
 from gateway.guards.verdicts import disjoint, label_of

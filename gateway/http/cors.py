@@ -6,7 +6,7 @@ from typing import Final
 
 from starlette.types import Scope
 
-from gateway.config_listen import ANY_ORIGIN, Cors
+from gateway.config.listen import ANY_ORIGIN, Cors
 from gateway.http.exchange import Exchange
 
 #: What pages may read of an answer beside its body.

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gateway.config_media import Media
+from gateway.config.media import Media
 from gateway.http.decoding import MAX_ECHO
 from gateway.http.media_data import Base64Bytes
 from gateway.http.media_images import PIXELS, BadImage

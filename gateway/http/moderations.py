@@ -9,7 +9,7 @@ import msgspec
 import orjson
 from msgspec import Meta
 
-from gateway.config import Config
+from gateway.config.settings import Config
 from gateway.http.decoding import BodyDecoder
 from gateway.http.exchange import Exchange
 from gateway.http.timeouts import request_timeout

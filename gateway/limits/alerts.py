@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from gateway.limits.price import NANO
+from gateway.config.models.price import NANO
 
 log = logging.getLogger(__name__)
 

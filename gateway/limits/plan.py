@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from gateway.limits.price import NANO, Price
+from gateway.config.models.price import NANO, Price
+from gateway.config.tenants import Limits
 from gateway.tenants.caller import Caller
-from gateway.tenants.records import Limits
 
 _PERIODS = {"day": 1, "month": 2}
 

@@ -1,7 +1,7 @@
 """The plans of one model's callers, each made once."""
 
+from gateway.config.models.price import Price
 from gateway.limits.plan import Plan, plan_for
-from gateway.limits.price import Price
 from gateway.lru import Lru
 from gateway.tenants.caller import Caller
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Protocol
 import msgspec
 from msgspec import Meta
 
-from gateway.limits.price import NANO
+from gateway.config.models.price import NANO
 from gateway.limits.scripts import STATE, base_key
 from gateway.store.script import Script
 from protos.errors import StoreUnavailable

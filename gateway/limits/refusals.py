@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
+from gateway.config.models.price import NANO
 from gateway.limits.limiter import duration
 from gateway.limits.plan import Plan
-from gateway.limits.price import NANO
 from protos.errors import PenstockError, QuotaExceeded, RateLimited
 
 _NAMES: Final = {

@@ -1,7 +1,7 @@
 """The keys of the journal's chain and of its hashes."""
 
-from gateway.config import Config
-from gateway.config_journal import journal_settings
+from gateway.config.observability.journal import journal_settings
+from gateway.config.settings import Config
 from gateway.observing.digests import DigestKeyError, digest_key
 
 

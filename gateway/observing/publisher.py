@@ -5,7 +5,7 @@ import logging
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from gateway.config import Config, usable_cores
+from gateway.config.settings import Config, usable_cores
 from gateway.observing.gauges import Counting, Courier, Gauges, Limiter, Model
 from gateway.observing.process import LoopLag, OwnProcess
 from observability.metrics.folder import clear

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from gateway.config import Config
-from gateway.config_journal import journal_settings
+from gateway.config.observability.journal import journal_settings
+from gateway.config.settings import Config
 from gateway.observatory import Observatory
 from gateway.observing.digests import Digests, digest_key
 from gateway.observing.gauges import Counting, Courier, Limiter, Model

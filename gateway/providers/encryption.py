@@ -11,8 +11,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from gateway.config_secrets import SecretSource
-from gateway.providers.secret import Secret, SecretError, read_source
+from gateway.config.provider_secret import Secret, SecretError, read_source
+from gateway.config.secrets import SecretSource
 
 KEY_BYTES: Final = 32
 _NONCE_BYTES: Final = 12

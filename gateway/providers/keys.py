@@ -5,9 +5,9 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
-from gateway.config_secrets import ApiKeySource, SecretSource
+from gateway.config.provider_secret import Secret, SecretError, read_provider_key
+from gateway.config.secrets import ApiKeySource, SecretSource
 from gateway.providers.encryption import CannotDecrypt, read_cipher
-from gateway.providers.secret import Secret, SecretError, read_provider_key
 from gateway.providers.vault import sealed_key
 from gateway.tenants.transactions import PROVIDERS
 from protos.errors import StoreUnavailable

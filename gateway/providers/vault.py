@@ -9,12 +9,12 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from gateway.config import Config
+from gateway.config.provider_secret import SecretError, provider_key
+from gateway.config.settings import Config
+from gateway.config.tenants import NAME, Record
 from gateway.providers.encryption import CannotDecrypt, Cipher, read_cipher
-from gateway.providers.secret import SecretError, provider_key
 from gateway.store.unreadable import UNREADABLE
 from gateway.tenants.inputs import record_of
-from gateway.tenants.records import NAME, Record
 from gateway.tenants.transactions import PROVIDERS, Entry, Place, Step, Storage, commit, read, until_committed
 from protos.errors import Conflict, InvalidRequest, ProviderKeyNotFound, StoreUnavailable
 

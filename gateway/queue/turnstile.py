@@ -12,6 +12,7 @@ from math import exp
 
 import msgspec
 
+from gateway.config.admission import Admission
 from gateway.queue.admission import (
     Demand,
     Need,
@@ -28,7 +29,6 @@ from gateway.queue.candidates import PLAIN, Candidates, Kind, kind_of
 from gateway.queue.division import Divider, Division
 from gateway.queue.fair_queue import FairQueue, cost_of
 from gateway.queue.objections import objections
-from gateway.queue.settings import Admission
 from gateway.queue.shares import ActiveTenant
 from gateway.queue.turn import Turn, TurnRequest
 from gateway.queue.waiter import Asking, Waiter, demand_of

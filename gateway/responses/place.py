@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 from typing import Final, Protocol, cast
 
-from gateway.config_responses import Responses
+from gateway.config.responses import Responses
 from gateway.limits.scripts import base_key
 from gateway.responses.packing import size, unpack
 from gateway.store.script import Script

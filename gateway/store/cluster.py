@@ -10,7 +10,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import AskError, ClusterDownError, MovedError, RedisError, SlotNotCoveredError, TryAgainError
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from gateway.store.addresses import cluster_address
+from gateway.config.store import cluster_address
 from gateway.store.server import FAILURES, Call, Reply, evaluate_on
 
 #: A node's part of the time that a whole call has, so that its silence shows as its own.

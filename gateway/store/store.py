@@ -7,8 +7,8 @@ from typing import Final, cast
 
 from redis.exceptions import NoScriptError
 
-from gateway.config import Config
-from gateway.store.addresses import is_cluster
+from gateway.config.settings import Config
+from gateway.config.store import is_cluster
 from gateway.store.cluster import Cluster
 from gateway.store.embedded import embedded_url
 from gateway.store.script import Script

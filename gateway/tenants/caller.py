@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gateway.auth.records import ApiKey
-from gateway.tenants.patterns import matches
-from gateway.tenants.records import Limits, Tenant, Tier
+from gateway.config.model_patterns import matches
+from gateway.config.tenants import Limits, Tenant, Tier
 from protos.errors import EndpointNotAllowed
 
 #: In front of a group's name, where it stands for its tenants'; no tenant's name begins so.

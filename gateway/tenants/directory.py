@@ -6,9 +6,9 @@ from types import MappingProxyType
 
 import msgspec
 
-from gateway.config import Config
-from gateway.config_safety_checks import policy_names
-from gateway.tenants.records import DEFAULT_TENANT, Tenant, Tier
+from gateway.config.safety.safety_checks import policy_names
+from gateway.config.settings import Config
+from gateway.config.tenants import DEFAULT_TENANT, Tenant, Tier
 from gateway.tenants.transactions import TENANTS, Storage
 from protos.errors import FilterFailed, StoreUnavailable
 

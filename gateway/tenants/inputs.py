@@ -2,8 +2,8 @@
 
 from typing import TypeVar
 
-from gateway.config_errors import ConfigError, convert
-from gateway.tenants.checks import Problems
+from gateway.config.errors import ConfigError, convert
+from gateway.config.tenant_checks import Problems
 from protos.errors import InvalidRequest
 
 T = TypeVar("T")

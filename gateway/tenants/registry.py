@@ -10,13 +10,13 @@ import msgspec
 
 from gateway.auth.keys import QUICKSTART_NAME, KeyStore
 from gateway.auth.records import ApiKey, KeyChange, KeyRequest
-from gateway.config import Config
-from gateway.config_safety_checks import policy_names
+from gateway.config.safety.safety_checks import policy_names
+from gateway.config.settings import Config
+from gateway.config.tenant_checks import key_problems, tenant_problems
+from gateway.config.tenants import DEFAULT_TENANT, Tenant
 from gateway.tenants.audit import AuditEntry, read_audit
-from gateway.tenants.checks import key_problems, tenant_problems
 from gateway.tenants.directory import stored_tenant
 from gateway.tenants.inputs import refuse
-from gateway.tenants.records import DEFAULT_TENANT, Tenant
 from gateway.tenants.transactions import (
     TENANTS,
     VERSION,

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from gateway.auth.records import KeyRequest
+from gateway.config.tenants import Tenant
 from gateway.store.store import Store
-from gateway.tenants.records import Tenant
 from gateway.tenants.registry import Registry
 from replicas.engines.simulated import SimulatedEngine
 from routing.explanation import RouteExplanation

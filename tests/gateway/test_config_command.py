@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from gateway.cli import main
-from gateway.config import schema
-from gateway.config_docs import render
+from gateway.config.docs import render
+from gateway.config.settings import schema
 
 ROOT = Path(__file__).parents[2]
 

@@ -5,8 +5,8 @@ from typing import Any, get_args, get_type_hints
 import msgspec
 import pytest
 
-from gateway.config_models import Model
-from gateway.config_output import Output, output_problems
+from gateway.config.models.output import Output, output_problems
+from gateway.config.models.settings import Model
 from gateway.model_output import model_output
 from gateway.parsing.families import FAMILIES
 from gateway.tokens.loader import LoadedTokenizer

@@ -11,13 +11,13 @@ from gateway.admin.live.snapshot import PoolFacts, Seen, busiest, snapshot
 from gateway.admin.live.totals import Growth
 from gateway.admin.live.view import Live
 from gateway.admin.live.window import Window
-from gateway.config import Config
+from gateway.config.settings import Config
+from gateway.config.tenants import Tenant
 from gateway.fleets.configured import FoundReplica, configured_replicas
 from gateway.fleets.listing import ReplicaView, ShapeView, listing
 from gateway.fleets.registry import ReplicaRegistry
 from gateway.limits.reading import ReadingStore
 from gateway.observing.publisher import FOLDER
-from gateway.tenants.records import Tenant
 from gateway.tenants.registry import Registry
 from protos.errors import PenstockError
 from protos.types import Shape

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from gateway.config.tenants import END
 from gateway.http.params import MAX_STOP_CHARS, MAX_STOPS
-from gateway.tenants.records import END
 
 MAX_MESSAGES = 10_000
 #: A budget of thought that is smaller is none to Anthropic either.

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from gateway.tenants.records import END
+from gateway.config.tenants import END
 
 MAX_TOOLS: Final = 128
 MAX_CALLS: Final = 1024

@@ -17,16 +17,16 @@ from gateway.admin.metrics import MetricsPage
 from gateway.admin.openapi import document
 from gateway.admin.operation import Operation, Service
 from gateway.admin.operations import OPERATIONS
-from gateway.config import Config
+from gateway.config.models.price import Price
+from gateway.config.settings import Config
+from gateway.config.tenants import DEFAULT_TIERS
 from gateway.fleets.registry import ReplicaRegistry
 from gateway.limits.courier import Courier
 from gateway.limits.plan import plan_for
-from gateway.limits.price import Price
 from gateway.limits.store_limiter import StoreLimiter
 from gateway.providers.vault import ProviderVault
 from gateway.store.store import Store
 from gateway.tenants.caller import Caller
-from gateway.tenants.records import DEFAULT_TIERS
 from gateway.tenants.registry import Registry
 from tests.asgi import Answer, Call
 from tests.harness import bounded

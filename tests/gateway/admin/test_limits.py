@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from gateway.config.models.price import Price
 from gateway.limits.limiter import Ask, Usage
-from gateway.limits.price import Price
 from protos.errors import QuotaExceeded, RateLimited
 from tests.gateway.admin.bench import Bench, config_of, run
 

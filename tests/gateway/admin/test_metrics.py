@@ -11,8 +11,8 @@ from opentelemetry.sdk.metrics.export import MetricsData
 
 from gateway.admin import metrics
 from gateway.admin.metrics import MetricsPage
-from gateway.config import Config
-from gateway.config_metrics import MetricsOtlp
+from gateway.config.observability.metrics import MetricsOtlp
+from gateway.config.settings import Config
 from gateway.observing.publisher import FOLDER
 from gateway.store.store import Store
 from gateway.tenants.registry import Registry

@@ -10,9 +10,9 @@ import pytest
 
 from gateway.auth.authenticator import FRESH_SECONDS, OUTAGE_SECONDS, POLL_SECONDS
 from gateway.auth.records import KeyChange
+from gateway.config.tenants import Limits, Tenant
 from gateway.store.embedded import EmbeddedStore
 from gateway.store.script import Script
-from gateway.tenants.records import Limits, Tenant
 from protos.errors import AuthenticationFailed, FilterFailed, KeyExpired, StoreUnavailable, TenantGone
 from tests.authentication import LOOKS_RIGHT, Bench, bearer, config_of, refusal, run
 from tests.harness import until

@@ -8,7 +8,7 @@ import pytest
 from gateway.batches import jobs as jobs_module
 from gateway.batches.jobs import CHECK, FINISH, Claim, JobName, Jobs
 from gateway.batches.records import BatchRequest, Counted, LineProblem
-from gateway.config_batches import Batches
+from gateway.config.batches import Batches
 from gateway.files.files import Page
 from gateway.files.places import place
 from gateway.store.script import Script

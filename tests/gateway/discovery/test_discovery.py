@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.config import Config
+from gateway.config.settings import Config
 from gateway.discovery import dns_source
 from gateway.discovery.discovery import Discovery
 from gateway.discovery.registrations import Registration, register

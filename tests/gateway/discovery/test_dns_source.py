@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from gateway.config.models.addresses import Found, dns_name
 from gateway.discovery import dns_source
-from gateway.discovery.addresses import Found, dns_name
 from gateway.discovery.dns_answer import Answer, Kind, LookupFailure, Target
 from gateway.discovery.dns_source import LONGEST_SECONDS, SHORTEST_SECONDS, DnsSource
 from gateway.discovery.last_good import EMPTY_GRACE_SECONDS

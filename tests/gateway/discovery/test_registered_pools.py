@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from gateway.config import Config
-from gateway.discovery.addresses import Found
+from gateway.config.models.addresses import Found
+from gateway.config.settings import Config
 from gateway.discovery.registered_pools import RegisteredPools
 from gateway.discovery.registrations import Registration
 from protos.types import Role, Shape

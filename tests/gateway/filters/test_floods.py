@@ -7,7 +7,7 @@ import redis
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.config_safety import FloodsFilter
+from gateway.config.safety.settings import FloodsFilter
 from gateway.filters import floods
 from gateway.filters.floods import IDENTICAL, KEY, SIMILAR, FloodGate
 from gateway.store.script import Script

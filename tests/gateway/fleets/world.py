@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from gateway.config import Config
+from gateway.config.settings import Config
 from gateway.fleets.exchange import FleetExchange
 from gateway.store.store import Store
 from routing.health.status import ReplicaStatus, State

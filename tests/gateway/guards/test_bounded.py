@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.config_guards import Asking
+from gateway.config.safety.guards import Asking
 from gateway.guards.bounded import BoundedJudge
 from safety.judge import Judge, JudgeFailed
 from safety.match import Match

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from gateway.config_guards import Asking, HttpGuard, ModelGuard, PluginFilter, PresidioFilter
-from gateway.config_secrets import SecretSource
+from gateway.config.safety.guards import Asking, HttpGuard, ModelGuard, PluginFilter, PresidioFilter
+from gateway.config.secrets import SecretSource
+from gateway.config.tenants import DEFAULT_TIERS
 from gateway.encoding_turns import EncodingTurns
 from gateway.guards.building import Surroundings, build_judge
 from gateway.guards.checks import guard_problems, unusable_guard, with_absolute_files
 from gateway.guards.errors import GuardUnusable
 from gateway.providers.keys import keyless
-from gateway.tenants.records import DEFAULT_TIERS
 from safety.judge import Judge
 from tests.certificates import Authority
 from tests.harness import bounded

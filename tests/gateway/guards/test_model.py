@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.config_guards import ModelGuard
+from gateway.config.safety.guards import ModelGuard
 from gateway.guards.bounded import BoundedJudge
 from gateway.guards.model import MAX_PARTS, ServedModelGuard, verdict_in
 from protos.types import Submit

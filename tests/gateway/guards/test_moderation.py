@@ -10,8 +10,8 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.config_guards import HttpGuard
-from gateway.config_secrets import SecretSource
+from gateway.config.safety.guards import HttpGuard
+from gateway.config.secrets import SecretSource
 from gateway.guards.bounded import BoundedJudge
 from gateway.guards.moderation import MAX_ANSWER_BYTES, ModerationGuard
 from gateway.providers.keys import ProviderKeys

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.config_guards import PluginFilter
+from gateway.config.safety.guards import PluginFilter
 from gateway.guards.bounded import BoundedJudge
 from gateway.guards.errors import GuardUnusable
 from gateway.guards.plugin import PluginGuard

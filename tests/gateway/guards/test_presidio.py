@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gateway.config_guards import PresidioFilter
+from gateway.config.safety.guards import PresidioFilter
 from gateway.guards.bounded import BoundedJudge
 from gateway.guards.errors import GuardUnusable
 from gateway.guards.presidio import PresidioGuard

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gateway.config_guards import Asking
+from gateway.config.safety.guards import Asking
 from gateway.guards.bounded import BoundedJudge
 from gateway.guards.threads import GuardThreads
 from safety.judge import JudgeFailed

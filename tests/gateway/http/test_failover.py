@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.config_fallbacks import Fallbacks
+from gateway.config.models.fallbacks import Fallbacks
 from gateway.first_tokens import FirstTokenTimes
 from gateway.http.exchange import Exchange
 from gateway.http.failover import first_to_answer

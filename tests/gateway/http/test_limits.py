@@ -7,9 +7,9 @@ import orjson
 import pytest
 
 from gateway.auth.keys import PREFIX
+from gateway.config.tenants import Tenant
 from gateway.limits.reading import TenantState, tenant_state
 from gateway.store.embedded import EmbeddedStore
-from gateway.tenants.records import Tenant
 from protos.types import Failure
 from tests.asgi import CHAT, COMPLETIONS, HELLO, Answer, Client, gateway_of
 from tests.fakes import DiesAfter, RefusesWith, SilentEngine

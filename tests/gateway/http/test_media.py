@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.config_media import Media
+from gateway.config.media import Media
 from gateway.http.media import MEDIA_TYPES, check_media
 from gateway.http.media_data import Base64Bytes
 from gateway.http.media_images import PIXELS, BadImage

@@ -6,8 +6,8 @@ import pytest
 
 from gateway.auth.keys import KeyRequest, KeyStore
 from gateway.auth.records import Endpoint
+from gateway.config.tenants import Tenant
 from gateway.store.store import Store
-from gateway.tenants.records import Tenant
 from gateway.tenants.registry import Registry
 from tests.asgi import CHAT, COMPLETIONS, HELLO, Answer, Client, gateway_of
 from tests.authentication import config_of

@@ -9,13 +9,13 @@ import msgspec
 import redis
 
 from gateway.auth.records import ApiKey
+from gateway.config.models.price import Price
+from gateway.config.tenants import DEFAULT_TIERS, Limits, Tenant
 from gateway.limits import scripts
 from gateway.limits.plan import Plan, plan_for
-from gateway.limits.price import Price
 from gateway.limits.scripts import TENANTS_KEY, base_key
 from gateway.store.script import Script
 from gateway.tenants.caller import Caller
-from gateway.tenants.records import DEFAULT_TIERS, Limits, Tenant
 
 RESERVE, SETTLE, BOOK = 1, 2, 3
 USED, UNUSED, REJECTED = 0, 1, 2

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.limits.price import Price
+from gateway.config.models.price import Price
 from gateway.limits.reading import DIMENSIONS, HOURS_KEPT, tenant_state, usage
 from tests.gateway.limits.bench import SETTLE, USED, Bench, Held
 from tests.harness import bounded

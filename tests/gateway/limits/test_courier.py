@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import redis
 
+from gateway.config.models.price import Price
 from gateway.limits.courier import MAX_BATCH
 from gateway.limits.limiter import Usage
-from gateway.limits.price import Price
 from protos.errors import StoreUnavailable
 from tests.gateway.limits.bench import plan_of
 from tests.gateway.limits.worker import evalsha_calls, warm, worker_of

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.limits.price import Price
+from gateway.config.models.price import Price
 from tests.gateway.limits.bench import RESERVE, SETTLE, TTL_MS, USED, Bench, State
 
 PRICE = Price(input=1.0, output=2.0)

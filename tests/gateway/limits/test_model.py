@@ -7,8 +7,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
+from gateway.config.models.price import Price
 from gateway.limits.plan import Plan
-from gateway.limits.price import Price
 from tests.gateway.limits.bench import BOOK, REJECTED, RESERVE, SETTLE, UNUSED, USED, Bench, Refusal, told
 from tests.gateway.limits.model import Model, period_of
 

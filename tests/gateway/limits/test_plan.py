@@ -4,13 +4,13 @@ import msgspec
 import pytest
 
 from gateway.auth.records import ApiKey
+from gateway.config.models.price import Price
+from gateway.config.tenants import DEFAULT_TIERS, Tenant
 from gateway.limits import expected_output, plans, store_limiter
 from gateway.limits.expected_output import ExpectedOutput
 from gateway.limits.plan import BudgetPlan, Scope
 from gateway.limits.plans import Plans
-from gateway.limits.price import Price
 from gateway.tenants.caller import Caller
-from gateway.tenants.records import DEFAULT_TIERS, Tenant
 from tests.gateway.limits.bench import plan_of
 from tests.gateway.limits.worker import worker_of
 from tests.harness import bounded

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gateway.limits.price import Price
+from gateway.config.models.price import Price
 from gateway.limits.scripts import base_key
 from tests.gateway.limits.bench import BOOK, RESERVE, SETTLE, UNUSED, USED, Bench, Refusal, State, told
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from gateway.config.models.price import Price
 from gateway.limits.limiter import Ask, Rate, Room, Usage
-from gateway.limits.price import Price
 from gateway.limits.scripts import TENANTS
 from gateway.store.embedded import EmbeddedStore
 from protos.errors import QuotaExceeded, RateLimited, StoreUnavailable

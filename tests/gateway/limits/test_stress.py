@@ -11,17 +11,17 @@ import pytest
 import uvloop
 
 from gateway.auth.records import ApiKey
+from gateway.config.models.price import NANO, Price
+from gateway.config.tenants import DEFAULT_TIERS, Tenant
 from gateway.limits import courier as courier_module
 from gateway.limits.courier import Courier
 from gateway.limits.limiter import Ask, Lease, Usage
 from gateway.limits.plan import Plan, plan_for
-from gateway.limits.price import NANO, Price
 from gateway.limits.reading import tenant_state, usage
 from gateway.limits.scripts import base_key
 from gateway.limits.store_limiter import StoreLimiter
 from gateway.store.store import Store
 from gateway.tenants.caller import Caller
-from gateway.tenants.records import DEFAULT_TIERS, Tenant
 from protos.errors import QuotaExceeded, RateLimited
 
 REQUESTS = 100_000

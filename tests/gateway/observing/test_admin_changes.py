@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import redis
 
+from gateway.config.tenants import Tenant
 from gateway.observing.admin_changes import AdminChanges
-from gateway.tenants.records import Tenant
 from gateway.tenants.transactions import AUDIT
 from tests.gateway.admin import bench
 from tests.harness import bounded, until

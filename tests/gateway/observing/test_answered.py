@@ -326,7 +326,7 @@ def test_what_cannot_be_described_has_been_answered_all_the_same(
 
     async def main() -> None:
         async with gateway_of(store_url, engine_of()) as client:
-            monkeypatch.setattr("gateway.limits.price.Price.nano", fails)
+            monkeypatch.setattr("gateway.config.models.price.Price.nano", fails)
             kept = watched(client)
             answer = await client.chat(stream=True)
             assert answer.events[-1] == "[DONE]"

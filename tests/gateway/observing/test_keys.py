@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.config import Config
+from gateway.config.settings import Config
 from gateway.observing.keys import TelemetryKeyError, make_keys
 
 

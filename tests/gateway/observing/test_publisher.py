@@ -5,8 +5,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gateway.config import Config
-from gateway.config_metrics import Metrics
+from gateway.config.observability.metrics import Metrics
+from gateway.config.settings import Config
 from gateway.observing.publisher import FOLDER, MetricsPublisher, begin_metrics
 from observability.metrics import declarations as declared
 from observability.metrics.merge import read

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.config_secrets import SecretSource
+from gateway.config.provider_secret import Secret, SecretError
+from gateway.config.secrets import SecretSource
 from gateway.providers.encryption import CannotDecrypt, Cipher, read_cipher
-from gateway.providers.secret import Secret, SecretError
 
 OLD, NEW = bytes(range(32)), bytes(range(32, 64))
 KEY = Secret("sk-live-0123456789")

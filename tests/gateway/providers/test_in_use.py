@@ -11,7 +11,7 @@ import pytest
 
 from gateway.auth.keys import KeyStore
 from gateway.auth.records import KeyRequest
-from gateway.config import Config
+from gateway.config.settings import Config
 from gateway.providers.vault import ProviderVault
 from gateway.store.store import Store
 from tests.asgi import _running

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.config import Config
-from gateway.config_secrets import ApiKeySource
+from gateway.config.secrets import ApiKeySource
+from gateway.config.settings import Config
 from gateway.providers.keys import ProviderKeys, keyless
 from gateway.providers.vault import ProviderVault
 from gateway.store.store import Store

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gateway.queue.settings import Admission
+from gateway.config.admission import Admission
 from gateway.queue.turn import Turn, TurnRequest
 from gateway.queue.turnstile import Turnstile
 from protos.types import Load, Role, Shape

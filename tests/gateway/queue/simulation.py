@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from gateway.queue.settings import Admission
+from gateway.config.admission import Admission
 from gateway.queue.turn import Turn, TurnRequest
 from gateway.queue.turnstile import Turnstile
 from protos.errors import Overloaded

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 import redis
 
-from gateway.config_responses import Responses
+from gateway.config.responses import Responses
 from gateway.responses import store as store_module
 from gateway.responses.conversations import Conversation, ConversationStore
 from gateway.responses.packing import pack, unpack

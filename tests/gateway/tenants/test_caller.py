@@ -3,8 +3,8 @@ from typing import Any
 import pytest
 
 from gateway.auth.records import ApiKey
+from gateway.config.tenants import Limits, Tenant, Tier
 from gateway.tenants.caller import Caller
-from gateway.tenants.records import Limits, Tenant, Tier
 from protos.errors import EndpointNotAllowed
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from gateway.auth.keys import KeyChange, KeyRequest
 from gateway.auth.records import ApiKey
+from gateway.config.tenants import Limits, Tenant
 from gateway.store.store import Store
-from gateway.tenants.records import Limits, Tenant
 from gateway.tenants.registry import Registry
 from protos.errors import ClientError
 from tests.authentication import config_of

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from gateway.auth.keys import ApiKey, KeyChange, KeyRequest, quickstart_key
+from gateway.config.tenants import Budget, Limits, Tenant
 from gateway.store.script import Script
 from gateway.store.store import Store
-from gateway.tenants.records import Budget, Limits, Tenant
 from gateway.tenants.registry import Registry, TenantEntry
 from protos.errors import Conflict, InvalidRequest, KeyNotFound, StoreUnavailable, TenantNotFound
 from tests.authentication import config_of

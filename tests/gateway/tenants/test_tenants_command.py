@@ -6,7 +6,7 @@ import pytest
 import redis
 
 from gateway.cli import main
-from gateway.tenants.records import Limits
+from gateway.config.tenants import Limits
 
 CONFIG = """\
 models: [{name: m, tokenizer: t, context: 9, pools: [{name: p, engine: simulated, replicas: 1}]}]

@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from gateway.config_media import Media
+from gateway.config.media import Media
 from gateway.http.chat import CHAT
 from gateway.http.reading import Reading, read_body
 from gateway.parsing.plain import PlainParser
