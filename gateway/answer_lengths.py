@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from gateway.lru import Lru
+from gateway.caching.lru import Lru
 from routing.decode_length import DecodeLength, Origin
 
 #: Answers of one tenant that are learned from: a lesson costs a tenth of a short request, and a hundredth of those that

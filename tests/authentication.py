@@ -11,7 +11,7 @@ import pytest
 from gateway.auth.authenticator import Authenticator
 from gateway.auth.keys import PREFIX, ApiKey, KeyRequest, KeyStore
 from gateway.config.settings import Config
-from gateway.store.script import Script
+from gateway.store.lua_script import Script
 from gateway.store.store import Store
 from gateway.tenants.directory import Directory
 from gateway.tenants.registry import Registry

@@ -3,7 +3,7 @@
 from typing import cast
 
 from gateway.limits.courier import Courier
-from gateway.store.script import Script
+from gateway.store.lua_script import Script
 from gateway.store.store import Store
 
 GET = Script("return redis.call('GET', KEYS[1])")

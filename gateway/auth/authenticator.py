@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.auth.keys import PREFIX, Found, KeyStore, digest_of
-from gateway.lru import Lru
+from gateway.caching.lru import Lru
 from gateway.tenants.caller import Caller
 from gateway.tenants.directory import Directory
 from protos.errors import AuthenticationFailed, ClientError, KeyExpired, StoreUnavailable, TenantGone

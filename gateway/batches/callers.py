@@ -7,8 +7,8 @@ from typing import Final, Protocol
 import msgspec
 
 from gateway.auth.records import ApiKey
+from gateway.caching.lru import Lru
 from gateway.config.tenants import Tenant, Tier, Waiting
-from gateway.lru import Lru
 from gateway.tenants.caller import Caller
 from protos.errors import AuthenticationFailed, KeyExpired, KeyNotFound, TenantGone
 

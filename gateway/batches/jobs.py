@@ -17,7 +17,7 @@ from gateway.config.batches import Batches as BatchSettings
 from gateway.files.files import DAY_SECONDS, Page, page_of
 from gateway.files.files import Storage as FileStorage
 from gateway.files.places import place, work_name
-from gateway.store.script import Script
+from gateway.store.lua_script import Script
 from protos.errors import BatchMissing, FileMissing, InvalidRequest, RateLimited, StoreUnavailable
 
 #: How long what a worker does stays its own without a sign of life, in seconds; it gives one every RENEW_SECONDS.

@@ -4,7 +4,7 @@ from typing import Final, cast
 
 import msgspec
 
-from gateway.store.script import Script
+from gateway.store.lua_script import Script
 from gateway.store.unreadable import readable
 from gateway.tenants.transactions import Storage
 from protos.types import Role, Shape

@@ -13,7 +13,7 @@ from gateway.files.content import Contents, FileContent, Upload
 from gateway.files.local_content import LocalContent
 from gateway.files.places import TENANTS, content_name, place
 from gateway.files.records import PURPOSES, FileRecord, Purpose, is_file_id, new_file_id
-from gateway.store.script import Script
+from gateway.store.lua_script import Script
 from protos.errors import BodyTooLarge, Conflict, FileMissing, InvalidRequest, StoreUnavailable
 
 _BEGIN = Script.load("gateway.files", "lua/begin.lua")

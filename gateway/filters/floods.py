@@ -18,7 +18,7 @@ import msgspec
 
 from gateway.config.safety.settings import FloodsFilter
 from gateway.limits.scripts import base_key
-from gateway.store.script import Script
+from gateway.store.lua_script import Script
 from protos.errors import StoreUnavailable
 from safety.match import Match
 from safety.sketch import KEY_BYTES, Sketcher

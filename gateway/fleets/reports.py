@@ -6,7 +6,7 @@ from typing import Final, cast
 import msgspec
 
 from gateway.fleets.configured import FoundReplica
-from gateway.store.script import Script
+from gateway.store.lua_script import Script
 from gateway.store.unreadable import readable
 from gateway.tenants.transactions import Storage
 from routing.health.status import ReplicaStatus

@@ -15,7 +15,7 @@ import msgspec
 
 from gateway.limits.plan import Plan
 from gateway.limits.scripts import BATCH, TENANTS, TENANTS_KEY, base_key
-from gateway.store.script import Script
+from gateway.store.lua_script import Script
 from observability.logs import RateLimit
 from observability.metrics.declarations import STORE_SECONDS
 from observability.metrics.snapshot import empty

@@ -2,8 +2,8 @@
 
 import math
 
+from gateway.caching.lru import Lru
 from gateway.limits.plan import Plan
-from gateway.lru import Lru
 
 #: Before anything is known of a model and tenant, for one sequence.
 UNKNOWN_OUTPUT = 128

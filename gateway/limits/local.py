@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from gateway.caching.lru import Lru
 from gateway.limits.limiter import Ask
 from gateway.limits.plan import Scope
-from gateway.lru import Lru
 
 SPAN_SECONDS = 60
 MAX_SCOPES = 10_000

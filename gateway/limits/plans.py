@@ -1,8 +1,8 @@
 """The plans of one model's callers, each made once."""
 
+from gateway.caching.lru import Lru
 from gateway.config.models.price import Price
 from gateway.limits.plan import Plan, plan_for
-from gateway.lru import Lru
 from gateway.tenants.caller import Caller
 
 MAX_PLANS = 10_000

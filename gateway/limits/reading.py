@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from gateway.config.models.price import NANO
 from gateway.limits.scripts import STATE, base_key
-from gateway.store.script import Script
+from gateway.store.lua_script import Script
 from protos.errors import StoreUnavailable
 
 #: What rows of use can be told apart by.

@@ -5,13 +5,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from gateway.caching.lru import Lru
 from gateway.limits.courier import BOOK, REJECTED, RESERVE, SETTLE, UNUSED, USED, Courier
 from gateway.limits.expected_output import UNKNOWN_OUTPUT, ExpectedOutput
 from gateway.limits.limiter import Ask, Lease, Rate, Room, Usage
 from gateway.limits.local import LocalLimits
 from gateway.limits.plan import Plan
 from gateway.limits.refusals import refusal_error
-from gateway.lru import Lru
 from observability.metrics.declarations import RESERVATION_RESULTS
 from protos.errors import StoreUnavailable
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from gateway.limits.reading import ReadingStore
-from gateway.store.script import Script
+from gateway.store.lua_script import Script
 from protos.errors import StoreUnavailable
 
 

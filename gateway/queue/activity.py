@@ -8,7 +8,7 @@ from typing import Final, Protocol, cast
 import msgspec
 
 from gateway.queue.shares import ActiveTenant
-from gateway.store.script import Script
+from gateway.store.lua_script import Script
 from gateway.store.store import Store
 from protos.errors import StoreUnavailable
 

@@ -7,7 +7,7 @@ from typing import Final, Protocol, cast
 from gateway.config.responses import Responses
 from gateway.limits.scripts import base_key
 from gateway.responses.packing import size, unpack
-from gateway.store.script import Script
+from gateway.store.lua_script import Script
 from protos.errors import StoreUnavailable
 
 log = logging.getLogger(__name__)

@@ -3,7 +3,7 @@
 from importlib.resources import files
 from typing import Final
 
-from gateway.store.script import Script
+from gateway.store.lua_script import Script
 
 
 def _script(name: str) -> Script:

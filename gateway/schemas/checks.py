@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gateway.lru import Lru
+from gateway.caching.lru import Lru
 from gateway.schemas.keywords import inner_schemas, keyword_problems
 from gateway.schemas.places import Place
 from gateway.schemas.references import Found, check_references, target_of

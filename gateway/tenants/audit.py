@@ -5,7 +5,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from gateway.store.script import Script
+from gateway.store.lua_script import Script
 from gateway.tenants.transactions import AUDIT, Storage
 from protos.errors import InvalidRequest
 

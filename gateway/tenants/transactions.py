@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar, cast
 
-from gateway.store.script import Script
+from gateway.store.lua_script import Script
 from protos.errors import Conflict
 
 # The braces are a hash tag: in a cluster all of it lies in one slot, so that one script may touch it.

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.cli import main
 from gateway.limits.scripts import base_key
-from gateway.store.script import Script
+from gateway.store.lua_script import Script
 from tests.gateway.admin.bench import Bench, run
 
 PATH = "/admin/usage"

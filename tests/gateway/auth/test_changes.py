@@ -12,7 +12,7 @@ from gateway.auth.authenticator import FRESH_SECONDS, OUTAGE_SECONDS, POLL_SECON
 from gateway.auth.records import KeyChange
 from gateway.config.tenants import Limits, Tenant
 from gateway.store.embedded import EmbeddedStore
-from gateway.store.script import Script
+from gateway.store.lua_script import Script
 from protos.errors import AuthenticationFailed, FilterFailed, KeyExpired, StoreUnavailable, TenantGone
 from tests.authentication import LOOKS_RIGHT, Bench, bearer, config_of, refusal, run
 from tests.harness import until

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from gateway.auth.keys import ApiKey, KeyRequest, KeyStore, digest_of, quickstart_key
-from gateway.store.script import Script
+from gateway.store.lua_script import Script
 from gateway.store.store import Store
 from protos.errors import Conflict, KeyNotFound, StoreUnavailable
 

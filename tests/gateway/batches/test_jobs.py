@@ -11,7 +11,7 @@ from gateway.batches.records import BatchRequest, Counted, LineProblem
 from gateway.config.batches import Batches
 from gateway.files.files import Page
 from gateway.files.places import place
-from gateway.store.script import Script
+from gateway.store.lua_script import Script
 from gateway.store.store import Store
 from protos.errors import BatchMissing, FileMissing, InvalidRequest, RateLimited
 

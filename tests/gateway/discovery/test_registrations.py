@@ -5,7 +5,7 @@ from msgspec import structs
 
 from gateway.discovery import registrations
 from gateway.discovery.registrations import Registration, deregister, register, registered
-from gateway.store.script import Script
+from gateway.store.lua_script import Script
 from gateway.store.store import Store
 from protos.errors import StoreUnavailable
 from protos.types import Role, Shape

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gateway.config.safety.settings import FloodsFilter
 from gateway.filters import floods
 from gateway.filters.floods import IDENTICAL, KEY, SIMILAR, FloodGate
-from gateway.store.script import Script
+from gateway.store.lua_script import Script
 from gateway.store.store import Store
 from protos.errors import StoreUnavailable
 from safety.match import Match

@@ -7,7 +7,7 @@ from gateway.fleets import exchange, reports
 from gateway.fleets.registry import ReplicaRegistry
 from gateway.fleets.reports import report
 from gateway.store.embedded import EmbeddedStore
-from gateway.store.script import Script
+from gateway.store.lua_script import Script
 from tests.gateway.fleets.world import FakeFleet, status, world_at
 from tests.harness import bounded, until
 

@@ -14,7 +14,7 @@ from gateway.config.tenants import DEFAULT_TIERS, Limits, Tenant
 from gateway.limits import scripts
 from gateway.limits.plan import Plan, plan_for
 from gateway.limits.scripts import TENANTS_KEY, base_key
-from gateway.store.script import Script
+from gateway.store.lua_script import Script
 from gateway.tenants.caller import Caller
 
 RESERVE, SETTLE, BOOK = 1, 2, 3

@@ -19,7 +19,7 @@ from gateway.limits.reading import TenantState, UsageRow, tenant_state, usage
 from gateway.limits.scripts import base_key
 from gateway.limits.store_limiter import StoreLimiter
 from gateway.store.embedded import EmbeddedStore
-from gateway.store.script import Script
+from gateway.store.lua_script import Script
 from gateway.store.store import Store
 from protos.errors import StoreUnavailable
 from tests.gateway.limits.bench import plan_of

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from gateway.observing.shared_trips import SharedTrips
-from gateway.store.script import Script
+from gateway.store.lua_script import Script
 from gateway.store.store import Store
 from protos.errors import StoreUnavailable
 from tests.harness import bounded

@@ -15,7 +15,7 @@ from gateway.responses.packing import pack, unpack
 from gateway.responses.place import Place
 from gateway.responses.store import Addition, Followed, NewItem, ResponseStore
 from gateway.store.embedded import EmbeddedStore
-from gateway.store.script import Script
+from gateway.store.lua_script import Script
 from gateway.store.store import Store
 from protos.errors import (
     ConversationNotFound,

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.auth.keys import ApiKey, KeyChange, KeyRequest, quickstart_key
 from gateway.config.tenants import Budget, Limits, Tenant
-from gateway.store.script import Script
+from gateway.store.lua_script import Script
 from gateway.store.store import Store
 from gateway.tenants.registry import Registry, TenantEntry
 from protos.errors import Conflict, InvalidRequest, KeyNotFound, StoreUnavailable, TenantNotFound

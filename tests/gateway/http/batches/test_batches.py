@@ -13,7 +13,7 @@ from gateway.batches import job_run, runner, task_run
 from gateway.batches.jobs import JobName
 from gateway.observatory import Observatory
 from gateway.store.embedded import EmbeddedStore
-from gateway.store.script import Script
+from gateway.store.lua_script import Script
 from observability.record import RequestRecord
 from replicas.engine import Engine
 from tests.asgi import Client, gateway_of

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.auth.keys import KeyRequest, KeyStore
 from gateway.files.local_content import LocalSink
-from gateway.store.script import Script
+from gateway.store.lua_script import Script
 from gateway.store.store import Store
 from tests.asgi import Client, gateway_of
 from tests.harness import bounded, engine_of

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from gateway.auth.keys import KeyRequest, KeyStore
-from gateway.store.script import Script
+from gateway.store.lua_script import Script
 from gateway.store.store import Store
 from protos.errors import StoreUnavailable
 from tests.asgi import gateway_of

@@ -3,7 +3,7 @@ from collections import OrderedDict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.lru import Lru
+from gateway.caching.lru import Lru
 
 steps = st.lists(st.tuples(st.sampled_from(["get", "put", "discard"]), st.integers(0, 6)))
 
