@@ -3,9 +3,9 @@
 from gateway.encoding_turns import EncodingTurns
 from gateway.explain import explained_desk
 from gateway.generate import encoded, route_request, turn_request
-from gateway.limits.limiter import Ask, Limiter
 from gateway.needs import checked_needs
 from gateway.request import GenerateRequest
+from gateway.tenancy.limits.limiter import Ask, Limiter
 from gateway.token_bounds import output_bound
 from routing.dispatch import Attempt
 from routing.explained_policy import ExplainedPolicy

@@ -7,7 +7,7 @@ from gateway.config.models.fallbacks import Fallbacks
 from gateway.config.models.price import Price
 from gateway.prompt import estimated_prompt
 from gateway.served_model import ServedModel
-from gateway.tenants.caller import Caller
+from gateway.tenancy.tenants.caller import Caller
 from protos.errors import (
     ContextLengthExceeded,
     Overloaded,

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 from gateway.abilities import abilities
 from gateway.adapters import AdapterModels, has_adapters
 from gateway.answer_lengths import AnswerLengths
-from gateway.auth.authenticator import Authenticator
-from gateway.auth.keys import KeyStore
 from gateway.batches.callers import Callers
 from gateway.batches.jobs import Jobs
 from gateway.config.files import location_of
@@ -31,13 +29,8 @@ from gateway.guards.building import Surroundings
 from gateway.http.exchange import Exchange
 from gateway.http.overseer import Overseer
 from gateway.http.rate_headers import rate_headers
-from gateway.limits.alerts import Alerts
-from gateway.limits.courier import Courier
-from gateway.limits.plans import Plans
-from gateway.limits.store_limiter import StoreLimiter
 from gateway.model_output import model_output
 from gateway.observing.telemetry import Telemetry
-from gateway.providers.keys import KeyOf, ProviderKeys
 from gateway.queue.activity import Activity
 from gateway.queue.turnstile import Turnstile
 from gateway.replica_specs import replica_specs
@@ -48,8 +41,15 @@ from gateway.responses.store import ResponseStore
 from gateway.routing_settings import hedging, policy_settings
 from gateway.served_model import ServedModel
 from gateway.store.store import Store, store_url
-from gateway.tenants.caller import Caller
-from gateway.tenants.directory import Directory
+from gateway.tenancy.auth.authenticator import Authenticator
+from gateway.tenancy.auth.key_store import KeyStore
+from gateway.tenancy.limits.alerts import Alerts
+from gateway.tenancy.limits.limits_batcher import Courier
+from gateway.tenancy.limits.plans import Plans
+from gateway.tenancy.limits.store_limiter import StoreLimiter
+from gateway.tenancy.providers.provider_keys import KeyOf, ProviderKeys
+from gateway.tenancy.tenants.caller import Caller
+from gateway.tenancy.tenants.tenant_directory import Directory
 from gateway.tokens.detokenizer import TokenTable
 from gateway.tokens.identity import tokenizer_hash
 from gateway.tokens.loader import load_tokenizer

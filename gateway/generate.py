@@ -10,7 +10,6 @@ from gateway.encoding_turns import EncodingTurns
 from gateway.explain import explained_desk
 from gateway.filters.answer_text import Looked
 from gateway.filters.policy import NewScreen
-from gateway.limits.limiter import Ask, Lease, Limiter, Usage
 from gateway.needs import checked_needs, name_guide
 from gateway.observing.digests import TextDigest
 from gateway.parsing.answer import ParsedAnswer
@@ -20,6 +19,7 @@ from gateway.prompt import EncodedPrompt, encode_prompt, estimated_prompt
 from gateway.queue.turn import Turn, TurnRequest
 from gateway.request import GenerateRequest, NewParser, unrecorded
 from gateway.sequence import SequenceText, TokenEntry
+from gateway.tenancy.limits.limiter import Ask, Lease, Limiter, Usage
 from gateway.token_bounds import bound_to_tell, output_bound
 from gateway.tokens.detokenizer import TokenTable, whole_text
 from observability.tracing.context import context_to_send

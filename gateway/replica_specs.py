@@ -4,7 +4,7 @@ from gateway.abilities import expected_of
 from gateway.config.models.engine_checks import SESSIONS
 from gateway.config.settings import Config, Pool
 from gateway.local_replicas import replica_addresses
-from gateway.providers.keys import KeyOf
+from gateway.tenancy.providers.provider_keys import KeyOf
 from gateway.tokens.tokenizer import Tokenizer
 from gateway.triton_specs import triton_settings
 from gateway.upstream_specs import upstream_settings

@@ -8,7 +8,7 @@ import msgspec
 from gateway.filters.answers import AnswerFilter
 from gateway.parsing.parser import OutputParser
 from gateway.served_model import ServedModel
-from gateway.tenants.caller import Caller
+from gateway.tenancy.tenants.caller import Caller
 from observability.record import RequestRecord
 from protos.errors import UnsupportedParameter
 from protos.types import Guide, Sampling

@@ -8,9 +8,9 @@ from gateway.config.models.embeddings import Embeddings
 from gateway.config.models.fallbacks import Fallbacks
 from gateway.config.models.price import FREE, Price
 from gateway.first_tokens import FirstTokenTimes
-from gateway.limits.plans import Plans
 from gateway.parsing.output_format import OutputFormat
 from gateway.queue.turnstile import Turnstile
+from gateway.tenancy.limits.plans import Plans
 from gateway.tokens.chat_format import ChatFormat
 from gateway.tokens.detokenizer import TokenTable
 from gateway.tokens.tokenizer import Tokenizer

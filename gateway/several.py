@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
-from gateway.limits.limiter import Ask, Lease, Rate, Usage
-from gateway.tenants.caller import Caller
+from gateway.tenancy.limits.limiter import Ask, Lease, Rate, Usage
+from gateway.tenancy.tenants.caller import Caller
 from protos.errors import ClientGone, DeadlineExceeded, Overloaded, PenstockError, SlowClient, TokenLimitExceeded
 from routing.dispatch import Attempt
 

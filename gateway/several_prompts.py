@@ -10,11 +10,11 @@ import msgspec
 
 from gateway.encoding_turns import EncodingTurns
 from gateway.generate import Generation, encoded, generate, route_request
-from gateway.limits.limiter import Ask, Limiter
 from gateway.needs import checked_needs
 from gateway.prompt import EncodedPrompt
 from gateway.request import GenerateRequest, OwnIds, unrecorded
 from gateway.several import Several, SharedLease, check_input_tokens
+from gateway.tenancy.limits.limiter import Ask, Limiter
 from gateway.token_bounds import output_bound
 from observability.logs import RateLimit
 from protos.errors import ClientGone, InternalError, PenstockError

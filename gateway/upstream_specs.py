@@ -1,7 +1,7 @@
 """From the configuration of an upstream to the settings of its link."""
 
 from gateway.config.models.upstream import UpstreamSettings as Configured
-from gateway.providers.keys import KeyOf
+from gateway.tenancy.providers.provider_keys import KeyOf
 from routing.http.timeouts import Timeouts
 from routing.links.openai.settings import UpstreamSettings
 

@@ -13,13 +13,13 @@ import pytest
 
 import gateway.app
 import gateway.gateway
-from gateway.auth.keys import KeyRequest, KeyStore
 from gateway.config.observability.journal import Journal
 from gateway.config.observability.metrics import Metrics
 from gateway.config.observability.settings import Observability
 from gateway.config.settings import Config, Model
 from gateway.config.tenants import DEFAULT_TENANT, Limits
 from gateway.store.store import Store
+from gateway.tenancy.auth.key_store import KeyRequest, KeyStore
 from gateway.tokens.loader import load_tokenizer
 from replicas.engine import Engine
 from tests.harness import MODEL, serving, tekken, until

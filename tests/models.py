@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from gateway.auth.records import ApiKey
 from gateway.config.admission import Admission
 from gateway.config.models.price import FREE
 from gateway.config.tenants import DEFAULT_TIERS, Tenant
-from gateway.limits.plans import Plans
 from gateway.queue.turnstile import Turnstile
 from gateway.request import GenerateRequest
 from gateway.served_model import ServedModel
-from gateway.tenants.caller import Caller
+from gateway.tenancy.auth.key_records import ApiKey
+from gateway.tenancy.limits.plans import Plans
+from gateway.tenancy.tenants.caller import Caller
 from gateway.tokens.detokenizer import TokenTable
 from protos.types import Sampling
 from routing.decode_length import QuantileDecodeLength

@@ -23,7 +23,7 @@ from gateway.admin.operation import METRICS, Call, Operation, Service
 from gateway.admin.operations import OPERATIONS
 from gateway.admin.tenants import TenantView, etag
 from gateway.http.openai_errors import error_body
-from gateway.tenants.inputs import record_of
+from gateway.tenancy.tenants.inputs import record_of
 from protos.errors import (
     AuthenticationFailed,
     BodyTooLarge,

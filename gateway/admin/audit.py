@@ -4,7 +4,7 @@ from typing import Final, Literal
 
 from gateway.admin.operation import Call, Operation
 from gateway.admin.paging import Page, PageQuery, cursor, read_cursor
-from gateway.tenants.audit import AuditEntry
+from gateway.tenancy.tenants.audit_trail import AuditEntry
 from protos.errors import InvalidRequest
 
 

@@ -8,9 +8,9 @@ from msgspec import Meta
 from gateway.admin.merge_patch import merge_patch
 from gateway.admin.operation import Call, NoQuery, Operation
 from gateway.admin.paging import Page, PageQuery, page_of
-from gateway.auth.records import ApiKey, KeyChange, KeyRequest
 from gateway.config.tenants import Record
-from gateway.tenants.inputs import record_of
+from gateway.tenancy.auth.key_records import ApiKey, KeyChange, KeyRequest
+from gateway.tenancy.tenants.inputs import record_of
 from protos.errors import Conflict, InvalidRequest, KeyNotFound, TenantNotFound
 
 _SETTINGS: Final = KeyChange.__struct_fields__

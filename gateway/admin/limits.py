@@ -11,7 +11,7 @@ from msgspec import Meta
 from gateway.admin.operation import Call, Operation, Service
 from gateway.admin.paging import Page, PageQuery, page_of
 from gateway.config.tenants import Limits, Record, Tenant
-from gateway.limits.reading import BudgetState, ReadingStore, ScopeState, TenantState, tenant_state
+from gateway.tenancy.limits.usage_reading import BudgetState, ReadingStore, ScopeState, TenantState, tenant_state
 from protos.errors import TenantNotFound
 
 #: Of each limit: its name in the records, and the `code` of the error where it refuses.

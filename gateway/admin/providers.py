@@ -7,7 +7,7 @@ from msgspec import Meta
 from gateway.admin.operation import Call, NoQuery, Operation
 from gateway.admin.paging import Page, PageQuery, page_of
 from gateway.config.tenants import Record
-from gateway.providers.vault import ProviderKey
+from gateway.tenancy.providers.vault import ProviderKey
 from protos.errors import Conflict, InvalidRequest, ProviderKeyNotFound
 
 

@@ -20,9 +20,9 @@ from gateway.config.observability.journal import journal_settings
 from gateway.config.settings import Config
 from gateway.fleets.registry import ReplicaRegistry
 from gateway.observing.admin_changes import AdminChanges
-from gateway.providers.vault import ProviderVault
 from gateway.store.store import Store, store_url
-from gateway.tenants.registry import Registry
+from gateway.tenancy.providers.vault import ProviderVault
+from gateway.tenancy.tenants.tenant_registry import Registry
 
 log = logging.getLogger(__name__)
 

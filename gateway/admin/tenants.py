@@ -10,8 +10,8 @@ from gateway.admin.merge_patch import merge_patch
 from gateway.admin.operation import Call, NoQuery, Operation
 from gateway.admin.paging import Page, PageQuery, page_of
 from gateway.config.tenants import Record, Tenant
-from gateway.tenants.inputs import record_of
-from gateway.tenants.registry import Source, TenantEntry
+from gateway.tenancy.tenants.inputs import record_of
+from gateway.tenancy.tenants.tenant_registry import Source, TenantEntry
 from protos.errors import Conflict, InvalidRequest, PreconditionFailed, TenantNotFound
 
 

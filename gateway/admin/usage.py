@@ -8,8 +8,8 @@ from msgspec import Meta
 
 from gateway.admin.operation import Call, Operation
 from gateway.admin.paging import Page, PageQuery, page_of
-from gateway.limits.reading import DAYS_KEPT, DIMENSIONS, ReadingStore, UsageRow, usage
-from gateway.tenants.registry import Registry
+from gateway.tenancy.limits.usage_reading import DAYS_KEPT, DIMENSIONS, ReadingStore, UsageRow, usage
+from gateway.tenancy.tenants.tenant_registry import Registry
 from protos.errors import InvalidRequest, TenantNotFound
 
 BY: Final = "tenant,model"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from gateway.http.api_route import ApiRoute
 from gateway.http.inner_exchange import InnerExchange
 from gateway.http.serving import serve
-from gateway.tenants.caller import Caller
+from gateway.tenancy.tenants.caller import Caller
 from observability.record import RequestRecord
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from typing import Final, Protocol
 
 import msgspec
 
-from gateway.auth.records import ApiKey
 from gateway.caching.lru import Lru
 from gateway.config.tenants import Tenant, Tier, Waiting
-from gateway.tenants.caller import Caller
+from gateway.tenancy.auth.key_records import ApiKey
+from gateway.tenancy.tenants.caller import Caller
 from protos.errors import AuthenticationFailed, KeyExpired, KeyNotFound, TenantGone
 
 #: How old an answer may be, in seconds.

@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 from gateway.queue.admission import ENGINE_QUEUE, ENGINE_QUEUE_PART, Need, fits, servable
 from gateway.queue.division import Divider
-from gateway.tenants.caller import is_background
+from gateway.tenancy.tenants.caller import is_background
 from routing.policy import ReplicaView
 
 #: Requests to begin with where replicas do not say how many they run.

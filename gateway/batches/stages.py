@@ -16,7 +16,7 @@ from gateway.files.content import FileContent
 from gateway.files.files import DAY_SECONDS, Files
 from gateway.files.places import content_name, work_name
 from gateway.files.records import FileRecord
-from gateway.tenants.caller import Caller
+from gateway.tenancy.tenants.caller import Caller
 from protos.errors import ClientError, PenstockError
 
 if TYPE_CHECKING:

@@ -7,14 +7,14 @@ from typing import Any
 
 import msgspec
 
-from gateway.auth.records import ENDPOINTS, ApiKey, KeyChange, KeyRequest
 from gateway.commands.fields import add_limit_flags, duration, expiry, limits_from, metadata_from, names
 from gateway.commands.managing import actor, add_action
 from gateway.commands.output import print_fields, print_json, print_table, shown_limits, shown_time
 from gateway.config.settings import Config
 from gateway.config.tenants import DEFAULT_TENANT, Limits
-from gateway.tenants.inputs import record_of
-from gateway.tenants.registry import Registry
+from gateway.tenancy.auth.key_records import ENDPOINTS, ApiKey, KeyChange, KeyRequest
+from gateway.tenancy.tenants.inputs import record_of
+from gateway.tenancy.tenants.tenant_registry import Registry
 from protos.errors import Conflict, KeyNotFound
 
 _KEPT = "\nKeep the key now: only a hash of it is stored, and it cannot be shown again."

@@ -12,7 +12,7 @@ from gateway.commands.output import fail
 from gateway.config.settings import Config, load_config
 from gateway.store.socket_path import SocketPathError
 from gateway.store.store import Store, store_url
-from gateway.tenants.registry import Registry
+from gateway.tenancy.tenants.tenant_registry import Registry
 from protos.errors import PenstockError, StoreUnavailable
 
 # A person waits here, not a request: a busy store gets longer than a worker would give it.

@@ -11,8 +11,8 @@ from gateway.commands.managing import actor, with_store
 from gateway.commands.output import fail, print_fields, print_json, print_table, shown_time
 from gateway.config.provider_secret import SecretError
 from gateway.config.settings import Config
-from gateway.providers.encryption import read_cipher
-from gateway.providers.vault import ProviderVault
+from gateway.tenancy.providers.encryption import read_cipher
+from gateway.tenancy.providers.vault import ProviderVault
 
 _COMMAND = "providers"
 _LONGEST_INPUT = 16_384

@@ -11,12 +11,12 @@ import urllib.request
 from pathlib import Path
 
 from gateway.admin.admin_key import where_admin_key_is
-from gateway.auth.keys import KeyStore, quickstart_key
 from gateway.config.settings import Config, ConfigError, load_config, resolve
 from gateway.ports import StartError
 from gateway.store.embedded import EmbeddedStoreError
 from gateway.store.socket_path import SocketPathError
 from gateway.store.store import Store, store_url
+from gateway.tenancy.auth.key_store import KeyStore, quickstart_key
 from gateway.tokens.loader import BUNDLED
 from observability.logs import configure_logging
 from protos.errors import StoreUnavailable

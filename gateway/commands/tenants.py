@@ -13,8 +13,8 @@ from gateway.commands.output import print_fields, print_json, print_table, shown
 from gateway.config.settings import Config
 from gateway.config.tenants import Tenant
 from gateway.config.yaml import read_yaml
-from gateway.tenants.inputs import record_of
-from gateway.tenants.registry import Registry, TenantEntry
+from gateway.tenancy.tenants.inputs import record_of
+from gateway.tenancy.tenants.tenant_registry import Registry, TenantEntry
 from protos.errors import InvalidRequest
 
 

@@ -9,9 +9,9 @@ from gateway.admin.usage import BY, SINCE, usage_rows
 from gateway.commands.managing import with_store
 from gateway.commands.output import fail, print_json
 from gateway.config.settings import Config
-from gateway.limits.reading import UsageRow
 from gateway.store.store import Store
-from gateway.tenants.registry import Registry
+from gateway.tenancy.limits.usage_reading import UsageRow
+from gateway.tenancy.tenants.tenant_registry import Registry
 from protos.errors import InvalidRequest
 
 _COUNTS: Final = (

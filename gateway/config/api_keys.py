@@ -26,7 +26,7 @@ def unusable_secrets(config: "Config") -> Iterator[tuple[str, str]]:
     """Those that cannot be had in this process, as (path, problem); what the store has is not looked at."""
     # Here alone: they bring the encryption along, which a configuration without secrets does not need.
     from gateway.config.provider_secret import SecretError, read_provider_key
-    from gateway.providers.encryption import read_cipher
+    from gateway.tenancy.providers.encryption import read_cipher
 
     if config.store.encryption_key is not None:
         try:

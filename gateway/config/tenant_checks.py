@@ -6,10 +6,10 @@ Each gives (path, problem) pairs, for the configuration as for the admin API and
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
-from gateway.auth.records import ApiKey, KeyRequest
 from gateway.config.errors import echo
 from gateway.config.model_patterns import covers
 from gateway.config.tenants import Limits, Tenant, Tier
+from gateway.tenancy.auth.key_records import ApiKey, KeyRequest
 
 Problems = Iterator[tuple[str, str]]
 

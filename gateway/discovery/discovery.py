@@ -10,8 +10,8 @@ from gateway.config.settings import Config
 from gateway.discovery.dns_source import DnsSource, Lookup
 from gateway.discovery.registered_pools import RegisteredPools
 from gateway.discovery.registrations import Registration
-from gateway.providers.keys import KeyOf, keyless
 from gateway.replica_specs import replica_spec, replica_specs
+from gateway.tenancy.providers.provider_keys import KeyOf, keyless
 from gateway.tokens.tokenizer import Tokenizer
 from routing.links.spec import ReplicaSpec
 

@@ -6,7 +6,7 @@ import msgspec
 
 from gateway.store.lua_script import Script
 from gateway.store.unreadable import readable
-from gateway.tenants.transactions import Storage
+from gateway.tenancy.tenants.transactions import Storage
 from protos.types import Role, Shape
 
 #: For how long a word is good, by the store's clock, and how often replicas repeat it.

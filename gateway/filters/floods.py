@@ -17,8 +17,8 @@ from typing import Final, Protocol, cast
 import msgspec
 
 from gateway.config.safety.settings import FloodsFilter
-from gateway.limits.scripts import base_key
 from gateway.store.lua_script import Script
+from gateway.tenancy.limits.limit_scripts import base_key
 from protos.errors import StoreUnavailable
 from safety.match import Match
 from safety.sketch import KEY_BYTES, Sketcher

@@ -15,7 +15,7 @@ from gateway.filters.policy import FloodRule, JudgeRule, Policy, SizeRule
 from gateway.filters.questions import judged
 from gateway.guards.bounded import BoundedJudge
 from gateway.guards.building import Surroundings, build_judge
-from gateway.tenants.caller import Caller
+from gateway.tenancy.tenants.caller import Caller
 from protos.errors import FilterFailed, ModelNotFound
 from routing.dispatch import Attempt
 from safety.action import Action

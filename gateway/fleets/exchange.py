@@ -11,7 +11,7 @@ from gateway.discovery.registrations import Registration, registered
 from gateway.fleets.configured import configured_replicas
 from gateway.fleets.drains import Drain, drains_of, ends
 from gateway.fleets.reports import found_replicas, report
-from gateway.tenants.transactions import DRAINS, Storage
+from gateway.tenancy.tenants.transactions import DRAINS, Storage
 from protos.errors import StoreUnavailable
 from routing.health.status import ReplicaStatus
 

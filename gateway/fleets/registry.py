@@ -9,7 +9,7 @@ from gateway.fleets.configured import ConfiguredReplica, configured_pools, confi
 from gateway.fleets.drains import LONGEST_GRACE_SECONDS, Drain, drains_of, place_of
 from gateway.fleets.listing import ReplicaView, listing
 from gateway.fleets.reports import Report, found_replicas, reports
-from gateway.tenants.transactions import DRAINS, Entry, Step, Storage, commit, read, until_committed
+from gateway.tenancy.tenants.transactions import DRAINS, Entry, Step, Storage, commit, read, until_committed
 from protos.errors import Conflict, InvalidRequest, ReplicaNotFound
 
 

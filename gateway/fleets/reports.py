@@ -8,7 +8,7 @@ import msgspec
 from gateway.fleets.configured import FoundReplica
 from gateway.store.lua_script import Script
 from gateway.store.unreadable import readable
-from gateway.tenants.transactions import Storage
+from gateway.tenancy.tenants.transactions import Storage
 from routing.health.status import ReplicaStatus
 
 #: For how long a report is good; a worker that is gone is not heard of any longer after that.

@@ -12,8 +12,8 @@ from gateway.guards.model import ServedModelGuard
 from gateway.guards.moderation import ModerationGuard
 from gateway.guards.plugin import PluginGuard
 from gateway.guards.presidio import PresidioGuard
-from gateway.providers.keys import KeyOf
 from gateway.served_model import ServedModel
+from gateway.tenancy.providers.provider_keys import KeyOf
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,16 +9,16 @@ from typing import Any, Final
 
 import msgspec
 
-from gateway.auth.records import ApiKey
 from gateway.caching.lru import Lru
 from gateway.config.safety.guards import ModelGuard
 from gateway.config.tenants import Tenant, Tier, Waiting
 from gateway.encoding_turns import EncodingTurns
 from gateway.generate import Generation, generate
-from gateway.limits.limiter import Ask, Rate, Usage
 from gateway.request import Chat, GenerateRequest
 from gateway.served_model import ServedModel
-from gateway.tenants.caller import Caller
+from gateway.tenancy.auth.key_records import ApiKey
+from gateway.tenancy.limits.limiter import Ask, Rate, Usage
+from gateway.tenancy.tenants.caller import Caller
 from protos.errors import ContextLengthExceeded, InvalidRequest, PenstockError
 from protos.types import Payload, Sampling
 from routing.dispatch import Attempt

@@ -10,7 +10,7 @@ import msgspec
 from gateway.config.safety.guards import HttpGuard
 from gateway.config.secrets import ApiKeySource
 from gateway.guards.verdicts import label_of
-from gateway.providers.keys import KeyOf
+from gateway.tenancy.providers.provider_keys import KeyOf
 from routing.http.exchange import HttpFailure
 from routing.http.get import ask
 from routing.http.origin import head, origin_of

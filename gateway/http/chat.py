@@ -22,7 +22,7 @@ from gateway.parsing.tools import ToolUse
 from gateway.request import Chat, GenerateRequest
 from gateway.sequence import TokenEntry
 from gateway.served_model import ServedModel
-from gateway.tenants.caller import Caller
+from gateway.tenancy.tenants.caller import Caller
 from observability.record import RequestRecord
 from protos.errors import InvalidRequest, UnsupportedParameter
 

@@ -16,7 +16,7 @@ from gateway.http.prompt_texts import PromptText, prompt_of_ids
 from gateway.request import Best, FillIn, GenerateRequest, Prompt
 from gateway.sequence import TokenEntry
 from gateway.served_model import ServedModel
-from gateway.tenants.caller import Caller
+from gateway.tenancy.tenants.caller import Caller
 from gateway.tokens.detokenizer import whole_text
 from gateway.tokens.fill_in import fill_in_of
 from observability.record import RequestRecord

@@ -12,7 +12,7 @@ from gateway.http.prompt_texts import PromptText
 from gateway.request import GenerateRequest
 from gateway.sequence import TokenEntry
 from gateway.served_model import ServedModel
-from gateway.tenants.caller import Caller
+from gateway.tenancy.tenants.caller import Caller
 from observability.record import RequestRecord
 from protos.errors import UnsupportedParameter
 

@@ -18,7 +18,7 @@ from starlette.types import Message, Receive, Scope, Send
 from gateway.http.compression import ACCEPTED, unpacked
 from gateway.http.error_form import OPENAI_ERRORS
 from gateway.http.trace_context import begin_trace
-from gateway.tenants.caller import Caller
+from gateway.tenancy.tenants.caller import Caller
 from observability.outcome import outcome_of
 from observability.record import FAILED, RequestRecord, Verdict
 from observability.tracing.sampling import HeadSampler

@@ -7,7 +7,7 @@ import msgspec
 
 from gateway.http.exchange import Exchange
 from gateway.served_model import ServedModel
-from gateway.tenants.caller import Caller
+from gateway.tenancy.tenants.caller import Caller
 from protos.errors import ExplainNotAllowed, InvalidRequest
 from routing.explained_policy import ExplainedPolicy
 from routing.explanation import RouteExplanation, brief

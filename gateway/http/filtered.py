@@ -17,7 +17,7 @@ from gateway.http.prompt_texts import has_inner_escapes, prompt_texts, rewritten
 from gateway.http.reading import Reading, read_body
 from gateway.request import GenerateRequest
 from gateway.served_model import ServedModel
-from gateway.tenants.caller import Caller
+from gateway.tenancy.tenants.caller import Caller
 from protos.errors import PenstockError
 
 #: Starts a generation from a body and what was read of it.

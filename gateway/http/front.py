@@ -12,7 +12,7 @@ import msgspec
 
 from gateway.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text
 from gateway.sequence import TokenEntry
-from gateway.tenants.caller import Caller
+from gateway.tenancy.tenants.caller import Caller
 from protos.errors import PenstockError
 from protos.types import FinishReason
 

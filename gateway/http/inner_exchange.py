@@ -7,7 +7,7 @@ from typing import Final
 from starlette.types import Message, Scope
 
 from gateway.http.exchange import Exchange
-from gateway.tenants.caller import Caller
+from gateway.tenancy.tenants.caller import Caller
 from observability.tracing.sampling import HeadSampler
 
 _END: Final = b""

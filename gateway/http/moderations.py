@@ -15,7 +15,7 @@ from gateway.http.exchange import Exchange
 from gateway.http.timeouts import request_timeout
 from gateway.observing.asked import note_body
 from gateway.observing.digests import Digests
-from gateway.tenants.caller import Caller
+from gateway.tenancy.tenants.caller import Caller
 from protos.errors import InvalidRequest, PenstockError, UnsupportedParameter
 from routing.dispatch import Attempt
 from safety.screen import Finding

@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 
-from gateway.limits.limiter import Rate, duration
+from gateway.tenancy.limits.limiter import Rate, duration
 
 
 def rate_headers(rate: Rate | None) -> list[tuple[bytes, bytes]]:

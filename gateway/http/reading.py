@@ -12,7 +12,7 @@ from gateway.http.tools.offer import CallsParser
 from gateway.parsing.parser import OutputParser
 from gateway.request import GenerateRequest, NewParser
 from gateway.served_model import ServedModel
-from gateway.tenants.caller import Caller
+from gateway.tenancy.tenants.caller import Caller
 from observability.record import RequestRecord
 from protos.errors import InvalidRequest, UnsupportedParameter
 from protos.types import Guide

@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from gateway.store.lua_script import Script
-from gateway.tenants.transactions import AUDIT, Storage
+from gateway.tenancy.tenants.transactions import AUDIT, Storage
 from observability.journal.changes import last_change
 from observability.journal.entries import VERSION, ChangeEntry, JournalEvent, change_lines, event
 from observability.journal.journal import Journal

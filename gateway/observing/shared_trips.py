@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
-from gateway.limits.reading import ReadingStore
 from gateway.store.lua_script import Script
+from gateway.tenancy.limits.usage_reading import ReadingStore
 from protos.errors import StoreUnavailable
 
 

@@ -7,7 +7,7 @@ import msgspec
 
 from gateway.queue.admission import ALLOWANCE_TOKENS, Reserve, use_of
 from gateway.queue.shares import ActiveTenant, heavy_parts, lanes, shares
-from gateway.tenants.caller import is_background
+from gateway.tenancy.tenants.caller import is_background
 from protos.types import Role
 from routing.policy import ReplicaView
 

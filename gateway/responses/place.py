@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import Final, Protocol, cast
 
 from gateway.config.responses import Responses
-from gateway.limits.scripts import base_key
 from gateway.responses.packing import size, unpack
 from gateway.store.lua_script import Script
+from gateway.tenancy.limits.limit_scripts import base_key
 from protos.errors import StoreUnavailable
 
 log = logging.getLogger(__name__)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.limits.limiter import Ask, Usage
 from gateway.several import Several, SharedLease
+from gateway.tenancy.limits.limiter import Ask, Usage
 from protos.errors import ClientGone, Overloaded, PenstockError, ReplicaFailed
 from routing.dispatch import Attempt
 from tests.harness import bounded

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.auth.records import ApiKey
 from gateway.config.tenants import DEFAULT_TIERS, Limits, Tenant
 from gateway.request import Chat
-from gateway.tenants.caller import Caller
+from gateway.tenancy.auth.key_records import ApiKey
+from gateway.tenancy.tenants.caller import Caller
 from gateway.token_bounds import MAX_LOGPROB_ENTRIES, output_bound
 from protos.errors import ContextLengthExceeded, InvalidRequest, TokenLimitExceeded
 from protos.types import Sampling

@@ -16,9 +16,9 @@ from gateway.config.tenants import Tenant
 from gateway.fleets.configured import FoundReplica, configured_replicas
 from gateway.fleets.listing import ReplicaView, ShapeView, listing
 from gateway.fleets.registry import ReplicaRegistry
-from gateway.limits.reading import ReadingStore
 from gateway.observing.publisher import FOLDER
-from gateway.tenants.registry import Registry
+from gateway.tenancy.limits.usage_reading import ReadingStore
+from gateway.tenancy.tenants.tenant_registry import Registry
 from protos.errors import PenstockError
 from protos.types import Shape
 

@@ -14,7 +14,7 @@ from gateway.http.api_route import ApiRoute
 from gateway.http.decoding import BodyDecoder
 from gateway.http.exchange import Exchange
 from gateway.http.paging import page_asked, page_shown
-from gateway.tenants.caller import Caller
+from gateway.tenancy.tenants.caller import Caller
 from protos.errors import InvalidRequest
 
 ENDPOINT: Final = "batches"

@@ -10,7 +10,7 @@ from gateway.http.api_route import ApiRoute
 from gateway.http.exchange import Exchange
 from gateway.http.files.form import OVERHEAD_BYTES, Form
 from gateway.http.paging import page_asked, page_shown
-from gateway.tenants.caller import Caller
+from gateway.tenancy.tenants.caller import Caller
 from protos.errors import BodyTooLarge, InvalidRequest
 
 ENDPOINT: Final = "files"

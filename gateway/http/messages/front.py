@@ -12,7 +12,7 @@ from gateway.http.messages.origins import Origin
 from gateway.http.messages.renderer import MessageRenderer, Thoughts
 from gateway.http.messages.thinking import thoughts_of, words_of
 from gateway.http.messages.translation import translate
-from gateway.tenants.caller import Caller
+from gateway.tenancy.tenants.caller import Caller
 
 #: Its name in a key's scope.
 ENDPOINT: Final = "messages"

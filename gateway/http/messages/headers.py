@@ -3,7 +3,7 @@
 import time
 from functools import lru_cache
 
-from gateway.limits.limiter import Rate, Room
+from gateway.tenancy.limits.limiter import Rate, Room
 
 _Headers = list[tuple[bytes, bytes]]
 

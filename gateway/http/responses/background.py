@@ -23,7 +23,7 @@ from gateway.http.responses.renderer import ResponseRenderer
 from gateway.http.serving import serve
 from gateway.request import unrecorded
 from gateway.responses.store import LEASE_SECONDS
-from gateway.tenants.caller import Caller
+from gateway.tenancy.tenants.caller import Caller
 from protos.errors import ClientGone, InternalError, PenstockError, StoreUnavailable
 
 log = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from gateway.http.responses.stored import LIST_EXTRAS, MOST_LISTED, USUALLY_LIST
 from gateway.http.responses.writing import written
 from gateway.responses.conversations import Conversation
 from gateway.responses.store import NewItem
-from gateway.tenants.caller import Caller
+from gateway.tenancy.tenants.caller import Caller
 from protos.errors import ConversationNotFound, InvalidRequest, UnsupportedParameter
 
 #: Items that one request may bring.

@@ -19,7 +19,7 @@ from gateway.http.responses.translation import chat_body
 from gateway.http.responses.writing import written
 from gateway.responses.store import Addition, NewItem
 from gateway.sequence import TokenEntry
-from gateway.tenants.caller import Caller
+from gateway.tenancy.tenants.caller import Caller
 from protos.errors import InvalidRequest, PenstockError, UnsupportedParameter
 
 log = logging.getLogger(__name__)

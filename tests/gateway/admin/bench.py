@@ -21,13 +21,13 @@ from gateway.config.models.price import Price
 from gateway.config.settings import Config
 from gateway.config.tenants import DEFAULT_TIERS
 from gateway.fleets.registry import ReplicaRegistry
-from gateway.limits.courier import Courier
-from gateway.limits.plan import plan_for
-from gateway.limits.store_limiter import StoreLimiter
-from gateway.providers.vault import ProviderVault
 from gateway.store.store import Store
-from gateway.tenants.caller import Caller
-from gateway.tenants.registry import Registry
+from gateway.tenancy.limits.limits_batcher import Courier
+from gateway.tenancy.limits.plan import plan_for
+from gateway.tenancy.limits.store_limiter import StoreLimiter
+from gateway.tenancy.providers.vault import ProviderVault
+from gateway.tenancy.tenants.caller import Caller
+from gateway.tenancy.tenants.tenant_registry import Registry
 from tests.asgi import Answer, Call
 from tests.harness import bounded
 

@@ -9,8 +9,8 @@ import pytest
 
 from gateway.admin.operation import Call, NoQuery, Operation
 from gateway.admin.operations import OPERATIONS, Health
-from gateway.auth.authenticator import Authenticator
-from gateway.tenants.directory import Directory
+from gateway.tenancy.auth.authenticator import Authenticator
+from gateway.tenancy.tenants.tenant_directory import Directory
 from protos.errors import AuthenticationFailed
 from tests.gateway.admin.bench import ADMIN_KEY, DOCUMENT, Bench, bench_of, config_of, run
 from tests.harness import bounded

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.auth.keys import KeyStore, digest_of
+from gateway.tenancy.auth.key_store import KeyStore, digest_of
 from tests.gateway.admin.bench import Bench, run
 
 PATH = "/admin/keys"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.config.models.price import Price
-from gateway.limits.limiter import Ask, Usage
+from gateway.tenancy.limits.limiter import Ask, Usage
 from protos.errors import QuotaExceeded, RateLimited
 from tests.gateway.admin.bench import Bench, config_of, run
 

@@ -15,7 +15,7 @@ from gateway.config.observability.metrics import MetricsOtlp
 from gateway.config.settings import Config
 from gateway.observing.publisher import FOLDER
 from gateway.store.store import Store
-from gateway.tenants.registry import Registry
+from gateway.tenancy.tenants.tenant_registry import Registry
 from observability.metrics import otlp
 from observability.metrics.folder import OwnLock, replace
 from observability.metrics.otlp import Gathered

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from gateway.cli import main
-from gateway.limits.scripts import base_key
 from gateway.store.lua_script import Script
+from gateway.tenancy.limits.limit_scripts import base_key
 from tests.gateway.admin.bench import Bench, run
 
 PATH = "/admin/usage"

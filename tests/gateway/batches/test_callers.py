@@ -5,10 +5,10 @@ import asyncio
 import msgspec
 import pytest
 
-from gateway.auth.records import ApiKey
 from gateway.batches.callers import FRESH_SECONDS, Callers
 from gateway.config.tenants import DEFAULT_TIERS, Tenant, Tier
-from gateway.tenants.caller import Caller, is_background
+from gateway.tenancy.auth.key_records import ApiKey
+from gateway.tenancy.tenants.caller import Caller, is_background
 from protos.errors import AuthenticationFailed, KeyExpired, KeyNotFound, PenstockError, TenantGone
 
 KEY = ApiKey(key_id="key_1", name="one", tenant="acme", created_at=1.0)

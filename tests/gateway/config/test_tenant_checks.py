@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from gateway.auth.records import KeyChange, KeyRequest
 from gateway.config.tenant_checks import key_problems, tenant_problems, tier_problems
 from gateway.config.tenants import Tenant, Tier
-from gateway.tenants.inputs import record_of, refuse
+from gateway.tenancy.auth.key_records import KeyChange, KeyRequest
+from gateway.tenancy.tenants.inputs import record_of, refuse
 from protos.errors import InvalidRequest
 
 TIERS = ["gold", "bronze"]

@@ -14,7 +14,7 @@ from gateway.store.lua_script import Script
 from gateway.store.store import Store
 from protos.errors import StoreUnavailable
 from safety.match import Match
-from tests.gateway.limits.bench import START_MS, with_clock
+from tests.gateway.tenancy.limits.bench import START_MS, with_clock
 from tests.harness import bounded
 from tests.stores import value_of
 

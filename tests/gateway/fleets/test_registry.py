@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from gateway.fleets.registry import ReplicaRegistry
-from gateway.tenants.registry import Registry
+from gateway.tenancy.tenants.tenant_registry import Registry
 from protos.errors import Conflict, InvalidRequest, ReplicaNotFound
 from routing.health.status import State
 from tests.gateway.fleets.world import FakeFleet, World, config_of, status, world_at

@@ -12,7 +12,7 @@ from gateway.encoding_turns import EncodingTurns
 from gateway.guards.building import Surroundings, build_judge
 from gateway.guards.checks import guard_problems, unusable_guard, with_absolute_files
 from gateway.guards.errors import GuardUnusable
-from gateway.providers.keys import keyless
+from gateway.tenancy.providers.provider_keys import keyless
 from safety.judge import Judge
 from tests.certificates import Authority
 from tests.harness import bounded

@@ -14,7 +14,7 @@ from gateway.config.safety.guards import HttpGuard
 from gateway.config.secrets import SecretSource
 from gateway.guards.bounded import BoundedJudge
 from gateway.guards.moderation import MAX_ANSWER_BYTES, ModerationGuard
-from gateway.providers.keys import ProviderKeys
+from gateway.tenancy.providers.provider_keys import ProviderKeys
 from safety.judge import JudgeFailed
 from safety.match import Match
 from tests.certificates import Authority

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from gateway.limits.reading import UsageRow, usage
+from gateway.tenancy.limits.usage_reading import UsageRow, usage
 from tests.asgi import Client
 from tests.harness import until
 from tests.stores import is_idle

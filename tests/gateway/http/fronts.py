@@ -12,7 +12,7 @@ from gateway.http.inference import infer
 from gateway.http.inner_exchange import InnerExchange
 from gateway.http.serving import serve
 from gateway.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text
-from gateway.tenants.caller import Caller
+from gateway.tenancy.tenants.caller import Caller
 from protos.errors import PenstockError
 from protos.types import FinishReason
 from tests.asgi import Client

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from gateway.auth.keys import KeyRequest, KeyStore
 from gateway.store.store import Store
+from gateway.tenancy.auth.key_store import KeyRequest, KeyStore
 from protos.features import Feature
 from tests.asgi import CHAT, HELLO, Answer, Client, gateway_of
 from tests.fakes import INFO, WedgedEngine

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import gateway.gateway
-from gateway.auth.keys import PREFIX
 from gateway.store.embedded import EmbeddedStore
+from gateway.tenancy.auth.key_store import PREFIX
 from protos.types import Failure
 from tests.asgi import CHAT, COMPLETIONS, HELLO, gateway_of
 from tests.fakes import DiesAfter, DropsStream, RefusesWith, SilentEngine

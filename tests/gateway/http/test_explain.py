@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.limits.reading import tenant_state
+from gateway.tenancy.limits.usage_reading import tenant_state
 from protos.types import Failure, Finish, FinishReason, Submit
 from replicas.engine import Delta
 from routing.explained_policy import NO_ROOM, TRIED, UNSENT

@@ -6,15 +6,15 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.auth.keys import PREFIX
 from gateway.config.tenants import Tenant
-from gateway.limits.reading import TenantState, tenant_state
 from gateway.store.embedded import EmbeddedStore
+from gateway.tenancy.auth.key_store import PREFIX
+from gateway.tenancy.limits.usage_reading import TenantState, tenant_state
 from protos.types import Failure
 from tests.asgi import CHAT, COMPLETIONS, HELLO, Answer, Client, gateway_of
 from tests.fakes import DiesAfter, RefusesWith, SilentEngine
 from tests.gateway.http.accounts import used
-from tests.gateway.limits.worker import frozen
+from tests.gateway.tenancy.limits.worker import frozen
 from tests.harness import MODEL, bounded, engine_of, gated_engine, readable_corpus, until
 from tests.stores import is_idle
 

@@ -11,10 +11,10 @@ import pytest
 from openai.types import ModerationCreateResponse
 
 from gateway.app import Endpoint, State
-from gateway.auth.keys import KeyRequest, KeyStore
 from gateway.http.moderations import MAX_CHARACTERS, MAX_INPUTS, moderate
 from gateway.store.store import Store
-from gateway.tenants.caller import Caller
+from gateway.tenancy.auth.key_store import KeyRequest, KeyStore
+from gateway.tenancy.tenants.caller import Caller
 from protos.errors import ModelNotFound, Overloaded
 from safety.action import Action
 from safety.screen import Finding

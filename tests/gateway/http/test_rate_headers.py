@@ -4,7 +4,7 @@ import pytest
 
 from gateway.http.rate_headers import rate_headers
 from gateway.http.timeouts import read_timeout, request_timeout
-from gateway.limits.limiter import Rate, Room
+from gateway.tenancy.limits.limiter import Rate, Room
 from protos.errors import InvalidRequest
 
 

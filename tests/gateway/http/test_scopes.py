@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from gateway.auth.keys import KeyRequest, KeyStore
-from gateway.auth.records import Endpoint
 from gateway.config.tenants import Tenant
 from gateway.store.store import Store
-from gateway.tenants.registry import Registry
+from gateway.tenancy.auth.key_records import Endpoint
+from gateway.tenancy.auth.key_store import KeyRequest, KeyStore
+from gateway.tenancy.tenants.tenant_registry import Registry
 from tests.asgi import CHAT, COMPLETIONS, HELLO, Answer, Client, gateway_of
 from tests.authentication import config_of
 from tests.harness import MODEL, bounded, engine_of

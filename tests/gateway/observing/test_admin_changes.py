@@ -10,7 +10,7 @@ import redis
 
 from gateway.config.tenants import Tenant
 from gateway.observing.admin_changes import AdminChanges
-from gateway.tenants.transactions import AUDIT
+from gateway.tenancy.tenants.transactions import AUDIT
 from tests.gateway.admin import bench
 from tests.harness import bounded, until
 from tests.observability.journal.journals import events, lines_of, problems, settings_of

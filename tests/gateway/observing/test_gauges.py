@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from gateway.limits.courier import Courier
-from gateway.limits.limiter import Ask
-from gateway.limits.store_limiter import StoreLimiter
 from gateway.observing.gauges import Gauges
+from gateway.tenancy.limits.limiter import Ask
+from gateway.tenancy.limits.limits_batcher import Courier
+from gateway.tenancy.limits.store_limiter import StoreLimiter
 from observability.metrics import declarations as declared
 from observability.metrics.metric import Metric
 from observability.metrics.snapshot import Numbers
@@ -16,10 +16,10 @@ from routing.dispatch import Attempt
 from routing.health.breaker import OPEN_SECONDS
 from routing.health.replica_health import ReplicaHealth
 from routing.health.status import ReplicaStatus, State
-from tests.gateway.limits.bench import plan_of
-from tests.gateway.limits.worker import worker_of
 from tests.gateway.observing.counted import Counted
 from tests.gateway.queue.bench import Bench, run, settle
+from tests.gateway.tenancy.limits.bench import plan_of
+from tests.gateway.tenancy.limits.worker import worker_of
 from tests.harness import bounded
 
 

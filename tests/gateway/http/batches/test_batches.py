@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.auth.keys import KeyRequest, KeyStore
 from gateway.batches import job_run, runner, task_run
 from gateway.batches.jobs import JobName
 from gateway.observatory import Observatory
 from gateway.store.embedded import EmbeddedStore
 from gateway.store.lua_script import Script
+from gateway.tenancy.auth.key_store import KeyRequest, KeyStore
 from observability.record import RequestRecord
 from replicas.engine import Engine
 from tests.asgi import Client, gateway_of

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.auth.keys import KeyRequest, KeyStore
 from gateway.files.local_content import LocalSink
 from gateway.store.lua_script import Script
 from gateway.store.store import Store
+from gateway.tenancy.auth.key_store import KeyRequest, KeyStore
 from tests.asgi import Client, gateway_of
 from tests.harness import bounded, engine_of
 from tests.uploads import FILES, file_id, form, headers_of, upload

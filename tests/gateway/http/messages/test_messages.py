@@ -5,8 +5,8 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.auth.keys import KeyRequest, KeyStore
 from gateway.store.store import Store
+from gateway.tenancy.auth.key_store import KeyRequest, KeyStore
 from tests.asgi import gateway_of
 from tests.gateway.http.accounts import used
 from tests.gateway.http.messages.messages_client import MESSAGES, ask, error_of, events_of, text_of

@@ -5,7 +5,7 @@ import pytest
 
 from gateway.http.messages.errors import error_body, error_event
 from gateway.http.messages.headers import rate_headers
-from gateway.limits.limiter import Rate, Room
+from gateway.tenancy.limits.limiter import Rate, Room
 from protos import errors
 
 

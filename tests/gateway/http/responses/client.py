@@ -6,8 +6,8 @@ from typing import Any
 
 import orjson
 
-from gateway.auth.keys import KeyRequest, KeyStore
 from gateway.store.store import Store
+from gateway.tenancy.auth.key_store import KeyRequest, KeyStore
 from tests.asgi import Answer, Client, gateway_of
 from tests.gateway.http.responses.shapes import events_in
 from tests.gateway.http.test_relayed import NAME, hosted

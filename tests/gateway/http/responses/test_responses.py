@@ -8,9 +8,9 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.auth.keys import KeyRequest, KeyStore
 from gateway.store.lua_script import Script
 from gateway.store.store import Store
+from gateway.tenancy.auth.key_store import KeyRequest, KeyStore
 from protos.errors import StoreUnavailable
 from tests.asgi import gateway_of
 from tests.gateway.http.responses.client import (
