@@ -50,10 +50,10 @@ from gateway.tenancy.limits.store_limiter import StoreLimiter
 from gateway.tenancy.providers.provider_keys import KeyOf, ProviderKeys
 from gateway.tenancy.tenants.caller import Caller
 from gateway.tenancy.tenants.tenant_directory import Directory
-from gateway.tokens.detokenizer import TokenTable
-from gateway.tokens.identity import tokenizer_hash
-from gateway.tokens.loader import load_tokenizer
-from gateway.tokens.marked import MarkedTokens
+from gateway.text.tokens.detokenizer import TokenTable
+from gateway.text.tokens.identity import tokenizer_hash
+from gateway.text.tokens.loader import load_tokenizer
+from gateway.text.tokens.marked import MarkedTokens
 from protos.errors import ModelNotFound, Overloaded, PermissionDenied, ReplicaUnavailable, StoreUnavailable
 from routing.adapters import AdapterAffinity
 from routing.decode_length import QuantileDecodeLength

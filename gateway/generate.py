@@ -13,15 +13,15 @@ from gateway.filters.policy import NewScreen
 from gateway.needs import checked_needs, name_guide
 from gateway.observing.digests import TextDigest
 from gateway.parsing.answer import ParsedAnswer
-from gateway.parsing.delta import Delta
 from gateway.parsing.screened import ScreenedDeltas, hash_into
 from gateway.prompt import EncodedPrompt, encode_prompt, estimated_prompt
 from gateway.queue.turn import Turn, TurnRequest
 from gateway.request import GenerateRequest, NewParser, unrecorded
-from gateway.sequence import SequenceText, TokenEntry
 from gateway.tenancy.limits.limiter import Ask, Lease, Limiter, Usage
+from gateway.text.parsing.delta import Delta
+from gateway.text.sequence_text import SequenceText, TokenEntry
+from gateway.text.tokens.detokenizer import TokenTable, whole_text
 from gateway.token_bounds import bound_to_tell, output_bound
-from gateway.tokens.detokenizer import TokenTable, whole_text
 from observability.tracing.context import context_to_send
 from protos.errors import ClientGone, DeadlineExceeded, Overloaded, PenstockError, SlowClient
 from protos.types import FinishReason, Payload, Submit, Timing

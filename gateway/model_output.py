@@ -3,9 +3,9 @@
 import logging
 
 from gateway.config.models.settings import Model
-from gateway.parsing.families import HARMONY, output_format, recognised
-from gateway.parsing.output_format import OutputFormat
-from gateway.tokens.loader import LoadedTokenizer
+from gateway.text.parsing.families.registry import HARMONY, output_format, recognised
+from gateway.text.parsing.output_format import OutputFormat
+from gateway.text.tokens.loader import LoadedTokenizer
 
 log = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ import msgspec
 
 from gateway.request import Chat, FillIn, Prompt
 from gateway.served_model import ServedModel
-from gateway.tokens.chat_format import TemplateError
-from gateway.tokens.fill_in import encode_fill_in
+from gateway.text.tokens.chat_format import TemplateError
+from gateway.text.tokens.fill_in import encode_fill_in
 from protos.errors import InvalidRequest
 
 #: Of a request whose tokens only its upstream knows: what of its body, in bytes, counts as one. English prose in JSON

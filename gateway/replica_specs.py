@@ -5,7 +5,7 @@ from gateway.config.models.engine_checks import SESSIONS
 from gateway.config.settings import Config, Pool
 from gateway.local_replicas import replica_addresses
 from gateway.tenancy.providers.provider_keys import KeyOf
-from gateway.tokens.tokenizer import Tokenizer
+from gateway.text.tokens.tokenizer import Tokenizer
 from gateway.triton_specs import triton_settings
 from gateway.upstream_specs import upstream_settings
 from routing.links.spec import ReplicaSpec

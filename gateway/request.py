@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 
 from gateway.filters.answers import AnswerFilter
-from gateway.parsing.parser import OutputParser
 from gateway.served_model import ServedModel
 from gateway.tenancy.tenants.caller import Caller
+from gateway.text.parsing.parser import OutputParser
 from observability.record import RequestRecord
 from protos.errors import UnsupportedParameter
 from protos.types import Guide, Sampling
@@ -43,7 +43,7 @@ class Best(msgspec.Struct, frozen=True):
     logprobs: bool
 
 
-#: Makes what takes an answer apart, from how the prompt ends (gateway/parsing/output_format.py); None: it is all text.
+#: Makes what takes an answer apart, from how the prompt ends (gateway/text/parsing/output_format.py); None: it is all text.
 NewParser = Callable[[str], OutputParser | None]
 
 

@@ -8,12 +8,12 @@ from gateway.config.models.embeddings import Embeddings
 from gateway.config.models.fallbacks import Fallbacks
 from gateway.config.models.price import FREE, Price
 from gateway.first_tokens import FirstTokenTimes
-from gateway.parsing.output_format import OutputFormat
 from gateway.queue.turnstile import Turnstile
 from gateway.tenancy.limits.plans import Plans
-from gateway.tokens.chat_format import ChatFormat
-from gateway.tokens.detokenizer import TokenTable
-from gateway.tokens.tokenizer import Tokenizer
+from gateway.text.parsing.output_format import OutputFormat
+from gateway.text.tokens.chat_format import ChatFormat
+from gateway.text.tokens.detokenizer import TokenTable
+from gateway.text.tokens.tokenizer import Tokenizer
 from protos.types import Adapter
 from routing.decode_length import DecodeLength
 from routing.desk import Desk

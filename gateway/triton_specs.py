@@ -3,8 +3,8 @@
 from urllib.parse import urlsplit
 
 from gateway.config.models.triton import HOST, TritonModel
-from gateway.tokens.text_codec import TokenizerText
-from gateway.tokens.tokenizer import Tokenizer
+from gateway.text.tokens.text_codec import TokenizerText
+from gateway.text.tokens.tokenizer import Tokenizer
 from routing.links.triton.settings import Kind, TritonSettings
 
 

@@ -20,7 +20,7 @@ from gateway.config.settings import Config, Model
 from gateway.config.tenants import DEFAULT_TENANT, Limits
 from gateway.store.store import Store
 from gateway.tenancy.auth.key_store import KeyRequest, KeyStore
-from gateway.tokens.loader import load_tokenizer
+from gateway.text.tokens.loader import load_tokenizer
 from replicas.engine import Engine
 from tests.harness import MODEL, serving, tekken, until
 

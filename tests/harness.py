@@ -11,7 +11,7 @@ from typing import Any
 
 import grpc.aio
 
-from gateway.tokens.loader import LoadedTokenizer, load_tokenizer
+from gateway.text.tokens.loader import LoadedTokenizer, load_tokenizer
 from protos import codec
 from protos.types import PROTOCOL_VERSION, Finish, Role, Sampling, Shape, Submit
 from replicas.engine import Engine

@@ -11,7 +11,7 @@ from gateway.served_model import ServedModel
 from gateway.tenancy.auth.key_records import ApiKey
 from gateway.tenancy.limits.plans import Plans
 from gateway.tenancy.tenants.caller import Caller
-from gateway.tokens.detokenizer import TokenTable
+from gateway.text.tokens.detokenizer import TokenTable
 from protos.types import Sampling
 from routing.decode_length import QuantileDecodeLength
 from routing.desk import Desk

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
-from gateway.tokens.text_codec import TokenizerText
+from gateway.text.tokens.text_codec import TokenizerText
 from protos.types import Role, Shape
 from routing.links.connection import Surroundings
 from routing.links.registry import connection_to

@@ -36,8 +36,8 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def _check(arguments: argparse.Namespace) -> int:
     # Only here: tokenizer libraries take long to import, and `penstock schema` needs none.
-    from gateway.tokens.loader import BUNDLED, load_tokenizer
-    from gateway.tokens.tokenizer import TokenizerError
+    from gateway.text.tokens.loader import BUNDLED, load_tokenizer
+    from gateway.text.tokens.tokenizer import TokenizerError
 
     source = str(arguments.config)
     try:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gateway.commands.replica_simulated import add_simulated_options
 from gateway.commands.replica_trtllm import adapter_paths, add_trtllm_options, kv_arguments, retention_arguments
-from gateway.tokens.identity import tokenizer_hash
-from gateway.tokens.loader import load_tokenizer
-from gateway.tokens.tokenizer import TokenizerError
+from gateway.text.tokens.identity import tokenizer_hash
+from gateway.text.tokens.loader import load_tokenizer
+from gateway.text.tokens.tokenizer import TokenizerError
 from protos.script import read_script
 from protos.types import Role, Shape
 

@@ -17,7 +17,7 @@ from gateway.store.embedded import EmbeddedStoreError
 from gateway.store.socket_path import SocketPathError
 from gateway.store.store import Store, store_url
 from gateway.tenancy.auth.key_store import KeyStore, quickstart_key
-from gateway.tokens.loader import BUNDLED
+from gateway.text.tokens.loader import BUNDLED
 from observability.logs import configure_logging
 from protos.errors import StoreUnavailable
 

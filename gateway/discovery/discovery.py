@@ -12,7 +12,7 @@ from gateway.discovery.registered_pools import RegisteredPools
 from gateway.discovery.registrations import Registration
 from gateway.replica_specs import replica_spec, replica_specs
 from gateway.tenancy.providers.provider_keys import KeyOf, keyless
-from gateway.tokens.tokenizer import Tokenizer
+from gateway.text.tokens.tokenizer import Tokenizer
 from routing.links.spec import ReplicaSpec
 
 

@@ -9,8 +9,8 @@ from gateway.http.best_of import best_choices
 from gateway.http.chunks import usage_fields
 from gateway.http.dialect import Dialect
 from gateway.http.judged import judged_whole, text_of
-from gateway.parsing.delta import Text
-from gateway.sequence import TokenEntry
+from gateway.text.parsing.delta import Text
+from gateway.text.sequence_text import TokenEntry
 
 
 async def collect(dialect: Dialect, generation: Generation, answer_id: str, created: int) -> bytes:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from gateway.sequence import TokenEntry
+from gateway.text.sequence_text import TokenEntry
 
 
 def best_choices(

@@ -8,9 +8,9 @@ from gateway.generate import Generation
 from gateway.http.dialect import Dialect
 from gateway.http.front import Counts
 from gateway.http.openai_errors import error_event
-from gateway.parsing.delta import Delta, Text
-from gateway.sequence import SequenceText, TokenEntry
 from gateway.tenancy.limits.limiter import Usage
+from gateway.text.parsing.delta import Delta, Text
+from gateway.text.sequence_text import SequenceText, TokenEntry
 from protos.errors import PenstockError
 from protos.types import FinishReason
 from routing.transport import Event

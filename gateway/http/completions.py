@@ -14,11 +14,11 @@ from gateway.http.guides import GUIDES
 from gateway.http.params import UNSUPPORTED, SamplingFields
 from gateway.http.prompt_texts import PromptText, prompt_of_ids
 from gateway.request import Best, FillIn, GenerateRequest, Prompt
-from gateway.sequence import TokenEntry
 from gateway.served_model import ServedModel
 from gateway.tenancy.tenants.caller import Caller
-from gateway.tokens.detokenizer import whole_text
-from gateway.tokens.fill_in import fill_in_of
+from gateway.text.sequence_text import TokenEntry
+from gateway.text.tokens.detokenizer import whole_text
+from gateway.text.tokens.fill_in import fill_in_of
 from observability.record import RequestRecord
 from protos.errors import InvalidRequest, UnsupportedParameter
 from protos.types import Sampling

@@ -10,9 +10,9 @@ from typing import Any
 from gateway.http.params import SamplingFields
 from gateway.http.prompt_texts import PromptText
 from gateway.request import GenerateRequest
-from gateway.sequence import TokenEntry
 from gateway.served_model import ServedModel
 from gateway.tenancy.tenants.caller import Caller
+from gateway.text.sequence_text import TokenEntry
 from observability.record import RequestRecord
 from protos.errors import UnsupportedParameter
 

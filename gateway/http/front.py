@@ -1,7 +1,7 @@
 """The seam for APIs that are spoken on top of the chat path: Responses, and Anthropic's Messages.
 
 Their requests become a chat's, so that limits, filters, routing and every kind of replica are the same for all; what is
-answered comes as deltas (gateway/parsing/delta.py), from tokens or from an upstream's chunks, and a renderer writes it.
+answered comes as deltas (gateway/text/parsing/delta.py), from tokens or from an upstream's chunks, and a renderer writes it.
 """
 
 from collections.abc import Sequence
@@ -10,9 +10,9 @@ from typing import Protocol
 
 import msgspec
 
-from gateway.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text
-from gateway.sequence import TokenEntry
 from gateway.tenancy.tenants.caller import Caller
+from gateway.text.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text
+from gateway.text.sequence_text import TokenEntry
 from protos.errors import PenstockError
 from protos.types import FinishReason
 

@@ -7,9 +7,9 @@ from typing import Any, Final
 import orjson
 
 from gateway.http.decoding import MAX_ECHO
-from gateway.schemas.checks import check_schema
-from gateway.schemas.expressions import check_regex
-from gateway.schemas.grammars import check_grammar
+from gateway.text.schemas.expression_checks import check_regex
+from gateway.text.schemas.grammar_checks import check_grammar
+from gateway.text.schemas.schema_checks import check_schema
 from protos.errors import InvalidRequest
 from protos.types import Guide, GuideKind
 

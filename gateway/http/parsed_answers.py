@@ -4,7 +4,7 @@ from gateway.generate import Generation
 from gateway.http.front import Choice, joined
 from gateway.http.judged import judged_whole
 from gateway.http.parsed_encoder import parsed_answers, take
-from gateway.parsing.delta import Delta
+from gateway.text.parsing.delta import Delta
 from protos.types import FinishReason
 
 

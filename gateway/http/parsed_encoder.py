@@ -6,9 +6,9 @@ from typing import Protocol
 from gateway.generate import Generation
 from gateway.http.front import Counts, Renderer
 from gateway.parsing.answer import ParsedAnswer
-from gateway.parsing.delta import Delta
-from gateway.parsing.plain import PlainParser
-from gateway.sequence import SequenceText
+from gateway.text.parsing.delta import Delta
+from gateway.text.parsing.plain import PlainParser
+from gateway.text.sequence_text import SequenceText
 from protos.errors import PenstockError
 from protos.types import FinishReason
 from routing.transport import Event

@@ -11,7 +11,7 @@ from gateway.http.exchange import Exchange
 from gateway.http.front import Call, Choice, Counts, Front, Renderer
 from gateway.http.parsed_encoder import counts_of
 from gateway.http.relayed_strings import unreadable
-from gateway.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text, ToldLogprob
+from gateway.text.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text, ToldLogprob
 from observability.record import RequestRecord
 from protos.errors import PenstockError, ReplicaFailed
 from protos.types import FinishReason

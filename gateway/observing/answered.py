@@ -7,7 +7,7 @@ from typing import Final
 
 from gateway.generate import Generation
 from gateway.observing.digests import Digests, TextDigest
-from gateway.tokens.detokenizer import written_text
+from gateway.text.tokens.detokenizer import written_text
 from observability.outcome import Outcome
 from observability.record import RequestRecord
 from protos.types import FinishReason

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from itertools import islice
 
-from gateway.parsing.delta import CallArguments, Delta, Reasoning, Text
-from gateway.parsing.parser import OutputParser
 from gateway.parsing.screened import ScreenedDeltas
-from gateway.sequence import TokenEntry
+from gateway.text.parsing.delta import CallArguments, Delta, Reasoning, Text
+from gateway.text.parsing.parser import OutputParser
+from gateway.text.sequence_text import TokenEntry
 
 _Entries = Sequence[TokenEntry]
 _Waiting = list[tuple[str, _Entries]]

@@ -6,9 +6,9 @@ from typing import Final
 from gateway.filters.answer_text import AnswerText, Looked, whole_characters
 from gateway.filters.policy import NewScreen
 from gateway.observing.digests import TextDigest
-from gateway.parsing.call_ids import is_own_call_id, new_call_id
-from gateway.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text
-from gateway.sequence import GATHERED, TokenEntry
+from gateway.text.parsing.call_ids import is_own_call_id, new_call_id
+from gateway.text.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text
+from gateway.text.sequence_text import GATHERED, TokenEntry
 from safety.screen import Screen, Screened
 
 _OF_CALLS: Final = (CallStart, CallArguments)

@@ -8,8 +8,8 @@ import pytest
 from gateway.config.models.output import Output, output_problems
 from gateway.config.models.settings import Model
 from gateway.model_output import model_output
-from gateway.parsing.families import FAMILIES
-from gateway.tokens.loader import LoadedTokenizer
+from gateway.text.parsing.families.registry import FAMILIES
+from gateway.text.tokens.loader import LoadedTokenizer
 from tests.harness import tekken
 
 HERMES = "{% for t in tools %}{{ t }}{% endfor %}<tool_call>{'name': 1}</tool_call><think>"

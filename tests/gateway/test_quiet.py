@@ -12,7 +12,7 @@ import pytest
 import redis
 
 import gateway.generate
-import gateway.sequence
+import gateway.text.sequence_text
 from gateway.observatory import Observatory
 from observability.logs import JsonLines, RateLimit, TextLines
 from observability.record import RequestRecord
@@ -199,7 +199,7 @@ def test_defects_of_ours(store_url: str, log: Log, monkeypatch: pytest.MonkeyPat
                 patch.setattr(gateway.generate, "encode_prompt", fails)
                 told = await answers(client)
             with monkeypatch.context() as patch:
-                patch.setattr(gateway.sequence.SequenceText, "feed", feeds)
+                patch.setattr(gateway.text.sequence_text.SequenceText, "feed", feeds)
                 told += await answers(client)
             assert all(b"The gateway failed on this request" in body and MARK.encode() not in body for body in told)
             await client.chat()

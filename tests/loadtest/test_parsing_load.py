@@ -3,9 +3,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gateway.parsing.delta import CallArguments, CallStart, Delta, Reasoning
-from gateway.parsing.families import output_format
-from gateway.parsing.tools import Tool, ToolUse
+from gateway.text.parsing.delta import CallArguments, CallStart, Delta, Reasoning
+from gateway.text.parsing.families.registry import output_format
+from gateway.text.parsing.offered_tools import Tool, ToolUse
 from loadtest.parsing_load import OUTPUT, TOOL, asked, script
 from protos.script import Line, read_script
 

@@ -9,7 +9,7 @@ from orjson import dumps
 
 from gateway.http.front import AnswerHead, Call, Choice, Counts, Frame
 from gateway.http.messages.errors import error_event
-from gateway.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text
+from gateway.text.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text
 from protos.errors import PenstockError
 from protos.types import FinishReason
 

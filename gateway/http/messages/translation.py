@@ -68,7 +68,7 @@ def _prompt(body: PromptBody, words: frozenset[str] | None) -> tuple[dict[str, A
 
 def _is_strict(schema: dict[str, Any]) -> bool:
     """Anthropic takes more schemas than OpenAI takes as strict. Replicas that are guided here hold to both."""
-    from gateway.schemas.checks import check_schema
+    from gateway.text.schemas.schema_checks import check_schema
 
     try:
         check_schema(schema, "", strict=True)

@@ -18,8 +18,8 @@ from gateway.http.responses.renderer import ResponseRenderer
 from gateway.http.responses.translation import chat_body
 from gateway.http.responses.writing import written
 from gateway.responses.store import Addition, NewItem
-from gateway.sequence import TokenEntry
 from gateway.tenancy.tenants.caller import Caller
+from gateway.text.sequence_text import TokenEntry
 from protos.errors import InvalidRequest, PenstockError, UnsupportedParameter
 
 log = logging.getLogger(__name__)

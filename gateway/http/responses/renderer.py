@@ -9,8 +9,8 @@ from orjson import dumps
 from gateway.http.front import Call, Choice, Counts, Frame
 from gateway.http.responses.answer import IN_PROGRESS, QUEUED, Outcome, ResponseForm
 from gateway.http.responses.errors import in_our_words
-from gateway.parsing.delta import CallStart, Delta, Reasoning, Text
-from gateway.sequence import TokenEntry
+from gateway.text.parsing.delta import CallStart, Delta, Reasoning, Text
+from gateway.text.sequence_text import TokenEntry
 from protos.errors import PenstockError
 from protos.types import FinishReason
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, cast
 
-from gateway.parsing.forced import forced_parser, forced_schema
-from gateway.parsing.output_format import OutputFormat
-from gateway.parsing.parser import OutputParser
-from gateway.parsing.structural_tag import answer_format
-from gateway.parsing.tools import Tool, ToolChoice, ToolUse
 from gateway.request import NewParser
 from gateway.served_model import ServedModel
+from gateway.text.parsing.forced import forced_parser, forced_schema
+from gateway.text.parsing.offered_tools import Tool, ToolChoice, ToolUse
+from gateway.text.parsing.output_format import OutputFormat
+from gateway.text.parsing.parser import OutputParser
+from gateway.text.parsing.structural_tag import answer_format
 from protos.errors import UnsupportedParameter
 from protos.types import Guide, GuideKind
 

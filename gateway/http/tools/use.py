@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from gateway.http.tools.params import AllowedTools, FunctionParam, ToolChoiceParam, ToolName, ToolParam
-from gateway.parsing.tools import Tool, ToolChoice, ToolUse
-from gateway.schemas.checks import check_schema, check_together
+from gateway.text.parsing.offered_tools import Tool, ToolChoice, ToolUse
+from gateway.text.schemas.schema_checks import check_schema, check_together
 from protos.errors import InvalidRequest, UnsupportedParameter
 
 _CHOICES: Final = {choice.value: choice for choice in (ToolChoice.AUTO, ToolChoice.NONE, ToolChoice.REQUIRED)}

@@ -8,7 +8,7 @@ from gateway.cli import main
 from gateway.config.settings import Config, ConfigError, load_config, resolve
 from gateway.replica_specs import replica_specs
 from gateway.tenancy.providers.provider_keys import ProviderKeys
-from gateway.tokens.loader import BUNDLED
+from gateway.text.tokens.loader import BUNDLED
 from routing.links.openai.settings import UpstreamSettings, no_key
 from routing.links.tls import TlsFiles
 from tests.certificates import Authority

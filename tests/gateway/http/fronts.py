@@ -11,8 +11,8 @@ from gateway.http.front import AnswerHead, Choice, Counts, Frame
 from gateway.http.inference import infer
 from gateway.http.inner_exchange import InnerExchange
 from gateway.http.serving import serve
-from gateway.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text
 from gateway.tenancy.tenants.caller import Caller
+from gateway.text.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text
 from protos.errors import PenstockError
 from protos.types import FinishReason
 from tests.asgi import Client

@@ -9,8 +9,8 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from gateway.http.chat import CHAT
 from gateway.http.chat_renderer import ChatRenderer
 from gateway.http.front import AnswerHead, Counts, joined
-from gateway.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text
-from gateway.sequence import TokenEntry
+from gateway.text.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text
+from gateway.text.sequence_text import TokenEntry
 from protos.errors import ReplicaFailed
 from protos.types import FinishReason, TokenLogprobs
 from tests.models import model_of

@@ -13,8 +13,8 @@ from gateway.http.chat import CHAT
 from gateway.http.completions import COMPLETIONS
 from gateway.http.prompt_texts import NAME, PromptText, prompt_texts, rewritten
 from gateway.http.reading import read_body
-from gateway.tokens.detokenizer import TokenTable
-from gateway.tokens.unknown import UnknownTokenizer
+from gateway.text.tokens.detokenizer import TokenTable
+from gateway.text.tokens.unknown import UnknownTokenizer
 from protos.errors import InvalidRequest
 from safety.json_escapes import unescaped
 from tests.harness import tekken

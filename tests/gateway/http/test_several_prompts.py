@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.http.best_of import best_choices
-from gateway.sequence import TokenEntry
+from gateway.text.sequence_text import TokenEntry
 from protos.features import Feature
 from protos.types import TokenLogprobs
 from replicas.engines.answers import Corpus

@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from gateway.tokens.chat_template import ChatTemplate
+from gateway.text.tokens.chat_template import ChatTemplate
 from protos.script import Line
 from replicas.engines.simulated import SimulatedEngine
 from tests.asgi import CHAT, COMPLETIONS, gateway_of

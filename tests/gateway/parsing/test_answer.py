@@ -1,9 +1,9 @@
 """What is kept beside a parser: logprobs go with the text of their tokens."""
 
 from gateway.parsing.answer import ParsedAnswer
-from gateway.parsing.delta import CallStart, Delta, Reasoning, Text
-from gateway.parsing.plain import PlainParser
-from gateway.sequence import TokenEntry
+from gateway.text.parsing.delta import CallStart, Delta, Reasoning, Text
+from gateway.text.parsing.plain import PlainParser
+from gateway.text.sequence_text import TokenEntry
 from protos.types import TokenLogprobs
 
 

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.observing.digests import Digests
-from gateway.parsing import hermes
 from gateway.parsing.answer import ParsedAnswer
-from gateway.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text
 from gateway.parsing.screened import Place, ScreenedDeltas, piece_of, place_of
-from gateway.sequence import TokenEntry
+from gateway.text.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text
+from gateway.text.parsing.families import hermes
+from gateway.text.sequence_text import TokenEntry
 from protos.errors import FilterFailed
 from protos.types import TokenLogprobs
 from safety.action import Action

@@ -11,7 +11,7 @@ import gateway.config.models.triton
 from gateway.config.settings import Config, ConfigError, load_config
 from gateway.replica_specs import replica_specs
 from gateway.tenancy.providers.provider_keys import keyless
-from gateway.tokens.text_codec import TokenizerText
+from gateway.text.tokens.text_codec import TokenizerText
 from routing.links.triton.settings import Kind, TritonSettings
 from tests.harness import tekken
 

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from gateway.http.front import AnswerHead, Counts, joined
 from gateway.http.messages.renderer import MessageRenderer, Thoughts
-from gateway.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text
+from gateway.text.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text
 from protos.errors import Overloaded
 from protos.types import FinishReason
 

@@ -10,8 +10,8 @@ from gateway.http.front import Call, Choice, Counts, joined
 from gateway.http.responses.answer import ResponseForm
 from gateway.http.responses.body import read_create
 from gateway.http.responses.renderer import ResponseRenderer
-from gateway.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text
-from gateway.sequence import TokenEntry
+from gateway.text.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text
+from gateway.text.sequence_text import TokenEntry
 from protos.errors import InvalidRequest, PenstockError, RateLimited, ReplicaUnavailable
 from protos.types import FinishReason, TokenLogprobs
 from tests.gateway.http.responses.shapes import checked, events_in, types_of

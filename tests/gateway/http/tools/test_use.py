@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from gateway.http.chat import CHAT
 from gateway.http.reading import read_body
-from gateway.parsing.delta import CallStart
-from gateway.parsing.families import output_format
-from gateway.parsing.tools import Tool, ToolChoice, ToolUse
 from gateway.request import Chat, GenerateRequest
+from gateway.text.parsing.delta import CallStart
+from gateway.text.parsing.families.registry import output_format
+from gateway.text.parsing.offered_tools import Tool, ToolChoice, ToolUse
 from observability.record import RequestRecord
 from protos.errors import InvalidRequest, PenstockError
 from protos.types import Guide, GuideKind
