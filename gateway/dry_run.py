@@ -1,10 +1,10 @@
 """Where a request would go: its way through gateway/generate.py without a turn, a replica or a charge."""
 
-from gateway.encoding_turns import EncodingTurns
 from gateway.explain import explained_desk
 from gateway.generate import encoded, route_request, turn_request
 from gateway.needs import checked_needs
 from gateway.request import GenerateRequest
+from gateway.scheduling.encoding_turns import EncodingTurns
 from gateway.tenancy.limits.limiter import Ask, Limiter
 from gateway.token_bounds import output_bound
 from routing.dispatch import Attempt

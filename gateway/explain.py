@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from gateway.queue.turn import TurnRequest
+from gateway.scheduling.admission import TurnRequest
 from gateway.served_model import ServedModel
 from routing.desk import Desk
 from routing.explained_policy import ExplainedPolicy

@@ -19,7 +19,6 @@ from gateway.config.models.engine_checks import SESSIONS
 from gateway.config.models.price import FREE
 from gateway.config.settings import Config
 from gateway.discovery.discovery import Discovery
-from gateway.encoding_turns import EncodingTurns
 from gateway.files.content import Contents
 from gateway.files.files import Files, open_content
 from gateway.filters.policies import Policies
@@ -31,14 +30,15 @@ from gateway.http.overseer import Overseer
 from gateway.http.rate_headers import rate_headers
 from gateway.model_output import model_output
 from gateway.observing.telemetry import Telemetry
-from gateway.queue.activity import Activity
-from gateway.queue.turnstile import Turnstile
 from gateway.replica_specs import replica_specs
 from gateway.responses.background import BackgroundWork
 from gateway.responses.conversations import ConversationStore
 from gateway.responses.place import Place
 from gateway.responses.store import ResponseStore
 from gateway.routing_settings import hedging, policy_settings
+from gateway.scheduling.activity import Activity
+from gateway.scheduling.admission_queue import Turnstile
+from gateway.scheduling.encoding_turns import EncodingTurns
 from gateway.served_model import ServedModel
 from gateway.store.store import Store, store_url
 from gateway.tenancy.auth.authenticator import Authenticator

@@ -6,7 +6,6 @@ from time import monotonic
 
 import msgspec
 
-from gateway.encoding_turns import EncodingTurns
 from gateway.explain import explained_desk
 from gateway.filters.answer_text import Looked
 from gateway.filters.policy import NewScreen
@@ -15,8 +14,9 @@ from gateway.observing.digests import TextDigest
 from gateway.parsing.answer import ParsedAnswer
 from gateway.parsing.screened import ScreenedDeltas, hash_into
 from gateway.prompt import EncodedPrompt, encode_prompt, estimated_prompt
-from gateway.queue.turn import Turn, TurnRequest
 from gateway.request import GenerateRequest, NewParser, unrecorded
+from gateway.scheduling.admission import Turn, TurnRequest
+from gateway.scheduling.encoding_turns import EncodingTurns
 from gateway.tenancy.limits.limiter import Ask, Lease, Limiter, Usage
 from gateway.text.parsing.delta import Delta
 from gateway.text.sequence_text import SequenceText, TokenEntry

@@ -8,11 +8,11 @@ from typing import Final
 
 import msgspec
 
-from gateway.encoding_turns import EncodingTurns
 from gateway.generate import Generation, encoded, generate, route_request
 from gateway.needs import checked_needs
 from gateway.prompt import EncodedPrompt
 from gateway.request import GenerateRequest, OwnIds, unrecorded
+from gateway.scheduling.encoding_turns import EncodingTurns
 from gateway.several import Several, SharedLease, check_input_tokens
 from gateway.tenancy.limits.limiter import Ask, Limiter
 from gateway.token_bounds import output_bound

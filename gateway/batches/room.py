@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from math import floor
 from typing import Final, Protocol
 
-from gateway.queue.admission import ENGINE_QUEUE, ENGINE_QUEUE_PART, Need, fits, servable
-from gateway.queue.division import Divider
+from gateway.scheduling.capacity import ENGINE_QUEUE, ENGINE_QUEUE_PART, Need, fits, servable
+from gateway.scheduling.division import Divider
 from gateway.tenancy.tenants.caller import is_background
 from routing.policy import ReplicaView
 

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from gateway.config.safety.guards import Asking, HttpGuard, ModelGuard, PluginFilter, PresidioFilter
 from gateway.config.tenants import Tier
-from gateway.encoding_turns import EncodingTurns
 from gateway.guards.bounded import BoundedJudge, Guard
 from gateway.guards.errors import GuardUnusable
 from gateway.guards.model import ServedModelGuard
 from gateway.guards.moderation import ModerationGuard
 from gateway.guards.plugin import PluginGuard
 from gateway.guards.presidio import PresidioGuard
+from gateway.scheduling.encoding_turns import EncodingTurns
 from gateway.served_model import ServedModel
 from gateway.tenancy.providers.provider_keys import KeyOf
 

@@ -1,4 +1,4 @@
-"""Requests that had better wait, as their policy says: gateway/queue with one tenant, in virtual time."""
+"""Requests that had better wait, as their policy says: gateway/scheduling with one tenant, in virtual time."""
 
 from collections.abc import Callable
 from itertools import islice

@@ -13,7 +13,7 @@ from routing.policy import BetterWait, Decision, NoCandidate, ReplicaView, Route
 from routing.prefix.directory import PrefixDirectory
 
 _MODEL: Final = "simulated"
-#: As in gateway/queue: how old what is known of a waiting request may be.
+#: As in gateway/scheduling: how old what is known of a waiting request may be.
 STALE_SECONDS: Final = 0.25
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.batches.room import FIRST_LIMIT, LEAST_KEPT, Room
-from gateway.queue.division import Divider
+from gateway.scheduling.division import Divider
 from protos.types import Load, Role, Shape
 from routing.policy import ReplicaView
 

@@ -8,10 +8,10 @@ import pytest
 from gateway.config.safety.guards import Asking, HttpGuard, ModelGuard, PluginFilter, PresidioFilter
 from gateway.config.secrets import SecretSource
 from gateway.config.tenants import DEFAULT_TIERS
-from gateway.encoding_turns import EncodingTurns
 from gateway.guards.building import Surroundings, build_judge
 from gateway.guards.checks import guard_problems, unusable_guard, with_absolute_files
 from gateway.guards.errors import GuardUnusable
+from gateway.scheduling.encoding_turns import EncodingTurns
 from gateway.tenancy.providers.provider_keys import keyless
 from safety.judge import Judge
 from tests.certificates import Authority

@@ -17,7 +17,7 @@ from routing.health.breaker import OPEN_SECONDS
 from routing.health.replica_health import ReplicaHealth
 from routing.health.status import ReplicaStatus, State
 from tests.gateway.observing.counted import Counted
-from tests.gateway.queue.bench import Bench, run, settle
+from tests.gateway.scheduling.bench import Bench, run, settle
 from tests.gateway.tenancy.limits.bench import plan_of
 from tests.gateway.tenancy.limits.worker import worker_of
 from tests.harness import bounded

@@ -3,13 +3,13 @@ from typing import Any
 
 import pytest
 
-from gateway.queue.shares import ActiveTenant
-from gateway.queue.turn import Turn
-from gateway.queue.turnstile import HOLD_SECONDS, UNKNOWN_RETRY
+from gateway.scheduling.admission import Turn
+from gateway.scheduling.admission_queue import HOLD_SECONDS, UNKNOWN_RETRY
+from gateway.scheduling.shares import ActiveTenant
 from protos.errors import ClientGone, Overloaded
 from routing.dispatch import Attempt
 from routing.policy import Decision
-from tests.gateway.queue.bench import LIMIT, Bench, run, settle
+from tests.gateway.scheduling.bench import LIMIT, Bench, run, settle
 from tests.harness import until
 
 

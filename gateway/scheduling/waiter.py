@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import Callable
 
-from gateway.queue.admission import Demand, Need
-from gateway.queue.division import TenantUse
-from gateway.queue.fair_queue import Entry
-from gateway.queue.turn import Turn, TurnRequest
+from gateway.scheduling.admission import Turn, TurnRequest
+from gateway.scheduling.capacity import Demand, Need
+from gateway.scheduling.division import TenantUse
+from gateway.scheduling.fair_queue import Entry
 from protos.errors import PenstockError
 from routing.policy import RouteRequest
 

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from gateway.queue.candidates import PLAIN, kind_of
-from gateway.queue.turn import Turn, TurnRequest
+from gateway.scheduling.admission import Turn, TurnRequest
+from gateway.scheduling.candidates import PLAIN, kind_of
 from protos.errors import ReplicaUnavailable
 from protos.features import Feature
 from routing.policy import RouteRequest
-from tests.gateway.queue.bench import Bench, run, settle
+from tests.gateway.scheduling.bench import Bench, run, settle
 from tests.views import view
 
 LOGPROBS = Feature.LOGPROBS.value

@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.queue.admission import Demand, Need, feasible, usable
-from gateway.queue.division import Divider
-from gateway.queue.objections import (
+from gateway.scheduling.capacity import Demand, Need, feasible, usable
+from gateway.scheduling.division import Divider
+from gateway.scheduling.objections import (
     BACKLOG,
     KEPT,
     NOT_ITS_LANE,
@@ -15,7 +15,7 @@ from gateway.queue.objections import (
     UNPAIRED,
     objections,
 )
-from gateway.queue.shares import ActiveTenant
+from gateway.scheduling.shares import ActiveTenant
 from protos.types import Load, Role, Shape
 from routing.policy import ReplicaView
 from tests.views import fleets

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from gateway.queue.admission import (
+from gateway.scheduling.capacity import (
     Demand,
     Need,
     could_ever,
@@ -12,7 +12,7 @@ from gateway.queue.admission import (
     usable,
     with_promised,
 )
-from gateway.queue.division import Divider, TenantUse
+from gateway.scheduling.division import Divider, TenantUse
 from routing.policy import ReplicaView
 
 UNPAIRED = "nothing to pair it with"

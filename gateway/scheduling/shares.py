@@ -17,7 +17,7 @@ class ActiveTenant(msgspec.Struct, frozen=True, array_like=True):
     """A tenant with something under way or waiting, or that had within the last seconds, and its tier.
 
     `rank`, `weight` and `reserved` are its tier's, and the rank names the tier. A `heavy` tenant wanted more prompts
-    computed at once than it may on any replica it likes (gateway/queue/admission.py).
+    computed at once than it may on any replica it likes (gateway/scheduling/capacity.py).
     """
 
     name: str

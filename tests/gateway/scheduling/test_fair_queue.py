@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.queue import fair_queue
-from gateway.queue.fair_queue import Entry, FairQueue, cost_of
+from gateway.scheduling import fair_queue
+from gateway.scheduling.fair_queue import Entry, FairQueue, cost_of
 
 Item = tuple[str, int]
 NAMES = st.sampled_from("abcd")

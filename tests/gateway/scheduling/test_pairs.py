@@ -5,14 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gateway.queue.admission import ALLOWANCE_TOKENS, Demand, Need, feasible, parts_of, servable, usable, use_of
-from gateway.queue.shares import ActiveTenant
-from gateway.queue.turn import Turn, TurnRequest
-from gateway.queue.turnstile import STALE_SECONDS
-from gateway.queue.waiter import demand_of
+from gateway.scheduling.admission import Turn, TurnRequest
+from gateway.scheduling.admission_queue import STALE_SECONDS
+from gateway.scheduling.capacity import ALLOWANCE_TOKENS, Demand, Need, feasible, parts_of, servable, usable, use_of
+from gateway.scheduling.shares import ActiveTenant
+from gateway.scheduling.waiter import demand_of
 from protos.types import Load, Role, Shape
 from routing.policy import NoCandidate, ReplicaView, RouteRequest
-from tests.gateway.queue.bench import LIMIT, Bench, run, settle
+from tests.gateway.scheduling.bench import LIMIT, Bench, run, settle
 
 PREFILL, DECODE, BOTH = Role.PREFILL, Role.DECODE, Role.BOTH
 ROLES = {"p": PREFILL, "d": DECODE, "b": BOTH}

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gateway.queue.admission import (
+from gateway.scheduling.capacity import (
     ALLOWANCE_TOKENS,
     BACKLOG_STEPS,
     Demand,
@@ -18,7 +18,7 @@ from gateway.queue.admission import (
     use_of,
     with_promised,
 )
-from gateway.queue.shares import ActiveTenant, shares
+from gateway.scheduling.shares import ActiveTenant, shares
 from protos.types import Load, Role, Shape
 from routing.policy import ReplicaView
 

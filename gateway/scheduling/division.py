@@ -5,8 +5,8 @@ from copy import copy
 
 import msgspec
 
-from gateway.queue.admission import ALLOWANCE_TOKENS, Reserve, use_of
-from gateway.queue.shares import ActiveTenant, heavy_parts, lanes, shares
+from gateway.scheduling.capacity import ALLOWANCE_TOKENS, Reserve, use_of
+from gateway.scheduling.shares import ActiveTenant, heavy_parts, lanes, shares
 from gateway.tenancy.tenants.caller import is_background
 from protos.types import Role
 from routing.policy import ReplicaView

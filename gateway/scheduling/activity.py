@@ -7,7 +7,7 @@ from typing import Final, Protocol, cast
 
 import msgspec
 
-from gateway.queue.shares import ActiveTenant
+from gateway.scheduling.shares import ActiveTenant
 from gateway.store.lua_script import Script
 from gateway.store.store import Store
 from protos.errors import StoreUnavailable
@@ -19,7 +19,7 @@ SYNC_SECONDS: Final = 0.5
 NOTE_SECONDS: Final = 2.0
 #: Tenants of one model that workers tell each other of, those seen last.
 MAX_TENANTS: Final = 1024
-_EXCHANGE: Final = Script.load("gateway.queue", "activity.lua")
+_EXCHANGE: Final = Script.load("gateway.scheduling", "activity.lua")
 
 
 class Shared(Protocol):

@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any
 
 from gateway.config.admission import Admission
-from gateway.queue.turn import Turn, TurnRequest
-from gateway.queue.turnstile import Turnstile
+from gateway.scheduling.admission import Turn, TurnRequest
+from gateway.scheduling.admission_queue import Turnstile
 from protos.errors import Overloaded
 from protos.types import Load, Role, Shape
 from replicas import model as replica_model

@@ -1,10 +1,10 @@
 import copy
 from typing import Any
 
-from gateway.queue.objections import OTHERS_LANE
-from gateway.queue.shares import ActiveTenant
-from gateway.queue.turnstile import HOLD_SECONDS
-from tests.gateway.queue.bench import LIMIT, Bench, run, settle
+from gateway.scheduling.admission_queue import HOLD_SECONDS
+from gateway.scheduling.objections import OTHERS_LANE
+from gateway.scheduling.shares import ActiveTenant
+from tests.gateway.scheduling.bench import LIMIT, Bench, run, settle
 
 
 def state(bench: Bench) -> Any:

@@ -7,8 +7,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from gateway.config.admission import Admission
-from gateway.queue.turn import Turn, TurnRequest
-from gateway.queue.turnstile import Turnstile
+from gateway.scheduling.admission import Turn, TurnRequest
+from gateway.scheduling.admission_queue import Turnstile
 from protos.types import Load, Role, Shape
 from routing.dispatch import Attempt
 from routing.policies.least_load import LeastLoad

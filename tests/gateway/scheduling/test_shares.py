@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.queue.shares import HEAVY_PART, ActiveTenant, heavy_parts, lanes, shares
+from gateway.scheduling.shares import HEAVY_PART, ActiveTenant, heavy_parts, lanes, shares
 
 TIERS = st.lists(st.tuples(st.floats(0.01, 1000), st.floats(0, 1)), min_size=1, max_size=4)
 

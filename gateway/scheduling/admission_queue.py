@@ -13,7 +13,9 @@ from math import exp
 import msgspec
 
 from gateway.config.admission import Admission
-from gateway.queue.admission import (
+from gateway.scheduling.admission import Turn, TurnRequest
+from gateway.scheduling.candidates import PLAIN, Candidates, Kind, kind_of
+from gateway.scheduling.capacity import (
     Demand,
     Need,
     feasible,
@@ -25,13 +27,11 @@ from gateway.queue.admission import (
     usable,
     with_promised,
 )
-from gateway.queue.candidates import PLAIN, Candidates, Kind, kind_of
-from gateway.queue.division import Divider, Division
-from gateway.queue.fair_queue import FairQueue, cost_of
-from gateway.queue.objections import objections
-from gateway.queue.shares import ActiveTenant
-from gateway.queue.turn import Turn, TurnRequest
-from gateway.queue.waiter import Asking, Waiter, demand_of
+from gateway.scheduling.division import Divider, Division
+from gateway.scheduling.fair_queue import FairQueue, cost_of
+from gateway.scheduling.objections import objections
+from gateway.scheduling.shares import ActiveTenant
+from gateway.scheduling.waiter import Asking, Waiter, demand_of
 from protos.errors import InternalError, Overloaded, ReplicaUnavailable
 from routing.dispatch import Attempt
 from routing.policy import BetterWait, Decision, NoCandidate, ReplicaView, RouteRequest, RoutingPolicy

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from gateway.queue.division import Divider, Division
-from gateway.queue.shares import ActiveTenant
-from gateway.queue.turn import TurnRequest
-from gateway.queue.turnstile import HOLD_SECONDS
+from gateway.scheduling.admission import TurnRequest
+from gateway.scheduling.admission_queue import HOLD_SECONDS
+from gateway.scheduling.division import Divider, Division
+from gateway.scheduling.shares import ActiveTenant
 from protos.errors import InternalError, ReplicaUnavailable
 from routing.dispatch import Attempt
 from routing.policies.least_load import LeastLoad
 from routing.policy import BetterWait, Decision, ReplicaView, RouteRequest
-from tests.gateway.queue.bench import LIMIT, Bench, run, settle
-from tests.gateway.queue.test_pairs import bench_of
+from tests.gateway.scheduling.bench import LIMIT, Bench, run, settle
+from tests.gateway.scheduling.test_pairs import bench_of
 
 
 class Patient(LeastLoad):

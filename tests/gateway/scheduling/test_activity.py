@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from gateway.queue import activity
-from gateway.queue.activity import Activity
-from gateway.queue.division import merged
-from gateway.queue.shares import ActiveTenant
+from gateway.scheduling import activity
+from gateway.scheduling.activity import Activity
+from gateway.scheduling.division import merged
+from gateway.scheduling.shares import ActiveTenant
 from gateway.store.store import Store
 from tests.harness import bounded, until
 

@@ -4,7 +4,7 @@ from functools import cache
 
 import pytest
 
-from tests.gateway.queue.simulation import Clients, Outcome, closed_loop, poisson, simulate
+from tests.gateway.scheduling.simulation import Clients, Outcome, closed_loop, poisson, simulate
 
 SECONDS = 130.0
 #: A light tenant: small chat requests, five a second.

@@ -2,10 +2,10 @@ import asyncio
 
 import pytest
 
-from gateway.queue.turnstile import LONGEST_RETRY, SHORTEST_RETRY
+from gateway.scheduling.admission_queue import LONGEST_RETRY, SHORTEST_RETRY
 from protos.errors import Overloaded
 from routing.dispatch import Attempt
-from tests.gateway.queue.bench import LIMIT, Bench, run, settle
+from tests.gateway.scheduling.bench import LIMIT, Bench, run, settle
 
 
 @pytest.mark.parametrize("bound", [0, 2])

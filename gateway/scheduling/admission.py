@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from gateway.queue.admission import Demand, Need
-from gateway.queue.division import TenantUse
+from gateway.scheduling.capacity import Demand, Need
+from gateway.scheduling.division import TenantUse
 from routing.policy import Decision, RouteRequest, RoutingPolicy
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from gateway.queue.shares import ActiveTenant
+from gateway.scheduling.shares import ActiveTenant
 from protos.types import Role
 from routing.policy import Decision, ReplicaView
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.encoding_turns import NICENESS, EncodingTurns
+from gateway.scheduling.encoding_turns import NICENESS, EncodingTurns
 from protos.errors import ClientGone
 from routing.dispatch import Attempt
 from tests.harness import bounded, until
