@@ -9,7 +9,6 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gateway.abilities import abilities
 from gateway.adapters import AdapterModels, has_adapters
 from gateway.answer_lengths import AnswerLengths
 from gateway.batches.callers import Callers
@@ -18,19 +17,20 @@ from gateway.config.files import location_of
 from gateway.config.models.engine_checks import SESSIONS
 from gateway.config.models.price import FREE
 from gateway.config.settings import Config
-from gateway.discovery.discovery import Discovery
 from gateway.files.content import Contents
 from gateway.files.files import Files, open_content
 from gateway.filters.policies import Policies
 from gateway.first_tokens import FirstTokenTimes
-from gateway.fleets.exchange import FleetExchange
+from gateway.fleets.discovery.replica_discovery import Discovery
+from gateway.fleets.fleet_sync import FleetExchange
+from gateway.fleets.pool_abilities import abilities
+from gateway.fleets.replica_specs import replica_specs
 from gateway.guards.building import Surroundings
 from gateway.http.exchange import Exchange
 from gateway.http.overseer import Overseer
 from gateway.http.rate_headers import rate_headers
 from gateway.model_output import model_output
 from gateway.observing.telemetry import Telemetry
-from gateway.replica_specs import replica_specs
 from gateway.responses.background import BackgroundWork
 from gateway.responses.conversations import ConversationStore
 from gateway.responses.place import Place

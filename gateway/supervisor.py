@@ -33,7 +33,7 @@ from gateway.child_process import (
 )
 from gateway.config.settings import Config, usable_cores
 from gateway.end_streams import END_STREAMS
-from gateway.local_replicas import replica_addresses, replica_command
+from gateway.fleets.local_replicas import replica_addresses, replica_command
 from gateway.ports import StartError, check_port
 from gateway.store.embedded import EmbeddedStore, EmbeddedStoreError
 from gateway.worker import load_worker

@@ -8,7 +8,7 @@ import msgspec
 
 from gateway.admin.live.feed import Feed
 from gateway.config.tenants import Record
-from gateway.fleets.registry import ReplicaRegistry
+from gateway.fleets.replica_registry import ReplicaRegistry
 from gateway.tenancy.limits.usage_reading import ReadingStore
 from gateway.tenancy.providers.vault import ProviderVault
 from gateway.tenancy.tenants.tenant_registry import Registry

@@ -18,7 +18,7 @@ from gateway.admin.metrics import MetricsPage
 from gateway.admin.operation import Service
 from gateway.config.observability.journal import journal_settings
 from gateway.config.settings import Config
-from gateway.fleets.registry import ReplicaRegistry
+from gateway.fleets.replica_registry import ReplicaRegistry
 from gateway.observing.admin_changes import AdminChanges
 from gateway.store.store import Store, store_url
 from gateway.tenancy.providers.vault import ProviderVault

@@ -12,7 +12,7 @@ from gateway.commands.managing import actor, with_store
 from gateway.commands.output import print_json, table
 from gateway.fleets.drains import GRACE_SECONDS, Drain
 from gateway.fleets.listing import NOT_HEARD, UNKNOWN, ReplicaView, ShapeView
-from gateway.fleets.registry import ReplicaRegistry
+from gateway.fleets.replica_registry import ReplicaRegistry
 from observability.printable import printable
 from protos.types import Role
 

@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 
 from gateway.config.settings import Config, Pool
-from gateway.local_replicas import replica_addresses
+from gateway.fleets.local_replicas import replica_addresses
 from protos.errors import InvalidRequest, ReplicaNotFound
 from protos.types import Role, Shape
 

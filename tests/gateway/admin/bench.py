@@ -20,7 +20,7 @@ from gateway.admin.operations import OPERATIONS
 from gateway.config.models.price import Price
 from gateway.config.settings import Config
 from gateway.config.tenants import DEFAULT_TIERS
-from gateway.fleets.registry import ReplicaRegistry
+from gateway.fleets.replica_registry import ReplicaRegistry
 from gateway.store.store import Store
 from gateway.tenancy.limits.limits_batcher import Courier
 from gateway.tenancy.limits.plan import plan_for

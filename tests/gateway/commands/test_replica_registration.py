@@ -13,7 +13,7 @@ from gateway.commands.replica_registration import (
     add_registration_options,
     check_registration,
 )
-from gateway.discovery.registrations import Registration, registered
+from gateway.fleets.discovery.registrations import Registration, registered
 from gateway.store.embedded import EmbeddedStore
 from gateway.store.store import Store
 from protos.types import Role, Shape

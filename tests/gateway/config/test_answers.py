@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from gateway.config.settings import Config, ConfigError, load_config, resolve
-from gateway.local_replicas import replica_command
+from gateway.fleets.local_replicas import replica_command
 
 
 def loaded(folder: Path, **simulated: Any) -> Config:

@@ -6,7 +6,7 @@ import pytest
 
 from gateway.cli import main
 from gateway.config.settings import Config, ConfigError, load_config, resolve
-from gateway.replica_specs import replica_specs
+from gateway.fleets.replica_specs import replica_specs
 from gateway.tenancy.providers.provider_keys import ProviderKeys
 from gateway.text.tokens.loader import BUNDLED
 from routing.links.openai.settings import UpstreamSettings, no_key

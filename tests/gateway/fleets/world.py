@@ -8,7 +8,7 @@ import msgspec
 from msgspec import structs
 
 from gateway.config.settings import Config
-from gateway.fleets.exchange import FleetExchange
+from gateway.fleets.fleet_sync import FleetExchange
 from gateway.store.store import Store
 from routing.health.status import ReplicaStatus, State
 

@@ -4,10 +4,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.abilities import EXPECTED
 from gateway.config.models.engines import EngineName
 from gateway.config.settings import ConfigError, load_config
-from gateway.local_replicas import replica_command
+from gateway.fleets.local_replicas import replica_command
+from gateway.fleets.pool_abilities import EXPECTED
 from protos.features import Feature
 from routing.links.trtllm_grpc import IGNORED
 

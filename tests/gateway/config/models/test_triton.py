@@ -9,7 +9,7 @@ import pytest
 
 import gateway.config.models.triton
 from gateway.config.settings import Config, ConfigError, load_config
-from gateway.replica_specs import replica_specs
+from gateway.fleets.replica_specs import replica_specs
 from gateway.tenancy.providers.provider_keys import keyless
 from gateway.text.tokens.text_codec import TokenizerText
 from routing.links.triton.settings import Kind, TritonSettings

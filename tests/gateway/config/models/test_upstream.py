@@ -8,7 +8,7 @@ import pytest
 
 from gateway.config.models.upstream import EndpointName, FeatureName, UpstreamSettings
 from gateway.config.settings import ConfigError, load_config
-from gateway.replica_specs import replica_specs
+from gateway.fleets.replica_specs import replica_specs
 from gateway.tenancy.providers.provider_keys import keyless
 from protos.features import Feature
 from routing.http.timeouts import Timeouts

@@ -1,13 +1,13 @@
 """From the configuration's pools to what the fleets connect to."""
 
-from gateway.abilities import expected_of
 from gateway.config.models.engine_checks import SESSIONS
 from gateway.config.settings import Config, Pool
-from gateway.local_replicas import replica_addresses
+from gateway.fleets.local_replicas import replica_addresses
+from gateway.fleets.pool_abilities import expected_of
+from gateway.fleets.triton_specs import triton_settings
+from gateway.fleets.upstream_specs import upstream_settings
 from gateway.tenancy.providers.provider_keys import KeyOf
 from gateway.text.tokens.tokenizer import Tokenizer
-from gateway.triton_specs import triton_settings
-from gateway.upstream_specs import upstream_settings
 from routing.links.spec import ReplicaSpec
 from routing.links.tls import TlsFiles
 

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from gateway.fleets.registry import ReplicaRegistry
+from gateway.fleets.replica_registry import ReplicaRegistry
 from gateway.tenancy.tenants.tenant_registry import Registry
 from protos.errors import Conflict, InvalidRequest, ReplicaNotFound
 from routing.health.status import State

@@ -3,8 +3,9 @@ import logging
 
 import pytest
 
-from gateway.fleets import exchange, reports
-from gateway.fleets.registry import ReplicaRegistry
+from gateway.fleets import fleet_sync as exchange
+from gateway.fleets import reports
+from gateway.fleets.replica_registry import ReplicaRegistry
 from gateway.fleets.reports import report
 from gateway.store.embedded import EmbeddedStore
 from gateway.store.lua_script import Script

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from gateway.config.settings import Config
-from gateway.discovery.registrations import Registration, registered
 from gateway.fleets.configured import configured_replicas
+from gateway.fleets.discovery.registrations import Registration, registered
 from gateway.fleets.drains import Drain, drains_of, ends
 from gateway.fleets.reports import found_replicas, report
 from gateway.tenancy.tenants.transactions import DRAINS, Storage

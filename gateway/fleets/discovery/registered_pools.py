@@ -6,7 +6,7 @@ from typing import Final
 
 from gateway.config.models.addresses import Found, is_grpc_address
 from gateway.config.settings import Config
-from gateway.discovery.registrations import Registration
+from gateway.fleets.discovery.registrations import Registration
 
 log = logging.getLogger(__name__)
 

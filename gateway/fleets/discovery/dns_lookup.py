@@ -9,7 +9,7 @@ import dns.exception
 import dns.nameserver
 import dns.resolver
 
-from gateway.discovery.dns_answer import Answer, Kind, LookupFailure, Target
+from gateway.fleets.discovery.dns_answer import Answer, Kind, LookupFailure, Target
 
 #: A question, its repetitions and all servers asked.
 LOOKUP_SECONDS: Final = 5.0

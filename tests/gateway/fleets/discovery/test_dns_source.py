@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import pytest
 
 from gateway.config.models.addresses import Found, dns_name
-from gateway.discovery import dns_source
-from gateway.discovery.dns_answer import Answer, Kind, LookupFailure, Target
-from gateway.discovery.dns_source import LONGEST_SECONDS, SHORTEST_SECONDS, DnsSource
-from gateway.discovery.last_good import EMPTY_GRACE_SECONDS
+from gateway.fleets.discovery import dns_source
+from gateway.fleets.discovery.dns_answer import Answer, Kind, LookupFailure, Target
+from gateway.fleets.discovery.dns_source import LONGEST_SECONDS, SHORTEST_SECONDS, DnsSource
+from gateway.fleets.discovery.last_good import EMPTY_GRACE_SECONDS
 from tests.harness import bounded, until
 
 

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from gateway.config.settings import Config
-from gateway.discovery import dns_source
-from gateway.discovery.discovery import Discovery
-from gateway.discovery.registrations import Registration, register
-from gateway.fleets.exchange import FleetExchange
-from gateway.fleets.registry import ReplicaRegistry
+from gateway.fleets.discovery import dns_source
+from gateway.fleets.discovery.registrations import Registration, register
+from gateway.fleets.discovery.replica_discovery import Discovery
+from gateway.fleets.fleet_sync import FleetExchange
+from gateway.fleets.replica_registry import ReplicaRegistry
 from gateway.store.store import Store
 from protos.errors import ReplicaNotFound
 from protos.types import Role, Shape
@@ -206,7 +206,7 @@ def test_an_outage_of_the_store_changes_nothing() -> None:
 
 
 def test_a_dns_server_that_is_away_does_not_keep_a_worker_from_starting(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gateway.discovery import dns_lookup
+    from gateway.fleets.discovery import dns_lookup
 
     monkeypatch.setattr(dns_lookup, "LOOKUP_SECONDS", 0.1)
 

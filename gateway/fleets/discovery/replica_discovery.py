@@ -7,10 +7,10 @@ from typing import Protocol
 
 from gateway.config.models.addresses import Found, dns_name, replica_name
 from gateway.config.settings import Config
-from gateway.discovery.dns_source import DnsSource, Lookup
-from gateway.discovery.registered_pools import RegisteredPools
-from gateway.discovery.registrations import Registration
-from gateway.replica_specs import replica_spec, replica_specs
+from gateway.fleets.discovery.dns_source import DnsSource, Lookup
+from gateway.fleets.discovery.registered_pools import RegisteredPools
+from gateway.fleets.discovery.registrations import Registration
+from gateway.fleets.replica_specs import replica_spec, replica_specs
 from gateway.tenancy.providers.provider_keys import KeyOf, keyless
 from gateway.text.tokens.tokenizer import Tokenizer
 from routing.links.spec import ReplicaSpec
@@ -130,7 +130,7 @@ def _sources(config: Config, lookup: Lookup | None) -> dict[tuple[str, str], lis
         for pool in model.pools:
             for name in filter(None, map(dns_name, pool.addresses)):
                 if lookup is None:
-                    from gateway.discovery.dns_lookup import DnsLookup  # dnspython is needed only here
+                    from gateway.fleets.discovery.dns_lookup import DnsLookup  # dnspython is needed only here
 
                     lookup = DnsLookup(config.discovery.server)
                 found.setdefault((model.name, pool.name), []).append(DnsSource(name, lookup))

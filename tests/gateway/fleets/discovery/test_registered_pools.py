@@ -9,8 +9,8 @@ from msgspec import structs
 
 from gateway.config.models.addresses import Found
 from gateway.config.settings import Config
-from gateway.discovery.registered_pools import RegisteredPools
-from gateway.discovery.registrations import Registration
+from gateway.fleets.discovery.registered_pools import RegisteredPools
+from gateway.fleets.discovery.registrations import Registration
 from protos.types import Role, Shape
 
 POOL = {"name": "p", "engine": "simulated", "replicas": "registered"}

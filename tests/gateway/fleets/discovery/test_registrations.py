@@ -3,8 +3,8 @@ import asyncio
 import pytest
 from msgspec import structs
 
-from gateway.discovery import registrations
-from gateway.discovery.registrations import Registration, deregister, register, registered
+from gateway.fleets.discovery import registrations
+from gateway.fleets.discovery.registrations import Registration, deregister, register, registered
 from gateway.store.lua_script import Script
 from gateway.store.store import Store
 from protos.errors import StoreUnavailable

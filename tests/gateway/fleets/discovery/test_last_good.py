@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.discovery.last_good import EMPTY_GRACE_SECONDS, LastGood
+from gateway.fleets.discovery.last_good import EMPTY_GRACE_SECONDS, LastGood
 
 
 def test_a_failure_leaves_what_is_known_for_ever() -> None:

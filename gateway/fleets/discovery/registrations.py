@@ -14,7 +14,7 @@ RECORD_SECONDS: Final = 2.0
 HEARTBEAT_SECONDS: Final = 0.5
 # One hash tag for both, which one script touches.
 _KEYS: Final = ("penstock:{replicas}:seen", "penstock:{replicas}:registered")
-_SCRIPT: Final = Script.load("gateway.discovery", "registrations.lua")
+_SCRIPT: Final = Script.load("gateway.fleets.discovery", "registrations.lua")
 
 
 class Registration(msgspec.Struct, frozen=True):

@@ -1,9 +1,9 @@
 import dns.resolver
 import pytest
 
-from gateway.discovery import dns_lookup
-from gateway.discovery.dns_answer import LookupFailure, Target
-from gateway.discovery.dns_lookup import DnsLookup
+from gateway.fleets.discovery import dns_lookup
+from gateway.fleets.discovery.dns_answer import LookupFailure, Target
+from gateway.fleets.discovery.dns_lookup import DnsLookup
 from tests.harness import bounded
 from tests.nameserver import name_server
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from gateway.config.models.addresses import DnsName, Found
-from gateway.discovery.dns_answer import Answer, Kind, LookupFailure, Target
-from gateway.discovery.last_good import LastGood
+from gateway.fleets.discovery.dns_answer import Answer, Kind, LookupFailure, Target
+from gateway.fleets.discovery.last_good import LastGood
 
 log = logging.getLogger(__name__)
 
