@@ -2,8 +2,8 @@
 
 from functools import partial
 
+from gateway.models.served_model import ServedModel
 from gateway.scheduling.admission import TurnRequest
-from gateway.served_model import ServedModel
 from routing.desk import Desk
 from routing.explained_policy import ExplainedPolicy
 

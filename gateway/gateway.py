@@ -9,8 +9,6 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gateway.adapters import AdapterModels, has_adapters
-from gateway.answer_lengths import AnswerLengths
 from gateway.batches.callers import Callers
 from gateway.batches.jobs import Jobs
 from gateway.config.files import location_of
@@ -20,7 +18,6 @@ from gateway.config.settings import Config
 from gateway.files.content import Contents
 from gateway.files.files import Files, open_content
 from gateway.filters.policies import Policies
-from gateway.first_tokens import FirstTokenTimes
 from gateway.fleets.discovery.replica_discovery import Discovery
 from gateway.fleets.fleet_sync import FleetExchange
 from gateway.fleets.pool_abilities import abilities
@@ -29,17 +26,20 @@ from gateway.guards.building import Surroundings
 from gateway.http.exchange import Exchange
 from gateway.http.overseer import Overseer
 from gateway.http.rate_headers import rate_headers
-from gateway.model_output import model_output
+from gateway.models.adapter_models import AdapterModels, has_adapters
+from gateway.models.answer_lengths import AnswerLengths
+from gateway.models.first_tokens import FirstTokenTimes
+from gateway.models.model_output import model_output
+from gateway.models.routing_settings import hedging, policy_settings
+from gateway.models.served_model import ServedModel
 from gateway.observing.telemetry import Telemetry
 from gateway.responses.background import BackgroundWork
 from gateway.responses.conversations import ConversationStore
 from gateway.responses.place import Place
 from gateway.responses.store import ResponseStore
-from gateway.routing_settings import hedging, policy_settings
 from gateway.scheduling.activity import Activity
 from gateway.scheduling.admission_queue import Turnstile
 from gateway.scheduling.encoding_turns import EncodingTurns
-from gateway.served_model import ServedModel
 from gateway.store.store import Store, store_url
 from gateway.tenancy.auth.authenticator import Authenticator
 from gateway.tenancy.auth.key_store import KeyStore

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from gateway.filters.answers import AnswerFilter
-from gateway.served_model import ServedModel
+from gateway.models.served_model import ServedModel
 from gateway.tenancy.tenants.caller import Caller
 from gateway.text.parsing.parser import OutputParser
 from observability.record import RequestRecord

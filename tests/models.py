@@ -5,9 +5,9 @@ from typing import Any
 from gateway.config.admission import Admission
 from gateway.config.models.price import FREE
 from gateway.config.tenants import DEFAULT_TIERS, Tenant
+from gateway.models.served_model import ServedModel
 from gateway.request import GenerateRequest
 from gateway.scheduling.admission_queue import Turnstile
-from gateway.served_model import ServedModel
 from gateway.tenancy.auth.key_records import ApiKey
 from gateway.tenancy.limits.plans import Plans
 from gateway.tenancy.tenants.caller import Caller

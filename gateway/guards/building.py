@@ -11,8 +11,8 @@ from gateway.guards.model import ServedModelGuard
 from gateway.guards.moderation import ModerationGuard
 from gateway.guards.plugin import PluginGuard
 from gateway.guards.presidio import PresidioGuard
+from gateway.models.served_model import ServedModel
 from gateway.scheduling.encoding_turns import EncodingTurns
-from gateway.served_model import ServedModel
 from gateway.tenancy.providers.provider_keys import KeyOf
 
 

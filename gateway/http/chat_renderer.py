@@ -9,7 +9,7 @@ from gateway.http.chunks import DONE, usage_fields
 from gateway.http.dialect import Dialect
 from gateway.http.front import AnswerHead, Choice, Counts, Frame, finish_name
 from gateway.http.openai_errors import error_event
-from gateway.served_model import ServedModel
+from gateway.models.served_model import ServedModel
 from gateway.text.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text
 from protos.errors import PenstockError
 from protos.types import FinishReason

@@ -13,8 +13,8 @@ from gateway.http.dialect import Dialect
 from gateway.http.guides import GUIDES
 from gateway.http.params import UNSUPPORTED, SamplingFields
 from gateway.http.prompt_texts import PromptText, prompt_of_ids
+from gateway.models.served_model import ServedModel
 from gateway.request import Best, FillIn, GenerateRequest, Prompt
-from gateway.served_model import ServedModel
 from gateway.tenancy.tenants.caller import Caller
 from gateway.text.sequence_text import TokenEntry
 from gateway.text.tokens.detokenizer import whole_text

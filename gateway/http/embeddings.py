@@ -15,7 +15,7 @@ from gateway.http.decoding import BodyDecoder
 from gateway.http.exchange import Exchange
 from gateway.http.prompt_texts import PromptText, prompt_of_ids
 from gateway.http.vectors import VectorError, converted
-from gateway.served_model import ServedModel
+from gateway.models.served_model import ServedModel
 from protos.errors import InvalidRequest
 from protos.features import Feature
 

@@ -6,7 +6,7 @@ import logging
 import msgspec
 
 from gateway.http.exchange import Exchange
-from gateway.served_model import ServedModel
+from gateway.models.served_model import ServedModel
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import ExplainNotAllowed, InvalidRequest
 from routing.explained_policy import ExplainedPolicy

@@ -10,7 +10,7 @@ from typing import Any, Final
 from gateway.fallbacks import CANNOT_TAKE, FALLS_OVER, patience
 from gateway.generate import Generation
 from gateway.http.exchange import Exchange
-from gateway.served_model import ServedModel
+from gateway.models.served_model import ServedModel
 from observability.logs import RateLimit
 from protos.errors import PenstockError, ReplicaUnavailable
 

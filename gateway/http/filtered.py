@@ -15,8 +15,8 @@ from gateway.generate import INLINE_BYTES, Generation
 from gateway.http.exchange import Exchange
 from gateway.http.prompt_texts import has_inner_escapes, prompt_texts, rewritten
 from gateway.http.reading import Reading, read_body
+from gateway.models.served_model import ServedModel
 from gateway.request import GenerateRequest
-from gateway.served_model import ServedModel
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import PenstockError
 

@@ -38,10 +38,10 @@ from gateway.http.streaming import stream_answer
 from gateway.http.timeouts import read_timeout, request_timeout
 from gateway.http.timing_headers import timing_headers
 from gateway.http.translated import TranslatedExchange
+from gateway.models.served_model import ServedModel
 from gateway.observing.answered import describe, digest_shown
 from gateway.observing.asked import note_body
 from gateway.request import GenerateRequest
-from gateway.served_model import ServedModel
 from gateway.several_prompts import generate_several
 from protos.types import Payload
 from routing.explained_policy import ExplainedPolicy

@@ -6,7 +6,7 @@ import orjson
 
 from gateway.gateway import Gateway
 from gateway.http.exchange import Exchange
-from gateway.served_model import ServedModel
+from gateway.models.served_model import ServedModel
 
 PREFIX = "/v1/models/"
 

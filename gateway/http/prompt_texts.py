@@ -18,7 +18,7 @@ from safety.json_escapes import unescaped
 
 if TYPE_CHECKING:
     from gateway.http.reading import Reading
-    from gateway.served_model import ServedModel
+    from gateway.models.served_model import ServedModel
 
 #: The last step of a path that leads to a member's name, and not to its value.
 NAME: Final = -1

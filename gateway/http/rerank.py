@@ -15,7 +15,7 @@ from gateway.http.asking import PromptCount, ask, bad_answer, done_with, take_re
 from gateway.http.decoding import BodyDecoder
 from gateway.http.exchange import Exchange
 from gateway.http.prompt_texts import PromptText
-from gateway.served_model import ServedModel
+from gateway.models.served_model import ServedModel
 from protos.errors import InvalidRequest
 from protos.features import Feature
 

@@ -18,7 +18,7 @@ from gateway.http.decoding import BodyDecoder, unsupported
 from gateway.http.exchange import Exchange
 from gateway.http.prompt_texts import PromptText, prompt_texts
 from gateway.http.reading import read_body
-from gateway.served_model import ServedModel
+from gateway.models.served_model import ServedModel
 from gateway.tenancy.limits.limiter import Ask, Usage
 from protos.errors import InvalidRequest
 from protos.features import Feature

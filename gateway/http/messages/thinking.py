@@ -9,7 +9,7 @@ from gateway.http.messages.body import PromptBody, ThinkingAdaptive, ThinkingDis
 from gateway.http.messages.decoding import invalid
 from gateway.http.messages.renderer import Thoughts
 from gateway.http.messages.tools import forces_a_call
-from gateway.served_model import ServedModel
+from gateway.models.served_model import ServedModel
 
 #: By which templates are told whether to think.
 _SWITCHES: Final = ("enable_thinking", "thinking")

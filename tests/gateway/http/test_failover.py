@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from gateway.config.models.fallbacks import Fallbacks
-from gateway.first_tokens import FirstTokenTimes
 from gateway.http.exchange import Exchange
 from gateway.http.failover import first_to_answer
-from gateway.served_model import ServedModel
+from gateway.models.first_tokens import FirstTokenTimes
+from gateway.models.served_model import ServedModel
 from observability.tracing.sampling import HeadSampler
 from protos.errors import ClientGone, PenstockError, ReplicaFailed, ReplicaUnavailable
 from tests.harness import bounded

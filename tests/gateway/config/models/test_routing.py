@@ -9,7 +9,7 @@ from gateway.config.models.routing import USED_BY, PolicyName
 from gateway.config.models.routing_checks import routing_problems
 from gateway.config.models.settings import Model, Pool
 from gateway.config.settings import ConfigError, load_config, resolve
-from gateway.routing_settings import policy_settings
+from gateway.models.routing_settings import policy_settings
 from protos.types import Role, Shape
 from routing.heatmap import Comparison, HeatmapFile, save_heatmap
 from routing.policies import POLICIES

@@ -1,4 +1,4 @@
-from gateway.answer_lengths import LESSONS_PER_SECOND, MOST_SAVED, AnswerLengths
+from gateway.models.answer_lengths import LESSONS_PER_SECOND, MOST_SAVED, AnswerLengths
 from routing.decode_length import Origin, QuantileDecodeLength
 
 BUSY, QUIET = Origin("m", "busy"), Origin("m", "quiet")

@@ -7,7 +7,7 @@ from typing import Final
 
 from gateway.config.models.adapters import ADAPTER_NAME, SEPARATOR
 from gateway.config.models.settings import Model
-from gateway.served_model import ServedModel
+from gateway.models.served_model import ServedModel
 from protos.types import Adapter
 
 _NAME: Final = re.compile(ADAPTER_NAME)

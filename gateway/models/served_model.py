@@ -7,7 +7,7 @@ from gateway.config.models.adapters import SEPARATOR
 from gateway.config.models.embeddings import Embeddings
 from gateway.config.models.fallbacks import Fallbacks
 from gateway.config.models.price import FREE, Price
-from gateway.first_tokens import FirstTokenTimes
+from gateway.models.first_tokens import FirstTokenTimes
 from gateway.scheduling.admission_queue import Turnstile
 from gateway.tenancy.limits.plans import Plans
 from gateway.text.parsing.output_format import OutputFormat
