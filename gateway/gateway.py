@@ -17,12 +17,12 @@ from gateway.config.models.price import FREE
 from gateway.config.settings import Config
 from gateway.files.content import Contents
 from gateway.files.files import Files, open_content
-from gateway.filters.policies import Policies
+from gateway.filtering.filters.filter_policies import Policies
+from gateway.filtering.guards.build_guards import Surroundings
 from gateway.fleets.discovery.replica_discovery import Discovery
 from gateway.fleets.fleet_sync import FleetExchange
 from gateway.fleets.pool_abilities import abilities
 from gateway.fleets.replica_specs import replica_specs
-from gateway.guards.building import Surroundings
 from gateway.http.exchange import Exchange
 from gateway.http.overseer import Overseer
 from gateway.http.rate_headers import rate_headers

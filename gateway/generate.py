@@ -7,8 +7,8 @@ from time import monotonic
 import msgspec
 
 from gateway.explain import explained_desk
-from gateway.filters.answer_text import Looked
-from gateway.filters.policy import NewScreen
+from gateway.filtering.filters.answer_text import Looked
+from gateway.filtering.filters.filter_policy import NewScreen
 from gateway.needs import checked_needs, name_guide
 from gateway.observing.digests import TextDigest
 from gateway.parsing.answer import ParsedAnswer

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from gateway.filters.answers import AnswerFilter
+from gateway.filtering.filters.answer_filter import AnswerFilter
 from gateway.models.served_model import ServedModel
 from gateway.tenancy.tenants.caller import Caller
 from gateway.text.parsing.parser import OutputParser

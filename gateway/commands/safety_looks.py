@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gateway.commands.safety_rules import Chosen
-from gateway.filters.policy import JudgeRule, SizeRule
-from gateway.filters.questions import judged
-from gateway.guards.bounded import BoundedJudge
+from gateway.filtering.filters.filter_policy import JudgeRule, SizeRule
+from gateway.filtering.filters.questions import judged
+from gateway.filtering.guards.bounded import BoundedJudge
 from safety.action import Action
 from safety.match import Match
 from safety.screen import Finding, Rule, Screened, applied, screened

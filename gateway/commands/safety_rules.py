@@ -10,12 +10,12 @@ from gateway.config.safety.guards import PluginFilter, PresidioFilter
 from gateway.config.safety.safety_checks import as_use, usual_action
 from gateway.config.safety.settings import BUILT_IN, FilterSettings, Rules, Safety, Use
 from gateway.config.settings import load_config
-from gateway.filters.build import FilterUnusable, all_settings, text_filters
-from gateway.filters.policy import JudgeRule, SizeRule
-from gateway.guards.bounded import BoundedJudge, Guard
-from gateway.guards.errors import GuardUnusable
-from gateway.guards.plugin import PluginGuard
-from gateway.guards.presidio import PresidioGuard
+from gateway.filtering.filters.build_filters import FilterUnusable, all_settings, text_filters
+from gateway.filtering.filters.filter_policy import JudgeRule, SizeRule
+from gateway.filtering.guards.bounded import BoundedJudge, Guard
+from gateway.filtering.guards.errors import GuardUnusable
+from gateway.filtering.guards.plugin_guard import PluginGuard
+from gateway.filtering.guards.presidio_guard import PresidioGuard
 from safety.action import Action
 from safety.filter import StreamFilter
 from safety.pii.kinds import KINDS

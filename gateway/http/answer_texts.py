@@ -3,8 +3,8 @@
 import asyncio
 from typing import Final
 
-from gateway.filters.answer_text import AnswerText, Looked, whole_characters
-from gateway.filters.answers import AnswerFilter, JudgedAnswer
+from gateway.filtering.filters.answer_filter import AnswerFilter, JudgedAnswer
+from gateway.filtering.filters.answer_text import AnswerText, Looked, whole_characters
 from gateway.http.relayed_strings import Path, is_json, unreadable
 from safety.json_escapes import unescaped
 from safety.screen import Screen

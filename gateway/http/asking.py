@@ -12,8 +12,8 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
-from gateway.filters.prompts import ask_judges, pass_prompt
-from gateway.filters.records import Recorder
+from gateway.filtering.filters.finding_records import Recorder
+from gateway.filtering.filters.prompt_filter import ask_judges, pass_prompt
 from gateway.gateway import Gateway
 from gateway.generate import INLINE_BYTES, Generation, generate
 from gateway.http.decoding import BodyDecoder

@@ -6,10 +6,10 @@ from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any
 
-from gateway.filters.answers import AnswerFilter
-from gateway.filters.policy import Policy
-from gateway.filters.prompts import PassedPrompt, ask_judges, pass_prompt, passes_at_once
-from gateway.filters.records import Recorder
+from gateway.filtering.filters.answer_filter import AnswerFilter
+from gateway.filtering.filters.filter_policy import Policy
+from gateway.filtering.filters.finding_records import Recorder
+from gateway.filtering.filters.prompt_filter import PassedPrompt, ask_judges, pass_prompt, passes_at_once
 from gateway.gateway import Gateway
 from gateway.generate import INLINE_BYTES, Generation
 from gateway.http.exchange import Exchange

@@ -8,7 +8,7 @@ import msgspec
 
 from gateway.dry_run import dry_run
 from gateway.fallbacks import chain
-from gateway.filters.answers import AnswerFilter
+from gateway.filtering.filters.answer_filter import AnswerFilter
 from gateway.gateway import Gateway
 from gateway.generate import Generation, generate
 from gateway.http.answers import collect

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from gateway.filters.answers import AnswerFilter, JudgedAnswer
+from gateway.filtering.filters.answer_filter import AnswerFilter, JudgedAnswer
 from gateway.generate import Generation
 from gateway.http.parsed_encoder import StreamEncoder, parsed_answers, take
 from gateway.parsing.screened import Place, piece_of, place_of

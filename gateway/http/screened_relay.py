@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from gateway.filters.answers import AnswerFilter
+from gateway.filtering.filters.answer_filter import AnswerFilter
 from gateway.generate import Generation
 from gateway.http.answer_texts import AnswerTexts
 from gateway.http.chunks import usage_fields

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
-from gateway.filters.answer_text import AnswerText, Looked, whole_characters
-from gateway.filters.policy import NewScreen
+from gateway.filtering.filters.answer_text import AnswerText, Looked, whole_characters
+from gateway.filtering.filters.filter_policy import NewScreen
 from gateway.observing.digests import TextDigest
 from gateway.text.parsing.call_ids import is_own_call_id, new_call_id
 from gateway.text.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text

@@ -10,7 +10,7 @@ import msgspec
 from gateway.config.errors import echo
 from gateway.config.models.adapters import SEPARATOR
 from gateway.config.safety.settings import BUILT_IN, FilterSettings, Policy, Rules, Safety, Use
-from gateway.guards.checks import guard_problems, unusable_guard, with_absolute_files
+from gateway.filtering.guards.guard_checks import guard_problems, unusable_guard, with_absolute_files
 from safety.pii.kinds import KINDS
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def unusable_filters(config: "Config") -> Problems:
     if not config.safety.filters:
         return
     # Here alone: the libraries take a while to import, and a configuration without filters needs none.
-    from gateway.filters.build import FilterUnusable, all_settings, text_filter
+    from gateway.filtering.filters.build_filters import FilterUnusable, all_settings, text_filter
 
     for where, settings in all_settings(config.safety).values():
         try:

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from gateway.config.safety.guards import ModelGuard
-from gateway.guards.bounded import BoundedJudge
+from gateway.filtering.guards.bounded import BoundedJudge
 from gateway.guards.model import MAX_PARTS, ServedModelGuard, verdict_in
 from protos.types import Submit
 from replicas.engines.answers import Corpus

@@ -8,8 +8,8 @@ from typing import Any
 
 import orjson
 
-from gateway.filters.answers import AnswerFilter
-from gateway.filters.records import Recorder
+from gateway.filtering.filters.answer_filter import AnswerFilter
+from gateway.filtering.filters.finding_records import Recorder
 from gateway.http.answer_texts import AnswerTexts
 from gateway.http.screened_events import ScreenedEvents
 from gateway.request import unrecorded

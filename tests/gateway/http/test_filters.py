@@ -166,7 +166,9 @@ def test_flagged_texts_go_on_and_are_recorded(store_url: str, caplog: pytest.Log
                 async with gateway_of(store_url, says("Once in a blue moon. "), safety=rules(shows)) as client:
                     answer = shown(await client.chat(messages=user(text), stream=True, max_tokens=7, seed=1))
                     assert answer[0]["text"] == "Once in a blue moon. "
-            lines = [record.getMessage() for record in caplog.records if record.name.startswith("gateway.filters")]
+            lines = [
+                record.getMessage() for record in caplog.records if record.name.startswith("gateway.filtering.filters")
+            ]
             prompt, own = lines
             assert "pii flagged 1 email; list flagged 1 list in messages[1].content" in prompt
             assert f"{len(text)} characters, hash " in prompt

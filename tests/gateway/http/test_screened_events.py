@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.filters.answers import AnswerFilter
-from gateway.filters.policy import JudgeRule
-from gateway.filters.records import Recorder
+from gateway.filtering.filters.answer_filter import AnswerFilter
+from gateway.filtering.filters.filter_policy import JudgeRule
+from gateway.filtering.filters.finding_records import Recorder
 from gateway.http.answer_texts import AnswerTexts
 from gateway.http.screened_events import ScreenedEvents
 from gateway.request import unrecorded

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-import gateway.filters.records
+import gateway.filtering.filters.finding_records
 import gateway.http.screened_relay
 from safety.terms import TermFilter
 from tests.asgi import CHAT, HELLO, gateway_of
@@ -139,7 +139,7 @@ def test_what_was_found_is_in_the_log(store_url: str, stream: bool, caplog: pyte
             found.behaves = streamed(EVENT % b"It is forbidden", END) if stream else whole("It is forbidden")
             assert (await client.chat(model=NAME, stream=stream)).status == 200
 
-    with caplog.at_level(logging.INFO, gateway.filters.records.__name__):
+    with caplog.at_level(logging.INFO, gateway.filtering.filters.finding_records.__name__):
         bounded(main)
     (line,) = [record.getMessage() for record in caplog.records if "redacted" in record.getMessage()]
     assert "list redacted 1 list in answer 0, 15 characters" in line

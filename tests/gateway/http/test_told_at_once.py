@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.filters.policy import Policy
+from gateway.filtering.filters.filter_policy import Policy
 from gateway.http.chat import CHAT
 from gateway.http.filtered import told_at_once
 from gateway.http.prompt_texts import prompt_texts

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from gateway.config.safety.guards import PresidioFilter
-from gateway.guards.bounded import BoundedJudge
-from gateway.guards.errors import GuardUnusable
-from gateway.guards.presidio import PresidioGuard
+from gateway.filtering.guards.bounded import BoundedJudge
+from gateway.filtering.guards.errors import GuardUnusable
+from gateway.filtering.guards.presidio_guard import PresidioGuard
 from safety.judge import JudgeFailed
 from safety.match import Match
 from tests.harness import bounded

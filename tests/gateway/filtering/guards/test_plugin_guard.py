@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from gateway.config.safety.guards import PluginFilter
-from gateway.guards.bounded import BoundedJudge
-from gateway.guards.errors import GuardUnusable
-from gateway.guards.plugin import PluginGuard
+from gateway.filtering.guards.bounded import BoundedJudge
+from gateway.filtering.guards.errors import GuardUnusable
+from gateway.filtering.guards.plugin_guard import PluginGuard
 from safety.judge import JudgeFailed
 from safety.match import Match
 from tests.harness import bounded

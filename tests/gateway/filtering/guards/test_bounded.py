@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.config.safety.guards import Asking
-from gateway.guards.bounded import BoundedJudge
+from gateway.filtering.guards.bounded import BoundedJudge
 from safety.judge import Judge, JudgeFailed
 from safety.match import Match
 from tests.harness import bounded, leftovers, until

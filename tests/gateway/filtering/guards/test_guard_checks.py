@@ -8,9 +8,9 @@ import pytest
 from gateway.config.safety.guards import Asking, HttpGuard, ModelGuard, PluginFilter, PresidioFilter
 from gateway.config.secrets import SecretSource
 from gateway.config.tenants import DEFAULT_TIERS
-from gateway.guards.building import Surroundings, build_judge
-from gateway.guards.checks import guard_problems, unusable_guard, with_absolute_files
-from gateway.guards.errors import GuardUnusable
+from gateway.filtering.guards.build_guards import Surroundings, build_judge
+from gateway.filtering.guards.errors import GuardUnusable
+from gateway.filtering.guards.guard_checks import guard_problems, unusable_guard, with_absolute_files
 from gateway.scheduling.encoding_turns import EncodingTurns
 from gateway.tenancy.providers.provider_keys import keyless
 from safety.judge import Judge

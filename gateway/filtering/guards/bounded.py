@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from gateway.caching.lru import Lru
 from gateway.config.safety.guards import Asking
-from gateway.guards.verdicts import checked, kind_of
+from gateway.filtering.guards.verdicts import checked, kind_of
 from safety.judge import JudgeFailed
 from safety.match import Match
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Final
 
-from gateway.guards.verdicts import kind_of
+from gateway.filtering.guards.verdicts import kind_of
 from safety.judge import JudgeFailed
 
 _ALL_LOST: Final = "every thread of it hangs in a call that came to no end"

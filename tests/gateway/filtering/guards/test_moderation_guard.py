@@ -12,8 +12,8 @@ import pytest
 
 from gateway.config.safety.guards import HttpGuard
 from gateway.config.secrets import SecretSource
-from gateway.guards.bounded import BoundedJudge
-from gateway.guards.moderation import MAX_ANSWER_BYTES, ModerationGuard
+from gateway.filtering.guards.bounded import BoundedJudge
+from gateway.filtering.guards.moderation_guard import MAX_ANSWER_BYTES, ModerationGuard
 from gateway.tenancy.providers.provider_keys import ProviderKeys
 from safety.judge import JudgeFailed
 from safety.match import Match

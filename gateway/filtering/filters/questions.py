@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from math import ceil
 from typing import Final, NamedTuple
 
-from gateway.filters.policy import JudgeRule
+from gateway.filtering.filters.filter_policy import JudgeRule
 from observability.logs import RateLimit
 from protos.errors import FilterFailed
 from safety.action import Action

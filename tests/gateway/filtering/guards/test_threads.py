@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from gateway.config.safety.guards import Asking
-from gateway.guards.bounded import BoundedJudge
-from gateway.guards.threads import GuardThreads
+from gateway.filtering.guards.bounded import BoundedJudge
+from gateway.filtering.guards.threads import GuardThreads
 from safety.judge import JudgeFailed
 from safety.match import Match
 from tests.harness import bounded, until
@@ -199,7 +199,7 @@ def test_a_call_that_hangs_does_not_keep_the_process_alive() -> None:
     program = textwrap.dedent(
         """
         import asyncio, threading
-        from gateway.guards.threads import GuardThreads
+        from gateway.filtering.guards.threads import GuardThreads
 
         begun = threading.Event()
 

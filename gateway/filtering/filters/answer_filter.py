@@ -5,10 +5,10 @@ from typing import Final
 
 import msgspec
 
-from gateway.filters.answer_text import Looked
-from gateway.filters.policy import JudgeRule
-from gateway.filters.questions import judged
-from gateway.filters.records import Recorder
+from gateway.filtering.filters.answer_text import Looked
+from gateway.filtering.filters.filter_policy import JudgeRule
+from gateway.filtering.filters.finding_records import Recorder
+from gateway.filtering.filters.questions import judged
 from safety.action import Action
 from safety.screen import Finding, Screening, applied
 

@@ -7,9 +7,9 @@ from itertools import islice
 from typing import cast
 
 from gateway.config.safety.guards import PluginFilter
-from gateway.guards.errors import GuardUnusable
-from gateway.guards.threads import Call, GuardThreads
-from gateway.guards.verdicts import MAX_MATCHES, disjoint, label_of
+from gateway.filtering.guards.errors import GuardUnusable
+from gateway.filtering.guards.threads import Call, GuardThreads
+from gateway.filtering.guards.verdicts import MAX_MATCHES, disjoint, label_of
 from safety.judge import JudgeFailed
 from safety.match import Match
 

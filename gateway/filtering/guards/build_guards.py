@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from gateway.config.safety.guards import Asking, HttpGuard, ModelGuard, PluginFilter, PresidioFilter
 from gateway.config.tenants import Tier
-from gateway.guards.bounded import BoundedJudge, Guard
-from gateway.guards.errors import GuardUnusable
+from gateway.filtering.guards.bounded import BoundedJudge, Guard
+from gateway.filtering.guards.errors import GuardUnusable
+from gateway.filtering.guards.moderation_guard import ModerationGuard
+from gateway.filtering.guards.plugin_guard import PluginGuard
+from gateway.filtering.guards.presidio_guard import PresidioGuard
 from gateway.guards.model import ServedModelGuard
-from gateway.guards.moderation import ModerationGuard
-from gateway.guards.plugin import PluginGuard
-from gateway.guards.presidio import PresidioGuard
 from gateway.models.served_model import ServedModel
 from gateway.scheduling.encoding_turns import EncodingTurns
 from gateway.tenancy.providers.provider_keys import KeyOf

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from gateway.filters.policy import NewScreen
+from gateway.filtering.filters.filter_policy import NewScreen
 from safety.json_escapes import Unescaping
 from safety.screen import Finding, Screen
 

@@ -38,7 +38,7 @@ INLINE_CHARACTERS: Final = 65_536
 
 #: Milliseconds of a part, and how long the fingerprint is that follows; the sketch is behind it.
 _HEAD: Final = struct.Struct(">IB")
-_COUNT: Final = Script.load("gateway.filters", "lua/floods.lua")
+_COUNT: Final = Script.load("gateway.filtering.filters", "lua/floods.lua")
 _SHARE: Final = Script("redis.call('SET', KEYS[1], ARGV[1], 'NX') return redis.call('GET', KEYS[1])")
 _decoder: Final[msgspec.msgpack.Decoder[tuple[int, int]]] = msgspec.msgpack.Decoder(tuple[int, int])
 

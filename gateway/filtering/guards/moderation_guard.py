@@ -9,7 +9,7 @@ import msgspec
 
 from gateway.config.safety.guards import HttpGuard
 from gateway.config.secrets import ApiKeySource
-from gateway.guards.verdicts import label_of
+from gateway.filtering.guards.verdicts import label_of
 from gateway.tenancy.providers.provider_keys import KeyOf
 from routing.http.exchange import HttpFailure
 from routing.http.get import ask

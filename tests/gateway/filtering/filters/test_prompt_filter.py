@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from gateway.filters.floods import FloodGate
-from gateway.filters.policy import FloodRule, JudgeRule, Policy, SizeRule
-from gateway.filters.prompts import PassedPrompt, ask_judges, pass_prompt
-from gateway.filters.questions import MOST_QUESTIONS
-from gateway.filters.records import Recorder
+from gateway.filtering.filters.filter_policy import FloodRule, JudgeRule, Policy, SizeRule
+from gateway.filtering.filters.finding_records import Recorder
+from gateway.filtering.filters.floods import FloodGate
+from gateway.filtering.filters.prompt_filter import PassedPrompt, ask_judges, pass_prompt
+from gateway.filtering.filters.questions import MOST_QUESTIONS
 from gateway.http.prompt_texts import PromptText
 from gateway.request import unrecorded
 from protos.errors import ContentFiltered, FilterFailed, StoreUnavailable

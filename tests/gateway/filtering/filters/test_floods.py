@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.config.safety.settings import FloodsFilter
-from gateway.filters import floods
-from gateway.filters.floods import IDENTICAL, KEY, SIMILAR, FloodGate
+from gateway.filtering.filters import floods
+from gateway.filtering.filters.floods import IDENTICAL, KEY, SIMILAR, FloodGate
 from gateway.store.lua_script import Script
 from gateway.store.store import Store
 from protos.errors import StoreUnavailable

@@ -10,9 +10,9 @@ import msgspec
 from gateway.config.errors import echo
 from gateway.config.safety.guards import Asking, HttpGuard, ModelGuard, PluginFilter, PresidioFilter
 from gateway.config.secrets import source_problems, with_absolute_file
-from gateway.guards.errors import GuardUnusable
-from gateway.guards.plugin import load_scan
-from gateway.guards.presidio import presidio_problem
+from gateway.filtering.guards.errors import GuardUnusable
+from gateway.filtering.guards.plugin_guard import load_scan
+from gateway.filtering.guards.presidio_guard import presidio_problem
 from protos import pem
 from routing.http.origin import origin_of
 

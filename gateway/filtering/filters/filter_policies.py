@@ -8,13 +8,13 @@ from gateway.config.safety.safety_checks import as_use, usual_action
 from gateway.config.safety.settings import BUILT_IN, FilterSettings, Rules, Use
 from gateway.config.settings import Config
 from gateway.config.tenants import Tenant
-from gateway.filters.build import all_settings, text_filter
-from gateway.filters.clean_texts import CleanTexts
-from gateway.filters.floods import FloodGate, ScriptStore
-from gateway.filters.policy import FloodRule, JudgeRule, Policy, SizeRule
-from gateway.filters.questions import judged
-from gateway.guards.bounded import BoundedJudge
-from gateway.guards.building import Surroundings, build_judge
+from gateway.filtering.filters.build_filters import all_settings, text_filter
+from gateway.filtering.filters.clean_texts import CleanTexts
+from gateway.filtering.filters.filter_policy import FloodRule, JudgeRule, Policy, SizeRule
+from gateway.filtering.filters.floods import FloodGate, ScriptStore
+from gateway.filtering.filters.questions import judged
+from gateway.filtering.guards.bounded import BoundedJudge
+from gateway.filtering.guards.build_guards import Surroundings, build_judge
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import FilterFailed, ModelNotFound
 from routing.dispatch import Attempt

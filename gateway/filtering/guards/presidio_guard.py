@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from gateway.config.safety.guards import PresidioFilter
-from gateway.guards.errors import GuardUnusable
-from gateway.guards.threads import GuardThreads
-from gateway.guards.verdicts import disjoint, label_of
+from gateway.filtering.guards.errors import GuardUnusable
+from gateway.filtering.guards.threads import GuardThreads
+from gateway.filtering.guards.verdicts import disjoint, label_of
 from safety.match import Match
 
 

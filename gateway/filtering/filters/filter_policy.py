@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
 from gateway.config.safety.guards import GUARDED
-from gateway.filters.clean_texts import CleanTexts
-from gateway.filters.floods import FloodGate
+from gateway.filtering.filters.clean_texts import CleanTexts
+from gateway.filtering.filters.floods import FloodGate
 from safety.action import Action
 from safety.canaries import CanaryFilter
 from safety.judge import Judge

@@ -5,8 +5,8 @@ import logging
 
 import pytest
 
-from gateway.filters.policy import JudgeRule
-from gateway.filters.questions import judged, log
+from gateway.filtering.filters.filter_policy import JudgeRule
+from gateway.filtering.filters.questions import judged, log
 from protos.errors import FilterFailed
 from safety.action import Action
 from safety.judge import JudgeFailed

@@ -2,10 +2,10 @@
 
 import asyncio
 
-from gateway.filters.clean_texts import CleanTexts
-from gateway.filters.policy import Policy
-from gateway.filters.prompts import pass_prompt
-from gateway.filters.records import Recorder
+from gateway.filtering.filters.clean_texts import CleanTexts
+from gateway.filtering.filters.filter_policy import Policy
+from gateway.filtering.filters.finding_records import Recorder
+from gateway.filtering.filters.prompt_filter import pass_prompt
 from gateway.http.prompt_texts import PromptText
 from gateway.request import unrecorded
 from safety.action import Action
