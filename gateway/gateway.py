@@ -32,7 +32,6 @@ from gateway.models.first_tokens import FirstTokenTimes
 from gateway.models.model_output import model_output
 from gateway.models.routing_settings import hedging, policy_settings
 from gateway.models.served_model import ServedModel
-from gateway.observing.telemetry import Telemetry
 from gateway.responses.background import BackgroundWork
 from gateway.responses.conversations import ConversationStore
 from gateway.responses.place import Place
@@ -41,6 +40,7 @@ from gateway.scheduling.activity import Activity
 from gateway.scheduling.admission_queue import Turnstile
 from gateway.scheduling.encoding_turns import EncodingTurns
 from gateway.store.store import Store, store_url
+from gateway.telemetry.telemetry import Telemetry
 from gateway.tenancy.auth.authenticator import Authenticator
 from gateway.tenancy.auth.key_store import KeyStore
 from gateway.tenancy.limits.alerts import Alerts

@@ -10,7 +10,6 @@ from gateway.explain import explained_desk
 from gateway.filtering.filters.answer_text import Looked
 from gateway.filtering.filters.filter_policy import NewScreen
 from gateway.needs import checked_needs, name_guide
-from gateway.observing.digests import TextDigest
 from gateway.parsing.answer import ParsedAnswer
 from gateway.parsing.screened import ScreenedDeltas, hash_into
 from gateway.prompt import EncodedPrompt, encode_prompt, estimated_prompt
@@ -22,6 +21,7 @@ from gateway.text.parsing.delta import Delta
 from gateway.text.sequence_text import SequenceText, TokenEntry
 from gateway.text.tokens.detokenizer import TokenTable, whole_text
 from gateway.token_bounds import bound_to_tell, output_bound
+from observability.digests import TextDigest
 from observability.tracing.context import context_to_send
 from protos.errors import ClientGone, DeadlineExceeded, Overloaded, PenstockError, SlowClient
 from protos.types import FinishReason, Payload, Submit, Timing

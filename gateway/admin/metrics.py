@@ -10,9 +10,9 @@ from gateway.admin.limits import ScopeLimits, limits_of, tenant_scopes
 from gateway.admin.operation import Call, NoQuery, Operation
 from gateway.config.observability.metrics import MetricsOtlp
 from gateway.config.settings import Config
-from gateway.observing.process import collect_others
-from gateway.observing.publisher import FOLDER
-from gateway.observing.shared_trips import BatchingStore, SharedTrips
+from gateway.telemetry.batched_reads import BatchingStore, SharedTrips
+from gateway.telemetry.metrics_publisher import FOLDER
+from gateway.telemetry.process_usage import collect_others
 from gateway.tenancy.limits.usage_reading import ReadingStore
 from gateway.tenancy.tenants.tenant_registry import Registry
 from observability.exposition import Family, exposition

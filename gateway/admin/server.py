@@ -19,8 +19,8 @@ from gateway.admin.operation import Service
 from gateway.config.observability.journal import journal_settings
 from gateway.config.settings import Config
 from gateway.fleets.replica_registry import ReplicaRegistry
-from gateway.observing.admin_changes import AdminChanges
 from gateway.store.store import Store, store_url
+from gateway.telemetry.admin_changes import AdminChanges
 from gateway.tenancy.providers.vault import ProviderVault
 from gateway.tenancy.tenants.tenant_registry import Registry
 

@@ -37,8 +37,6 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def _run(arguments: argparse.Namespace) -> int:
     configure_logging()
     # Imported here, so that `penstock keys` and the like do not load the server.
-    from gateway.observing.keys import TelemetryKeyError, make_keys
-    from gateway.observing.publisher import begin_metrics
     from gateway.supervisor import (
         admin_api,
         check_ports,
@@ -47,6 +45,8 @@ def _run(arguments: argparse.Namespace) -> int:
         serve_workers,
         take_signals,
     )
+    from gateway.telemetry.journal_keys import TelemetryKeyError, make_keys
+    from gateway.telemetry.metrics_publisher import begin_metrics
 
     # Workers are fresh processes: a fork would carry this one's threads and locks over.
     multiprocessing.set_start_method("spawn")

@@ -24,10 +24,10 @@ from gateway.http.timeouts import read_timeout, request_timeout
 from gateway.http.timing_headers import own_headers
 from gateway.models.served_model import ServedModel
 from gateway.needs import checked_needs
-from gateway.observing.asked import note_body
 from gateway.prompt import estimated_prompt
 from gateway.request import GenerateRequest, unrecorded
 from gateway.several import Several, SharedLease, check_input_tokens
+from gateway.telemetry.body_record import note_body
 from gateway.tenancy.limits.limiter import Ask, Usage
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import Overloaded, ReplicaFailed, UnsupportedParameter

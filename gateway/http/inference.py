@@ -39,10 +39,10 @@ from gateway.http.timeouts import read_timeout, request_timeout
 from gateway.http.timing_headers import timing_headers
 from gateway.http.translated import TranslatedExchange
 from gateway.models.served_model import ServedModel
-from gateway.observing.answered import describe, digest_shown
-from gateway.observing.asked import note_body
 from gateway.request import GenerateRequest
 from gateway.several_prompts import generate_several
+from gateway.telemetry.answer_record import describe, digest_shown
+from gateway.telemetry.body_record import note_body
 from protos.types import Payload
 from routing.explained_policy import ExplainedPolicy
 

@@ -13,9 +13,9 @@ from gateway.config.settings import Config
 from gateway.http.decoding import BodyDecoder
 from gateway.http.exchange import Exchange
 from gateway.http.timeouts import request_timeout
-from gateway.observing.asked import note_body
-from gateway.observing.digests import Digests
+from gateway.telemetry.body_record import note_body
 from gateway.tenancy.tenants.caller import Caller
+from observability.digests import Digests
 from protos.errors import InvalidRequest, PenstockError, UnsupportedParameter
 from routing.dispatch import Attempt
 from safety.screen import Finding

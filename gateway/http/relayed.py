@@ -4,8 +4,8 @@ from gateway.generate import Generation
 from gateway.http.relay_target import RelayTarget
 from gateway.http.screened_relay import relay_screened
 from gateway.http.timing_headers import own_headers
-from gateway.observing.digests import TextDigest
-from gateway.observing.pace import Pace
+from gateway.telemetry.stream_pace import Pace
+from observability.digests import TextDigest
 from protos.errors import PenstockError
 from routing.transport import Relay
 

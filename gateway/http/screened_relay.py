@@ -11,8 +11,8 @@ from gateway.http.relayed_strings import unreadable
 from gateway.http.screened_answer import screened_answer
 from gateway.http.screened_events import ScreenedEvents
 from gateway.http.timing_headers import own_headers
-from gateway.observing.digests import TextDigest
-from gateway.observing.pace import Pace
+from gateway.telemetry.stream_pace import Pace
+from observability.digests import TextDigest
 from protos.errors import PenstockError
 from routing.transport import Relay
 

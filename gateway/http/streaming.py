@@ -5,7 +5,7 @@ from gateway.http.exchange import Exchange
 from gateway.http.front import Front
 from gateway.http.judged import JudgedStream
 from gateway.http.parsed_encoder import StreamEncoder
-from gateway.observing.pace import Pace
+from gateway.telemetry.stream_pace import Pace
 from protos.errors import PenstockError
 
 

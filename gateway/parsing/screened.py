@@ -5,10 +5,10 @@ from typing import Final
 
 from gateway.filtering.filters.answer_text import AnswerText, Looked, whole_characters
 from gateway.filtering.filters.filter_policy import NewScreen
-from gateway.observing.digests import TextDigest
 from gateway.text.parsing.call_ids import is_own_call_id, new_call_id
 from gateway.text.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text
 from gateway.text.sequence_text import GATHERED, TokenEntry
+from observability.digests import TextDigest
 from safety.screen import Screen, Screened
 
 _OF_CALLS: Final = (CallStart, CallArguments)

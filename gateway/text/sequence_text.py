@@ -3,9 +3,9 @@
 from collections.abc import Sequence as Items
 from typing import Final, NamedTuple
 
-from gateway.observing.digests import TextDigest
 from gateway.text.tokens.detokenizer import Detokenizer, TokenTable
 from gateway.text.tokens.stop_strings import StopMatcher
+from observability.digests import TextDigest
 from protos.types import Finish, FinishReason, TokenLogprobs
 from safety.screen import Screen, Screening, first_to_find
 

@@ -13,7 +13,7 @@ import redis
 
 import gateway.generate
 import gateway.text.sequence_text
-from gateway.observatory import Observatory
+from gateway.telemetry.record_publisher import Observatory
 from observability.logs import JsonLines, RateLimit, TextLines
 from observability.record import RequestRecord
 from observability.request_log import RequestLog

@@ -16,7 +16,7 @@ from gateway.config.tenants import Tenant
 from gateway.fleets.configured import FoundReplica, configured_replicas
 from gateway.fleets.listing import ReplicaView, ShapeView, listing
 from gateway.fleets.replica_registry import ReplicaRegistry
-from gateway.observing.publisher import FOLDER
+from gateway.telemetry.metrics_publisher import FOLDER
 from gateway.tenancy.limits.usage_reading import ReadingStore
 from gateway.tenancy.tenants.tenant_registry import Registry
 from protos.errors import PenstockError

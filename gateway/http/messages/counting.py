@@ -20,8 +20,8 @@ from gateway.http.messages.thinking import words_of
 from gateway.http.messages.translation import translate_prompt
 from gateway.http.reading import read_body
 from gateway.http.timeouts import request_timeout
-from gateway.observing.asked import note_body
 from gateway.request import GenerateRequest
+from gateway.telemetry.body_record import note_body
 from gateway.tenancy.limits.limiter import Ask, Usage
 from protos.errors import PenstockError, UnsupportedParameter
 from protos.features import Feature

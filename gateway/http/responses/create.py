@@ -18,7 +18,7 @@ from gateway.http.responses.items import items_of
 from gateway.http.responses.translation import chat_fields
 from gateway.http.responses.writing import written
 from gateway.http.timeouts import request_timeout
-from gateway.observing.asked import note_body
+from gateway.telemetry.body_record import note_body
 from gateway.tenancy.limits.limiter import Ask, Usage
 from protos.errors import InvalidRequest, PenstockError, UnsupportedParameter
 

@@ -13,8 +13,8 @@ from gateway.admin import metrics
 from gateway.admin.metrics import MetricsPage
 from gateway.config.observability.metrics import MetricsOtlp
 from gateway.config.settings import Config
-from gateway.observing.publisher import FOLDER
 from gateway.store.store import Store
+from gateway.telemetry.metrics_publisher import FOLDER
 from gateway.tenancy.tenants.tenant_registry import Registry
 from observability.metrics import otlp
 from observability.metrics.folder import OwnLock, replace

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.observing.digests import Digests
 from gateway.parsing.answer import ParsedAnswer
 from gateway.parsing.screened import Place, ScreenedDeltas, piece_of, place_of
 from gateway.text.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text
 from gateway.text.parsing.families import hermes
 from gateway.text.sequence_text import TokenEntry
+from observability.digests import Digests
 from protos.errors import FilterFailed
 from protos.types import TokenLogprobs
 from safety.action import Action

@@ -10,9 +10,9 @@ import pytest
 
 from gateway.batches import job_run, runner, task_run
 from gateway.batches.jobs import JobName
-from gateway.observatory import Observatory
 from gateway.store.embedded import EmbeddedStore
 from gateway.store.lua_script import Script
+from gateway.telemetry.record_publisher import Observatory
 from gateway.tenancy.auth.key_store import KeyRequest, KeyStore
 from observability.record import RequestRecord
 from replicas.engine import Engine

@@ -9,7 +9,7 @@ import pytest
 import redis
 
 from gateway.config.tenants import Tenant
-from gateway.observing.admin_changes import AdminChanges
+from gateway.telemetry.admin_changes import AdminChanges
 from gateway.tenancy.tenants.transactions import AUDIT
 from tests.gateway.admin import bench
 from tests.harness import bounded, until

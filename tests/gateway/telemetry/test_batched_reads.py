@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from gateway.observing.shared_trips import SharedTrips
 from gateway.store.lua_script import Script
 from gateway.store.store import Store
+from gateway.telemetry.batched_reads import SharedTrips
 from protos.errors import StoreUnavailable
 from tests.harness import bounded
 

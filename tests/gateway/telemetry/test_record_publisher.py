@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-import gateway.observatory
-from gateway.observatory import MOST_WAITING, Observatory
+import gateway.telemetry.record_publisher
+from gateway.telemetry.record_publisher import MOST_WAITING, Observatory
 from observability.record import RequestRecord
 from tests.harness import bounded, until
 
@@ -33,7 +33,7 @@ def record(name: str = "req") -> RequestRecord:
 
 
 def test_records_gather_and_go_to_every_sink(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gateway.observatory, "GATHER_SECONDS", 0.001)
+    monkeypatch.setattr(gateway.telemetry.record_publisher, "GATHER_SECONDS", 0.001)
 
     async def main() -> None:
         sinks = [Kept(), Kept()]
@@ -70,7 +70,7 @@ def test_one_that_raises_is_told_of_once_and_hurts_no_other(caplog: pytest.LogCa
         observatory.ended(record())
         observatory.flush()
 
-    with caplog.at_level(logging.ERROR, "gateway.observatory"):
+    with caplog.at_level(logging.ERROR, "gateway.telemetry.record_publisher"):
         broken.broken = True
         one()
         one()

@@ -6,8 +6,8 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.observatory import Observatory
-from gateway.observing.digests import Digests
+from gateway.telemetry.record_publisher import Observatory
+from observability.digests import Digests
 from observability.outcome import Outcome
 from observability.record import RequestRecord, Verdict
 from protos.script import Line

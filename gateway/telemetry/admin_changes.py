@@ -29,7 +29,7 @@ _AT_ONCE: Final = 500
 _WAIT_SECONDS: Final = 0.05
 _GAP: Final = "the audit trail no longer has the change that was journalled last; some between may be missing"
 
-_CHANGES = Script.load("gateway.observing", "lua/changes.lua")
+_CHANGES = Script.load("gateway.telemetry", "lua/changes.lua")
 
 _Stream = list[tuple[bytes, list[bytes]]]
 

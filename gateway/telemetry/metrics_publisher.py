@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from gateway.config.settings import Config, usable_cores
-from gateway.observing.gauges import Counting, Courier, Gauges, Limiter, Model
-from gateway.observing.process import LoopLag, OwnProcess
+from gateway.telemetry.gauges import Counting, Courier, Gauges, Limiter, Model
+from gateway.telemetry.process_usage import LoopLag, OwnProcess
 from observability.metrics.folder import clear
 from observability.metrics.publishing import Publisher
 from observability.metrics.sink import MetricsSink

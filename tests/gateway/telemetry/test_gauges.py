@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from gateway.observing.gauges import Gauges
+from gateway.telemetry.gauges import Gauges
 from gateway.tenancy.limits.limiter import Ask
 from gateway.tenancy.limits.limits_batcher import Courier
 from gateway.tenancy.limits.store_limiter import StoreLimiter
@@ -16,8 +16,8 @@ from routing.dispatch import Attempt
 from routing.health.breaker import OPEN_SECONDS
 from routing.health.replica_health import ReplicaHealth
 from routing.health.status import ReplicaStatus, State
-from tests.gateway.observing.counted import Counted
 from tests.gateway.scheduling.bench import Bench, run, settle
+from tests.gateway.telemetry.counted import Counted
 from tests.gateway.tenancy.limits.bench import plan_of
 from tests.gateway.tenancy.limits.worker import worker_of
 from tests.harness import bounded

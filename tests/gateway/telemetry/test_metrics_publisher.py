@@ -7,10 +7,10 @@ import pytest
 
 from gateway.config.observability.metrics import Metrics
 from gateway.config.settings import Config
-from gateway.observing.publisher import FOLDER, MetricsPublisher, begin_metrics
+from gateway.telemetry.metrics_publisher import FOLDER, MetricsPublisher, begin_metrics
 from observability.metrics import declarations as declared
 from observability.metrics.merge import read
-from tests.gateway.observing.counted import Counted
+from tests.gateway.telemetry.counted import Counted
 from tests.harness import bounded
 from tests.observability.metrics.records import record
 

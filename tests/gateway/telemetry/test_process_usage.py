@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 
-from gateway.observing.process import LOOK_SECONDS, LoopLag, OwnProcess, collect_others, use_of
+from gateway.telemetry.process_usage import LOOK_SECONDS, LoopLag, OwnProcess, collect_others, use_of
 from observability.metrics import declarations as declared
 from observability.metrics.snapshot import Numbers
 from tests.harness import bounded, until

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from gateway.generate import Generation
-from gateway.observing.digests import Digests, TextDigest
 from gateway.text.tokens.detokenizer import written_text
+from observability.digests import Digests, TextDigest
 from observability.outcome import Outcome
 from observability.record import RequestRecord
 from protos.types import FinishReason

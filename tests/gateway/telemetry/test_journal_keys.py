@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from gateway.config.settings import Config
-from gateway.observing.keys import TelemetryKeyError, make_keys
+from gateway.telemetry.journal_keys import TelemetryKeyError, make_keys
 
 
 def config_of(state: Path, **journal: Any) -> Config:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.observing.digests import DigestKeyError, Digests, digest_key
+from observability.digests import DigestKeyError, Digests, digest_key
 
 
 @given(st.lists(st.text()))

@@ -2,7 +2,7 @@
 
 from gateway.config.observability.journal import journal_settings
 from gateway.config.settings import Config
-from gateway.observing.digests import DigestKeyError, digest_key
+from observability.digests import DigestKeyError, digest_key
 
 
 class TelemetryKeyError(Exception):

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from gateway.config.observability.journal import journal_settings
 from gateway.config.settings import Config
-from gateway.observatory import Observatory
-from gateway.observing.digests import Digests, digest_key
-from gateway.observing.gauges import Counting, Courier, Limiter, Model
-from gateway.observing.publisher import MetricsPublisher
+from gateway.telemetry.gauges import Counting, Courier, Limiter, Model
+from gateway.telemetry.metrics_publisher import MetricsPublisher
+from gateway.telemetry.record_publisher import Observatory
+from observability.digests import Digests, digest_key
 from observability.request_log import RequestLog
 from observability.sink import Sink
 from observability.tracing.sampling import HeadSampler

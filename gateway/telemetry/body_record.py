@@ -1,6 +1,6 @@
 """A request's record, once its body is there."""
 
-from gateway.observing.digests import Digests
+from observability.digests import Digests
 from observability.record import RequestRecord
 
 
