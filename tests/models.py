@@ -5,8 +5,8 @@ from typing import Any
 from gateway.config.admission import Admission
 from gateway.config.models.price import FREE
 from gateway.config.tenants import DEFAULT_TIERS, Tenant
+from gateway.inference.generate_request import GenerateRequest
 from gateway.models.served_model import ServedModel
-from gateway.request import GenerateRequest
 from gateway.scheduling.admission_queue import Turnstile
 from gateway.tenancy.auth.key_records import ApiKey
 from gateway.tenancy.limits.plans import Plans

@@ -4,11 +4,11 @@ from typing import Any
 
 import orjson
 
-from gateway.generate import Generation
 from gateway.http.best_of import best_choices
 from gateway.http.chunks import usage_fields
 from gateway.http.dialect import Dialect
 from gateway.http.judged import judged_whole, text_of
+from gateway.inference.generate import Generation
 from gateway.text.parsing.delta import Text
 from gateway.text.sequence_text import TokenEntry
 

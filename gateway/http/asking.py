@@ -15,18 +15,18 @@ import msgspec
 from gateway.filtering.filters.finding_records import Recorder
 from gateway.filtering.filters.prompt_filter import ask_judges, pass_prompt
 from gateway.gateway import Gateway
-from gateway.generate import INLINE_BYTES, Generation, generate
 from gateway.http.decoding import BodyDecoder
 from gateway.http.exchange import Exchange
 from gateway.http.prompt_texts import PromptText, rewritten
 from gateway.http.served import served_headers
 from gateway.http.timeouts import read_timeout, request_timeout
 from gateway.http.timing_headers import own_headers
+from gateway.inference.generate import INLINE_BYTES, Generation, generate
+from gateway.inference.generate_request import GenerateRequest, unrecorded
+from gateway.inference.needs import checked_needs
+from gateway.inference.prompt_encoding import estimated_prompt
+from gateway.inference.shared_reservation import Several, SharedLease, check_input_tokens
 from gateway.models.served_model import ServedModel
-from gateway.needs import checked_needs
-from gateway.prompt import estimated_prompt
-from gateway.request import GenerateRequest, unrecorded
-from gateway.several import Several, SharedLease, check_input_tokens
 from gateway.telemetry.body_record import note_body
 from gateway.tenancy.limits.limiter import Ask, Usage
 from gateway.tenancy.tenants.caller import Caller

@@ -18,8 +18,8 @@ from gateway.http.tools.messages import check_calls, rendered_calls
 from gateway.http.tools.offer import Offer, offer, plain_parser
 from gateway.http.tools.params import CallId, CallsField, ChoiceField, ToolsField
 from gateway.http.tools.use import tool_use
+from gateway.inference.generate_request import Chat, GenerateRequest
 from gateway.models.served_model import ServedModel
-from gateway.request import Chat, GenerateRequest
 from gateway.tenancy.tenants.caller import Caller
 from gateway.text.parsing.offered_tools import ToolUse
 from gateway.text.sequence_text import TokenEntry

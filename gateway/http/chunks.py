@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from orjson import dumps
 
-from gateway.generate import Generation
 from gateway.http.dialect import Dialect
 from gateway.http.front import Counts
 from gateway.http.openai_errors import error_event
+from gateway.inference.generate import Generation
 from gateway.tenancy.limits.limiter import Usage
 from gateway.text.parsing.delta import Delta, Text
 from gateway.text.sequence_text import SequenceText, TokenEntry

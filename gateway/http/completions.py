@@ -1,6 +1,6 @@
 """`POST /v1/completions` (OpenAI API reference, Completions): prompts as text or as token ids, one or several.
 
-An upstream of the API is given all of it as it came. Engines get the prompts one by one (gateway/several_prompts.py).
+An upstream of the API is given all of it as it came. Engines get the prompts one by one (gateway/inference/several_prompts.py).
 """
 
 from typing import Annotated, Any
@@ -13,8 +13,8 @@ from gateway.http.dialect import Dialect
 from gateway.http.guides import GUIDES
 from gateway.http.params import UNSUPPORTED, SamplingFields
 from gateway.http.prompt_texts import PromptText, prompt_of_ids
+from gateway.inference.generate_request import Best, FillIn, GenerateRequest, Prompt
 from gateway.models.served_model import ServedModel
-from gateway.request import Best, FillIn, GenerateRequest, Prompt
 from gateway.tenancy.tenants.caller import Caller
 from gateway.text.sequence_text import TokenEntry
 from gateway.text.tokens.detokenizer import whole_text

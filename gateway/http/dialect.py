@@ -9,8 +9,8 @@ from typing import Any
 
 from gateway.http.params import SamplingFields
 from gateway.http.prompt_texts import PromptText
+from gateway.inference.generate_request import GenerateRequest
 from gateway.models.served_model import ServedModel
-from gateway.request import GenerateRequest
 from gateway.tenancy.tenants.caller import Caller
 from gateway.text.sequence_text import TokenEntry
 from observability.record import RequestRecord

@@ -7,9 +7,9 @@ from collections.abc import Callable, Coroutine, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from gateway.fallbacks import CANNOT_TAKE, FALLS_OVER, patience
-from gateway.generate import Generation
 from gateway.http.exchange import Exchange
+from gateway.inference.fallback_chain import CANNOT_TAKE, FALLS_OVER, patience
+from gateway.inference.generate import Generation
 from gateway.models.served_model import ServedModel
 from observability.logs import RateLimit
 from protos.errors import PenstockError, ReplicaUnavailable

@@ -11,12 +11,12 @@ from gateway.filtering.filters.filter_policy import Policy
 from gateway.filtering.filters.finding_records import Recorder
 from gateway.filtering.filters.prompt_filter import PassedPrompt, ask_judges, pass_prompt, passes_at_once
 from gateway.gateway import Gateway
-from gateway.generate import INLINE_BYTES, Generation
 from gateway.http.exchange import Exchange
 from gateway.http.prompt_texts import has_inner_escapes, prompt_texts, rewritten
 from gateway.http.reading import Reading, read_body
+from gateway.inference.generate import INLINE_BYTES, Generation
+from gateway.inference.generate_request import GenerateRequest
 from gateway.models.served_model import ServedModel
-from gateway.request import GenerateRequest
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import PenstockError
 

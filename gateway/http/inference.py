@@ -6,11 +6,8 @@ from typing import Any
 
 import msgspec
 
-from gateway.dry_run import dry_run
-from gateway.fallbacks import chain
 from gateway.filtering.filters.answer_filter import AnswerFilter
 from gateway.gateway import Gateway
-from gateway.generate import Generation, generate
 from gateway.http.answers import collect
 from gateway.http.chat_renderer import ChatRenderer
 from gateway.http.chunks import ChunkEncoder
@@ -38,9 +35,12 @@ from gateway.http.streaming import stream_answer
 from gateway.http.timeouts import read_timeout, request_timeout
 from gateway.http.timing_headers import timing_headers
 from gateway.http.translated import TranslatedExchange
+from gateway.inference.dry_run import dry_run
+from gateway.inference.fallback_chain import chain
+from gateway.inference.generate import Generation, generate
+from gateway.inference.generate_request import GenerateRequest
+from gateway.inference.several_prompts import generate_several
 from gateway.models.served_model import ServedModel
-from gateway.request import GenerateRequest
-from gateway.several_prompts import generate_several
 from gateway.telemetry.answer_record import describe, digest_shown
 from gateway.telemetry.body_record import note_body
 from protos.types import Payload

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from gateway.filtering.filters.answer_filter import AnswerFilter, JudgedAnswer
-from gateway.generate import Generation
 from gateway.http.parsed_encoder import StreamEncoder, parsed_answers, take
-from gateway.parsing.screened import Place, piece_of, place_of
+from gateway.inference.generate import Generation
+from gateway.inference.screened_deltas import Place, piece_of, place_of
 from gateway.text.parsing.delta import CallStart, Delta, Text
 from protos.types import FinishReason
 from routing.transport import Event

@@ -1,9 +1,9 @@
 """Whole answers that are taken apart, for clients that do not stream."""
 
-from gateway.generate import Generation
 from gateway.http.front import Choice, joined
 from gateway.http.judged import judged_whole
 from gateway.http.parsed_encoder import parsed_answers, take
+from gateway.inference.generate import Generation
 from gateway.text.parsing.delta import Delta
 from protos.types import FinishReason
 

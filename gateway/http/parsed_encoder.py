@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from gateway.generate import Generation
 from gateway.http.front import Counts, Renderer
-from gateway.parsing.answer import ParsedAnswer
+from gateway.inference.generate import Generation
+from gateway.inference.parsed_answer import ParsedAnswer
 from gateway.text.parsing.delta import Delta
 from gateway.text.parsing.plain import PlainParser
 from gateway.text.sequence_text import SequenceText

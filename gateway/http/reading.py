@@ -9,8 +9,8 @@ from gateway.http.dialect import Dialect
 from gateway.http.guides import take_guide
 from gateway.http.params import SamplingFields
 from gateway.http.tools.offer import CallsParser
+from gateway.inference.generate_request import GenerateRequest, NewParser
 from gateway.models.served_model import ServedModel
-from gateway.request import GenerateRequest, NewParser
 from gateway.tenancy.tenants.caller import Caller
 from gateway.text.parsing.parser import OutputParser
 from observability.record import RequestRecord

@@ -1,9 +1,9 @@
 """An upstream's answer in the API's own bytes, passed on to the client as it comes."""
 
-from gateway.generate import Generation
 from gateway.http.relay_target import RelayTarget
 from gateway.http.screened_relay import relay_screened
 from gateway.http.timing_headers import own_headers
+from gateway.inference.generate import Generation
 from gateway.telemetry.stream_pace import Pace
 from observability.digests import TextDigest
 from protos.errors import PenstockError

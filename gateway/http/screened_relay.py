@@ -3,7 +3,6 @@
 from typing import Final
 
 from gateway.filtering.filters.answer_filter import AnswerFilter
-from gateway.generate import Generation
 from gateway.http.answer_texts import AnswerTexts
 from gateway.http.chunks import usage_fields
 from gateway.http.relay_target import RelayTarget
@@ -11,6 +10,7 @@ from gateway.http.relayed_strings import unreadable
 from gateway.http.screened_answer import screened_answer
 from gateway.http.screened_events import ScreenedEvents
 from gateway.http.timing_headers import own_headers
+from gateway.inference.generate import Generation
 from gateway.telemetry.stream_pace import Pace
 from observability.digests import TextDigest
 from protos.errors import PenstockError

@@ -1,10 +1,10 @@
 """A generation's events to its client, as they come."""
 
-from gateway.generate import Generation
 from gateway.http.exchange import Exchange
 from gateway.http.front import Front
 from gateway.http.judged import JudgedStream
 from gateway.http.parsed_encoder import StreamEncoder
+from gateway.inference.generate import Generation
 from gateway.telemetry.stream_pace import Pace
 from protos.errors import PenstockError
 

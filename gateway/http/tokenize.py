@@ -10,7 +10,6 @@ import orjson
 from msgspec import Meta
 
 from gateway.gateway import Gateway
-from gateway.generate import INLINE_BYTES, encoded
 from gateway.http.api_route import ApiRoute
 from gateway.http.asking import Asked, ask, bad_answer, done_with, take_request
 from gateway.http.chat import CHAT
@@ -18,6 +17,7 @@ from gateway.http.decoding import BodyDecoder, unsupported
 from gateway.http.exchange import Exchange
 from gateway.http.prompt_texts import PromptText, prompt_texts
 from gateway.http.reading import read_body
+from gateway.inference.generate import INLINE_BYTES, encoded
 from gateway.models.served_model import ServedModel
 from gateway.tenancy.limits.limiter import Ask, Usage
 from protos.errors import InvalidRequest

@@ -5,12 +5,12 @@ from typing import Any, Final
 
 import msgspec
 
-from gateway.generate import Generation
 from gateway.http.error_form import ErrorForm
 from gateway.http.exchange import Exchange
 from gateway.http.front import Call, Choice, Counts, Front, Renderer
 from gateway.http.parsed_encoder import counts_of
 from gateway.http.relayed_strings import unreadable
+from gateway.inference.generate import Generation
 from gateway.text.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text, ToldLogprob
 from observability.record import RequestRecord
 from protos.errors import PenstockError, ReplicaFailed

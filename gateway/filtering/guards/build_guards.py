@@ -10,7 +10,7 @@ from gateway.filtering.guards.errors import GuardUnusable
 from gateway.filtering.guards.moderation_guard import ModerationGuard
 from gateway.filtering.guards.plugin_guard import PluginGuard
 from gateway.filtering.guards.presidio_guard import PresidioGuard
-from gateway.guards.model import ServedModelGuard
+from gateway.inference.served_model_guard import ServedModelGuard
 from gateway.models.served_model import ServedModel
 from gateway.scheduling.encoding_turns import EncodingTurns
 from gateway.tenancy.providers.provider_keys import KeyOf

@@ -7,7 +7,6 @@ import msgspec
 import orjson
 
 from gateway.gateway import Gateway
-from gateway.generate import encoded
 from gateway.http.asking import Asked, ask, bad_answer, done_with
 from gateway.http.chat import CHAT
 from gateway.http.exchange import Exchange
@@ -20,7 +19,8 @@ from gateway.http.messages.thinking import words_of
 from gateway.http.messages.translation import translate_prompt
 from gateway.http.reading import read_body
 from gateway.http.timeouts import request_timeout
-from gateway.request import GenerateRequest
+from gateway.inference.generate import encoded
+from gateway.inference.generate_request import GenerateRequest
 from gateway.telemetry.body_record import note_body
 from gateway.tenancy.limits.limiter import Ask, Usage
 from protos.errors import PenstockError, UnsupportedParameter

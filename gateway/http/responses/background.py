@@ -21,7 +21,7 @@ from gateway.http.responses.answer import QUEUED, ResponseForm
 from gateway.http.responses.front import ENDPOINT, ResponsesFront
 from gateway.http.responses.renderer import ResponseRenderer
 from gateway.http.serving import serve
-from gateway.request import unrecorded
+from gateway.inference.generate_request import unrecorded
 from gateway.responses.store import LEASE_SECONDS
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import ClientGone, InternalError, PenstockError, StoreUnavailable

@@ -3,7 +3,6 @@
 import orjson
 
 from gateway.gateway import Gateway
-from gateway.generate import encoded
 from gateway.http.chat import CHAT
 from gateway.http.exchange import Exchange
 from gateway.http.inference import infer
@@ -18,6 +17,7 @@ from gateway.http.responses.items import items_of
 from gateway.http.responses.translation import chat_fields
 from gateway.http.responses.writing import written
 from gateway.http.timeouts import request_timeout
+from gateway.inference.generate import encoded
 from gateway.telemetry.body_record import note_body
 from gateway.tenancy.limits.limiter import Ask, Usage
 from protos.errors import InvalidRequest, PenstockError, UnsupportedParameter

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, cast
 
+from gateway.inference.generate_request import NewParser
 from gateway.models.served_model import ServedModel
-from gateway.request import NewParser
 from gateway.text.parsing.forced import forced_parser, forced_schema
 from gateway.text.parsing.offered_tools import Tool, ToolChoice, ToolUse
 from gateway.text.parsing.output_format import OutputFormat

@@ -12,7 +12,7 @@ from gateway.filtering.filters.answer_filter import AnswerFilter
 from gateway.filtering.filters.finding_records import Recorder
 from gateway.http.answer_texts import AnswerTexts
 from gateway.http.screened_events import ScreenedEvents
-from gateway.request import unrecorded
+from gateway.inference.generate_request import unrecorded
 from safety.action import Action
 from safety.match import Match
 from safety.screen import Rule, Screening

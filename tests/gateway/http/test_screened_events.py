@@ -14,7 +14,7 @@ from gateway.filtering.filters.filter_policy import JudgeRule
 from gateway.filtering.filters.finding_records import Recorder
 from gateway.http.answer_texts import AnswerTexts
 from gateway.http.screened_events import ScreenedEvents
-from gateway.request import unrecorded
+from gateway.inference.generate_request import unrecorded
 from protos.errors import FilterFailed
 from safety.action import Action
 from safety.match import Match

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gateway.http.template_extras import MAX_DEPTH, MAX_KWARGS, MAX_NUMBER
-from gateway.request import Chat
+from gateway.inference.generate_request import Chat
 from protos.errors import InvalidRequest
 from tests.gateway.http.tools.offering import ChatFormat, Format, asked, model_of
 

@@ -13,7 +13,7 @@ from gateway.http.chat import CHAT
 from gateway.http.filtered import told_at_once
 from gateway.http.prompt_texts import prompt_texts
 from gateway.http.reading import read_body
-from gateway.request import unrecorded
+from gateway.inference.generate_request import unrecorded
 from protos.errors import PenstockError
 from safety.action import Action
 from safety.screen import Rule

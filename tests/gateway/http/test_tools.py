@@ -7,8 +7,8 @@ import openai
 import pytest
 from msgspec.structs import replace
 
-from gateway.prompt import encode_prompt
-from gateway.request import Chat
+from gateway.inference.generate_request import Chat
+from gateway.inference.prompt_encoding import encode_prompt
 from protos.features import Feature
 from protos.script import Line
 from replicas.engines.simulated import SimulatedEngine

@@ -7,7 +7,7 @@ from gateway.filtering.filters.filter_policy import Policy
 from gateway.filtering.filters.finding_records import Recorder
 from gateway.filtering.filters.prompt_filter import pass_prompt
 from gateway.http.prompt_texts import PromptText
-from gateway.request import unrecorded
+from gateway.inference.generate_request import unrecorded
 from safety.action import Action
 from safety.match import Match
 from safety.screen import Rule

@@ -12,7 +12,7 @@ from gateway.filtering.filters.floods import FloodGate
 from gateway.filtering.filters.prompt_filter import PassedPrompt, ask_judges, pass_prompt
 from gateway.filtering.filters.questions import MOST_QUESTIONS
 from gateway.http.prompt_texts import PromptText
-from gateway.request import unrecorded
+from gateway.inference.generate_request import unrecorded
 from protos.errors import ContentFiltered, FilterFailed, StoreUnavailable
 from safety.action import Action
 from safety.judge import JudgeFailed

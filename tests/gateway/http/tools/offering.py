@@ -8,7 +8,7 @@ import orjson
 from gateway.config.media import Media
 from gateway.http.chat import CHAT
 from gateway.http.reading import Reading, read_body
-from gateway.request import GenerateRequest
+from gateway.inference.generate_request import GenerateRequest
 from gateway.text.parsing.offered_tools import ToolUse
 from gateway.text.parsing.plain import PlainParser
 from observability.record import RequestRecord

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gateway.request import Chat
+from gateway.inference.generate_request import Chat
 from protos.errors import InvalidRequest
 from tests.gateway.http.tools.offering import HELLO, ChatFormat, Format, asked, model_of
 

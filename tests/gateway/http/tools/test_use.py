@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gateway.http.chat import CHAT
 from gateway.http.reading import read_body
-from gateway.request import Chat, GenerateRequest
+from gateway.inference.generate_request import Chat, GenerateRequest
 from gateway.text.parsing.delta import CallStart
 from gateway.text.parsing.families.registry import output_format
 from gateway.text.parsing.offered_tools import Tool, ToolChoice, ToolUse

@@ -4,8 +4,8 @@ from math import ceil
 
 import msgspec
 
+from gateway.inference.generate_request import Chat, FillIn, Prompt
 from gateway.models.served_model import ServedModel
-from gateway.request import Chat, FillIn, Prompt
 from gateway.text.tokens.chat_format import TemplateError
 from gateway.text.tokens.fill_in import encode_fill_in
 from protos.errors import InvalidRequest

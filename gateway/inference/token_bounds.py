@@ -1,6 +1,6 @@
 """How many tokens a request may have: by the model's context, by its tenant and key, and by what logprobs take."""
 
-from gateway.request import Chat, GenerateRequest
+from gateway.inference.generate_request import Chat, GenerateRequest
 from protos.errors import ContextLengthExceeded, InvalidRequest, TokenLimitExceeded
 
 #: Of one request, over all its tokens and sequences.

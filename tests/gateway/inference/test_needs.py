@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.needs import _PARAMS, needs_of, refusal
-from gateway.request import Chat
+from gateway.inference.generate_request import Chat
+from gateway.inference.needs import _PARAMS, needs_of, refusal
 from protos.errors import UnsupportedParameter
 from protos.features import NAMES, Feature
 from protos.types import Guide, GuideKind, Sampling

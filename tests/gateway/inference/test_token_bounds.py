@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.config.tenants import DEFAULT_TIERS, Limits, Tenant
-from gateway.request import Chat
+from gateway.inference.generate_request import Chat
+from gateway.inference.token_bounds import MAX_LOGPROB_ENTRIES, output_bound
 from gateway.tenancy.auth.key_records import ApiKey
 from gateway.tenancy.tenants.caller import Caller
-from gateway.token_bounds import MAX_LOGPROB_ENTRIES, output_bound
 from protos.errors import ContextLengthExceeded, InvalidRequest, TokenLimitExceeded
 from protos.types import Sampling
 from tests.models import model_of, request_of

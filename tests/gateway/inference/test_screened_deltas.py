@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.parsing.answer import ParsedAnswer
-from gateway.parsing.screened import Place, ScreenedDeltas, piece_of, place_of
+from gateway.inference.parsed_answer import ParsedAnswer
+from gateway.inference.screened_deltas import Place, ScreenedDeltas, piece_of, place_of
 from gateway.text.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text
 from gateway.text.parsing.families import hermes
 from gateway.text.sequence_text import TokenEntry

@@ -1,6 +1,6 @@
 """What is kept beside a parser: logprobs go with the text of their tokens."""
 
-from gateway.parsing.answer import ParsedAnswer
+from gateway.inference.parsed_answer import ParsedAnswer
 from gateway.text.parsing.delta import CallStart, Delta, Reasoning, Text
 from gateway.text.parsing.plain import PlainParser
 from gateway.text.sequence_text import TokenEntry

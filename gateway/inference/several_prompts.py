@@ -8,14 +8,14 @@ from typing import Final
 
 import msgspec
 
-from gateway.generate import Generation, encoded, generate, route_request
-from gateway.needs import checked_needs
-from gateway.prompt import EncodedPrompt
-from gateway.request import GenerateRequest, OwnIds, unrecorded
+from gateway.inference.generate import Generation, encoded, generate, route_request
+from gateway.inference.generate_request import GenerateRequest, OwnIds, unrecorded
+from gateway.inference.needs import checked_needs
+from gateway.inference.prompt_encoding import EncodedPrompt
+from gateway.inference.shared_reservation import Several, SharedLease, check_input_tokens
+from gateway.inference.token_bounds import output_bound
 from gateway.scheduling.encoding_turns import EncodingTurns
-from gateway.several import Several, SharedLease, check_input_tokens
 from gateway.tenancy.limits.limiter import Ask, Limiter
-from gateway.token_bounds import output_bound
 from observability.logs import RateLimit
 from protos.errors import ClientGone, InternalError, PenstockError
 from protos.types import Payload, Submit

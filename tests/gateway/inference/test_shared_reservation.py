@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.several import Several, SharedLease
+from gateway.inference.shared_reservation import Several, SharedLease
 from gateway.tenancy.limits.limiter import Ask, Usage
 from protos.errors import ClientGone, Overloaded, PenstockError, ReplicaFailed
 from routing.dispatch import Attempt

@@ -1,7 +1,7 @@
 import pytest
 
-from gateway.prompt import encode_prompt
-from gateway.request import Chat
+from gateway.inference.generate_request import Chat
+from gateway.inference.prompt_encoding import encode_prompt
 from protos.errors import InvalidRequest
 from tests.models import model_of
 

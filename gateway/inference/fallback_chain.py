@@ -5,8 +5,8 @@ from typing import Final
 
 from gateway.config.models.fallbacks import Fallbacks
 from gateway.config.models.price import Price
+from gateway.inference.prompt_encoding import estimated_prompt
 from gateway.models.served_model import ServedModel
-from gateway.prompt import estimated_prompt
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import (
     ContextLengthExceeded,

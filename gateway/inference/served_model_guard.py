@@ -12,9 +12,9 @@ import msgspec
 from gateway.caching.lru import Lru
 from gateway.config.safety.guards import ModelGuard
 from gateway.config.tenants import Tenant, Tier, Waiting
-from gateway.generate import Generation, generate
+from gateway.inference.generate import Generation, generate
+from gateway.inference.generate_request import Chat, GenerateRequest
 from gateway.models.served_model import ServedModel
-from gateway.request import Chat, GenerateRequest
 from gateway.scheduling.encoding_turns import EncodingTurns
 from gateway.tenancy.auth.key_records import ApiKey
 from gateway.tenancy.limits.limiter import Ask, Rate, Usage

@@ -6,21 +6,21 @@ from time import monotonic
 
 import msgspec
 
-from gateway.explain import explained_desk
 from gateway.filtering.filters.answer_text import Looked
 from gateway.filtering.filters.filter_policy import NewScreen
-from gateway.needs import checked_needs, name_guide
-from gateway.parsing.answer import ParsedAnswer
-from gateway.parsing.screened import ScreenedDeltas, hash_into
-from gateway.prompt import EncodedPrompt, encode_prompt, estimated_prompt
-from gateway.request import GenerateRequest, NewParser, unrecorded
+from gateway.inference.explained_candidates import explained_desk
+from gateway.inference.generate_request import GenerateRequest, NewParser, unrecorded
+from gateway.inference.needs import checked_needs, name_guide
+from gateway.inference.parsed_answer import ParsedAnswer
+from gateway.inference.prompt_encoding import EncodedPrompt, encode_prompt, estimated_prompt
+from gateway.inference.screened_deltas import ScreenedDeltas, hash_into
+from gateway.inference.token_bounds import bound_to_tell, output_bound
 from gateway.scheduling.admission import Turn, TurnRequest
 from gateway.scheduling.encoding_turns import EncodingTurns
 from gateway.tenancy.limits.limiter import Ask, Lease, Limiter, Usage
 from gateway.text.parsing.delta import Delta
 from gateway.text.sequence_text import SequenceText, TokenEntry
 from gateway.text.tokens.detokenizer import TokenTable, whole_text
-from gateway.token_bounds import bound_to_tell, output_bound
 from observability.digests import TextDigest
 from observability.tracing.context import context_to_send
 from protos.errors import ClientGone, DeadlineExceeded, Overloaded, PenstockError, SlowClient

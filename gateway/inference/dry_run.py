@@ -1,12 +1,12 @@
-"""Where a request would go: its way through gateway/generate.py without a turn, a replica or a charge."""
+"""Where a request would go: its way through gateway/inference/generate.py without a turn, a replica or a charge."""
 
-from gateway.explain import explained_desk
-from gateway.generate import encoded, route_request, turn_request
-from gateway.needs import checked_needs
-from gateway.request import GenerateRequest
+from gateway.inference.explained_candidates import explained_desk
+from gateway.inference.generate import encoded, route_request, turn_request
+from gateway.inference.generate_request import GenerateRequest
+from gateway.inference.needs import checked_needs
+from gateway.inference.token_bounds import output_bound
 from gateway.scheduling.encoding_turns import EncodingTurns
 from gateway.tenancy.limits.limiter import Ask, Limiter
-from gateway.token_bounds import output_bound
 from routing.dispatch import Attempt
 from routing.explained_policy import ExplainedPolicy
 from routing.explanation import RouteExplanation

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import islice
 
-from gateway.parsing.screened import ScreenedDeltas
+from gateway.inference.screened_deltas import ScreenedDeltas
 from gateway.text.parsing.delta import CallArguments, Delta, Reasoning, Text
 from gateway.text.parsing.parser import OutputParser
 from gateway.text.sequence_text import TokenEntry

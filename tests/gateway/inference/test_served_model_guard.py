@@ -10,7 +10,7 @@ import pytest
 
 from gateway.config.safety.guards import ModelGuard
 from gateway.filtering.guards.bounded import BoundedJudge
-from gateway.guards.model import MAX_PARTS, ServedModelGuard, verdict_in
+from gateway.inference.served_model_guard import MAX_PARTS, ServedModelGuard, verdict_in
 from protos.types import Submit
 from replicas.engines.answers import Corpus
 from replicas.engines.simulated import SimulatedEngine

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from gateway.request import GenerateRequest
+from gateway.inference.generate_request import GenerateRequest
 from protos.errors import GUIDE_PARAM, UnsupportedParameter
 from protos.features import NAMES, Feature
 
