@@ -9,14 +9,10 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gateway.batches.callers import Callers
-from gateway.batches.jobs import Jobs
 from gateway.config.files import location_of
 from gateway.config.models.engine_checks import SESSIONS
 from gateway.config.models.price import FREE
 from gateway.config.settings import Config
-from gateway.files.content import Contents
-from gateway.files.files import Files, open_content
 from gateway.filtering.filters.filter_policies import Policies
 from gateway.filtering.guards.build_guards import Surroundings
 from gateway.fleets.discovery.replica_discovery import Discovery
@@ -26,16 +22,20 @@ from gateway.fleets.replica_specs import replica_specs
 from gateway.http.exchange import Exchange
 from gateway.http.overseer import Overseer
 from gateway.http.rate_headers import rate_headers
+from gateway.jobs.batches.callers import Callers
+from gateway.jobs.batches.jobs import Jobs
+from gateway.jobs.files.content import Contents
+from gateway.jobs.files.file_store import Files, open_content
+from gateway.jobs.responses.background_work import BackgroundWork
+from gateway.jobs.responses.conversation_store import ConversationStore
+from gateway.jobs.responses.place import Place
+from gateway.jobs.responses.response_store import ResponseStore
 from gateway.models.adapter_models import AdapterModels, has_adapters
 from gateway.models.answer_lengths import AnswerLengths
 from gateway.models.first_tokens import FirstTokenTimes
 from gateway.models.model_output import model_output
 from gateway.models.routing_settings import hedging, policy_settings
 from gateway.models.served_model import ServedModel
-from gateway.responses.background import BackgroundWork
-from gateway.responses.conversations import ConversationStore
-from gateway.responses.place import Place
-from gateway.responses.store import ResponseStore
 from gateway.scheduling.activity import Activity
 from gateway.scheduling.admission_queue import Turnstile
 from gateway.scheduling.encoding_turns import EncodingTurns
@@ -63,7 +63,7 @@ from routing.policies import POLICIES
 from routing.prefix.directory import PrefixDirectory
 
 if TYPE_CHECKING:
-    from gateway.batches.runner import BatchRunner
+    from gateway.jobs.batches.batch_runner import BatchRunner
 
 log = logging.getLogger(__name__)
 
@@ -179,7 +179,9 @@ class Gateway:
         await self._store.aclose()
 
     def _start_batches(self) -> None:
-        from gateway.batches.runner import BatchRunner  # it makes requests as clients do, of all that is served here
+        from gateway.jobs.batches.batch_runner import (
+            BatchRunner,  # it makes requests as clients do, of all that is served here
+        )
 
         callers = Callers(KeyStore(self._store), self._directory, len(self.config.tiers))
         self._runner = BatchRunner(self, self.jobs, self.files, callers)

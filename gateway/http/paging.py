@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
-from gateway.files.files import Page
+from gateway.jobs.files.file_store import Page
 from protos.errors import InvalidRequest
 
 _ORDERS: Final = ("asc", "desc")

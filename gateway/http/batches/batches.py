@@ -6,14 +6,14 @@ import msgspec
 import orjson
 from msgspec import Meta
 
-from gateway.batches.asking import PATHS, route_of
-from gateway.batches.records import BatchRequest
-from gateway.files.records import ExpiresAfter, checked_expiry
 from gateway.gateway import Gateway
 from gateway.http.api_route import ApiRoute
 from gateway.http.decoding import BodyDecoder
 from gateway.http.exchange import Exchange
 from gateway.http.paging import page_asked, page_shown
+from gateway.jobs.batches.batch_records import BatchRequest
+from gateway.jobs.batches.request_sender import PATHS, route_of
+from gateway.jobs.files.file_records import ExpiresAfter, checked_expiry
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import InvalidRequest
 

@@ -4,12 +4,12 @@ from typing import Final, cast
 
 import orjson
 
-from gateway.files.records import PURPOSES, UPLOADED, Purpose, checked_expiry
 from gateway.gateway import Gateway
 from gateway.http.api_route import ApiRoute
 from gateway.http.exchange import Exchange
 from gateway.http.files.form import OVERHEAD_BYTES, Form
 from gateway.http.paging import page_asked, page_shown
+from gateway.jobs.files.file_records import PURPOSES, UPLOADED, Purpose, checked_expiry
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import BodyTooLarge, InvalidRequest
 

@@ -22,7 +22,7 @@ from gateway.http.responses.front import ENDPOINT, ResponsesFront
 from gateway.http.responses.renderer import ResponseRenderer
 from gateway.http.serving import serve
 from gateway.inference.generate_request import unrecorded
-from gateway.responses.store import LEASE_SECONDS
+from gateway.jobs.responses.response_store import LEASE_SECONDS
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import ClientGone, InternalError, PenstockError, StoreUnavailable
 

@@ -10,8 +10,8 @@ from gateway.http.decoding import read_part
 from gateway.http.responses.answer import RESPONSE_PREFIX
 from gateway.http.responses.body import Prompting
 from gateway.http.responses.items import ReferenceItem, kind_of, shown_items
-from gateway.responses.conversations import ConversationStore
-from gateway.responses.store import ResponseStore, Turn
+from gateway.jobs.responses.conversation_store import ConversationStore
+from gateway.jobs.responses.response_store import ResponseStore, Turn
 from protos.errors import (
     ConversationNotFound,
     InvalidRequest,

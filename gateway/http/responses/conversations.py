@@ -19,8 +19,8 @@ from gateway.http.responses.messages import Messages
 from gateway.http.responses.metadata import Metadata
 from gateway.http.responses.stored import LIST_EXTRAS, MOST_LISTED, USUALLY_LISTED
 from gateway.http.responses.writing import written
-from gateway.responses.conversations import Conversation
-from gateway.responses.store import NewItem
+from gateway.jobs.responses.conversation_store import Conversation
+from gateway.jobs.responses.response_store import NewItem
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import ConversationNotFound, InvalidRequest, UnsupportedParameter
 

@@ -8,8 +8,8 @@ from gateway.gateway import Gateway
 from gateway.http.exchange import Exchange
 from gateway.http.responses.errors import error_event
 from gateway.http.responses.standing import standing
-from gateway.responses.place import unpacked
-from gateway.responses.store import ENDED
+from gateway.jobs.responses.place import unpacked
+from gateway.jobs.responses.response_store import ENDED
 from protos.errors import InvalidRequest, PenstockError
 
 #: So often the store is asked for more.

@@ -17,7 +17,7 @@ from gateway.http.responses.items import items_of, shown_items
 from gateway.http.responses.renderer import ResponseRenderer
 from gateway.http.responses.translation import chat_body
 from gateway.http.responses.writing import written
-from gateway.responses.store import Addition, NewItem
+from gateway.jobs.responses.response_store import Addition, NewItem
 from gateway.tenancy.tenants.caller import Caller
 from gateway.text.sequence_text import TokenEntry
 from protos.errors import InvalidRequest, PenstockError, UnsupportedParameter

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import orjson
 
-from gateway.responses.store import Kept
+from gateway.jobs.responses.response_store import Kept
 
 _LEFT: Final = {
     "code": "server_error",

@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.batches import job_run, runner, task_run
-from gateway.batches.jobs import JobName
+from gateway.jobs.batches import batch_runner as runner
+from gateway.jobs.batches import job_run, task_run
+from gateway.jobs.batches.jobs import JobName
 from gateway.store.embedded import EmbeddedStore
 from gateway.store.lua_script import Script
 from gateway.telemetry.record_publisher import Observatory
@@ -286,7 +287,7 @@ def test_a_worker_that_ends_leaves_the_rest_to_others(store_url: str, tmp_path: 
 def test_results_wait_for_a_disk_that_is_full(
     run: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gateway.files.local_content import LocalSink
+    from gateway.jobs.files.local_content import LocalSink
 
     real, full, refused = LocalSink.write, [False], [0]
     engine, gate = gated_engine()

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.files.local_content import LocalSink
+from gateway.jobs.files.local_content import LocalSink
 from gateway.store.lua_script import Script
 from gateway.store.store import Store
 from gateway.tenancy.auth.key_store import KeyRequest, KeyStore

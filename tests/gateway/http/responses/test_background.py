@@ -8,7 +8,7 @@ import pytest
 
 from gateway.http.responses import background, follow
 from gateway.http.responses.renderer import ResponseRenderer
-from gateway.responses import store as store_module
+from gateway.jobs.responses import response_store as store_module
 from tests.asgi import Client, gateway_of
 from tests.gateway.http.responses.client import (
     CONVERSATIONS,

@@ -5,10 +5,10 @@ from typing import Final, cast
 
 import msgspec
 
-from gateway.responses import scripts
-from gateway.responses.packing import pack
-from gateway.responses.place import Place, sizes, unpacked
-from gateway.responses.store import NewItem
+from gateway.jobs.responses import response_scripts as scripts
+from gateway.jobs.responses.packing import pack
+from gateway.jobs.responses.place import Place, sizes, unpacked
+from gateway.jobs.responses.response_store import NewItem
 from protos.errors import ConversationNotFound, InvalidRequest, ItemNotFound
 
 _FULL: Final = "A conversation has {} items of {} bytes together at most."

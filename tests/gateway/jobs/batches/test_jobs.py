@@ -5,12 +5,12 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from gateway.batches import jobs as jobs_module
-from gateway.batches.jobs import CHECK, FINISH, Claim, JobName, Jobs
-from gateway.batches.records import BatchRequest, Counted, LineProblem
 from gateway.config.batches import Batches
-from gateway.files.files import Page
-from gateway.files.places import place
+from gateway.jobs.batches import jobs as jobs_module
+from gateway.jobs.batches.batch_records import BatchRequest, Counted, LineProblem
+from gateway.jobs.batches.jobs import CHECK, FINISH, Claim, JobName, Jobs
+from gateway.jobs.files.content_keys import place
+from gateway.jobs.files.file_store import Page
 from gateway.store.lua_script import Script
 from gateway.store.store import Store
 from protos.errors import BatchMissing, FileMissing, InvalidRequest, RateLimited
@@ -263,7 +263,7 @@ def test_old_batches_are_forgotten(run: Callable[[Test], None], monkeypatch: pyt
         job = await world.begun(1)
         await world.jobs.forget("acme")
         assert (await world.jobs.get("acme", job.id)).status == "in_progress"
-        monkeypatch.setattr("gateway.batches.jobs.time.time", lambda: 4e9)
+        monkeypatch.setattr("gateway.jobs.batches.jobs.time.time", lambda: 4e9)
         await world.jobs.forget("acme")
         with pytest.raises(BatchMissing):
             await world.jobs.get("acme", job.id)

@@ -9,18 +9,18 @@ from collections import deque
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
-from gateway.batches.asking import Reply, ask, exchange_of, route_of
-from gateway.batches.callers import Callers
-from gateway.batches.job_run import JobRun
-from gateway.batches.jobs import CHECK, FINISH, RENEW_SECONDS, Claim, JobName, Jobs
-from gateway.batches.lines import TASK_REQUESTS
-from gateway.batches.refusal import refused
-from gateway.batches.room import Room
-from gateway.batches.stages import Stages, read_index
-from gateway.batches.task_run import MOST_TRIES, TaskRun, Waiting
-from gateway.files.files import Files
-from gateway.files.places import content_name
 from gateway.http.inner_exchange import InnerExchange
+from gateway.jobs.batches.batch_room import Room
+from gateway.jobs.batches.callers import Callers
+from gateway.jobs.batches.job_run import JobRun
+from gateway.jobs.batches.jobs import CHECK, FINISH, RENEW_SECONDS, Claim, JobName, Jobs
+from gateway.jobs.batches.lines import TASK_REQUESTS
+from gateway.jobs.batches.refusal import refused
+from gateway.jobs.batches.request_sender import Reply, ask, exchange_of, route_of
+from gateway.jobs.batches.stages import Stages, read_index
+from gateway.jobs.batches.task_run import MOST_TRIES, TaskRun, Waiting
+from gateway.jobs.files.content_keys import content_name
+from gateway.jobs.files.file_store import Files
 from protos.errors import BatchMissing, ClientError, PenstockError, StoreUnavailable
 
 if TYPE_CHECKING:

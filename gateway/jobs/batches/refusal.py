@@ -2,8 +2,8 @@
 
 import secrets
 
-from gateway.batches.asking import Reply
 from gateway.http.error_form import OPENAI_ERRORS
+from gateway.jobs.batches.request_sender import Reply
 from observability.record import RequestRecord
 from protos.errors import PenstockError
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.batches.room import FIRST_LIMIT, LEAST_KEPT, Room
+from gateway.jobs.batches.batch_room import FIRST_LIMIT, LEAST_KEPT, Room
 from gateway.scheduling.division import Divider
 from protos.types import Load, Role, Shape
 from routing.policy import ReplicaView
@@ -55,7 +55,7 @@ class World:
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Engines whose queues are never too long."""
-    monkeypatch.setattr("gateway.batches.room.ENGINE_QUEUE", 1000)
+    monkeypatch.setattr("gateway.jobs.batches.batch_room.ENGINE_QUEUE", 1000)
 
 
 def test_no_more_begin_at_once_than_wait_in_an_engine_without_harm() -> None:

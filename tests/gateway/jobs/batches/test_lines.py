@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.batches import lines
-from gateway.batches.lines import Checked, Rules, check, lines_of, read_line, requests_of
-from gateway.files.content import PIECE_BYTES
+from gateway.jobs.batches import lines
+from gateway.jobs.batches.lines import Checked, Rules, check, lines_of, read_line, requests_of
+from gateway.jobs.files.content import PIECE_BYTES
 
 CHAT = "/v1/chat/completions"
 

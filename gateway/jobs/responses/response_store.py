@@ -10,9 +10,9 @@ from typing import Final, cast
 
 import msgspec
 
-from gateway.responses import scripts
-from gateway.responses.packing import pack
-from gateway.responses.place import Place, sizes, unpacked
+from gateway.jobs.responses import response_scripts as scripts
+from gateway.jobs.responses.packing import pack
+from gateway.jobs.responses.place import Place, sizes, unpacked
 from protos.errors import InvalidRequest, PreviousResponseNotFound, ResponseNotFound
 
 #: A background response whose worker has not been heard of for so long has failed.

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from gateway.batches.callers import Callers
-from gateway.batches.jobs import Claim, JobName, Jobs
-from gateway.batches.lines import Checked, Rules, check
-from gateway.batches.records import Batch, LineProblem, Task
-from gateway.batches.results import Leftovers, write_results
-from gateway.files.content import FileContent
-from gateway.files.files import DAY_SECONDS, Files
-from gateway.files.places import content_name, work_name
-from gateway.files.records import FileRecord
+from gateway.jobs.batches.batch_records import Batch, LineProblem, Task
+from gateway.jobs.batches.callers import Callers
+from gateway.jobs.batches.jobs import Claim, JobName, Jobs
+from gateway.jobs.batches.lines import Checked, Rules, check
+from gateway.jobs.batches.results import Leftovers, write_results
+from gateway.jobs.files.content import FileContent
+from gateway.jobs.files.content_keys import content_name, work_name
+from gateway.jobs.files.file_records import FileRecord
+from gateway.jobs.files.file_store import DAY_SECONDS, Files
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import ClientError, PenstockError
 

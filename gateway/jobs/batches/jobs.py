@@ -12,11 +12,19 @@ from typing import Final, Protocol, cast
 
 import msgspec
 
-from gateway.batches.records import WINDOW_SECONDS, Batch, BatchRequest, Counted, LineProblem, is_batch_id, new_batch_id
 from gateway.config.batches import Batches as BatchSettings
-from gateway.files.files import DAY_SECONDS, Page, page_of
-from gateway.files.files import Storage as FileStorage
-from gateway.files.places import place, work_name
+from gateway.jobs.batches.batch_records import (
+    WINDOW_SECONDS,
+    Batch,
+    BatchRequest,
+    Counted,
+    LineProblem,
+    is_batch_id,
+    new_batch_id,
+)
+from gateway.jobs.files.content_keys import place, work_name
+from gateway.jobs.files.file_store import DAY_SECONDS, Page, page_of
+from gateway.jobs.files.file_store import Storage as FileStorage
 from gateway.store.lua_script import Script
 from protos.errors import BatchMissing, FileMissing, InvalidRequest, RateLimited, StoreUnavailable
 
@@ -32,14 +40,14 @@ _IDEMPOTENT_SECONDS: Final = 2 * 86_400
 #: A sorted set: tenant and id of the batches that have not ended, by the time of their creation.
 _ACTIVE: Final = "penstock:{batches}:active"
 
-_CREATE = Script.load("gateway.batches", "lua/create.lua")
-_CLAIM = Script.load("gateway.batches", "lua/claim.lua")
-_RENEW = Script.load("gateway.batches", "lua/renew.lua")
-_CHECKED = Script.load("gateway.batches", "lua/checked.lua")
-_COMMIT = Script.load("gateway.batches", "lua/commit.lua")
-_FINISH = Script.load("gateway.batches", "lua/finish.lua")
-_CANCEL = Script.load("gateway.batches", "lua/cancel.lua")
-_FORGET = Script.load("gateway.batches", "lua/forget.lua")
+_CREATE = Script.load("gateway.jobs.batches", "lua/create.lua")
+_CLAIM = Script.load("gateway.jobs.batches", "lua/claim.lua")
+_RENEW = Script.load("gateway.jobs.batches", "lua/renew.lua")
+_CHECKED = Script.load("gateway.jobs.batches", "lua/checked.lua")
+_COMMIT = Script.load("gateway.jobs.batches", "lua/commit.lua")
+_FINISH = Script.load("gateway.jobs.batches", "lua/finish.lua")
+_CANCEL = Script.load("gateway.jobs.batches", "lua/cancel.lua")
+_FORGET = Script.load("gateway.jobs.batches", "lua/forget.lua")
 _ENLIST = Script("return redis.call('ZADD', KEYS[1], ARGV[1], ARGV[2])")
 _STRIKE = Script("return redis.call('ZREM', KEYS[1], ARGV[1])")
 _FIRST = Script("return redis.call('ZRANGE', KEYS[1], 0, ARGV[1] - 1, 'WITHSCORES')")

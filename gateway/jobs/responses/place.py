@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol, cast
 
 from gateway.config.responses import Responses
-from gateway.responses.packing import size, unpack
+from gateway.jobs.responses.packing import size, unpack
 from gateway.store.lua_script import Script
 from gateway.tenancy.limits.limit_scripts import base_key
 from protos.errors import StoreUnavailable

@@ -5,8 +5,8 @@ import asyncio
 import msgspec
 import pytest
 
-from gateway.batches.callers import FRESH_SECONDS, Callers
 from gateway.config.tenants import DEFAULT_TIERS, Tenant, Tier
+from gateway.jobs.batches.callers import FRESH_SECONDS, Callers
 from gateway.tenancy.auth.key_records import ApiKey
 from gateway.tenancy.tenants.caller import Caller, is_background
 from protos.errors import AuthenticationFailed, KeyExpired, KeyNotFound, PenstockError, TenantGone

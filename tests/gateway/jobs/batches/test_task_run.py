@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.batches import task_run
-from gateway.batches.asking import Reply
-from gateway.batches.jobs import Claim, JobName
-from gateway.batches.records import Counted
-from gateway.batches.results import WHOLE, done_of
-from gateway.batches.task_run import TaskRun
+from gateway.jobs.batches import task_run
+from gateway.jobs.batches.batch_records import Counted
+from gateway.jobs.batches.jobs import Claim, JobName
+from gateway.jobs.batches.request_sender import Reply
+from gateway.jobs.batches.results import WHOLE, done_of
+from gateway.jobs.batches.task_run import TaskRun
 from observability.record import RequestRecord
 from protos.errors import StoreUnavailable
 from tests.uploads import request_lines

@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from gateway.batches.records import LineProblem, Task
-from gateway.files.content import PIECE_BYTES, FileContent
+from gateway.jobs.batches.batch_records import LineProblem, Task
+from gateway.jobs.files.content import PIECE_BYTES, FileContent
 
 #: A task has so many requests at most, and about so many bytes: it is what a worker may have to do again.
 TASK_REQUESTS: Final = 64

@@ -9,9 +9,9 @@ from typing import Final
 import msgspec
 import orjson
 
-from gateway.batches.lines import read_line, requests_of
-from gateway.batches.records import Task
-from gateway.files.content import PIECE_BYTES, FileContent, Sink
+from gateway.jobs.batches.batch_records import Task
+from gateway.jobs.batches.lines import read_line, requests_of
+from gateway.jobs.files.content import PIECE_BYTES, FileContent, Sink
 
 #: The names of a part's two contents end so.
 OUTPUT: Final = ".output"

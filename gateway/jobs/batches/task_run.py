@@ -9,13 +9,13 @@ from typing import Final
 
 import msgspec
 
-from gateway.batches.asking import Reply
-from gateway.batches.jobs import Claim, Jobs
-from gateway.batches.lines import model_of, read_line, requests_of
-from gateway.batches.records import Counted
-from gateway.batches.results import ERRORS, OUTPUT, WHOLE, answered, done_of
-from gateway.files.content import Contents
-from gateway.files.places import work_name
+from gateway.jobs.batches.batch_records import Counted
+from gateway.jobs.batches.jobs import Claim, Jobs
+from gateway.jobs.batches.lines import model_of, read_line, requests_of
+from gateway.jobs.batches.request_sender import Reply
+from gateway.jobs.batches.results import ERRORS, OUTPUT, WHOLE, answered, done_of
+from gateway.jobs.files.content import Contents
+from gateway.jobs.files.content_keys import work_name
 from protos.errors import PenstockError
 
 log = logging.getLogger(__name__)

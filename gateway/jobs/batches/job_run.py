@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from math import inf
 from typing import Final
 
-from gateway.batches.asking import Reply
-from gateway.batches.jobs import JobName
-from gateway.batches.records import BatchRequest, Task
-from gateway.batches.task_run import FIRST_WAIT, LONGEST_WAIT, TaskRun
+from gateway.jobs.batches.batch_records import BatchRequest, Task
+from gateway.jobs.batches.jobs import JobName
+from gateway.jobs.batches.request_sender import Reply
+from gateway.jobs.batches.task_run import FIRST_WAIT, LONGEST_WAIT, TaskRun
 
 #: Refusals that end as soon as something that runs does; of others the answer says when they do.
 _IN_USE: Final = ("concurrent_requests", "budget_in_use")

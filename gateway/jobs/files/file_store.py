@@ -9,18 +9,18 @@ from typing import Any, Final, Protocol, cast
 import msgspec
 
 from gateway.config.files import Files as FileSettings
-from gateway.files.content import Contents, FileContent, Upload
-from gateway.files.local_content import LocalContent
-from gateway.files.places import TENANTS, content_name, place
-from gateway.files.records import PURPOSES, FileRecord, Purpose, is_file_id, new_file_id
+from gateway.jobs.files.content import Contents, FileContent, Upload
+from gateway.jobs.files.content_keys import TENANTS, content_name, place
+from gateway.jobs.files.file_records import PURPOSES, FileRecord, Purpose, is_file_id, new_file_id
+from gateway.jobs.files.local_content import LocalContent
 from gateway.store.lua_script import Script
 from protos.errors import BodyTooLarge, Conflict, FileMissing, InvalidRequest, StoreUnavailable
 
-_BEGIN = Script.load("gateway.files", "lua/begin.lua")
-_ADD = Script.load("gateway.files", "lua/add.lua")
-_REMOVE = Script.load("gateway.files", "lua/remove.lua")
-_PAGE = Script.load("gateway.files", "lua/page.lua")
-_DUE = Script.load("gateway.files", "lua/due.lua")
+_BEGIN = Script.load("gateway.jobs.files", "lua/begin.lua")
+_ADD = Script.load("gateway.jobs.files", "lua/add.lua")
+_REMOVE = Script.load("gateway.jobs.files", "lua/remove.lua")
+_PAGE = Script.load("gateway.jobs.files", "lua/page.lua")
+_DUE = Script.load("gateway.jobs.files", "lua/due.lua")
 _GET = Script("return redis.call('HGET', KEYS[1], ARGV[1])")
 _KNOW = Script("return redis.call('HSETNX', KEYS[1], ARGV[1], '')")
 _GONE = Script("return redis.call('ZREM', KEYS[1], ARGV[1])")
@@ -200,7 +200,7 @@ def open_content(location: str) -> FileContent:
     """What is at a folder or an address."""
     if "://" not in location:
         return LocalContent(Path(location))
-    from gateway.files.remote_content import RemoteContent  # an extra
+    from gateway.jobs.files.remote_content import RemoteContent  # an extra
 
     return RemoteContent(location)
 

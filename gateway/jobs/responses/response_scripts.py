@@ -7,7 +7,7 @@ from gateway.store.lua_script import Script
 
 
 def _script(name: str) -> Script:
-    folder = files("gateway.responses") / "lua"
+    folder = files("gateway.jobs.responses") / "lua"
     return Script("\n".join((folder / f"{part}.lua").read_text(encoding="utf-8") for part in ("space", name)))
 
 

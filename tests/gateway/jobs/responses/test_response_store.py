@@ -9,11 +9,11 @@ import pytest
 import redis
 
 from gateway.config.responses import Responses
-from gateway.responses import store as store_module
-from gateway.responses.conversations import Conversation, ConversationStore
-from gateway.responses.packing import pack, unpack
-from gateway.responses.place import Place
-from gateway.responses.store import Addition, Followed, NewItem, ResponseStore
+from gateway.jobs.responses import response_store as store_module
+from gateway.jobs.responses.conversation_store import Conversation, ConversationStore
+from gateway.jobs.responses.packing import pack, unpack
+from gateway.jobs.responses.place import Place
+from gateway.jobs.responses.response_store import Addition, Followed, NewItem, ResponseStore
 from gateway.store.embedded import EmbeddedStore
 from gateway.store.lua_script import Script
 from gateway.store.store import Store
