@@ -12,29 +12,29 @@ from typing import Final
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from gateway.api.anthropic.messages_routes import ROUTES as MESSAGES
+from gateway.api.files.batch_endpoints import ROUTES as BATCHES
+from gateway.api.files.file_endpoints import ROUTES as FILES
+from gateway.api.openai.chat import CHAT
+from gateway.api.openai.completions import COMPLETIONS
+from gateway.api.openai.embeddings import ROUTES as EMBEDDINGS
+from gateway.api.openai.infer import infer
+from gateway.api.openai.model_list import get_model, list_models
+from gateway.api.openai.moderations import moderate
+from gateway.api.openai.rerank import ROUTES as RERANK
+from gateway.api.openai.tokenize import ROUTES as TOKENIZE
+from gateway.api.openapi.openapi_route import documented
+from gateway.api.responses.responses_routes import ROUTES as RESPONSES_ROUTES
+from gateway.api.server.api_route import ApiRoute, Handler
+from gateway.api.server.cors import CrossOrigin
+from gateway.api.server.error_form import OPENAI_ERRORS, ErrorForm
+from gateway.api.server.health import healthz, readyz
+from gateway.api.server.http_exchange import OTHER, Exchange
+from gateway.api.server.run_handler import serve
+from gateway.api.server.url_hints import meant
 from gateway.config.settings import Config
 from gateway.end_streams import END_STREAMS
 from gateway.gateway import Gateway
-from gateway.http.api_route import ApiRoute, Handler
-from gateway.http.batches.batches import ROUTES as BATCHES
-from gateway.http.chat import CHAT
-from gateway.http.completions import COMPLETIONS
-from gateway.http.cors import CrossOrigin
-from gateway.http.embeddings import ROUTES as EMBEDDINGS
-from gateway.http.error_form import OPENAI_ERRORS, ErrorForm
-from gateway.http.exchange import OTHER, Exchange
-from gateway.http.files.files import ROUTES as FILES
-from gateway.http.health import healthz, readyz
-from gateway.http.inference import infer
-from gateway.http.messages.routes import ROUTES as MESSAGES
-from gateway.http.models import get_model, list_models
-from gateway.http.moderations import moderate
-from gateway.http.openapi.route import documented
-from gateway.http.rerank import ROUTES as RERANK
-from gateway.http.responses.routes import ROUTES as RESPONSES_ROUTES
-from gateway.http.serving import serve
-from gateway.http.tokenize import ROUTES as TOKENIZE
-from gateway.http.url_hints import meant
 from protos.errors import MethodNotAllowed, RouteNotFound
 
 #: Requests leave next to no cycles, so looking for them at every 700 new objects, Python's default, finds nothing and

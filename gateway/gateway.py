@@ -9,6 +9,9 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
+from gateway.api.server.http_exchange import Exchange
+from gateway.api.server.rate_headers import rate_headers
+from gateway.api.server.request_watchdog import Overseer
 from gateway.config.files import location_of
 from gateway.config.models.engine_checks import SESSIONS
 from gateway.config.models.price import FREE
@@ -19,9 +22,6 @@ from gateway.fleets.discovery.replica_discovery import Discovery
 from gateway.fleets.fleet_sync import FleetExchange
 from gateway.fleets.pool_abilities import abilities
 from gateway.fleets.replica_specs import replica_specs
-from gateway.http.exchange import Exchange
-from gateway.http.overseer import Overseer
-from gateway.http.rate_headers import rate_headers
 from gateway.jobs.batches.callers import Callers
 from gateway.jobs.batches.jobs import Jobs
 from gateway.jobs.files.content import Contents

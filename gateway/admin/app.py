@@ -22,7 +22,7 @@ from gateway.admin.console import page_at
 from gateway.admin.operation import METRICS, Call, Operation, Service
 from gateway.admin.operations import OPERATIONS
 from gateway.admin.tenants import TenantView, etag
-from gateway.http.openai_errors import error_body
+from gateway.api.server.openai_errors import error_body
 from gateway.tenancy.tenants.inputs import record_of
 from protos.errors import (
     AuthenticationFailed,

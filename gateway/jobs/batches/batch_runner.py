@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
-from gateway.http.inner_exchange import InnerExchange
+from gateway.api.server.internal_exchange import InnerExchange
 from gateway.jobs.batches.batch_room import Room
 from gateway.jobs.batches.callers import Callers
 from gateway.jobs.batches.job_run import JobRun

@@ -2,7 +2,7 @@
 
 import secrets
 
-from gateway.http.error_form import OPENAI_ERRORS
+from gateway.api.server.error_form import OPENAI_ERRORS
 from gateway.jobs.batches.request_sender import Reply
 from observability.record import RequestRecord
 from protos.errors import PenstockError

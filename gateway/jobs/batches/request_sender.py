@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from gateway.http.api_route import ApiRoute
-from gateway.http.inner_exchange import InnerExchange
-from gateway.http.serving import serve
+from gateway.api.server.api_route import ApiRoute
+from gateway.api.server.internal_exchange import InnerExchange
+from gateway.api.server.run_handler import serve
 from gateway.tenancy.tenants.caller import Caller
 from observability.record import RequestRecord
 

@@ -18,7 +18,7 @@ from protos.types import TokenLogprobs
 from safety.action import Action
 from safety.pii.filter import PiiFilter
 from safety.screen import Rule, Screen, Screening, screened
-from tests.gateway.http.screened import Raises, pieces, rules
+from tests.gateway.api.screened import Raises, pieces, rules
 
 WORDS = st.lists(
     st.sampled_from(("forbidden", "for", "bid", "blue", "moon", "geheim", "GEHEIM", " ", "\n", "x", '"', "ü", "🌙")),

@@ -17,7 +17,7 @@ from replicas.engines.simulated import SimulatedEngine
 from safety.judge import JudgeFailed
 from safety.match import Match
 from tests.asgi import Client, gateway_of
-from tests.gateway.http.accounts import used
+from tests.gateway.api.accounts import used
 from tests.harness import MODEL, bounded, engine_of, gated_engine, tekken, until
 from tests.upstreams import Behaviour, Caller, Heard, Upstream, plain, upstream
 

@@ -15,7 +15,7 @@ from replicas.engine import Engine
 from replicas.engines.answers import Corpus
 from tests.asgi import CHAT, HELLO, Answer, Client, gateway_of
 from tests.fakes import DiesAfter, SilentEngine
-from tests.gateway.http.answers import shown
+from tests.gateway.api.answers import shown
 from tests.harness import MODEL, bounded, engine_of, gated_engine, readable_corpus, readable_vocabulary, tekken, until
 from tests.upstreams import plain, upstream
 
