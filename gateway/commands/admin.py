@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gateway.admin.admin_key import AdminKeyError, admin_key
 from gateway.config.settings import ConfigError, load_config
-from gateway.ports import StartError, check_port
+from gateway.server.ports import StartError, check_port
 from gateway.store.socket_path import SocketPathError
 from observability.logs import configure_logging
 
@@ -22,7 +22,7 @@ def _run(arguments: argparse.Namespace) -> int:
     # Imported here, so that help does not load the server.
     import uvloop
 
-    from gateway.admin.server import serve_admin
+    from gateway.admin.admin_server import serve_admin
 
     configure_logging()
     try:

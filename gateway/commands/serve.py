@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gateway.admin.admin_key import where_admin_key_is
 from gateway.config.settings import Config, ConfigError, load_config, resolve
-from gateway.ports import StartError
+from gateway.server.ports import StartError
 from gateway.store.embedded import EmbeddedStoreError
 from gateway.store.socket_path import SocketPathError
 from gateway.store.store import Store, store_url
@@ -37,7 +37,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def _run(arguments: argparse.Namespace) -> int:
     configure_logging()
     # Imported here, so that `penstock keys` and the like do not load the server.
-    from gateway.supervisor import (
+    from gateway.server.supervisor import (
         admin_api,
         check_ports,
         embedded_store,

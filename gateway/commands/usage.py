@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from gateway.admin.usage import BY, SINCE, usage_rows
+from gateway.admin.usage_operations import BY, SINCE, usage_rows
 from gateway.commands.managing import with_store
 from gateway.commands.output import fail, print_json
 from gateway.config.settings import Config

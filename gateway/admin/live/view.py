@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from gateway.admin.limits import ScopeLimits
+from gateway.admin.limit_operations import ScopeLimits
 from gateway.config.tenants import Record
 from gateway.fleets.listing import ReplicaView, ShapeView
 from protos.types import Role

@@ -6,7 +6,7 @@ from gateway.api.anthropic.errors import error_body, error_event
 from gateway.api.anthropic.headers import rate_headers
 from gateway.api.server.error_form import ErrorForm
 from gateway.api.server.http_exchange import Exchange
-from gateway.gateway import Gateway
+from gateway.server.gateway import Gateway
 
 #: Of requests that have not come so far as to have an id.
 ERRORS = ErrorForm(partial(error_body, request_id=""), partial(error_event, request_id=""))

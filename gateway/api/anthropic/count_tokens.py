@@ -18,9 +18,9 @@ from gateway.api.openai.chat import CHAT
 from gateway.api.relay.forwarding import Asked, ask, bad_answer, done_with
 from gateway.api.server.client_timeouts import request_timeout
 from gateway.api.server.http_exchange import Exchange
-from gateway.gateway import Gateway
 from gateway.inference.generate import encoded
 from gateway.inference.generate_request import GenerateRequest
+from gateway.server.gateway import Gateway
 from gateway.telemetry.body_record import note_body
 from gateway.tenancy.limits.limiter import Ask, Usage
 from protos.errors import PenstockError, UnsupportedParameter

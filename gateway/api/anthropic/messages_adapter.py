@@ -11,7 +11,7 @@ from gateway.api.anthropic.messages_translation import translate
 from gateway.api.anthropic.thinking import thoughts_of, words_of
 from gateway.api.server.http_exchange import Exchange
 from gateway.api.writers.api_adapter import AnswerHead
-from gateway.gateway import Gateway
+from gateway.server.gateway import Gateway
 from gateway.tenancy.tenants.caller import Caller
 
 #: Its name in a key's scope.

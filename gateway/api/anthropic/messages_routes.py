@@ -14,7 +14,7 @@ from gateway.api.openai.chat import CHAT
 from gateway.api.openai.infer import infer
 from gateway.api.server.api_route import ApiRoute
 from gateway.api.server.http_exchange import Exchange
-from gateway.gateway import Gateway
+from gateway.server.gateway import Gateway
 from protos.errors import PenstockError, RouteNotFound
 
 

@@ -10,10 +10,10 @@ from gateway.api.server.api_route import ApiRoute
 from gateway.api.server.body_decoder import BodyDecoder
 from gateway.api.server.http_exchange import Exchange
 from gateway.api.server.paging import page_asked, page_shown
-from gateway.gateway import Gateway
 from gateway.jobs.batches.batch_records import BatchRequest
 from gateway.jobs.batches.request_sender import PATHS, route_of
 from gateway.jobs.files.file_records import ExpiresAfter, checked_expiry
+from gateway.server.gateway import Gateway
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import InvalidRequest
 

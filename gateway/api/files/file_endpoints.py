@@ -8,8 +8,8 @@ from gateway.api.files.upload_form import OVERHEAD_BYTES, Form
 from gateway.api.server.api_route import ApiRoute
 from gateway.api.server.http_exchange import Exchange
 from gateway.api.server.paging import page_asked, page_shown
-from gateway.gateway import Gateway
 from gateway.jobs.files.file_records import PURPOSES, UPLOADED, Purpose, checked_expiry
+from gateway.server.gateway import Gateway
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import BodyTooLarge, InvalidRequest
 

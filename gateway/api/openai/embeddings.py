@@ -14,8 +14,8 @@ from gateway.api.relay.forwarding import PromptCount, ask, bad_answer, done_with
 from gateway.api.server.api_route import ApiRoute
 from gateway.api.server.body_decoder import BodyDecoder
 from gateway.api.server.http_exchange import Exchange
-from gateway.gateway import Gateway
 from gateway.models.served_model import ServedModel
+from gateway.server.gateway import Gateway
 from protos.errors import InvalidRequest
 from protos.features import Feature
 

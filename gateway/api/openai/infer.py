@@ -34,13 +34,13 @@ from gateway.api.writers.stream_writer import stream_answer
 from gateway.api.writers.whole_answer import collect
 from gateway.api.writers.whole_choices import collect_choices
 from gateway.filtering.filters.answer_filter import AnswerFilter
-from gateway.gateway import Gateway
 from gateway.inference.dry_run import dry_run
 from gateway.inference.fallback_chain import chain
 from gateway.inference.generate import Generation, generate
 from gateway.inference.generate_request import GenerateRequest
 from gateway.inference.several_prompts import generate_several
 from gateway.models.served_model import ServedModel
+from gateway.server.gateway import Gateway
 from gateway.telemetry.answer_record import describe, digest_shown
 from gateway.telemetry.body_record import note_body
 from protos.types import Payload

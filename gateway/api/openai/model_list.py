@@ -5,8 +5,8 @@ from typing import Any
 import orjson
 
 from gateway.api.server.http_exchange import Exchange
-from gateway.gateway import Gateway
 from gateway.models.served_model import ServedModel
+from gateway.server.gateway import Gateway
 
 PREFIX = "/v1/models/"
 

@@ -16,9 +16,9 @@ from gateway.api.relay.forwarding import Asked, ask, bad_answer, done_with, take
 from gateway.api.server.api_route import ApiRoute
 from gateway.api.server.body_decoder import BodyDecoder, unsupported
 from gateway.api.server.http_exchange import Exchange
-from gateway.gateway import Gateway
 from gateway.inference.generate import INLINE_BYTES, encoded
 from gateway.models.served_model import ServedModel
+from gateway.server.gateway import Gateway
 from gateway.tenancy.limits.limiter import Ask, Usage
 from protos.errors import InvalidRequest
 from protos.features import Feature

@@ -6,7 +6,7 @@ from typing import Final
 
 from gateway.api.server.api_route import ApiRoute
 from gateway.api.server.http_exchange import Exchange
-from gateway.gateway import Gateway
+from gateway.server.gateway import Gateway
 
 PATH: Final = "/openapi.json"
 

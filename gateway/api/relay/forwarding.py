@@ -20,13 +20,13 @@ from gateway.api.server.served_headers import served_headers
 from gateway.api.server.timing_headers import own_headers
 from gateway.filtering.filters.finding_records import Recorder
 from gateway.filtering.filters.prompt_filter import ask_judges, pass_prompt
-from gateway.gateway import Gateway
 from gateway.inference.generate import INLINE_BYTES, Generation, generate
 from gateway.inference.generate_request import GenerateRequest, unrecorded
 from gateway.inference.needs import checked_needs
 from gateway.inference.prompt_encoding import estimated_prompt
 from gateway.inference.shared_reservation import Several, SharedLease, check_input_tokens
 from gateway.models.served_model import ServedModel
+from gateway.server.gateway import Gateway
 from gateway.telemetry.body_record import note_body
 from gateway.tenancy.limits.limiter import Ask, Usage
 from gateway.tenancy.tenants.caller import Caller

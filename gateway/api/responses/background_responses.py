@@ -20,9 +20,9 @@ from gateway.api.server.http_exchange import Exchange
 from gateway.api.server.internal_exchange import InnerExchange
 from gateway.api.server.run_handler import serve
 from gateway.api.writers.api_adapter import AnswerHead
-from gateway.gateway import Gateway
 from gateway.inference.generate_request import unrecorded
 from gateway.jobs.responses.response_store import LEASE_SECONDS
+from gateway.server.gateway import Gateway
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import ClientGone, InternalError, PenstockError, StoreUnavailable
 

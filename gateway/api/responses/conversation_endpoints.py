@@ -18,9 +18,9 @@ from gateway.api.responses.writing import written
 from gateway.api.server.body_decoder import BodyDecoder
 from gateway.api.server.http_exchange import Exchange
 from gateway.api.server.paging import page_asked, page_shown
-from gateway.gateway import Gateway
 from gateway.jobs.responses.conversation_store import Conversation
 from gateway.jobs.responses.response_store import NewItem
+from gateway.server.gateway import Gateway
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import ConversationNotFound, InvalidRequest, UnsupportedParameter
 

@@ -16,8 +16,8 @@ from gateway.api.responses.responses_translation import chat_fields
 from gateway.api.responses.writing import written
 from gateway.api.server.client_timeouts import request_timeout
 from gateway.api.server.http_exchange import Exchange
-from gateway.gateway import Gateway
 from gateway.inference.generate import encoded
+from gateway.server.gateway import Gateway
 from gateway.telemetry.body_record import note_body
 from gateway.tenancy.limits.limiter import Ask, Usage
 from protos.errors import InvalidRequest, PenstockError, UnsupportedParameter

@@ -7,9 +7,9 @@ from typing import Final
 from gateway.api.responses.errors import error_event
 from gateway.api.responses.standing import standing
 from gateway.api.server.http_exchange import Exchange
-from gateway.gateway import Gateway
 from gateway.jobs.responses.place import unpacked
 from gateway.jobs.responses.response_store import ENDED
+from gateway.server.gateway import Gateway
 from protos.errors import InvalidRequest, PenstockError
 
 #: So often the store is asked for more.

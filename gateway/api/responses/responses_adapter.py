@@ -16,8 +16,8 @@ from gateway.api.responses.responses_renderer import ResponseRenderer
 from gateway.api.responses.responses_translation import chat_body
 from gateway.api.responses.writing import written
 from gateway.api.writers.api_adapter import AnswerHead
-from gateway.gateway import Gateway
 from gateway.jobs.responses.response_store import Addition, NewItem
+from gateway.server.gateway import Gateway
 from gateway.tenancy.tenants.caller import Caller
 from gateway.text.sequence_text import TokenEntry
 from protos.errors import InvalidRequest, PenstockError, UnsupportedParameter

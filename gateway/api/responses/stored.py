@@ -11,7 +11,7 @@ from gateway.api.responses.responses_adapter import ENDPOINT
 from gateway.api.responses.standing import cancelled, standing
 from gateway.api.server.http_exchange import Exchange
 from gateway.api.server.paging import page_asked, page_shown
-from gateway.gateway import Gateway
+from gateway.server.gateway import Gateway
 from protos.errors import InvalidRequest, ItemNotFound, PreviousResponseNotFound, ResponseNotFound
 
 #: Items of a page: as many as are asked for, at most, and else.

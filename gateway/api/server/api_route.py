@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from gateway.api.server.error_form import OPENAI_ERRORS, ErrorForm
 from gateway.api.server.http_exchange import Exchange
-from gateway.gateway import Gateway
+from gateway.server.gateway import Gateway
 
 Handler = Callable[[Gateway, Exchange], Awaitable[None]]
 

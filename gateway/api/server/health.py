@@ -3,7 +3,7 @@
 import orjson
 
 from gateway.api.server.http_exchange import Exchange
-from gateway.gateway import Gateway
+from gateway.server.gateway import Gateway
 from routing.fleet import Fleet
 
 

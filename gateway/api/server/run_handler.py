@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from gateway.api.server.api_route import Handler
 from gateway.api.server.http_exchange import Exchange, error_headers
-from gateway.gateway import Gateway
+from gateway.server.gateway import Gateway
 from protos.errors import ClientGone, InternalError, PenstockError
 
 log = logging.getLogger(__name__)

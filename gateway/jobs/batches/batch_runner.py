@@ -24,7 +24,7 @@ from gateway.jobs.files.file_store import Files
 from protos.errors import BatchMissing, ClientError, PenstockError, StoreUnavailable
 
 if TYPE_CHECKING:
-    from gateway.gateway import Gateway
+    from gateway.server.gateway import Gateway
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from gateway.tenancy.tenants.caller import Caller
 from observability.record import RequestRecord
 
 if TYPE_CHECKING:
-    from gateway.gateway import Gateway
+    from gateway.server.gateway import Gateway
 
 #: Paths that batches may be for, as far as the gateway has them.
 PATHS: Final = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses")
@@ -43,7 +43,7 @@ class Reply:
 
 def route_of(path: str) -> ApiRoute | None:
     """What answers there, if a batch may ask it."""
-    from gateway.app import ROUTES  # which is made of all there is, this too
+    from gateway.server.app import ROUTES  # which is made of all there is, this too
 
     if path not in PATHS:
         return None

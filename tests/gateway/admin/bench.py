@@ -10,11 +10,11 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from gateway.admin.app import AdminApp
+from gateway.admin.admin_app import AdminApp
+from gateway.admin.admin_openapi import document
 from gateway.admin.live.feed import Feed
-from gateway.admin.live.look import GatewayLook
-from gateway.admin.metrics import MetricsPage
-from gateway.admin.openapi import document
+from gateway.admin.live.live_readings import GatewayLook
+from gateway.admin.metrics_page import MetricsPage
 from gateway.admin.operation import Operation, Service
 from gateway.admin.operations import OPERATIONS
 from gateway.config.models.price import Price

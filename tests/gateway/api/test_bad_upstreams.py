@@ -104,7 +104,7 @@ def test_alone_and_beside_a_sound_one(
 
 def test_a_certificate_of_another_name(store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # A start need not wait for the model that has no other upstream.
-    monkeypatch.setattr("gateway.gateway.START_SECONDS", 0.2)
+    monkeypatch.setattr("gateway.server.gateway.START_SECONDS", 0.2)
     authority = Authority(tmp_path)
     signed = authority.signed(hosts=("api.example",))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

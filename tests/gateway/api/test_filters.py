@@ -245,7 +245,7 @@ def test_a_long_prompt_is_looked_at_beside_the_loop(store_url: str) -> None:
 
 
 def test_a_fallback_is_held_to_the_rules_of_both_models(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.gateway.START_SECONDS", 0.5)  # one of the models never gets ready
+    monkeypatch.setattr("gateway.server.gateway.START_SECONDS", 0.5)  # one of the models never gets ready
     safety = {"filters": [TERMS], "policies": [{"name": "strict", "input": ["list"], "output": ["list"]}]}
     pool = {"name": "dead", "shape": {"tp": 2}, "engine": "simulated", "replicas": ["unix:/nowhere/at/all"]}
     asked = {"name": "asked", "tokenizer": "mistral-tekken", "context": 2000, "pools": [pool], "safety": "strict"}

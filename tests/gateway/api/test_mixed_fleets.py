@@ -107,8 +107,8 @@ def test_what_only_no_single_replica_can_is_refused_as_a_combination(store_url: 
 
 
 def test_what_a_replica_could_do_that_is_not_ready_is_503(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.gateway.START_SECONDS", 0.2)
-    monkeypatch.setattr("gateway.gateway.STRAGGLER_SECONDS", 0.05)
+    monkeypatch.setattr("gateway.server.gateway.START_SECONDS", 0.2)
+    monkeypatch.setattr("gateway.server.gateway.STRAGGLER_SECONDS", 0.05)
 
     async def main() -> None:
         away = ["unix:///tmp/penstock-nobody.sock"]

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from gateway.admin.limits import BudgetUse, LimitUse, ScopeLimits
-from gateway.admin.live.snapshot import snapshot
+from gateway.admin.limit_operations import BudgetUse, LimitUse, ScopeLimits
+from gateway.admin.live.live_snapshot import snapshot
 from gateway.admin.live.view import Live, RecentError, RecentRoute
 from gateway.cli import main
 from gateway.commands.live_gateway import LiveGateway, LiveGatewayError

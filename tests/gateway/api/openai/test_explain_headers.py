@@ -186,7 +186,7 @@ def test_a_retry_is_told(store_url: str) -> None:
 
 
 def test_without_a_replica_the_error_says_why(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.gateway.START_SECONDS", 0.05)
+    monkeypatch.setattr("gateway.server.gateway.START_SECONDS", 0.05)
 
     async def main() -> None:
         async with gateway_of(store_url, addresses=["unix:///tmp/penstock-nobody.sock"], explain=True) as client:

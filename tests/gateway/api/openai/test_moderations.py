@@ -11,7 +11,7 @@ import pytest
 from openai.types import ModerationCreateResponse
 
 from gateway.api.openai.moderations import MAX_CHARACTERS, MAX_INPUTS, moderate
-from gateway.app import Endpoint, State
+from gateway.server.app import Endpoint, State
 from gateway.store.store import Store
 from gateway.tenancy.auth.key_store import KeyRequest, KeyStore
 from gateway.tenancy.tenants.caller import Caller

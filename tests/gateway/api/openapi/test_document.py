@@ -15,7 +15,7 @@ from schemathesis.specs.openapi import checks
 
 from gateway.api.openapi.descriptions import DESCRIPTIONS
 from gateway.api.openapi.document import document
-from gateway.app import ANY, ROUTES
+from gateway.server.app import ANY, ROUTES
 from gateway.store.embedded import EmbeddedStore
 from tests.asgi import Answer, Client, gateway_of
 from tests.harness import MODEL, bounded, engine_of, readable_corpus

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gateway.admin.live.counted import MOST_CHARACTERS, counted
+from gateway.admin.live.counters import MOST_CHARACTERS, counted
 from gateway.admin.live.totals import Histogram
 from observability.exposition import Family, Observed
 from observability.metrics import declarations as declared

@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from gateway.admin.limits import ScopeLimits
+from gateway.admin.limit_operations import ScopeLimits
 from gateway.admin.live.totals import Growth, Histogram, Place, Totals, merged
 from gateway.admin.live.view import (
     Figures,

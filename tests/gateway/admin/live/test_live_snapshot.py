@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.admin.limits import ScopeLimits
-from gateway.admin.live.snapshot import MOST_ERRORS, MOST_TENANTS, PoolFacts, busiest, snapshot
+from gateway.admin.limit_operations import ScopeLimits
+from gateway.admin.live.live_snapshot import MOST_ERRORS, MOST_TENANTS, PoolFacts, busiest, snapshot
 from gateway.admin.live.totals import Totals, growth
 from gateway.admin.live.view import RecentError
 from protos.types import Role

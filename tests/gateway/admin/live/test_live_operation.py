@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from gateway.admin.live.counted import Counted
+from gateway.admin.live.counters import Counted
 from gateway.admin.live.feed import MAX_VIEWERS
-from gateway.admin.live.look import COUNTS_UNREADABLE, NO_COUNTS, STORE_AWAY
+from gateway.admin.live.live_readings import COUNTS_UNREADABLE, NO_COUNTS, STORE_AWAY
 from gateway.admin.live.view import Live
 from routing.health.status import ReplicaStatus, State
 from tests.gateway.admin.bench import Bench, bench_of, run

@@ -5,9 +5,9 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from gateway.admin.admin_paging import Page, PageQuery, page_of
 from gateway.admin.merge_patch import merge_patch
 from gateway.admin.operation import Call, NoQuery, Operation
-from gateway.admin.paging import Page, PageQuery, page_of
 from gateway.config.tenants import Record
 from gateway.tenancy.auth.key_records import ApiKey, KeyChange, KeyRequest
 from gateway.tenancy.tenants.inputs import record_of

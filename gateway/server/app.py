@@ -33,8 +33,8 @@ from gateway.api.server.http_exchange import OTHER, Exchange
 from gateway.api.server.run_handler import serve
 from gateway.api.server.url_hints import meant
 from gateway.config.settings import Config
-from gateway.end_streams import END_STREAMS
-from gateway.gateway import Gateway
+from gateway.server.end_streams import END_STREAMS
+from gateway.server.gateway import Gateway
 from protos.errors import MethodNotAllowed, RouteNotFound
 
 #: Requests leave next to no cycles, so looking for them at every 700 new objects, Python's default, finds nothing and

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import gateway.gateway
+import gateway.server.gateway
 from gateway.store.embedded import EmbeddedStore
 from gateway.tenancy.auth.key_store import PREFIX
 from protos.types import Failure
@@ -143,7 +143,7 @@ def test_the_context_is_kept_with_both_figures(store_url: str) -> None:
 def test_without_a_replica_it_is_503_and_says_when_to_try_again(
     store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gateway.gateway, "START_SECONDS", 0.01)
+    monkeypatch.setattr(gateway.server.gateway, "START_SECONDS", 0.01)
 
     async def main() -> None:
         async with gateway_of(store_url, addresses=["127.0.0.1:1"]) as client:

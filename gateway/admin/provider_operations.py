@@ -4,8 +4,8 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
+from gateway.admin.admin_paging import Page, PageQuery, page_of
 from gateway.admin.operation import Call, NoQuery, Operation
-from gateway.admin.paging import Page, PageQuery, page_of
 from gateway.config.tenants import Record
 from gateway.tenancy.providers.vault import ProviderKey
 from protos.errors import Conflict, InvalidRequest, ProviderKeyNotFound

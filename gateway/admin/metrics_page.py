@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gateway.admin.limits import ScopeLimits, limits_of, tenant_scopes
+from gateway.admin.limit_operations import ScopeLimits, limits_of, tenant_scopes
 from gateway.admin.operation import Call, NoQuery, Operation
 from gateway.config.observability.metrics import MetricsOtlp
 from gateway.config.settings import Config

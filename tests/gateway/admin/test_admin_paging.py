@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.admin.paging import PageQuery, page_of
+from gateway.admin.admin_paging import PageQuery, page_of
 
 
 @given(

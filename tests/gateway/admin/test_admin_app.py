@@ -165,7 +165,7 @@ def test_bodies_in_parts(store_url: str) -> None:
 
 
 def test_a_body_that_does_not_come(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.admin.app.BODY_SECONDS", 0.01)
+    monkeypatch.setattr("gateway.admin.admin_app.BODY_SECONDS", 0.01)
 
     async def use(bench: Bench) -> None:
         call = bench.call("POST", "/admin/tenants")
@@ -248,7 +248,7 @@ def test_what_nobody_expected(store_url: str, caplog: pytest.LogCaptureFixture) 
 
 
 def test_work_without_end(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.admin.app.WORK_SECONDS", 0.01)
+    monkeypatch.setattr("gateway.admin.admin_app.WORK_SECONDS", 0.01)
 
     async def waits(call: Call[NoQuery, None]) -> Health:
         await asyncio.Event().wait()

@@ -24,19 +24,19 @@ from granian.server import Server
 from granian.server.mp import MPServer
 
 from gateway.admin.admin_key import AdminKeyError, admin_key
-from gateway.child_process import (
+from gateway.config.settings import Config, usable_cores
+from gateway.fleets.local_replicas import replica_addresses, replica_command
+from gateway.server.child_process import (
     FIRST_RESTART_SECONDS,
     HEALTHY_SECONDS,
     LAST_RESTART_SECONDS,
     START_SECONDS,
     ChildProcess,
 )
-from gateway.config.settings import Config, usable_cores
-from gateway.end_streams import END_STREAMS
-from gateway.fleets.local_replicas import replica_addresses, replica_command
-from gateway.ports import StartError, check_port
+from gateway.server.end_streams import END_STREAMS
+from gateway.server.ports import StartError, check_port
+from gateway.server.worker import load_worker
 from gateway.store.embedded import EmbeddedStore, EmbeddedStoreError
-from gateway.worker import load_worker
 
 log = logging.getLogger(__name__)
 
@@ -244,7 +244,7 @@ def serve_workers(config: Config, started: Callable[[], None]) -> None:
     os.environ.setdefault("MALLOC_ARENA_MAX", "2")
     listen = config.listen
     server = Server(
-        "gateway.worker:load_worker",
+        "gateway.server.worker:load_worker",
         address=listen.host,
         port=listen.port,
         interface=Interfaces.ASGI,

@@ -6,8 +6,8 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
+from gateway.admin.admin_paging import Page, PageQuery, page_of
 from gateway.admin.operation import Call, Operation
-from gateway.admin.paging import Page, PageQuery, page_of
 from gateway.tenancy.limits.usage_reading import DAYS_KEPT, DIMENSIONS, ReadingStore, UsageRow, usage
 from gateway.tenancy.tenants.tenant_registry import Registry
 from protos.errors import InvalidRequest, TenantNotFound

@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from gateway.admin.limits import ScopeLimits, limits_of, tenant_scopes
-from gateway.admin.live.counted import Counted, read_counted
-from gateway.admin.live.snapshot import PoolFacts, Seen, busiest, snapshot
+from gateway.admin.limit_operations import ScopeLimits, limits_of, tenant_scopes
+from gateway.admin.live.counters import Counted, read_counted
+from gateway.admin.live.live_snapshot import PoolFacts, Seen, busiest, snapshot
 from gateway.admin.live.totals import Growth
 from gateway.admin.live.view import Live
 from gateway.admin.live.window import Window

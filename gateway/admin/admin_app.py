@@ -21,7 +21,7 @@ from gateway.admin.admin_key import matches
 from gateway.admin.console import page_at
 from gateway.admin.operation import METRICS, Call, Operation, Service
 from gateway.admin.operations import OPERATIONS
-from gateway.admin.tenants import TenantView, etag
+from gateway.admin.tenant_operations import TenantView, etag
 from gateway.api.server.openai_errors import error_body
 from gateway.tenancy.tenants.inputs import record_of
 from protos.errors import (

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta
 
+from gateway.admin.admin_paging import Page, PageQuery, page_of
 from gateway.admin.operation import Call, Operation, Service
-from gateway.admin.paging import Page, PageQuery, page_of
 from gateway.config.tenants import Limits, Record, Tenant
 from gateway.tenancy.limits.usage_reading import BudgetState, ReadingStore, ScopeState, TenantState, tenant_state
 from protos.errors import TenantNotFound

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from gateway.ports import StartError
+from gateway.server.ports import StartError
 from gateway.store import with_parent
 from gateway.store.socket_path import make_socket_folder
 

@@ -30,6 +30,6 @@ def load_worker(config: Config) -> ASGIApp:
     # usual 5 ms when another thread is at work.
     sys.setswitchinterval(0.0005)
     # Here, since the supervisor imports this module and has no use for what serves requests.
-    from gateway.app import build
+    from gateway.server.app import build
 
     return build(config)

@@ -2,8 +2,8 @@
 
 from typing import Final, Literal
 
+from gateway.admin.admin_paging import Page, PageQuery, cursor, read_cursor
 from gateway.admin.operation import Call, Operation
-from gateway.admin.paging import Page, PageQuery, cursor, read_cursor
 from gateway.tenancy.tenants.audit_trail import AuditEntry
 from protos.errors import InvalidRequest
 

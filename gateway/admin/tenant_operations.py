@@ -6,9 +6,9 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from gateway.admin.admin_paging import Page, PageQuery, page_of
 from gateway.admin.merge_patch import merge_patch
 from gateway.admin.operation import Call, NoQuery, Operation
-from gateway.admin.paging import Page, PageQuery, page_of
 from gateway.config.tenants import Record, Tenant
 from gateway.tenancy.tenants.inputs import record_of
 from gateway.tenancy.tenants.tenant_registry import Source, TenantEntry

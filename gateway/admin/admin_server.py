@@ -11,10 +11,10 @@ from granian.http import HTTP1Settings
 from granian.log import LogLevels
 from granian.server.embed import Server
 
-from gateway.admin.app import AdminApp
+from gateway.admin.admin_app import AdminApp
 from gateway.admin.live.feed import Feed
-from gateway.admin.live.look import GatewayLook
-from gateway.admin.metrics import MetricsPage
+from gateway.admin.live.live_readings import GatewayLook
+from gateway.admin.metrics_page import MetricsPage
 from gateway.admin.operation import Service
 from gateway.config.observability.journal import journal_settings
 from gateway.config.settings import Config

@@ -4,8 +4,8 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
+from gateway.admin.admin_paging import Page, PageQuery, page_of
 from gateway.admin.operation import Call, NoQuery, Operation
-from gateway.admin.paging import Page, PageQuery, page_of
 from gateway.config.tenants import Record
 from gateway.fleets.drains import GRACE_SECONDS, LONGEST_GRACE_SECONDS, Drain
 from gateway.fleets.listing import ReplicaView

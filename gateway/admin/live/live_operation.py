@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta
 
 from gateway.admin.live.feed import FeedClosed
-from gateway.admin.live.stream import LiveStream
+from gateway.admin.live.live_stream import LiveStream
 from gateway.admin.live.view import Live
 from gateway.admin.operation import Call, Operation
 from gateway.config.tenants import Record

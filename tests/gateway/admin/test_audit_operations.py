@@ -1,6 +1,6 @@
 """The audit trail over HTTP."""
 
-from gateway.admin.paging import cursor
+from gateway.admin.admin_paging import cursor
 from tests.gateway.admin.bench import ADMIN_KEY, Bench, run
 
 PATH = "/admin/audit"
