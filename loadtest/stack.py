@@ -41,7 +41,7 @@ _TENANTS: Final[Mapping[Variant, str]] = {
 _SYSTEM: Final = "You are a helpful assistant."
 _READY_SECONDS: Final = 60.0
 _ANSWER_SECONDS: Final = 60.0
-_CLI: Final = [sys.executable, "-m", "gateway.cli"]
+_CLI: Final = [sys.executable, "-m", "gateway.cli.main"]
 #: The tenant `limited` has every kind of limit there is, each of them far away.
 _CONFIG: Final = """\
 listen: {{host: 127.0.0.1, port: {port}, workers: 1, drain_seconds: 2}}

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from gateway.commands.output import fail
+from gateway.cli.command_output import fail
 
 _OUT = Path("deploy/observability")
 

@@ -149,7 +149,7 @@ def prometheus(stack: Stack) -> Iterator[Prometheus]:
     try:
         watching.start()
         time.sleep(LOAD_SECONDS / 2)
-        for pid in stack.pids("gateway.cli replica")[:1]:
+        for pid in stack.pids("gateway.cli.main replica")[:1]:
             os.kill(pid, signal.SIGKILL)
         time.sleep(LOAD_SECONDS / 2)
         yield watching

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli import main
+from gateway.cli.main import main
 from loadtest.processes import command_line, process_tree
 
 
@@ -21,4 +21,4 @@ def test_the_fairness_command_runs_and_leaves_no_process(tmp_path: Path, capsys:
     assert found["flood_requests"] > 0
     assert 2000 < found["flood_input_tokens"] / found["flood_requests"] < 4500
     left = set(process_tree(os.getpid())) - children
-    assert not [command_line(pid) for pid in left if "gateway.cli" in command_line(pid)]
+    assert not [command_line(pid) for pid in left if "gateway.cli.main" in command_line(pid)]

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli import main
-from gateway.commands.bench_heatmap import _pair, _shape
+from gateway.cli.main import main
+from loadtest.cli.bench_heatmap import _pair, _shape
 from loadtest.heatmap import Plan, profile
 from protos.types import Shape
 from routing.heatmap import Heatmap, load_heatmap

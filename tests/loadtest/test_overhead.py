@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from gateway.cli import main
+from gateway.cli.main import main
 from loadtest.breakdown import bar_of
 from loadtest.client import LoadResult
 from loadtest.overhead import MODES, Cell, added_cost, cell_of, combine, in_turn, overhead
@@ -285,7 +285,7 @@ def test_the_overhead_command_runs_and_leaves_no_process(tmp_path: Path, capsys:
     assert [cost["variant"] for cost in document["results"]["added"]] == ["parsed", "thinking", "calling"]
     assert document["settings"]["requests"] == 2
     left = set(process_tree(os.getpid())) - children
-    assert not [command_line(pid) for pid in left if "gateway.cli" in command_line(pid)]
+    assert not [command_line(pid) for pid in left if "gateway.cli.main" in command_line(pid)]
 
 
 def test_limits_and_filters_are_measured_beside_the_plain_load(

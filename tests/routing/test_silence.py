@@ -25,7 +25,18 @@ from tests.harness import MODEL, bounded, drained, seconds_until, spec_of, submi
 def replica(state_dir: Path) -> Iterator[tuple[int, str]]:
     """The process id and the address of a replica whose steps take 20 ms."""
     address = f"unix:{state_dir}/r.sock"
-    command = [sys.executable, "-m", "gateway.cli", "replica", "--engine", "simulated", "--model", MODEL, "--tp", "2"]
+    command = [
+        sys.executable,
+        "-m",
+        "gateway.cli.main",
+        "replica",
+        "--engine",
+        "simulated",
+        "--model",
+        MODEL,
+        "--tp",
+        "2",
+    ]
     process = subprocess.Popen([*command, "--pace-ms", "20", "--listen", address], stderr=subprocess.DEVNULL)
     try:
         yield process.pid, address

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.cli import main
+from gateway.cli.main import main
 from gateway.store.lua_script import Script
 from gateway.tenancy.limits.limit_scripts import base_key
 from tests.gateway.admin.bench import Bench, run

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli import main
+from gateway.cli.main import main
 from gateway.config.settings import Config, ConfigError, load_config, resolve
 from gateway.fleets.replica_specs import replica_specs
 from gateway.tenancy.providers.provider_keys import ProviderKeys

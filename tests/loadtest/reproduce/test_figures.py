@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli import main
-from gateway.commands import bench_reproduce
+from gateway.cli.main import main
+from loadtest.cli import bench_reproduce
 from loadtest.heatmap import Plan
 from loadtest.reproduce import deepflow_5, deepflow_6, figures, scalellm_8, scalellm_9
 from loadtest.reproduce.concurrency_sweep import Sweep

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from gateway.cli import main
+from gateway.cli.main import main
 from loadtest.simulation.fleet import Fleet, Pool, PoolShape
 from loadtest.simulation.goodput import Goodput
 from loadtest.simulation.plots import draw_study

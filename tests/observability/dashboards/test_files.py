@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli import main
+from gateway.cli.main import main
 from observability.dashboards.files import files
 from observability.dashboards.objectives import Objectives
 from observability.dashboards.rules import all_alerts

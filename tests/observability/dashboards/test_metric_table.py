@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli import main
+from gateway.cli.main import main
 from observability.dashboards.metric_table import metric_table
 from observability.metrics.declarations import METRICS
 
