@@ -7,7 +7,7 @@ import msgspec
 
 from loadtest.cpu_time import cpu_us
 from protos.types import Load, Role, Shape, Work
-from routing.policy import ReplicaView, RouteRequest, RoutingPolicy, Stepped
+from routing.contracts.policy import ReplicaView, RouteRequest, RoutingPolicy, Stepped
 
 PROMPT_TOKENS = 4000
 SHAPES = (Shape(tp=2), Shape(tp=4), Shape(tp=8, ep=2))

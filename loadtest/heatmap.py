@@ -15,7 +15,7 @@ from loadtest.simulation.requests import TimedRequest
 from loadtest.simulation.simulate import simulate
 from protos.types import Role, Shape
 from replicas.profiles import PROFILES
-from routing.heatmap import VERSION, Cells, Comparison, HeatmapFile
+from routing.contracts.heatmap import VERSION, Cells, Comparison, HeatmapFile
 from routing.policies.round_robin import RoundRobin
 
 PREFILL_TOKENS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384)

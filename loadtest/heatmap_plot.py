@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from protos.types import Shape
-from routing.heatmap import Comparison, HeatmapFile
+from routing.contracts.heatmap import Comparison, HeatmapFile
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

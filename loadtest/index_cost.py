@@ -9,7 +9,7 @@ import msgspec
 from loadtest.cpu_time import cpu_us
 from protos.prefix_hash import prefix_hashes
 from protos.types import KvUpdate
-from routing.prefix.directory import PrefixDirectory
+from routing.prefix.prefix_directory import PrefixDirectory
 from routing.prefix.prefix_index import PrefixIndex
 
 PROMPT_TOKENS = 4000

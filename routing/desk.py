@@ -10,9 +10,7 @@ import msgspec
 
 from protos.errors import PenstockError
 from protos.types import Role, Work
-from routing.fleet import Fleet
-from routing.hedging import Hedging
-from routing.policy import (
+from routing.contracts.policy import (
     Decision,
     Ended,
     Left,
@@ -24,7 +22,9 @@ from routing.policy import (
     RoutingPolicy,
     Stepped,
 )
-from routing.prefix.directory import Prefix
+from routing.fleet import Fleet
+from routing.hedging import Hedging
+from routing.prefix.prefix_directory import Prefix
 from routing.retry_budget import RetryBudget
 from routing.trip import Trip
 

@@ -12,8 +12,8 @@ import msgspec
 
 from protos.errors import PenstockError, ReplicaFailed, ReplicaUnavailable
 from protos.types import Finish, FinishReason, Handoff, Timing
+from routing.contracts.transport import Event, Leg, Relay
 from routing.fleet import Fleet
-from routing.transport import Event, Leg, Relay
 from routing.trip import Trip, error_of
 
 #: How long each side may take, in seconds: the first for queue and prompt, the second until its first token. Health

@@ -7,11 +7,11 @@ import msgspec
 from observability.record import RequestRecord
 from protos.errors import PenstockError
 from protos.types import Submit
+from routing.contracts.policy import RouteRequest
+from routing.contracts.transport import Event
 from routing.desk import Desk
 from routing.journey import Journey, Turn
-from routing.policy import RouteRequest
 from routing.routed import note_route
-from routing.transport import Event
 
 
 class Dispatched(msgspec.Struct, frozen=True):

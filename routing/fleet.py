@@ -10,20 +10,20 @@ from math import inf
 from protos.errors import ReplicaDraining, ReplicaUnavailable, UpstreamRateLimited
 from protos.features import Feature
 from protos.types import Role, Submit, Work
-from routing.abilities import Abilities, known_adapters
+from routing.contracts.policy import ReplicaView
+from routing.contracts.transport import Leg, Receiver
 from routing.health.outcomes import Outcome, outcome_of
-from routing.health.pace import LEAST_PEERS, Pace, slow_ones
 from routing.health.panic import may_eject
 from routing.health.patience import TICK_SECONDS
 from routing.health.replica_health import STEPPING_SECONDS
-from routing.health.status import ReplicaStatus, State
+from routing.health.replica_pace import LEAST_PEERS, Pace, slow_ones
+from routing.health.replica_status import ReplicaStatus, State
 from routing.links.connection import Listener, ReplicaConnection, Surroundings
 from routing.links.registry import connection_to
 from routing.links.spec import ReplicaSpec
 from routing.membership import Membership
-from routing.policy import ReplicaView
-from routing.prefix.directory import Accuracy, PrefixDirectory
-from routing.transport import Leg, Receiver
+from routing.policies.abilities import Abilities, known_adapters
+from routing.prefix.prefix_directory import Accuracy, PrefixDirectory
 
 log = logging.getLogger(__name__)
 

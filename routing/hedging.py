@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from routing.policy import Decision, RouteRequest
-from routing.transport import Event, Sink
+from routing.contracts.policy import Decision, RouteRequest
+from routing.contracts.transport import Event, Sink
 from routing.trip import Trip
 
 

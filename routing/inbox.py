@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from protos.errors import PenstockError, SlowClient
-from routing.transport import Event
+from routing.contracts.transport import Event
 
 #: Tokens and logprob entries that may wait for a reader before it counts as too slow, and how many more for each
 #: sequence beyond the first, all of which gain a token a step.

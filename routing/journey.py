@@ -16,13 +16,13 @@ import msgspec
 from observability.logs import RateLimit
 from protos.errors import InternalError, PenstockError, ReplicaUnavailable
 from protos.types import Finish, FinishReason, Submit
+from routing.contracts.policy import Decision, RouteRequest
+from routing.contracts.transport import Relay
 from routing.desk import Desk
 from routing.disaggregated import PairTrip
 from routing.hedging import race, settle
 from routing.inbox import Inbox
 from routing.migration import History, after_loss, continuation, rest_of
-from routing.policy import Decision, RouteRequest
-from routing.transport import Relay
 from routing.trip import Trip
 
 log = logging.getLogger(__name__)

@@ -6,8 +6,8 @@ from typing import Any
 
 from protos.errors import PenstockError
 from protos.types import Finish
+from routing.contracts.transport import Event, Receiver, Relay, Sink
 from routing.inbox import Inbox
-from routing.transport import Event, Receiver, Relay, Sink
 
 
 class Mailbox:

@@ -8,7 +8,7 @@ import msgspec
 from protos.errors import Overloaded, PenstockError, ReplicaDraining, ReplicaFailed, ReplicaUnavailable
 from protos.features import Feature
 from protos.types import Submit
-from routing.policy import RouteRequest
+from routing.contracts.policy import RouteRequest
 
 #: Replicas tried for one request until its first token. One that is drained does not count, here and below: that is
 #: nobody's fault, and a long answer may see every replica of its pool restarted.

@@ -15,10 +15,10 @@ from protos import codec
 from protos.errors import InternalError, PenstockError, ReplicaUnavailable
 from protos.protocol_error import ProtocolError
 from protos.types import PROTOCOL_VERSION, Submit
+from routing.contracts.transport import Receiver
 from routing.health.patience import Patience, exhausted
 from routing.links.tls import TlsFiles, open_channel
 from routing.mailbox import Mailbox
-from routing.transport import Receiver
 from routing.unreported import Unreported
 
 log = logging.getLogger(__name__)

@@ -4,11 +4,11 @@ from typing import Protocol
 
 from protos.errors import PenstockError, ReplicaFailed, from_failure
 from protos.types import Finish, FinishReason, Submit, Timing
+from routing.contracts.policy import Decision, RouteRequest
+from routing.contracts.transport import Leg, Relay, Sink
 from routing.fleet import Fleet
 from routing.inbox import Inbox
 from routing.migration import History
-from routing.policy import Decision, RouteRequest
-from routing.transport import Leg, Relay, Sink
 
 
 class Owner(Protocol):

@@ -19,8 +19,8 @@ from replicas.engines.answers import Corpus, corpus_sentences
 from replicas.engines.simulated import SimulatedEngine
 from replicas.engines.vocabulary import Vocabulary
 from replicas.server import ReplicaServer
+from routing.contracts.transport import Event, TokenStream
 from routing.links.spec import ReplicaSpec
-from routing.transport import Event, TokenStream
 
 MODEL = "mixtral-8x7b"
 TP2 = Shape(tp=2)

@@ -12,7 +12,7 @@ import msgspec
 from gateway.cli.command_output import fail, print_json
 from gateway.cli.live_gateway import KEY_VARIABLE, LiveGateway, LiveGatewayError, api_key
 from gateway.cli.route_table import explanation_lines
-from routing.explanation import RouteExplanation
+from routing.contracts.explanation import RouteExplanation
 
 _URL: Final = "http://127.0.0.1:8080"
 #: A token by itself in any vocabulary that knows English, however often it is repeated.

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from routing.explanation import Candidate, RouteExplanation
+from routing.contracts.explanation import Candidate, RouteExplanation
 
 #: What marks the chosen one.
 CHOSEN = ">"

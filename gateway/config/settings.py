@@ -33,7 +33,7 @@ from gateway.config.secrets import SecretSource, with_absolute_file
 from gateway.config.store import CREDENTIALS
 from gateway.config.tenants import DEFAULT_TIERS, Record, Tenant, Tier
 from gateway.config.tls import certificate_problems, with_absolute_certificates
-from routing.heatmap import HeatmapError
+from routing.contracts.heatmap import HeatmapError
 
 __all__ = [
     "Admin",

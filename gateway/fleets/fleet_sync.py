@@ -13,7 +13,7 @@ from gateway.fleets.drains import Drain, drains_of, ends
 from gateway.fleets.reports import found_replicas, report
 from gateway.tenancy.tenants.transactions import DRAINS, Storage
 from protos.errors import StoreUnavailable
-from routing.health.status import ReplicaStatus
+from routing.health.replica_status import ReplicaStatus
 
 log = logging.getLogger(__name__)
 

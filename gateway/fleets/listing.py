@@ -11,7 +11,7 @@ from gateway.fleets.configured import ConfiguredReplica, Source
 from gateway.fleets.drains import Drain
 from gateway.fleets.reports import Report
 from protos.types import Role
-from routing.health.status import ReplicaStatus, State
+from routing.health.replica_status import ReplicaStatus, State
 
 #: What is said of a replica that no worker reports.
 UNKNOWN = "unknown"

@@ -9,7 +9,7 @@ from gateway.fleets.configured import FoundReplica
 from gateway.store.lua_script import Script
 from gateway.store.unreadable import readable
 from gateway.tenancy.tenants.transactions import Storage
-from routing.health.status import ReplicaStatus
+from routing.health.replica_status import ReplicaStatus
 
 #: For how long a report is good; a worker that is gone is not heard of any longer after that.
 REPORT_SECONDS: Final = 5.0

@@ -7,9 +7,9 @@ from gateway.inference.needs import checked_needs
 from gateway.inference.token_bounds import output_bound
 from gateway.scheduling.encoding_turns import EncodingTurns
 from gateway.tenancy.limits.limiter import Ask, Limiter
+from routing.contracts.explained_policy import ExplainedPolicy
+from routing.contracts.explanation import RouteExplanation
 from routing.dispatch import Attempt
-from routing.explained_policy import ExplainedPolicy
-from routing.explanation import RouteExplanation
 
 
 async def dry_run(

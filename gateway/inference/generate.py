@@ -25,11 +25,11 @@ from observability.digests import TextDigest
 from observability.tracing.context import context_to_send
 from protos.errors import ClientGone, DeadlineExceeded, Overloaded, PenstockError, SlowClient
 from protos.types import FinishReason, Payload, Submit, Timing
-from routing.decode_length import Origin
+from routing.contracts.explained_policy import ExplainedPolicy
+from routing.contracts.policy import RouteRequest, RoutingPolicy
+from routing.contracts.transport import Event
 from routing.dispatch import Attempt, Dispatched, dispatch
-from routing.explained_policy import ExplainedPolicy
-from routing.policy import RouteRequest, RoutingPolicy
-from routing.transport import Event
+from routing.estimates.decode_length import Origin
 
 #: Longer bodies are tokenized off the event loop: at 20 MB/s this much holds it up for under a millisecond.
 INLINE_BYTES = 16 * 1024

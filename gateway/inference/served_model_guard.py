@@ -21,8 +21,8 @@ from gateway.tenancy.limits.limiter import Ask, Rate, Usage
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import ContextLengthExceeded, InvalidRequest, PenstockError
 from protos.types import Payload, Sampling
+from routing.contracts.transport import Relay
 from routing.dispatch import Attempt
-from routing.transport import Relay
 from safety.judge import JudgeFailed
 from safety.match import Match
 

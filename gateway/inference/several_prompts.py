@@ -19,11 +19,11 @@ from gateway.tenancy.limits.limiter import Ask, Limiter
 from observability.logs import RateLimit
 from protos.errors import ClientGone, InternalError, PenstockError
 from protos.types import Payload, Submit
+from routing.contracts.explained_policy import ExplainedPolicy
+from routing.contracts.policy import RouteRequest
 from routing.desk import Desk
 from routing.dispatch import Attempt, Dispatched
-from routing.explained_policy import ExplainedPolicy
 from routing.journey import Journey
-from routing.policy import RouteRequest
 
 log = logging.getLogger(__name__)
 log.addFilter(RateLimit(per_second=20))

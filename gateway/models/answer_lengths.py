@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 from gateway.caching.lru import Lru
-from routing.decode_length import DecodeLength, Origin
+from routing.estimates.decode_length import DecodeLength, Origin
 
 #: Answers of one tenant that are learned from: a lesson costs a tenth of a short request, and a hundredth of those that
 #: a busy tenant has teach the same.

@@ -15,10 +15,10 @@ from gateway.text.tokens.chat_format import ChatFormat
 from gateway.text.tokens.detokenizer import TokenTable
 from gateway.text.tokens.tokenizer import Tokenizer
 from protos.types import Adapter
-from routing.decode_length import DecodeLength
+from routing.contracts.policy import RoutingPolicy
 from routing.desk import Desk
+from routing.estimates.decode_length import DecodeLength
 from routing.fleet import Fleet
-from routing.policy import RoutingPolicy
 
 
 @dataclass(frozen=True, slots=True)

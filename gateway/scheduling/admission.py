@@ -6,7 +6,7 @@ import msgspec
 
 from gateway.scheduling.capacity import Demand, Need
 from gateway.scheduling.division import TenantUse
-from routing.policy import Decision, RouteRequest, RoutingPolicy
+from routing.contracts.policy import Decision, RouteRequest, RoutingPolicy
 
 
 class TurnRequest(msgspec.Struct, frozen=True):

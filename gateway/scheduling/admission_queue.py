@@ -33,8 +33,8 @@ from gateway.scheduling.objections import objections
 from gateway.scheduling.shares import ActiveTenant
 from gateway.scheduling.waiter import Asking, Waiter, demand_of
 from protos.errors import InternalError, Overloaded, ReplicaUnavailable
+from routing.contracts.policy import BetterWait, Decision, NoCandidate, ReplicaView, RouteRequest, RoutingPolicy
 from routing.dispatch import Attempt
-from routing.policy import BetterWait, Decision, NoCandidate, ReplicaView, RouteRequest, RoutingPolicy
 
 log = logging.getLogger(__name__)
 

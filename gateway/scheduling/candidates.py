@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from routing.policy import ReplicaView, RouteRequest
+from routing.contracts.policy import ReplicaView, RouteRequest
 
 #: What a replica must have for a request: features and an adapter.
 Kind = tuple[int, str]

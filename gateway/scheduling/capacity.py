@@ -13,7 +13,7 @@ import msgspec
 
 from gateway.scheduling.shares import ActiveTenant
 from protos.types import Role
-from routing.policy import Decision, ReplicaView
+from routing.contracts.policy import Decision, ReplicaView
 
 #: Prompt tokens that a tenant may have before their first token on replicas of its choice, while others are active
 #: too; a quarter of a step of TensorRT-LLM's default size. Also what may stand before a prompt of any length.

@@ -9,7 +9,7 @@ from gateway.scheduling.capacity import ALLOWANCE_TOKENS, Reserve, use_of
 from gateway.scheduling.shares import ActiveTenant, heavy_parts, lanes, shares
 from gateway.tenancy.tenants.caller import is_background
 from protos.types import Role
-from routing.policy import ReplicaView
+from routing.contracts.policy import ReplicaView
 
 #: How long a tenant counts as active, and as heavy, after it last was.
 ACTIVE_SECONDS = 10.0

@@ -13,7 +13,7 @@ from gateway.scheduling.capacity import (
     with_promised,
 )
 from gateway.scheduling.division import Divider, TenantUse
-from routing.policy import ReplicaView
+from routing.contracts.policy import ReplicaView
 
 UNPAIRED = "nothing to pair it with"
 TOO_SMALL = "too small for this request"

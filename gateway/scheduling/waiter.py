@@ -8,7 +8,7 @@ from gateway.scheduling.capacity import Demand, Need
 from gateway.scheduling.division import TenantUse
 from gateway.scheduling.fair_queue import Entry
 from protos.errors import PenstockError
-from routing.policy import RouteRequest
+from routing.contracts.policy import RouteRequest
 
 
 class Asking:

@@ -55,12 +55,12 @@ from gateway.text.tokens.identity import tokenizer_hash
 from gateway.text.tokens.loader import load_tokenizer
 from gateway.text.tokens.marked import MarkedTokens
 from protos.errors import ModelNotFound, Overloaded, PermissionDenied, ReplicaUnavailable, StoreUnavailable
-from routing.adapters import AdapterAffinity
-from routing.decode_length import QuantileDecodeLength
 from routing.desk import Desk
+from routing.estimates.decode_length import QuantileDecodeLength
 from routing.fleet import Fleet
 from routing.policies import POLICIES
-from routing.prefix.directory import PrefixDirectory
+from routing.policies.adapter_affinity import AdapterAffinity
+from routing.prefix.prefix_directory import PrefixDirectory
 
 if TYPE_CHECKING:
     from gateway.jobs.batches.batch_runner import BatchRunner

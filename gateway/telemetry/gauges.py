@@ -7,7 +7,7 @@ from gateway.fleets.listing import NOT_HEARD
 from observability.metrics import declarations as declared
 from observability.metrics.names import label
 from observability.metrics.snapshot import Distribution, Numbers
-from routing.health.status import ReplicaStatus, State
+from routing.health.replica_status import ReplicaStatus, State
 
 _SERVES: Final = (State.READY, State.RETURNING)
 #: What sinks may count, by the name that is exposed without its prefix; the first has the sink's own name as its label.

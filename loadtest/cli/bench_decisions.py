@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
+from routing.contracts.policy_settings import PolicySettings
 from routing.policies import POLICIES
-from routing.policy_settings import PolicySettings
 
 #: Replicas of the fleets that are decided in.
 FLEETS = (16, 256)

@@ -9,7 +9,7 @@ from loadtest.cli.bench_arguments import ascending, ascending_counts, count, out
 from protos.types import Shape
 
 if TYPE_CHECKING:
-    from routing.heatmap import Comparison, HeatmapFile
+    from routing.contracts.heatmap import Comparison, HeatmapFile
 
 _DEGREES = ("tp", "ep", "pp")
 
@@ -58,7 +58,7 @@ def _run(arguments: argparse.Namespace) -> int:
         from loadtest.heatmap import Plan, profile
         from loadtest.heatmap_plot import draw_heatmap
         from loadtest.report import progress_bar
-        from routing.heatmap import save_heatmap
+        from routing.contracts.heatmap import save_heatmap
     except ModuleNotFoundError as error:
         return _missing(error)
     given = {

@@ -10,7 +10,7 @@ from loadtest.cli.bench_arguments import ascending, count, number, output_file
 if TYPE_CHECKING:
     from loadtest.simulation.fleet import Fleet
     from loadtest.simulation.study import Study
-    from routing.heatmap import Heatmap
+    from routing.contracts.heatmap import Heatmap
 
 _COMMAND = "bench simulate"
 _LOWEST, _HIGHEST = 0.01, 10_000.0
@@ -102,9 +102,9 @@ def _study(arguments: argparse.Namespace) -> "Study":
     from loadtest.simulation.study import Study
     from loadtest.simulation.synthetic import Synthetic
     from loadtest.simulation.workload import WorkloadSpec
-    from routing.heatmap import HeatmapError
+    from routing.contracts.heatmap import HeatmapError
+    from routing.contracts.policy_settings import PolicySettings
     from routing.policies import POLICIES
-    from routing.policy_settings import PolicySettings
 
     policies = arguments.policies or tuple(sorted(POLICIES))
     for name in policies:
@@ -140,7 +140,7 @@ def _study(arguments: argparse.Namespace) -> "Study":
 def _heatmap(path: Path | None, fleet: "Fleet") -> "Heatmap | None":
     """The heatmap, held against the fleet's shapes. Raises HeatmapError."""
     from protos.types import Role
-    from routing.heatmap import HeatmapError, load_heatmap
+    from routing.contracts.heatmap import HeatmapError, load_heatmap
 
     if path is None:
         return None

@@ -8,7 +8,7 @@ import msgspec
 
 from loadtest.simulation.flight import Outcome
 from loadtest.simulation.metrics import meets
-from routing.policy_settings import Targets
+from routing.contracts.policy_settings import Targets
 
 #: Share of all requests that must meet the targets.
 REQUIRED: Final = 0.95

@@ -5,7 +5,7 @@ from itertools import islice
 from typing import Final
 
 from loadtest.simulation.requests import TimedRequest
-from routing.policy import Decision, RouteRequest
+from routing.contracts.policy import Decision, RouteRequest
 
 #: Behind the oldest, how many are tried too.
 OVERTAKERS: Final = 8

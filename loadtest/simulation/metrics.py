@@ -7,7 +7,7 @@ import msgspec
 from loadtest.simulation.flight import Outcome
 from loadtest.simulation.simulate import Result
 from loadtest.statistics import percentile
-from routing.policy_settings import Targets
+from routing.contracts.policy_settings import Targets
 
 
 class Spread(msgspec.Struct, frozen=True):

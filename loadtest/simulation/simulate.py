@@ -17,8 +17,8 @@ from loadtest.simulation.replica import Leg, Replica
 from loadtest.simulation.requests import TimedRequest
 from loadtest.simulation.worker import Worker
 from replicas.timing import RooflineTimer
-from routing.decode_length import DecodeLength, Oracle, QuantileDecodeLength
-from routing.policy import BetterWait, Ended, NoCandidate, Routed, RoutingPolicy
+from routing.contracts.policy import BetterWait, Ended, NoCandidate, Routed, RoutingPolicy
+from routing.estimates.decode_length import DecodeLength, Oracle, QuantileDecodeLength
 
 #: Seconds by which every request has ended, but before "never".
 _END: Final = 1e15

@@ -17,9 +17,9 @@ from loadtest.simulation.metrics import Summary, summary
 from loadtest.simulation.requests import TimedRequest
 from loadtest.simulation.simulate import Result, simulate
 from loadtest.simulation.workload import Workload, WorkloadSpec
+from routing.contracts.policy import RoutingPolicy
+from routing.contracts.policy_settings import PolicySettings
 from routing.policies import POLICIES
-from routing.policy import RoutingPolicy
-from routing.policy_settings import PolicySettings
 
 #: Where the search for goodput begins with synthetic load, requests/s.
 _START = 4.0

@@ -8,9 +8,17 @@ import msgspec
 from loadtest.simulation.replica import Replica
 from loadtest.simulation.requests import TimedRequest
 from protos.types import Role, Work
-from routing.decode_length import DecodeLength, Origin
-from routing.policy import BetterWait, Decision, NoCandidate, ReplicaView, RouteRequest, RoutingPolicy, Stepped
-from routing.prefix.directory import PrefixDirectory
+from routing.contracts.policy import (
+    BetterWait,
+    Decision,
+    NoCandidate,
+    ReplicaView,
+    RouteRequest,
+    RoutingPolicy,
+    Stepped,
+)
+from routing.estimates.decode_length import DecodeLength, Origin
+from routing.prefix.prefix_directory import PrefixDirectory
 
 _MODEL: Final = "simulated"
 #: As in gateway/scheduling: how old what is known of a waiting request may be.

@@ -10,13 +10,13 @@ from typing import Any
 
 from protos.errors import PenstockError, ReplicaUnavailable
 from protos.types import Load, ReplicaInfo, Submit, Work
+from routing.contracts.policy import ReplicaView
+from routing.contracts.transport import Leg, Receiver
 from routing.health.probe import Probe
 from routing.health.replica_health import ReplicaHealth
-from routing.health.status import State
+from routing.health.replica_status import State
 from routing.links.spec import ReplicaSpec
-from routing.policy import ReplicaView
-from routing.prefix.directory import PrefixDirectory
-from routing.transport import Leg, Receiver
+from routing.prefix.prefix_directory import PrefixDirectory
 
 log = logging.getLogger(__name__)
 

@@ -15,12 +15,12 @@ import msgspec
 
 from protos.errors import PenstockError, ReplicaUnavailable
 from protos.types import Load, ReplicaInfo, Submit
+from routing.contracts.transport import Leg, Receiver
 from routing.health.probe import PROBE, Probe, TokenProbe
 from routing.links.connection import ReplicaConnection, Surroundings
 from routing.links.mismatch import mismatch
 from routing.links.spec import ReplicaSpec
 from routing.mailbox import Mailbox
-from routing.transport import Leg, Receiver
 
 log = logging.getLogger(__name__)
 

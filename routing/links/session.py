@@ -12,6 +12,8 @@ from protos.errors import PenstockError, ReplicaUnavailable
 from protos.pem import PemError
 from protos.protocol_error import ProtocolError
 from protos.types import KvUpdate, Load, Submit
+from routing.contracts.policy import ReplicaView
+from routing.contracts.transport import Leg, Receiver
 from routing.health.plausibility import nonsense_in, nonsense_in_update
 from routing.health.probe import PROBE, Probe, TokenProbe
 from routing.links.connection import ReplicaConnection, Surroundings
@@ -19,8 +21,6 @@ from routing.links.mismatch import mismatch
 from routing.links.spec import ReplicaSpec
 from routing.links.tls import in_words
 from routing.mux import Session, SessionRefused, describe
-from routing.policy import ReplicaView
-from routing.transport import Leg, Receiver
 from routing.unreported import Unreported
 
 log = logging.getLogger(__name__)

@@ -1,6 +1,6 @@
 from loadtest.decision_cost import busy_fleet, decision_cost
+from routing.contracts.policy_settings import PolicySettings
 from routing.policies.auto import Auto
-from routing.policy_settings import PolicySettings
 
 
 def test_a_decision_is_measured() -> None:

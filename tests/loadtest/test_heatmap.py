@@ -8,7 +8,7 @@ from gateway.cli.main import main
 from loadtest.cli.bench_heatmap import _pair, _shape
 from loadtest.heatmap import Plan, profile
 from protos.types import Shape
-from routing.heatmap import Heatmap, load_heatmap
+from routing.contracts.heatmap import Heatmap, load_heatmap
 
 TP4 = Shape(tp=4)
 PAIR = (TP4, TP4)

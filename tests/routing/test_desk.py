@@ -7,16 +7,16 @@ import routing.links.session
 from protos.errors import DeadlineExceeded, ReplicaFailed, ReplicaUnavailable
 from protos.types import Failure, Finish, FinishReason, Handoff, Load, Role, Work
 from replicas.engine import Delta
+from routing.contracts.policy import Decision, NoCandidate, ReplicaView, RouteRequest, Stepped
 from routing.desk import Desk
 from routing.dispatch import Attempt, Dispatched, dispatch
 from routing.fleet import Fleet
 from routing.health.breaker import CONSECUTIVE_FAULTS
 from routing.health.replica_health import STEPPING_SECONDS
-from routing.health.status import State
+from routing.health.replica_status import State
 from routing.journey import LEAST_SECONDS
 from routing.policies.round_robin import RoundRobin
-from routing.policy import Decision, NoCandidate, ReplicaView, RouteRequest, Stepped
-from routing.prefix.directory import PrefixDirectory
+from routing.prefix.prefix_directory import PrefixDirectory
 from tests.fakes import RefusesWith, SilentEngine, info_of
 from tests.harness import TP2, bounded, serving, spec_of, submit_of, until
 from tests.routing.fleets import fleet_at

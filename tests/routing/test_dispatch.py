@@ -15,11 +15,11 @@ from protos.errors import (
     UnsupportedParameter,
 )
 from protos.types import Failure, Finish, FinishReason, Load, Role
+from routing.contracts.policy import Decision, ReplicaView, RouteRequest
 from routing.desk import Desk
 from routing.dispatch import Attempt, Dispatched, dispatch
 from routing.fleet import Fleet
 from routing.policies.round_robin import RoundRobin
-from routing.policy import Decision, ReplicaView, RouteRequest
 from routing.trip import error_of
 from tests.fakes import DiesAfter, DropsStream, RefusesWith, SilentEngine
 from tests.harness import (

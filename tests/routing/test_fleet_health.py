@@ -15,9 +15,9 @@ from routing.fleet import SLOW_SECONDS, Fleet
 from routing.health.breaker import CONSECUTIVE_FAULTS, OPEN_SECONDS
 from routing.health.ramp import RAMP_SECONDS
 from routing.health.replica_health import PROBE_AGAIN_SECONDS
-from routing.health.status import State
+from routing.health.replica_status import State
 from routing.links.session import SessionConnection
-from routing.prefix.directory import PrefixDirectory
+from routing.prefix.prefix_directory import PrefixDirectory
 from tests.fakes import RawReplica, SilentEngine, WedgedEngine, info_of
 from tests.harness import bounded, drained, serving, spec_of, submit_of, until
 

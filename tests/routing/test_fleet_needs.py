@@ -7,10 +7,10 @@ import pytest
 from msgspec.structs import replace
 
 from protos.features import Feature
-from routing.abilities import Abilities
-from routing.adapters import AdapterRule, AdapterRules
+from routing.contracts.policy import ReplicaView
 from routing.fleet import Fleet
-from routing.policy import ReplicaView
+from routing.policies.abilities import Abilities
+from routing.policies.adapter_affinity import AdapterRule, AdapterRules
 from tests.harness import bounded, engine_of, serving, spec_of, until
 
 LOGPROBS, LORA = Feature.LOGPROBS.value, Feature.LORA.value

@@ -9,12 +9,12 @@ import routing.links.session
 from protos.errors import ClientGone, ReplicaUnavailable
 from protos.types import Finish, FinishReason, Role
 from replicas.engine import Delta
+from routing.contracts.policy import Ended, Routed, RouteRequest
 from routing.desk import Desk
 from routing.dispatch import Attempt, Dispatched, dispatch
 from routing.fleet import Fleet
 from routing.hedging import Hedging
 from routing.policies.round_robin import RoundRobin
-from routing.policy import Ended, Routed, RouteRequest
 from tests.fakes import SilentEngine, info_of
 from tests.harness import bounded, serving, submit_of, until
 from tests.routing.fleets import fleet_at

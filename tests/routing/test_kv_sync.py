@@ -14,7 +14,7 @@ from replicas.server import ACK_WINDOW
 from routing.fleet import Fleet
 from routing.links.connection import Surroundings
 from routing.links.session import SessionConnection
-from routing.prefix.directory import PrefixDirectory
+from routing.prefix.prefix_directory import PrefixDirectory
 from tests.fakes import INFO, RawReplica, SilentEngine
 from tests.harness import bounded, drained, engine_of, serving, spec_of, submit_of, until, worker_at
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from protos.errors import ClientGone, PenstockError, ReplicaUnavailable, SlowClient
 from protos.types import Finish, FinishReason, TokenLogprobs
+from routing.contracts.transport import Event
 from routing.inbox import MAX_WAITING, MAX_WAITING_PER_SEQUENCE, Inbox
 from routing.mailbox import Mailbox
-from routing.transport import Event
 from tests.harness import bounded, until
 
 DONE = Finish(FinishReason.STOP)

@@ -10,14 +10,14 @@ import pytest
 import routing.links.session
 from protos.errors import ReplicaDraining, ReplicaUnavailable
 from protos.types import Work
+from routing.contracts.policy import Left
 from routing.desk import Desk
 from routing.fleet import Fleet
-from routing.health.status import State
+from routing.health.replica_status import State
 from routing.links.spec import ReplicaSpec
 from routing.membership import LEAVE_SECONDS, Membership
 from routing.policies.least_load import LeastLoad
-from routing.policy import Left
-from routing.prefix.directory import PrefixDirectory
+from routing.prefix.prefix_directory import PrefixDirectory
 from tests.harness import bounded, drained, engine_of, gated_engine, serving, spec_of, submit_of, until
 
 

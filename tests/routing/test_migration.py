@@ -17,11 +17,11 @@ from protos.errors import (
 )
 from protos.features import Feature
 from protos.types import FinishReason, Sampling, Submit
+from routing.contracts.policy import Ended, Routed, RouteRequest
 from routing.desk import Desk
 from routing.dispatch import Attempt
 from routing.migration import MAX_ATTEMPTS, MAX_MOVES, History, after_loss, continuation, rest_of
 from routing.policies.round_robin import RoundRobin
-from routing.policy import Ended, Routed, RouteRequest
 from tests.harness import bounded, submit_of, until
 from tests.routing.mortal import DRAINED, FAILED, LOST, Answer, Death, begin, mortals, read, whole_answer
 

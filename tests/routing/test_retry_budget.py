@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 import routing.links.session
 from protos.errors import ReplicaUnavailable
 from protos.types import Failure
+from routing.contracts.policy import RouteRequest
 from routing.desk import Desk
 from routing.dispatch import Attempt, dispatch
 from routing.policies.round_robin import RoundRobin
-from routing.policy import RouteRequest
 from routing.retry_budget import MOST, PER_REQUEST, PER_SECOND, RetryBudget
 from tests.fakes import RefusesWith, SilentEngine
 from tests.harness import bounded, serving, submit_of, until

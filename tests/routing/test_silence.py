@@ -17,7 +17,7 @@ from replicas import server
 from routing import mux
 from routing.fleet import Fleet
 from routing.health.patience import TICK_SECONDS
-from routing.health.status import State
+from routing.health.replica_status import State
 from tests.harness import MODEL, bounded, drained, seconds_until, spec_of, submit_of, until
 
 

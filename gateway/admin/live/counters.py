@@ -14,7 +14,7 @@ from observability.exposition import Family
 from observability.metrics import declarations as metrics
 from observability.metrics import merge
 from observability.metrics.metric import NOTHING, Metric
-from routing.health.status import ReplicaStatus, State
+from routing.health.replica_status import ReplicaStatus, State
 
 R = TypeVar("R", bound=msgspec.Struct)
 

@@ -9,8 +9,8 @@ from gateway.api.server.http_exchange import Exchange
 from gateway.models.served_model import ServedModel
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import ExplainNotAllowed, InvalidRequest
-from routing.explained_policy import ExplainedPolicy
-from routing.explanation import RouteExplanation, brief
+from routing.contracts.explained_policy import ExplainedPolicy
+from routing.contracts.explanation import RouteExplanation, brief
 
 log = logging.getLogger(__name__)
 

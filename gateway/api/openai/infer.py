@@ -44,7 +44,7 @@ from gateway.server.gateway import Gateway
 from gateway.telemetry.answer_record import describe, digest_shown
 from gateway.telemetry.body_record import note_body
 from protos.types import Payload
-from routing.explained_policy import ExplainedPolicy
+from routing.contracts.explained_policy import ExplainedPolicy
 
 
 async def infer(gateway: Gateway, exchange: Exchange, dialect: Dialect, front: Front | None = None) -> None:

@@ -7,7 +7,7 @@ from gateway.inference.generate import Generation
 from gateway.telemetry.stream_pace import Pace
 from observability.digests import TextDigest
 from protos.errors import PenstockError
-from routing.transport import Relay
+from routing.contracts.transport import Relay
 
 
 async def relay_answer(

@@ -14,7 +14,7 @@ from gateway.inference.generate import Generation
 from gateway.telemetry.stream_pace import Pace
 from observability.digests import TextDigest
 from protos.errors import PenstockError
-from routing.transport import Relay
+from routing.contracts.transport import Relay
 
 #: A longer answer in one piece is not looked at, and so not sent.
 MOST_BYTES: Final = 16 * 1024 * 1024

@@ -13,7 +13,7 @@ from gateway.text.parsing.delta import Delta, Text
 from gateway.text.sequence_text import SequenceText, TokenEntry
 from protos.errors import PenstockError
 from protos.types import FinishReason
-from routing.transport import Event
+from routing.contracts.transport import Event
 
 DONE = b"data: [DONE]\n\n"
 

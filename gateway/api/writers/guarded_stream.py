@@ -8,7 +8,7 @@ from gateway.inference.generate import Generation
 from gateway.inference.screened_deltas import Place, piece_of, place_of
 from gateway.text.parsing.delta import CallStart, Delta, Text
 from protos.types import FinishReason
-from routing.transport import Event
+from routing.contracts.transport import Event
 
 
 class JudgedDeltas:

@@ -11,7 +11,7 @@ from gateway.text.parsing.plain import PlainParser
 from gateway.text.sequence_text import SequenceText
 from protos.errors import PenstockError
 from protos.types import FinishReason
-from routing.transport import Event
+from routing.contracts.transport import Event
 
 
 class StreamEncoder(Protocol):

@@ -7,7 +7,7 @@ from typing import Final
 from gateway.admin.live.view import Live, PoolLive, RecentRoute, Times
 from gateway.cli.top.top_text import count, share, took
 from gateway.fleets.listing import NOT_HEARD, UNKNOWN, ReplicaView, ShapeView
-from routing.health.status import State
+from routing.health.replica_status import State
 
 #: Text and style of each cell.
 Row = Sequence[tuple[str, str]]

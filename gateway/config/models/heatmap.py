@@ -2,7 +2,7 @@
 
 from gateway.config.models.settings import Model
 from protos.types import Role, Shape
-from routing.heatmap import Heatmap, HeatmapError, load_heatmap
+from routing.contracts.heatmap import Heatmap, HeatmapError, load_heatmap
 
 
 def usable_heatmap(model: Model) -> Heatmap | None:

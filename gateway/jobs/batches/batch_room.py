@@ -16,7 +16,7 @@ from typing import Final, Protocol
 from gateway.scheduling.capacity import ENGINE_QUEUE, ENGINE_QUEUE_PART, Need, fits, servable
 from gateway.scheduling.division import Divider
 from gateway.tenancy.tenants.caller import is_background
-from routing.policy import ReplicaView
+from routing.contracts.policy import ReplicaView
 
 #: Requests to begin with where replicas do not say how many they run.
 FIRST_LIMIT: Final = 8.0

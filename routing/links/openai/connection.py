@@ -8,6 +8,7 @@ from typing import Final
 from observability.logs import RateLimit
 from protos.errors import ClientError, PenstockError, ReplicaUnavailable, UpstreamRateLimited, UpstreamRefusesKey
 from protos.types import ReplicaInfo, Submit
+from routing.contracts.transport import Leg, Receiver
 from routing.health.probe import Probe
 from routing.http.origin import origin_of
 from routing.http.pool import MOST_CONNECTIONS, ConnectionPool
@@ -23,7 +24,6 @@ from routing.links.openai.whole import WholeCall
 from routing.links.spec import ReplicaSpec
 from routing.links.tls import SslContexts
 from routing.mailbox import Mailbox
-from routing.transport import Leg, Receiver
 
 log = logging.getLogger(__name__)
 log.addFilter(RateLimit(per_second=20))

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from protos.features import Feature
 from replicas.engines.simulated import SimulatedEngine
-from routing.explanation import RouteExplanation
+from routing.contracts.explanation import RouteExplanation
 from tests.asgi import CHAT, COMPLETIONS, HELLO, Answer, Client, gateway_of
 from tests.harness import MODEL, bounded, engine_of
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from gateway.cli.main import main
-from routing.health.status import State
+from routing.health.replica_status import State
 from tests.gateway.fleets.world import MODELS, FakeFleet, status, world_at
 from tests.harness import bounded
 

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.cli.route_table import explanation_lines
-from routing.explanation import Candidate, RouteExplanation
+from routing.contracts.explanation import Candidate, RouteExplanation
 
 PARTS = ("wait", "compute", "prefill_steps_per_gpu", "room", "late")
 CANDIDATES = st.builds(

@@ -7,7 +7,7 @@ import pytest
 from gateway.fleets.replica_registry import ReplicaRegistry
 from gateway.tenancy.tenants.tenant_registry import Registry
 from protos.errors import Conflict, InvalidRequest, ReplicaNotFound
-from routing.health.status import State
+from routing.health.replica_status import State
 from tests.gateway.fleets.world import FakeFleet, World, config_of, status, world_at
 from tests.harness import bounded
 

@@ -1,5 +1,5 @@
 from gateway.models.answer_lengths import LESSONS_PER_SECOND, MOST_SAVED, AnswerLengths
-from routing.decode_length import Origin, QuantileDecodeLength
+from routing.estimates.decode_length import Origin, QuantileDecodeLength
 
 BUSY, QUIET = Origin("m", "busy"), Origin("m", "quiet")
 

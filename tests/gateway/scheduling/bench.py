@@ -10,9 +10,9 @@ from gateway.config.admission import Admission
 from gateway.scheduling.admission import Turn, TurnRequest
 from gateway.scheduling.admission_queue import Turnstile
 from protos.types import Load, Role, Shape
+from routing.contracts.policy import ReplicaView, RouteRequest
 from routing.dispatch import Attempt
 from routing.policies.least_load import LeastLoad
-from routing.policy import ReplicaView, RouteRequest
 from tests.harness import bounded
 
 LIMIT = 4

@@ -20,9 +20,9 @@ from replicas.model import ReplicaModel
 from replicas.profiles import PROFILES
 from replicas.server import HEARTBEAT_SECONDS, LONG_PROMPT_TOKENS
 from replicas.timing import RooflineTimer, kv_blocks
+from routing.contracts.policy import ReplicaView, RouteRequest
 from routing.dispatch import Attempt
 from routing.policies.least_load import LeastLoad
-from routing.policy import ReplicaView, RouteRequest
 from routing.unreported import Unreported
 
 MODEL = "mixtral-8x7b"

@@ -20,7 +20,7 @@ from gateway.scheduling.capacity import (
 )
 from gateway.scheduling.shares import ActiveTenant, shares
 from protos.types import Load, Role, Shape
-from routing.policy import ReplicaView
+from routing.contracts.policy import ReplicaView
 
 MARK = 0.9
 EMPTY = ReplicaView(

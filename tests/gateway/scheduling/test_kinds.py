@@ -9,7 +9,7 @@ from gateway.scheduling.admission import Turn, TurnRequest
 from gateway.scheduling.candidates import PLAIN, kind_of
 from protos.errors import ReplicaUnavailable
 from protos.features import Feature
-from routing.policy import RouteRequest
+from routing.contracts.policy import RouteRequest
 from tests.gateway.scheduling.bench import Bench, run, settle
 from tests.views import view
 

@@ -17,7 +17,7 @@ from gateway.scheduling.objections import (
 )
 from gateway.scheduling.shares import ActiveTenant
 from protos.types import Load, Role, Shape
-from routing.policy import ReplicaView
+from routing.contracts.policy import ReplicaView
 from tests.views import fleets
 
 MARK = 0.9

@@ -11,7 +11,7 @@ from gateway.scheduling.capacity import ALLOWANCE_TOKENS, Demand, Need, feasible
 from gateway.scheduling.shares import ActiveTenant
 from gateway.scheduling.waiter import demand_of
 from protos.types import Load, Role, Shape
-from routing.policy import NoCandidate, ReplicaView, RouteRequest
+from routing.contracts.policy import NoCandidate, ReplicaView, RouteRequest
 from tests.gateway.scheduling.bench import LIMIT, Bench, run, settle
 
 PREFILL, DECODE, BOTH = Role.PREFILL, Role.DECODE, Role.BOTH

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from observability.metrics import declarations as declared
 from observability.metrics.snapshot import empty
-from routing.health.status import ReplicaStatus
+from routing.health.replica_status import ReplicaStatus
 
 
 @dataclass

@@ -15,7 +15,7 @@ from protos.errors import Overloaded, RateLimited, StoreUnavailable
 from routing.dispatch import Attempt
 from routing.health.breaker import OPEN_SECONDS
 from routing.health.replica_health import ReplicaHealth
-from routing.health.status import ReplicaStatus, State
+from routing.health.replica_status import ReplicaStatus, State
 from tests.gateway.scheduling.bench import Bench, run, settle
 from tests.gateway.telemetry.counted import Counted
 from tests.gateway.tenancy.limits.bench import plan_of

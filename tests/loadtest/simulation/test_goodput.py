@@ -8,7 +8,7 @@ from loadtest.simulation.flight import Outcome
 from loadtest.simulation.goodput import Misses, find_goodput
 from loadtest.simulation.metrics import meets, summary
 from loadtest.simulation.simulate import ReplicaUse, Result
-from routing.policy_settings import Targets
+from routing.contracts.policy_settings import Targets
 
 
 def outcome(ttft: float | None = 0.5, tpot: float | None = 0.01, prompt: int = 100, cached: int = 0) -> Outcome:

@@ -16,7 +16,7 @@ from loadtest.simulation.study import PolicyResult, Study, run_study
 from loadtest.simulation.synthetic import Synthetic
 from loadtest.simulation.workload import WorkloadSpec
 from protos.types import Shape
-from routing.heatmap import Comparison, HeatmapFile, save_heatmap
+from routing.contracts.heatmap import Comparison, HeatmapFile, save_heatmap
 
 FLEET = Fleet((Pool("a", PoolShape(tp=2), replicas=2),))
 WORKLOAD = WorkloadSpec(Synthetic(2000, 50), 60, "poisson", 1)

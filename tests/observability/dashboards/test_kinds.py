@@ -3,7 +3,7 @@ import pytest
 from observability.dashboards.kinds import ACTION_COLORS, COUNTED, FAILURES, OUTCOME_COLORS, STATE_COLORS, TOKEN_COLORS
 from observability.metrics.declarations import REPLICA_STATES, TOKEN_KINDS
 from observability.outcome import Outcome
-from routing.health.status import State
+from routing.health.replica_status import State
 
 
 def test_every_value_of_a_closed_set_has_a_colour_of_its_own() -> None:

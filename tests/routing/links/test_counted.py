@@ -10,7 +10,7 @@ import routing.links.counted
 from protos.errors import ReplicaUnavailable
 from protos.features import Feature
 from protos.types import Finish, FinishReason, Load, ReplicaInfo, Role, Shape
-from routing.health.status import State
+from routing.health.replica_status import State
 from routing.links.connection import Listener, Surroundings
 from routing.links.counted import CountedConnection, Sighting, Unreachable
 from routing.links.spec import ReplicaSpec

@@ -9,10 +9,10 @@ import pytest
 from protos import codec
 from protos import replica_pb2 as pb
 from protos.types import Submit
+from routing.contracts.transport import Leg, Transport
 from routing.links.connection import Listener, Surroundings
 from routing.links.session import SessionConnection
 from routing.migration import continuation
-from routing.transport import Leg, Transport
 from tests import routing_links, triton_links
 from tests.fake_triton import FakeTriton
 from tests.fakes import SilentEngine

@@ -13,7 +13,7 @@ from protos import stock_codec
 from protos.errors import ReplicaUnavailable
 from protos.features import Feature
 from protos.types import Adapter, Finish, Handoff, Shape
-from routing.health.status import State
+from routing.health.replica_status import State
 from routing.links.connection import Surroundings
 from routing.links.trtllm_grpc import TrtllmConnection
 from tests.fakes import INFO, DropsStream, SilentEngine

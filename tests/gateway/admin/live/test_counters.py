@@ -9,7 +9,7 @@ from gateway.admin.live.totals import Histogram
 from observability.exposition import Family, Observed
 from observability.metrics import declarations as declared
 from observability.metrics.metric import Metric
-from routing.health.status import State
+from routing.health.replica_status import State
 
 REPLICA = {"model": "m", "pool": "p", "replica": "p/0"}
 

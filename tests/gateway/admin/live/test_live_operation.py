@@ -11,7 +11,7 @@ from gateway.admin.live.counters import Counted
 from gateway.admin.live.feed import MAX_VIEWERS
 from gateway.admin.live.live_readings import COUNTS_UNREADABLE, NO_COUNTS, STORE_AWAY
 from gateway.admin.live.view import Live
-from routing.health.status import ReplicaStatus, State
+from routing.health.replica_status import ReplicaStatus, State
 from tests.gateway.admin.bench import Bench, bench_of, run
 from tests.gateway.admin.live.samples import totals
 from tests.harness import bounded, until

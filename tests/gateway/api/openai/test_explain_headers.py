@@ -10,8 +10,8 @@ import pytest
 from gateway.tenancy.limits.usage_reading import tenant_state
 from protos.types import Failure, Finish, FinishReason, Submit
 from replicas.engine import Delta
-from routing.explained_policy import NO_ROOM, TRIED, UNSENT
-from routing.explanation import BRIEF_BYTES, RouteExplanation
+from routing.contracts.explained_policy import NO_ROOM, TRIED, UNSENT
+from routing.contracts.explanation import BRIEF_BYTES, RouteExplanation
 from routing.health.probe import PROBE
 from tests.asgi import CHAT, COMPLETIONS, Answer, Client, gateway_of
 from tests.fakes import RefusesWith, SilentEngine

@@ -11,9 +11,9 @@ from gateway.config.models.settings import Model, Pool
 from gateway.config.settings import ConfigError, load_config, resolve
 from gateway.models.routing_settings import policy_settings
 from protos.types import Role, Shape
-from routing.heatmap import Comparison, HeatmapFile, save_heatmap
+from routing.contracts.heatmap import Comparison, HeatmapFile, save_heatmap
+from routing.contracts.policy_settings import PolicySettings, Targets, Tier
 from routing.policies import POLICIES
-from routing.policy_settings import PolicySettings, Targets, Tier
 
 WIDE = "{name: wide, shape: {tp: 8}, engine: simulated, replicas: 1}"
 NARROW = "{name: narrow, shape: {tp: 2}, engine: simulated, replicas: 4}"
@@ -51,11 +51,15 @@ def test_every_policy_can_be_configured() -> None:
 @pytest.mark.parametrize(
     ("routing", "pools", "said"),
     [
-        ("policy: fastest", COLOCATED, "routing.policy: expected auto or combined or concurrency or dynamo_kv or "),
+        (
+            "policy: fastest",
+            COLOCATED,
+            "routing.contracts.policy: expected auto or combined or concurrency or dynamo_kv or ",
+        ),
         (
             "policy: prefix, heatmap: h.json",
             COLOCATED,
-            "routing.heatmap: only for pd_heatmap and combined, and the ",
+            "routing.contracts.heatmap: only for pd_heatmap and combined, and the ",
         ),
         ("threshold: 8", COLOCATED, "routing.threshold: only for concurrency, and the policy is auto"),
         (
@@ -105,18 +109,22 @@ def test_every_policy_can_be_configured() -> None:
         (
             "policy: pd_heatmap, heatmap: h.json",
             COLOCATED,
-            "routing.policy: pd_heatmap chooses between pairs and replicas of the role both, and the model has no "
+            "routing.contracts.policy: pd_heatmap chooses between pairs and replicas of the role both, and the model has no "
             "prefill and decode pools",
         ),
         (
             "policy: pd_heatmap, heatmap: h.json",
             f"{PREFILL}, {DECODE}",
-            "routing.policy: pd_heatmap chooses between pairs and replicas of the role both, and the model has no "
+            "routing.contracts.policy: pd_heatmap chooses between pairs and replicas of the role both, and the model has no "
             "pools",
         ),
-        ("policy: pd_heatmap", MIXED, "routing.heatmap: required by pd_heatmap"),
-        ("policy: combined", MIXED, "routing.heatmap: required by combined"),
-        ("policy: combined, heatmap: h.json", COLOCATED, "routing.heatmap: of no use without both pairs and pools"),
+        ("policy: pd_heatmap", MIXED, "routing.contracts.heatmap: required by pd_heatmap"),
+        ("policy: combined", MIXED, "routing.contracts.heatmap: required by combined"),
+        (
+            "policy: combined, heatmap: h.json",
+            COLOCATED,
+            "routing.contracts.heatmap: of no use without both pairs and pools",
+        ),
         ("policy: auto", PREFILL, "pools[0].role: a prefill pool needs a decode pool, and the model has none"),
         ("policy: auto", f"{WIDE}, {DECODE}", "pools[1].role: a decode pool needs a prefill pool, and the model has"),
         ("policy: auto, targets: {tpot_ms: 0}", COLOCATED, "routing.targets.tpot_ms: expected float > 0"),

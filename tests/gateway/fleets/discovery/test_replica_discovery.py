@@ -15,7 +15,7 @@ from gateway.store.store import Store
 from protos.errors import ReplicaNotFound
 from protos.types import Role, Shape
 from routing.fleet import Fleet
-from routing.health.status import ReplicaStatus
+from routing.health.replica_status import ReplicaStatus
 from routing.links.spec import ReplicaSpec
 from routing.links.tls import TlsFiles
 from tests.gateway.fleets.world import READY

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gateway.jobs.batches.batch_room import FIRST_LIMIT, LEAST_KEPT, Room
 from gateway.scheduling.division import Divider
 from protos.types import Load, Role, Shape
-from routing.policy import ReplicaView
+from routing.contracts.policy import ReplicaView
 
 
 class Fleet:

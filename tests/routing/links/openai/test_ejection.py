@@ -12,7 +12,7 @@ from protos.errors import (
 )
 from routing.fleet import Fleet
 from routing.health.breaker import CONSECUTIVE_FAULTS
-from routing.health.status import State
+from routing.health.replica_status import State
 from tests.harness import bounded, until
 from tests.routing_links import Link
 from tests.upstreams import upstream

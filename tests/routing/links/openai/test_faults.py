@@ -18,7 +18,7 @@ from protos.errors import (
     UpstreamRateLimited,
     UpstreamRefusesKey,
 )
-from routing.health.status import State
+from routing.health.replica_status import State
 from routing.http.timeouts import Timeouts
 from routing.links.tls import TlsFiles
 from tests.certificates import Authority

@@ -9,7 +9,7 @@ import pytest
 import routing.links.counted
 from protos.errors import ReplicaUnavailable
 from protos.types import Failure
-from routing.health.status import State
+from routing.health.replica_status import State
 from tests.fake_triton import FakeTriton
 from tests.fakes import DiesAfter, RefusesWith, SilentEngine
 from tests.harness import bounded, drained, engine_of, submit_of, until

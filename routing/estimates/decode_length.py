@@ -8,7 +8,7 @@ from zlib import crc32
 
 import msgspec
 
-from routing.length_sketch import LengthSketch
+from routing.estimates.length_sketch import LengthSketch
 
 #: What is assumed of a model that has not answered yet: answers to chats are mostly of this order.
 DEFAULT_TOKENS: Final = 256.0

@@ -6,9 +6,9 @@ from msgspec.structs import replace
 
 from protos.features import NAMES, Feature
 from protos.types import ReplicaInfo, Role, Shape
-from routing.abilities import Abilities, known_adapters, lacking, missing
-from routing.adapters import AdapterRule, AdapterRules
-from routing.policy import ReplicaView
+from routing.contracts.policy import ReplicaView
+from routing.policies.abilities import Abilities, known_adapters, lacking, missing
+from routing.policies.adapter_affinity import AdapterRule, AdapterRules
 from tests.views import view
 
 BITS = st.sampled_from(list(NAMES))

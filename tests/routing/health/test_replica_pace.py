@@ -1,5 +1,5 @@
 from protos.types import Work
-from routing.health.pace import AVERAGED_SECONDS, LEAST_STEPS, Pace, slow_ones
+from routing.health.replica_pace import AVERAGED_SECONDS, LEAST_STEPS, Pace, slow_ones
 
 
 def paces_of(*step_us: int, work: Work | None = None, steps: int = 50) -> dict[str, Pace]:

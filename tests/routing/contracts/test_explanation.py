@@ -5,7 +5,15 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from routing.explanation import BRIEF_BYTES, BRIEF_CANDIDATES, Candidate, Place, RouteExplanation, brief, rounded
+from routing.contracts.explanation import (
+    BRIEF_BYTES,
+    BRIEF_CANDIDATES,
+    Candidate,
+    Place,
+    RouteExplanation,
+    brief,
+    rounded,
+)
 
 NAMES = st.text('abcé/☃\n"0', min_size=1, max_size=55)
 CANDIDATES = st.builds(

@@ -5,11 +5,21 @@ import msgspec
 import pytest
 
 from protos.types import Load, Role, Shape, Timing
-from routing.explained_policy import NO_ROOM, NOT_CONSIDERED, TRIED, UNSENT, ExplainedPolicy
-from routing.explanation import Candidate, Place, RouteExplanation, brief
+from routing.contracts.explained_policy import NO_ROOM, NOT_CONSIDERED, TRIED, UNSENT, ExplainedPolicy
+from routing.contracts.explanation import Candidate, Place, RouteExplanation, brief
+from routing.contracts.policy import (
+    Decision,
+    Ended,
+    NoCandidate,
+    ReplicaView,
+    Report,
+    Routed,
+    RouteRequest,
+    RoutingPolicy,
+    Score,
+)
 from routing.policies.least_load import LeastLoad
 from routing.policies.round_robin import RoundRobin
-from routing.policy import Decision, Ended, NoCandidate, ReplicaView, Report, Routed, RouteRequest, RoutingPolicy, Score
 
 REQUEST = RouteRequest("req_1", prompt_tokens=100, max_tokens=10, expected_output=8.0, cached={"a": 64, "p": 32})
 

@@ -13,11 +13,11 @@ Dynamo draws among equal costs at random; here they are taken in turn. Blocks ar
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
+from routing.contracts.policy import RouteRequest
+from routing.contracts.units import Unit
 from routing.policies.measures import backlog, block_tokens
 from routing.policies.phases import stays_local
 from routing.policies.ranking import Ranking, RankingPolicy
-from routing.policy import RouteRequest
-from routing.units import Unit
 
 #: Dynamo's overlap_score_weight.
 PREFILL_WEIGHT: Final = 1.0

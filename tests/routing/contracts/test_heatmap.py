@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protos.types import Shape
-from routing.heatmap import Comparison, Heatmap, HeatmapError, HeatmapFile, load_heatmap, save_heatmap
+from routing.contracts.heatmap import Comparison, Heatmap, HeatmapError, HeatmapFile, load_heatmap, save_heatmap
 
 TP4, TP8 = Shape(tp=4), Shape(tp=8, ep=2)
 CELLS = ((-0.2, 0.1, 0.4), (0.6, 0.8, None))

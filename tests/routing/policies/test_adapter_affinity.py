@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from protos.types import Role, Shape
-from routing.adapters import ELSEWHERE, SPILL_FACTOR, SPILL_SEQUENCES, AdapterAffinity, preferred
+from routing.contracts.policy import NoCandidate, ReplicaView
+from routing.policies.adapter_affinity import ELSEWHERE, SPILL_FACTOR, SPILL_SEQUENCES, AdapterAffinity, preferred
 from routing.policies.least_load import LeastLoad
-from routing.policy import NoCandidate, ReplicaView
 from tests.views import ask, fleets, view
 
 

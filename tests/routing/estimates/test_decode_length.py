@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from routing.decode_length import DEFAULT_TOKENS, DecodeLength, Oracle, Origin, QuantileDecodeLength
-from routing.length_sketch import LengthSketch
+from routing.estimates.decode_length import DEFAULT_TOKENS, DecodeLength, Oracle, Origin, QuantileDecodeLength
+from routing.estimates.length_sketch import LengthSketch
 
 ORIGIN = Origin("m", "acme", "r")
 LENGTHS = st.lists(st.integers(1, 1 << 22), min_size=1, max_size=60)

@@ -12,11 +12,11 @@ is taken. Equal ones are taken in turn.
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
+from loadtest.simulation.baselines.prompt_tree import PromptTree
+from routing.contracts.policy import Left, Report, Routed, RouteRequest
+from routing.contracts.units import Unit
 from routing.policies.measures import sequences
-from routing.policies.prompt_tree import PromptTree
 from routing.policies.ranking import Ranking, RankingPolicy
-from routing.policy import Left, Report, Routed, RouteRequest
-from routing.units import Unit
 
 #: SMG's defaults: cache_threshold, balance_rel_threshold, balance_abs_threshold.
 MATCH_SHARE: Final = 0.3

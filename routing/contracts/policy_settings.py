@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from routing.heatmap import Heatmap
+from routing.contracts.heatmap import Heatmap
 
 #: Concurrent requests from which on ScaleLLM (section 6) routes to many narrow replicas instead of few wide ones.
 CONCURRENCY_THRESHOLD: Final = 64

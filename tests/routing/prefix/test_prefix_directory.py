@@ -4,8 +4,8 @@ import pytest
 
 from protos.prefix_hash import prefix_hashes, root_of
 from protos.types import KvUpdate
-from routing.prefix import directory as module
-from routing.prefix.directory import PrefixDirectory
+from routing.prefix import prefix_directory as module
+from routing.prefix.prefix_directory import PrefixDirectory
 
 SIZE = 4
 PROMPT = list(range(40))

@@ -15,7 +15,7 @@ from math import inf
 import msgspec
 
 from protos.types import ReplicaInfo, Role
-from routing.policy import Decision, ReplicaView, Report, RouteRequest, RoutingPolicy, Score
+from routing.contracts.policy import Decision, ReplicaView, Report, RouteRequest, RoutingPolicy, Score
 
 #: A replica is much busier than another one with so many times the load per GPU, and so many sequences more.
 SPILL_FACTOR, SPILL_SEQUENCES = 2.0, 8.0

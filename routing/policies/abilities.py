@@ -5,8 +5,8 @@ from typing import Protocol
 
 from protos.features import NAMES, Feature
 from protos.types import Load, ReplicaInfo, Role, Shape
-from routing.adapters import AdapterRules
-from routing.policy import ReplicaView
+from routing.contracts.policy import ReplicaView
+from routing.policies.adapter_affinity import AdapterRules
 
 #: Every bit that has a meaning, from the lowest to the highest.
 _BITS = tuple(feature.value for feature in NAMES)

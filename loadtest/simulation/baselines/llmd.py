@@ -12,11 +12,11 @@ turn. Its saturation detector sheds requests, which is not a policy's part here.
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
+from routing.contracts.policy import Report, RouteRequest, Stepped
+from routing.contracts.units import Unit
 from routing.estimates.replica_class import ReplicaClasses
 from routing.policies.measures import backlog, kv_use
 from routing.policies.ranking import Ranking, RankingPolicy
-from routing.policy import Report, RouteRequest, Stepped
-from routing.units import Unit
 
 QUEUE_WEIGHT, KV_WEIGHT, PREFIX_WEIGHT = 2.0, 2.0, 3.0
 #: From this share of the prompt on a match is sticky, unless it costs so many more seconds to the first token.

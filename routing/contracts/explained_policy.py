@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from routing.explanation import Candidate, Place, RouteExplanation
-from routing.policy import Decision, Ended, ReplicaView, Report, Routed, RouteRequest, RoutingPolicy, Score
+from routing.contracts.explanation import Candidate, Place, RouteExplanation
+from routing.contracts.policy import Decision, Ended, ReplicaView, Report, Routed, RouteRequest, RoutingPolicy, Score
 
 #: Of replicas that the policy was not asked about, where nobody says more.
 NOT_CONSIDERED = "not considered"

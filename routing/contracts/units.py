@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from protos.types import Load, Role, Shape
-from routing.policy import Decision, NoCandidate, ReplicaView
+from routing.contracts.policy import Decision, NoCandidate, ReplicaView
 
 
 class Unit(msgspec.Struct, frozen=True):

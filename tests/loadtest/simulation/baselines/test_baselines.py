@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loadtest.simulation.baselines.dynamo_kv import DynamoKv
+from loadtest.simulation.baselines.llmd import Llmd
+from loadtest.simulation.baselines.prompt_tree import PromptTree
+from loadtest.simulation.baselines.smg_cache_aware import SmgCacheAware
 from protos.types import Role, Work
-from routing.policies.dynamo_kv import DynamoKv
-from routing.policies.llmd import Llmd
-from routing.policies.prompt_tree import PromptTree
-from routing.policies.smg_cache_aware import SmgCacheAware
-from routing.policy import Routed, RouteRequest, RoutingPolicy, Stepped
+from routing.contracts.policy import Routed, RouteRequest, RoutingPolicy, Stepped
 from tests.views import ask, view
 
 CHAINS = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=6), min_size=1, max_size=12)
