@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from replicas.tls import ServerTls
-from routing.links.tls import TlsFiles
+from routing.transports.replica_tls import TlsFiles
 
 _PEM = serialization.Encoding.PEM
 

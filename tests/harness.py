@@ -20,7 +20,7 @@ from replicas.engines.simulated import SimulatedEngine
 from replicas.engines.vocabulary import Vocabulary
 from replicas.server import ReplicaServer
 from routing.contracts.transport import Event, TokenStream
-from routing.links.spec import ReplicaSpec
+from routing.transports.replica_spec import ReplicaSpec
 
 MODEL = "mixtral-8x7b"
 TP2 = Shape(tp=2)

@@ -13,9 +13,9 @@ from gateway.tenancy.limits.plans import Plans
 from gateway.tenancy.tenants.caller import Caller
 from gateway.text.tokens.detokenizer import TokenTable
 from protos.types import Sampling
-from routing.desk import Desk
+from routing.dispatch.dispatch_context import Desk
 from routing.estimates.decode_length import QuantileDecodeLength
-from routing.fleet import Fleet
+from routing.fleet.fleet import Fleet
 from routing.policies.least_load import LeastLoad
 from tests.harness import bounded, tekken
 

@@ -5,9 +5,9 @@ from typing import Final
 from gateway.config.models.engines import EngineName
 from gateway.config.models.settings import Model, Pool
 from protos.features import Feature
-from routing.links.openai.settings import API_FEATURES
 from routing.policies.abilities import Abilities
 from routing.policies.adapter_affinity import AdapterRule, AdapterRules
+from routing.transports.openai.settings import API_FEATURES
 
 #: What a replica of an engine may be able to do. Where it cannot say so itself, this is what it gets requests for.
 EXPECTED: Final[dict[EngineName, Feature]] = {

@@ -8,8 +8,8 @@ from gateway.fleets.triton_specs import triton_settings
 from gateway.fleets.upstream_specs import upstream_settings
 from gateway.tenancy.providers.provider_keys import KeyOf
 from gateway.text.tokens.tokenizer import Tokenizer
-from routing.links.spec import ReplicaSpec
-from routing.links.tls import TlsFiles
+from routing.transports.replica_spec import ReplicaSpec
+from routing.transports.replica_tls import TlsFiles
 
 
 def replica_specs(

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 from gateway.config.models.triton import HOST, TritonModel
 from gateway.text.tokens.text_codec import TokenizerText
 from gateway.text.tokens.tokenizer import Tokenizer
-from routing.links.triton.settings import Kind, TritonSettings
+from routing.transports.triton.settings import Kind, TritonSettings
 
 
 def triton_settings(triton: TritonModel, address: str, tokenizer: Tokenizer | None) -> TritonSettings:

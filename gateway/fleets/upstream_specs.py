@@ -2,8 +2,8 @@
 
 from gateway.config.models.upstream import UpstreamSettings as Configured
 from gateway.tenancy.providers.provider_keys import KeyOf
-from routing.http.timeouts import Timeouts
-from routing.links.openai.settings import UpstreamSettings
+from routing.transports.http.upstream_timeouts import Timeouts
+from routing.transports.openai.settings import UpstreamSettings
 
 
 def upstream_settings(configured: Configured | None, key_of: KeyOf) -> UpstreamSettings:

@@ -9,7 +9,7 @@ from gateway.scheduling.encoding_turns import EncodingTurns
 from gateway.tenancy.limits.limiter import Ask, Limiter
 from routing.contracts.explained_policy import ExplainedPolicy
 from routing.contracts.explanation import RouteExplanation
-from routing.dispatch import Attempt
+from routing.dispatch.dispatch import Attempt
 
 
 async def dry_run(

@@ -5,7 +5,7 @@ from functools import partial
 from gateway.models.served_model import ServedModel
 from gateway.scheduling.admission import TurnRequest
 from routing.contracts.explained_policy import ExplainedPolicy
-from routing.desk import Desk
+from routing.dispatch.dispatch_context import Desk
 
 
 def explained_desk(model: ServedModel, wanted: TurnRequest, explained: ExplainedPolicy) -> Desk:

@@ -28,7 +28,7 @@ from protos.types import FinishReason, Payload, Submit, Timing
 from routing.contracts.explained_policy import ExplainedPolicy
 from routing.contracts.policy import RouteRequest, RoutingPolicy
 from routing.contracts.transport import Event
-from routing.dispatch import Attempt, Dispatched, dispatch
+from routing.dispatch.dispatch import Attempt, Dispatched, dispatch
 from routing.estimates.decode_length import Origin
 
 #: Longer bodies are tokenized off the event loop: at 20 MB/s this much holds it up for under a millisecond.

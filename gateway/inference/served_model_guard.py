@@ -22,7 +22,7 @@ from gateway.tenancy.tenants.caller import Caller
 from protos.errors import ContextLengthExceeded, InvalidRequest, PenstockError
 from protos.types import Payload, Sampling
 from routing.contracts.transport import Relay
-from routing.dispatch import Attempt
+from routing.dispatch.dispatch import Attempt
 from safety.judge import JudgeFailed
 from safety.match import Match
 

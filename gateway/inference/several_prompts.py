@@ -21,9 +21,9 @@ from protos.errors import ClientGone, InternalError, PenstockError
 from protos.types import Payload, Submit
 from routing.contracts.explained_policy import ExplainedPolicy
 from routing.contracts.policy import RouteRequest
-from routing.desk import Desk
-from routing.dispatch import Attempt, Dispatched
-from routing.journey import Journey
+from routing.dispatch.dispatch import Attempt, Dispatched
+from routing.dispatch.dispatch_context import Desk
+from routing.dispatch.failover_stream import Journey
 
 log = logging.getLogger(__name__)
 log.addFilter(RateLimit(per_second=20))

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 from gateway.tenancy.limits.limiter import Ask, Lease, Rate, Usage
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import ClientGone, DeadlineExceeded, Overloaded, PenstockError, SlowClient, TokenLimitExceeded
-from routing.dispatch import Attempt
+from routing.dispatch.dispatch import Attempt
 
 T = TypeVar("T")
 

@@ -3,7 +3,7 @@
 from gateway.config.models.heatmap import usable_heatmap
 from gateway.config.models.settings import Model
 from routing.contracts.policy_settings import CONCURRENCY_THRESHOLD, LONG_CONTEXT_TOKENS, PolicySettings, Targets, Tier
-from routing.hedging import Hedging
+from routing.dispatch.hedging import Hedging
 
 
 def policy_settings(model: Model) -> PolicySettings:

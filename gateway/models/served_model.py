@@ -16,9 +16,9 @@ from gateway.text.tokens.detokenizer import TokenTable
 from gateway.text.tokens.tokenizer import Tokenizer
 from protos.types import Adapter
 from routing.contracts.policy import RoutingPolicy
-from routing.desk import Desk
+from routing.dispatch.dispatch_context import Desk
 from routing.estimates.decode_length import DecodeLength
-from routing.fleet import Fleet
+from routing.fleet.fleet import Fleet
 
 
 @dataclass(frozen=True, slots=True)

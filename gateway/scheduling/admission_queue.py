@@ -34,7 +34,7 @@ from gateway.scheduling.shares import ActiveTenant
 from gateway.scheduling.waiter import Asking, Waiter, demand_of
 from protos.errors import InternalError, Overloaded, ReplicaUnavailable
 from routing.contracts.policy import BetterWait, Decision, NoCandidate, ReplicaView, RouteRequest, RoutingPolicy
-from routing.dispatch import Attempt
+from routing.dispatch.dispatch import Attempt
 
 log = logging.getLogger(__name__)
 

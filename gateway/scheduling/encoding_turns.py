@@ -9,7 +9,7 @@ from typing import Final, ParamSpec, TypeVar
 from weakref import WeakValueDictionary
 
 from protos.errors import PenstockError
-from routing.dispatch import Attempt
+from routing.dispatch.dispatch import Attempt
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -55,9 +55,9 @@ from gateway.text.tokens.identity import tokenizer_hash
 from gateway.text.tokens.loader import load_tokenizer
 from gateway.text.tokens.marked import MarkedTokens
 from protos.errors import ModelNotFound, Overloaded, PermissionDenied, ReplicaUnavailable, StoreUnavailable
-from routing.desk import Desk
+from routing.dispatch.dispatch_context import Desk
 from routing.estimates.decode_length import QuantileDecodeLength
-from routing.fleet import Fleet
+from routing.fleet.fleet import Fleet
 from routing.policies import POLICIES
 from routing.policies.adapter_affinity import AdapterAffinity
 from routing.prefix.prefix_directory import PrefixDirectory

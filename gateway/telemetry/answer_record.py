@@ -11,7 +11,7 @@ from observability.digests import Digests, TextDigest
 from observability.outcome import Outcome
 from observability.record import RequestRecord
 from protos.types import FinishReason
-from routing.routed import note_route
+from routing.dispatch.routed import note_route
 from safety.action import Action
 
 log = logging.getLogger(__name__)

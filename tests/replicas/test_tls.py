@@ -12,8 +12,8 @@ from cryptography import x509
 from protos.pem import PemError
 from replicas.server import ReplicaServer, serve_pool
 from replicas.tls import ServerTls
-from routing.fleet import Fleet
-from routing.links.tls import TlsFiles
+from routing.fleet.fleet import Fleet
+from routing.transports.replica_tls import TlsFiles
 from tests.certificates import Authority, Signed, client_files, server_files
 from tests.harness import bounded, engine_of, spec_of, until
 

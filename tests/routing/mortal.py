@@ -11,9 +11,9 @@ from replicas.engine import EngineStep
 from replicas.engines.simulated import SimulatedEngine
 from routing.contracts.policy import RouteRequest
 from routing.contracts.transport import Event
-from routing.desk import Desk
-from routing.dispatch import Attempt, Dispatched, dispatch
-from routing.fleet import Fleet
+from routing.dispatch.dispatch import Attempt, Dispatched, dispatch
+from routing.dispatch.dispatch_context import Desk
+from routing.fleet.fleet import Fleet
 from routing.policies.round_robin import RoundRobin
 from tests.harness import engine_of, serving
 from tests.routing.fleets import fleet_at

@@ -17,7 +17,7 @@ from gateway.telemetry.body_record import note_body
 from gateway.tenancy.tenants.caller import Caller
 from observability.digests import Digests
 from protos.errors import InvalidRequest, PenstockError, UnsupportedParameter
-from routing.dispatch import Attempt
+from routing.dispatch.dispatch import Attempt
 from safety.screen import Finding
 
 #: Its name in a key's scope.

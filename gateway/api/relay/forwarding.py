@@ -33,8 +33,8 @@ from gateway.tenancy.tenants.caller import Caller
 from protos.errors import Overloaded, ReplicaFailed, UnsupportedParameter
 from protos.features import NAMES, Feature
 from protos.types import FinishReason, Payload, Sampling
-from routing.dispatch import Attempt
-from routing.routed import note_route
+from routing.dispatch.dispatch import Attempt
+from routing.dispatch.routed import note_route
 
 #: Of one answer of an upstream.
 MOST_ANSWER_BYTES: Final = 128 << 20

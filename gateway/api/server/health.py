@@ -4,7 +4,7 @@ import orjson
 
 from gateway.api.server.http_exchange import Exchange
 from gateway.server.gateway import Gateway
-from routing.fleet import Fleet
+from routing.fleet.fleet import Fleet
 
 
 async def healthz(gateway: Gateway, exchange: Exchange) -> None:

@@ -33,7 +33,7 @@ from protos.errors import (
     StoreUnavailable,
     UnsupportedEncoding,
 )
-from routing.dispatch import Attempt
+from routing.dispatch.dispatch import Attempt
 
 #: A client gets this long to deliver its body once its headers are in.
 BODY_SECONDS = 30.0

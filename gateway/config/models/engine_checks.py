@@ -12,7 +12,7 @@ from gateway.config.models.settings import Pool
 from gateway.config.models.triton import triton_problems
 from gateway.config.models.upstream import upstream_problems
 from protos.types import Role
-from routing.http.origin import origin_of
+from routing.transports.http.origin import origin_of
 
 #: Engines whose replicas speak the session protocol, and so can be prefill or decode replicas.
 SESSIONS: Final = ("simulated", "tensorrt_llm")

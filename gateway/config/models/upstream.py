@@ -11,8 +11,8 @@ from gateway.config.errors import echo
 from gateway.config.secrets import ApiKeySource
 from gateway.config.tenants import END, Record
 from protos.features import Feature
-from routing.http.origin import is_header_value
-from routing.links.openai.settings import API_FEATURES
+from routing.transports.http.origin import is_header_value
+from routing.transports.openai.settings import API_FEATURES
 
 #: What an upstream may be said to lack; the names are those of protos/features.py.
 FeatureName = Literal[

@@ -17,7 +17,7 @@ from gateway.filtering.guards.bounded import BoundedJudge
 from gateway.filtering.guards.build_guards import Surroundings, build_judge
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import FilterFailed, ModelNotFound
-from routing.dispatch import Attempt
+from routing.dispatch.dispatch import Attempt
 from safety.action import Action
 from safety.filter import StreamFilter
 from safety.screen import Finding, Rule, screened

@@ -14,7 +14,7 @@ from gateway.filtering.guards.errors import GuardUnusable
 from gateway.filtering.guards.plugin_guard import load_scan
 from gateway.filtering.guards.presidio_guard import presidio_problem
 from protos import pem
-from routing.http.origin import origin_of
+from routing.transports.http.origin import origin_of
 
 G = TypeVar("G", bound=Asking)
 

@@ -11,12 +11,12 @@ from gateway.config.safety.guards import HttpGuard
 from gateway.config.secrets import ApiKeySource
 from gateway.filtering.guards.verdicts import label_of
 from gateway.tenancy.providers.provider_keys import KeyOf
-from routing.http.exchange import HttpFailure
-from routing.http.get import ask
-from routing.http.origin import head, origin_of
-from routing.http.pool import ConnectionPool
-from routing.http.timeouts import Timeouts
-from routing.links.tls import SslContexts, TlsFiles
+from routing.transports.http.connection_pool import ConnectionPool
+from routing.transports.http.http1_request import HttpFailure
+from routing.transports.http.http_get import ask
+from routing.transports.http.origin import head, origin_of
+from routing.transports.http.upstream_timeouts import Timeouts
+from routing.transports.replica_tls import SslContexts, TlsFiles
 from safety.judge import JudgeFailed
 from safety.match import Match
 

@@ -13,7 +13,7 @@ from gateway.fleets.discovery.registrations import Registration
 from gateway.fleets.replica_specs import replica_spec, replica_specs
 from gateway.tenancy.providers.provider_keys import KeyOf, keyless
 from gateway.text.tokens.tokenizer import Tokenizer
-from routing.links.spec import ReplicaSpec
+from routing.transports.replica_spec import ReplicaSpec
 
 
 class Changeable(Protocol):

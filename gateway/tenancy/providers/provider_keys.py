@@ -12,7 +12,7 @@ from gateway.tenancy.providers.vault import sealed_key
 from gateway.tenancy.tenants.transactions import PROVIDERS
 from protos.errors import StoreUnavailable
 from protos.renewed import Renewed
-from routing.links.openai.settings import no_key
+from routing.transports.openai.settings import no_key
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from typing import Any
 import orjson
 import pytest
 
-import routing.journey
-import routing.links.openai.connection
+import routing.dispatch.failover_stream
+import routing.transports.openai.openai_connection
 from tests.asgi import CHAT, HELLO, Answer, Client, gateway_of
 from tests.certificates import Authority
 from tests.gateway.api.relay.test_relay_answer import NAME, hosted
@@ -54,7 +54,7 @@ EACH = [pytest.param(*case[1:2], stream, *case[3:], id=f"{case[0]}-{stream}") fo
 
 @pytest.fixture(autouse=True)
 def every_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (routing.links.openai.connection, routing.journey):
+    for module in (routing.transports.openai.openai_connection, routing.dispatch.failover_stream):
         monkeypatch.setattr(module.log, "filters", [])
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from routing.links.triton.settings import Kind
+from routing.transports.triton.settings import Kind
 from tests.asgi import Client, gateway_of
 from tests.fake_triton import FakeTriton
 from tests.harness import MODEL, bounded, engine_of, readable_corpus, tekken, until

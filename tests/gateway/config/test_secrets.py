@@ -9,8 +9,8 @@ from gateway.config.settings import Config, ConfigError, load_config, resolve
 from gateway.fleets.replica_specs import replica_specs
 from gateway.tenancy.providers.provider_keys import ProviderKeys
 from gateway.text.tokens.loader import BUNDLED
-from routing.links.openai.settings import UpstreamSettings, no_key
-from routing.links.tls import TlsFiles
+from routing.transports.openai.settings import UpstreamSettings, no_key
+from routing.transports.replica_tls import TlsFiles
 from tests.certificates import Authority
 
 KEY = bytes(range(32)).hex()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gateway.inference.shared_reservation import Several, SharedLease
 from gateway.tenancy.limits.limiter import Ask, Usage
 from protos.errors import ClientGone, Overloaded, PenstockError, ReplicaFailed
-from routing.dispatch import Attempt
+from routing.dispatch.dispatch import Attempt
 from tests.harness import bounded
 
 

@@ -11,7 +11,7 @@ from gateway.scheduling.admission import Turn, TurnRequest
 from gateway.scheduling.admission_queue import Turnstile
 from protos.types import Load, Role, Shape
 from routing.contracts.policy import ReplicaView, RouteRequest
-from routing.dispatch import Attempt
+from routing.dispatch.dispatch import Attempt
 from routing.policies.least_load import LeastLoad
 from tests.harness import bounded
 

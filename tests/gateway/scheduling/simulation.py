@@ -21,9 +21,9 @@ from replicas.profiles import PROFILES
 from replicas.server import HEARTBEAT_SECONDS, LONG_PROMPT_TOKENS
 from replicas.timing import RooflineTimer, kv_blocks
 from routing.contracts.policy import ReplicaView, RouteRequest
-from routing.dispatch import Attempt
+from routing.dispatch.dispatch import Attempt
 from routing.policies.least_load import LeastLoad
-from routing.unreported import Unreported
+from routing.transports.unreported import Unreported
 
 MODEL = "mixtral-8x7b"
 #: The replicas of penstock.yaml.

@@ -8,7 +8,7 @@ from gateway.scheduling.admission_queue import HOLD_SECONDS, UNKNOWN_RETRY
 from gateway.scheduling.shares import ActiveTenant
 from protos.errors import ClientGone, Overloaded
 from routing.contracts.policy import Decision
-from routing.dispatch import Attempt
+from routing.dispatch.dispatch import Attempt
 from tests.gateway.scheduling.bench import LIMIT, Bench, run, settle
 from tests.harness import until
 

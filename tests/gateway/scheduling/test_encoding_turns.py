@@ -8,7 +8,7 @@ import pytest
 
 from gateway.scheduling.encoding_turns import NICENESS, EncodingTurns
 from protos.errors import ClientGone
-from routing.dispatch import Attempt
+from routing.dispatch.dispatch import Attempt
 from tests.harness import bounded, until
 
 

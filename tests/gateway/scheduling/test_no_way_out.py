@@ -13,7 +13,7 @@ from gateway.scheduling.division import Divider, Division
 from gateway.scheduling.shares import ActiveTenant
 from protos.errors import InternalError, ReplicaUnavailable
 from routing.contracts.policy import BetterWait, Decision, ReplicaView, RouteRequest
-from routing.dispatch import Attempt
+from routing.dispatch.dispatch import Attempt
 from routing.policies.least_load import LeastLoad
 from tests.gateway.scheduling.bench import LIMIT, Bench, run, settle
 from tests.gateway.scheduling.test_pairs import bench_of

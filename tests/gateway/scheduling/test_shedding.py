@@ -4,7 +4,7 @@ import pytest
 
 from gateway.scheduling.admission_queue import LONGEST_RETRY, SHORTEST_RETRY
 from protos.errors import Overloaded
-from routing.dispatch import Attempt
+from routing.dispatch.dispatch import Attempt
 from tests.gateway.scheduling.bench import LIMIT, Bench, run, settle
 
 

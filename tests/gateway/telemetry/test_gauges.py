@@ -12,7 +12,7 @@ from observability.metrics import declarations as declared
 from observability.metrics.metric import Metric
 from observability.metrics.snapshot import Numbers
 from protos.errors import Overloaded, RateLimited, StoreUnavailable
-from routing.dispatch import Attempt
+from routing.dispatch.dispatch import Attempt
 from routing.health.breaker import OPEN_SECONDS
 from routing.health.replica_health import ReplicaHealth
 from routing.health.replica_status import ReplicaStatus, State

@@ -9,7 +9,7 @@ from gateway.config.settings import ConfigError, load_config
 from gateway.fleets.local_replicas import replica_command
 from gateway.fleets.pool_abilities import EXPECTED
 from protos.features import Feature
-from routing.links.trtllm_grpc import IGNORED
+from routing.transports.trtllm_grpc import IGNORED
 
 POOL = {"name": "p", "engine": "simulated", "replicas": 1}
 ABLE = POOL | {"simulated": {"max_adapters": 1}}

@@ -12,7 +12,7 @@ from gateway.config.settings import Config, ConfigError, load_config
 from gateway.fleets.replica_specs import replica_specs
 from gateway.tenancy.providers.provider_keys import keyless
 from gateway.text.tokens.text_codec import TokenizerText
-from routing.links.triton.settings import Kind, TritonSettings
+from routing.transports.triton.settings import Kind, TritonSettings
 from tests.harness import tekken
 
 TRITON = {"model": "tensorrt_llm", "kind": "tensorrt_llm"}

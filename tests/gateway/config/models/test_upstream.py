@@ -11,9 +11,9 @@ from gateway.config.settings import ConfigError, load_config
 from gateway.fleets.replica_specs import replica_specs
 from gateway.tenancy.providers.provider_keys import keyless
 from protos.features import Feature
-from routing.http.timeouts import Timeouts
-from routing.links.openai.settings import API_FEATURES, MORE_ENDPOINTS
-from routing.links.openai.settings import UpstreamSettings as LinkSettings
+from routing.transports.http.upstream_timeouts import Timeouts
+from routing.transports.openai.settings import API_FEATURES, MORE_ENDPOINTS
+from routing.transports.openai.settings import UpstreamSettings as LinkSettings
 
 
 def written(folder: Path, upstream: str, engine: str = "openai") -> Path:

@@ -14,10 +14,10 @@ from gateway.fleets.replica_registry import ReplicaRegistry
 from gateway.store.store import Store
 from protos.errors import ReplicaNotFound
 from protos.types import Role, Shape
-from routing.fleet import Fleet
+from routing.fleet.fleet import Fleet
 from routing.health.replica_status import ReplicaStatus
-from routing.links.spec import ReplicaSpec
-from routing.links.tls import TlsFiles
+from routing.transports.replica_spec import ReplicaSpec
+from routing.transports.replica_tls import TlsFiles
 from tests.gateway.fleets.world import READY
 from tests.harness import MODEL, bounded, drained, engine_of, serving, submit_of, until
 from tests.nameserver import name_server
