@@ -144,7 +144,7 @@ def _guarded(benchmark: Callable[[argparse.Namespace], int]) -> Callable[[argpar
 
     def run(arguments: argparse.Namespace) -> int:
         try:
-            from loadtest.processes import BenchError, require_linux
+            from loadtest.load.processes import BenchError, require_linux
         except ModuleNotFoundError as error:
             return _missing(error)
         before = signal.signal(signal.SIGTERM, _interrupt)
@@ -185,9 +185,9 @@ def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _overhead(arguments: argparse.Namespace) -> int:
-    from loadtest.overhead import overhead
-    from loadtest.report import console, print_added, print_overhead, progress_bar, write_json
-    from loadtest.stack import Variant
+    from loadtest.load.overhead import overhead
+    from loadtest.load.stack import Variant
+    from loadtest.load.terminal_report import console, print_added, print_overhead, progress_bar, write_json
 
     asked: dict[Variant, bool] = {
         "limited": arguments.limits,
@@ -219,9 +219,9 @@ def _overhead(arguments: argparse.Namespace) -> int:
 
 
 def _breakdown(arguments: argparse.Namespace) -> int:
-    from loadtest.breakdown import breakdown, engine_description
-    from loadtest.plots import draw_breakdown
-    from loadtest.report import console, print_breakdown, progress_bar, write_json
+    from loadtest.load.benchmark_plots import draw_breakdown
+    from loadtest.load.breakdown import breakdown, engine_description
+    from loadtest.load.terminal_report import console, print_breakdown, progress_bar, write_json
 
     with progress_bar() as show:
         bars = breakdown(
@@ -241,8 +241,8 @@ def _breakdown(arguments: argparse.Namespace) -> int:
 
 
 def _soak(arguments: argparse.Namespace) -> int:
-    from loadtest.report import console, print_soak, progress_bar, write_json
-    from loadtest.soak import soak
+    from loadtest.load.soak import soak
+    from loadtest.load.terminal_report import console, print_soak, progress_bar, write_json
 
     with progress_bar() as show:
         result = soak(arguments.requests, warmup=arguments.warmup, bound_mb=arguments.bound_mb, show=show)
@@ -253,8 +253,8 @@ def _soak(arguments: argparse.Namespace) -> int:
 
 
 def _fairness(arguments: argparse.Namespace) -> int:
-    from loadtest.fairness import fairness
-    from loadtest.report import console, print_fairness, progress_bar, write_json
+    from loadtest.load.fairness import fairness
+    from loadtest.load.terminal_report import console, print_fairness, progress_bar, write_json
 
     with progress_bar() as show:
         results = fairness(
@@ -272,14 +272,14 @@ def _fairness(arguments: argparse.Namespace) -> int:
 
 
 def _engine_model(arguments: argparse.Namespace) -> int:
-    from loadtest import engine_model
-    from loadtest.published import SATURATED
+    from loadtest.reproduce import engine_model
+    from loadtest.reproduce.published import SATURATED
 
     if arguments.markdown:
         sys.stdout.write(engine_model.markdown())
         return 0
     try:
-        from loadtest.report import console, print_engine_model
+        from loadtest.load.terminal_report import console, print_engine_model
     except ModuleNotFoundError as error:
         return _missing(error)
     print_engine_model({name: engine_model.saturation(name) for name in SATURATED}, console())

@@ -26,8 +26,8 @@ def register(benchmarks: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from loadtest.decision_cost import decision_cost
-    from loadtest.index_cost import index_cost
+    from loadtest.load.decision_cost import decision_cost
+    from loadtest.load.index_cost import index_cost
 
     names = [name for name in POLICIES if name not in _PROFILED]
     settings = PolicySettings()

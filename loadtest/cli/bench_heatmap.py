@@ -55,9 +55,9 @@ def register(benchmarks: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def _run(arguments: argparse.Namespace) -> int:
     try:
-        from loadtest.heatmap import Plan, profile
-        from loadtest.heatmap_plot import draw_heatmap
-        from loadtest.report import progress_bar
+        from loadtest.load.terminal_report import progress_bar
+        from loadtest.simulation.heatmap_plot import draw_heatmap
+        from loadtest.simulation.heatmap_search import Plan, profile
         from routing.contracts.heatmap import save_heatmap
     except ModuleNotFoundError as error:
         return _missing(error)
@@ -89,7 +89,7 @@ def _missing(error: ModuleNotFoundError) -> int:
 
 def _shown(file: "HeatmapFile", comparison: "Comparison", replicas: int) -> list[str]:
     """One comparison as a table of text, and how many cells each side wins."""
-    from loadtest.heatmap_plot import shape_name
+    from loadtest.simulation.heatmap_plot import shape_name
 
     legs = f"{shape_name(comparison.prefill)} prefill + {shape_name(comparison.decode)} decode"
     colocated = shape_name(comparison.colocated)

@@ -22,7 +22,7 @@ def register(benchmarks: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def _run(arguments: argparse.Namespace) -> int:
     try:
-        from loadtest.report import progress_bar, write_json
+        from loadtest.load.terminal_report import progress_bar, write_json
         from loadtest.reproduce.figures import FIGURES
     except ModuleNotFoundError as error:
         return _missing(error)

@@ -8,7 +8,7 @@ from gateway.cli.command_output import fail
 from loadtest.cli.bench_arguments import ascending, count, number, output_file
 
 if TYPE_CHECKING:
-    from loadtest.simulation.fleet import Fleet
+    from loadtest.simulation.simulated_fleet import Fleet
     from loadtest.simulation.study import Study
     from routing.contracts.heatmap import Heatmap
 
@@ -66,9 +66,9 @@ def register(benchmarks: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def _run(arguments: argparse.Namespace) -> int:
     try:
-        from loadtest.report import console, progress_bar, write_json
-        from loadtest.simulation.plots import draw_study
-        from loadtest.simulation.report import print_study
+        from loadtest.load.terminal_report import console, progress_bar, write_json
+        from loadtest.simulation.simulation_plots import draw_study
+        from loadtest.simulation.simulation_report import print_study
         from loadtest.simulation.study import run_study
     except ModuleNotFoundError as error:
         return _missing(error)
@@ -98,7 +98,7 @@ def _study(arguments: argparse.Namespace) -> "Study":
     """What to simulate. Raises ValueError with a line for the user, or OSError."""
     import msgspec
 
-    from loadtest.simulation.fleet import read_fleet
+    from loadtest.simulation.simulated_fleet import read_fleet
     from loadtest.simulation.study import Study
     from loadtest.simulation.synthetic import Synthetic
     from loadtest.simulation.workload import WorkloadSpec

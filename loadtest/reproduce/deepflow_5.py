@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from loadtest.heatmap import Plan, profile
-from loadtest.reproduce.plots import Map, draw_maps
+from loadtest.reproduce.figure_plots import Map, draw_maps
 from loadtest.reproduce.reproduction import Claim, Reproduction, Show
+from loadtest.simulation.heatmap_search import Plan, profile
 from protos.types import Shape
 from routing.contracts.heatmap import Cells
 

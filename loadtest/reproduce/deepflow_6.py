@@ -7,15 +7,15 @@ from typing import Final
 
 import msgspec
 
-from loadtest.heatmap import Plan, profile
 from loadtest.reproduce.deepflow_5 import MODEL, SHAPE
+from loadtest.reproduce.figure_plots import Line, Panel, draw_panels
 from loadtest.reproduce.load_blind import LoadBlind
-from loadtest.reproduce.plots import Line, Panel, draw_panels
 from loadtest.reproduce.reproduction import Claim, Reproduction, Show
-from loadtest.simulation.fleet import Fleet, Pool, PoolShape
-from loadtest.simulation.metrics import attainment
-from loadtest.simulation.requests import TimedRequest
+from loadtest.simulation.heatmap_search import Plan, profile
 from loadtest.simulation.simulate import Simulation
+from loadtest.simulation.simulated_fleet import Fleet, Pool, PoolShape
+from loadtest.simulation.simulated_requests import TimedRequest
+from loadtest.simulation.simulation_metrics import attainment
 from loadtest.simulation.synthetic import Synthetic
 from loadtest.simulation.workload import WorkloadSpec
 from protos.types import Role

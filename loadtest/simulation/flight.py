@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from loadtest.simulation.requests import TimedRequest
+from loadtest.simulation.simulated_requests import TimedRequest
 from protos.types import Timing
 from replicas.model import Sequence
 from routing.contracts.policy import Decision, RouteRequest

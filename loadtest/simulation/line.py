@@ -4,7 +4,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Final
 
-from loadtest.simulation.requests import TimedRequest
+from loadtest.simulation.simulated_requests import TimedRequest
 from routing.contracts.policy import Decision, RouteRequest
 
 #: Behind the oldest, how many are tried too.

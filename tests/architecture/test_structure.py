@@ -54,7 +54,7 @@ LIGHT = {
     "gateway.cli.keys_command": ("grpc", "jinja2", "starlette", "tokenizers", "tiktoken", "granian", "matplotlib"),
     "gateway.cli.providers_command": ("grpc", "jinja2", "starlette", "tokenizers", "tiktoken", "granian", "matplotlib"),
     "gateway.cli.replicas_command": ("grpc", "jinja2", "starlette", "tokenizers", "tiktoken", "granian", "matplotlib"),
-    "loadtest.cli.bench_command": ("grpc", "matplotlib", "loadtest.plots"),
+    "loadtest.cli.bench_command": ("grpc", "matplotlib", "loadtest.load.benchmark_plots"),
     "gateway.cli.route_command": (
         "grpc",
         "redis",

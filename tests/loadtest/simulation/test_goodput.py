@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from loadtest.simulation.flight import Outcome
 from loadtest.simulation.goodput import Misses, find_goodput
-from loadtest.simulation.metrics import meets, summary
 from loadtest.simulation.simulate import ReplicaUse, Result
+from loadtest.simulation.simulation_metrics import meets, summary
 from routing.contracts.policy_settings import Targets
 
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loadtest.simulation.baselines.dynamo_kv import DynamoKv
-from loadtest.simulation.fleet import Fleet, Pool, PoolShape
-from loadtest.simulation.requests import TimedRequest
 from loadtest.simulation.simulate import Result, simulate
+from loadtest.simulation.simulated_fleet import Fleet, Pool, PoolShape
+from loadtest.simulation.simulated_requests import TimedRequest
 from protos.types import Role
 from replicas.model import ReplicaModel
 from replicas.model import Sequence as ModelSequence

@@ -8,10 +8,10 @@ import pytest
 from rich.console import Console
 
 from gateway.cli.main import main
-from loadtest.simulation.fleet import Fleet, Pool, PoolShape
 from loadtest.simulation.goodput import Goodput
-from loadtest.simulation.plots import draw_study
-from loadtest.simulation.report import print_study
+from loadtest.simulation.simulated_fleet import Fleet, Pool, PoolShape
+from loadtest.simulation.simulation_plots import draw_study
+from loadtest.simulation.simulation_report import print_study
 from loadtest.simulation.study import PolicyResult, Study, run_study
 from loadtest.simulation.synthetic import Synthetic
 from loadtest.simulation.workload import WorkloadSpec
