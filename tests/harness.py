@@ -15,10 +15,10 @@ from gateway.text.tokens.loader import LoadedTokenizer, load_tokenizer
 from protos import codec
 from protos.types import PROTOCOL_VERSION, Finish, Role, Sampling, Shape, Submit
 from replicas.engine import Engine
-from replicas.engines.answers import Corpus, corpus_sentences
+from replicas.engines.answer_lengths import Corpus, corpus_sentences
 from replicas.engines.simulated import SimulatedEngine
 from replicas.engines.vocabulary import Vocabulary
-from replicas.server import ReplicaServer
+from replicas.replica_server import ReplicaServer
 from routing.contracts.transport import Event, TokenStream
 from routing.transports.replica_spec import ReplicaSpec
 

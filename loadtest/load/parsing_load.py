@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from protos.script import Line
-from replicas.engines.answers import corpus_sentences
+from replicas.engines.answer_lengths import corpus_sentences
 
 #: The model's `output` in the configuration: the forms in which the answers below are written.
 OUTPUT: Final = "{tools: hermes, reasoning: think}"

@@ -23,7 +23,7 @@ from loadtest.load.client import LoadResult, LoadSpec, Progress
 from loadtest.load.filter_load import LONG_PROMPT, blocklist
 from loadtest.load.parsing_load import OUTPUT, script
 from loadtest.load.processes import BenchError, choose_cores, command_line, on_core, process_tree, running
-from replicas.engines.answers import corpus_sentences
+from replicas.engines.answer_lengths import corpus_sentences
 
 MODEL: Final = "mixtral-8x7b"
 #: Whose key a load has: a tenant's with nothing of its own, with limits, with filters, and that of a gateway that tells

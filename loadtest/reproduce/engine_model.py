@@ -13,7 +13,7 @@ from statistics import fmean
 
 from loadtest.reproduce.published import NIM, SATURATED, STATIC, TENSOR_PARALLEL, WORKLOADS, Latency, Workload
 from protos.types import Shape
-from replicas.limits import Limits
+from replicas.engine_limits import Limits
 from replicas.model import ReplicaModel, Sequence
 from replicas.profiles import H100, PROFILES
 from replicas.timing import FITTED, RooflineTimer, kv_blocks

@@ -8,8 +8,8 @@ import yaml
 from msgspec import Meta
 
 from protos.types import Role, Shape
+from replicas.engine_limits import CapacityPolicy, Limits
 from replicas.kv_cache import TOKENS_PER_BLOCK
-from replicas.limits import CapacityPolicy, Limits
 from replicas.profiles import PROFILES, ModelProfile
 from replicas.timing import RooflineTimer, kv_blocks
 

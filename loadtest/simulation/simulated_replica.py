@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from loadtest.simulation.block_names import own_blocks
 from protos.types import KvRemoved, KvStored, KvUpdate, Load, Role, Shape, Work
-from replicas.limits import CapacityPolicy, Limits
+from replicas.engine_limits import CapacityPolicy, Limits
 from replicas.model import ReplicaModel, Sequence
 from replicas.timing import StepTimer
 

@@ -19,7 +19,7 @@ from replicas.cli.simulated_options import add_simulated_options, positive
 from replicas.cli.trtllm_options import add_trtllm_options
 
 if TYPE_CHECKING:
-    from replicas.tls import ServerTls
+    from replicas.server_tls import ServerTls
 
 log = logging.getLogger(__name__)
 
@@ -106,7 +106,7 @@ def _any_host(text: str) -> str:
 def _run(arguments: argparse.Namespace) -> int:
     configure_logging()
     # The one place where the gateway's package imports the replicas'.
-    from replicas.server import AddressInUse, serve_pool
+    from replicas.replica_server import AddressInUse, serve_pool
 
     try:
         if not arguments.listen:
@@ -145,7 +145,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _tls(arguments: argparse.Namespace) -> "ServerTls | None":
     """The files that the options name. Raises ValueError."""
-    from replicas.tls import ServerTls
+    from replicas.server_tls import ServerTls
 
     certificate, key, client_ca = arguments.tls_certificate, arguments.tls_key, arguments.tls_client_ca
     if certificate is None and key is None and client_ca is None:

@@ -50,10 +50,10 @@ def _shape(arguments: argparse.Namespace) -> Shape:
 
 def _simulated(arguments: argparse.Namespace) -> "list[tuple[str, Engine]]":
     """One engine an address, all saying the same sentences."""
-    from replicas.engines.answers import Corpus, corpus_sentences
+    from replicas.engine_limits import CapacityPolicy
+    from replicas.engines.answer_lengths import Corpus, corpus_sentences
     from replicas.engines.simulated import SimulatedEngine
     from replicas.engines.vocabulary import Vocabulary
-    from replicas.limits import CapacityPolicy
 
     policy = arguments.scheduler.upper()
     if policy not in CapacityPolicy.__members__:
@@ -106,7 +106,6 @@ def _simulated(arguments: argparse.Namespace) -> "list[tuple[str, Engine]]":
 
 def _tensorrt_llm(arguments: argparse.Namespace) -> "Engine":
     """One engine fills the GPUs that the process sees."""
-    from replicas.engines.tensorrt_llm.engine import TensorRtLlmEngine
     from replicas.engines.tensorrt_llm.library import load_library
     from replicas.engines.tensorrt_llm.options import (
         LORA_MODULES,
@@ -117,6 +116,7 @@ def _tensorrt_llm(arguments: argparse.Namespace) -> "Engine":
         Retention,
         SchedulerPolicy,
     )
+    from replicas.engines.tensorrt_llm.trtllm_engine import TensorRtLlmEngine
 
     if len(arguments.listen) > 1:
         raise ValueError("an engine of TensorRT-LLM has a process of its own: give one address")

@@ -23,7 +23,7 @@ from routing.transports.unreported import Unreported
 
 log = logging.getLogger(__name__)
 
-#: A replica says something at least every 0.5 s (replicas/server.py); this much silence means it is gone.
+#: A replica says something at least every 0.5 s (replicas/replica_server.py); this much silence means it is gone.
 SILENCE_SECONDS = 1.5
 CONNECT_SECONDS = 2.0
 MAX_STREAM_ID = 0x7FFF_FFFF

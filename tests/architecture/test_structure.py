@@ -81,7 +81,7 @@ LIGHT = {
         "gateway.server.app",
     ),
     "replicas.model": ("grpc", "google.protobuf", "gateway"),
-    "replicas.server": ("gateway", "starlette", "jinja2", "redis", "replicas.engines.simulated"),
+    "replicas.replica_server": ("gateway", "starlette", "jinja2", "redis", "replicas.engines.simulated"),
     "routing.policies": ("grpc", "google.protobuf"),
     "protos.types": ("grpc", "google.protobuf"),
     "protos.errors": ("grpc", "google.protobuf", "msgspec"),

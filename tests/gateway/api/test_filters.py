@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from replicas.engines.answers import Corpus
+from replicas.engines.answer_lengths import Corpus
 from replicas.engines.simulated import SimulatedEngine
 from tests.asgi import Answer, gateway_of
 from tests.gateway.api.answers import shown

@@ -19,7 +19,7 @@ from observability.record import RequestRecord
 from observability.request_log import RequestLog
 from observability.tracing.spans import SpanMaker, process_resource
 from protos.types import Failure
-from replicas.engines.answers import Corpus
+from replicas.engines.answer_lengths import Corpus
 from tests.asgi import CHAT, COMPLETIONS, Client, gateway_of
 from tests.fakes import DiesAfter, DropsStream, RefusesWith, SilentEngine
 from tests.gateway.admin import bench

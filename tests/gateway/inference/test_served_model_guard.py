@@ -12,7 +12,7 @@ from gateway.config.safety.guards import ModelGuard
 from gateway.filtering.guards.bounded import BoundedJudge
 from gateway.inference.served_model_guard import MAX_PARTS, ServedModelGuard, verdict_in
 from protos.types import Submit
-from replicas.engines.answers import Corpus
+from replicas.engines.answer_lengths import Corpus
 from replicas.engines.simulated import SimulatedEngine
 from safety.judge import JudgeFailed
 from safety.match import Match

@@ -15,10 +15,10 @@ from gateway.scheduling.admission_queue import Turnstile
 from protos.errors import Overloaded
 from protos.types import Load, Role, Shape
 from replicas import model as replica_model
-from replicas.limits import Limits
+from replicas.engine_limits import Limits
 from replicas.model import ReplicaModel
 from replicas.profiles import PROFILES
-from replicas.server import HEARTBEAT_SECONDS, LONG_PROMPT_TOKENS
+from replicas.replica_server import HEARTBEAT_SECONDS, LONG_PROMPT_TOKENS
 from replicas.timing import RooflineTimer, kv_blocks
 from routing.contracts.policy import ReplicaView, RouteRequest
 from routing.dispatch.dispatch import Attempt
@@ -85,7 +85,7 @@ class Running(replica_model.Sequence):
 
 
 class Replica:
-    """An engine that steps while it has work, and reports as replicas/server.py does; perhaps a step late."""
+    """An engine that steps while it has work, and reports as replicas/replica_server.py does; perhaps a step late."""
 
     def __init__(self, time: Virtual, name: str, shape: Shape, *, late: bool, kv_part: float) -> None:
         profile = PROFILES[MODEL]

@@ -12,7 +12,7 @@ from observability.outcome import Outcome
 from observability.record import RequestRecord, Verdict
 from protos.script import Line
 from replicas.engine import Engine
-from replicas.engines.answers import Corpus
+from replicas.engines.answer_lengths import Corpus
 from tests.asgi import CHAT, HELLO, Answer, Client, gateway_of
 from tests.fakes import DiesAfter, SilentEngine
 from tests.gateway.api.answers import shown

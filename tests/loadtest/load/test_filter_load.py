@@ -3,7 +3,7 @@ import re
 import pytest
 
 from loadtest.load.filter_load import LONG_PROMPT, TERMS, blocklist
-from replicas.engines.answers import corpus_sentences
+from replicas.engines.answer_lengths import corpus_sentences
 from safety.filter import StreamFilter
 from safety.injection.filter import InjectionFilter
 from safety.pii.filter import PiiFilter

@@ -4,7 +4,7 @@ import pytest
 
 from loadtest.simulation.simulated_fleet import FleetError, read_fleet
 from protos.types import Role, Shape
-from replicas.limits import CapacityPolicy
+from replicas.engine_limits import CapacityPolicy
 
 ROOT = Path(__file__).parents[3]
 

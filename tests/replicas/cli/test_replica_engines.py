@@ -15,8 +15,8 @@ from gateway.cli.main import main
 from protos.types import Shape
 from replicas.cli.replica_engines import engines_of
 from replicas.cli.trtllm_options import adapter_paths
-from replicas.engines.tensorrt_llm.engine import TensorRtLlmEngine
 from replicas.engines.tensorrt_llm.options import Options
+from replicas.engines.tensorrt_llm.trtllm_engine import TensorRtLlmEngine
 from tests.fake_tensorrt_llm import package as fake_tensorrt_llm
 from tests.fake_tensorrt_llm.llm import POISON
 from tests.harness import bounded, submit_of, worker_at

@@ -10,7 +10,7 @@ from protos import codec
 from protos.prefix_hash import prefix_hashes
 from protos.types import KvCreated, KvEvent, KvRemoved, KvStored, KvUpdate, Load
 from replicas import kv_events
-from replicas.server import ACK_WINDOW
+from replicas.replica_server import ACK_WINDOW
 from routing.fleet.fleet import Fleet
 from routing.prefix.prefix_directory import PrefixDirectory
 from routing.transports.replica_connection import Surroundings

@@ -212,8 +212,8 @@ def test_silence_ends_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_quiet_replica_is_not_silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("replicas.server.HEARTBEAT_SECONDS", 0.01)
-    monkeypatch.setattr("replicas.server.MAX_SILENCE_SECONDS", 0.02)
+    monkeypatch.setattr("replicas.replica_server.HEARTBEAT_SECONDS", 0.01)
+    monkeypatch.setattr("replicas.replica_server.MAX_SILENCE_SECONDS", 0.02)
     monkeypatch.setattr(routing.transports.mux, "SILENCE_SECONDS", 0.5)
 
     async def main() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from protos.errors import ReplicaUnavailable
-from replicas import server
+from replicas import replica_server as server
 from routing.fleet.fleet import Fleet
 from routing.health.patience import TICK_SECONDS
 from routing.health.replica_status import State

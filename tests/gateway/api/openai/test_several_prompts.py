@@ -12,7 +12,7 @@ from gateway.api.writers.best_of import best_choices
 from gateway.text.sequence_text import TokenEntry
 from protos.features import Feature
 from protos.types import TokenLogprobs
-from replicas.engines.answers import Corpus
+from replicas.engines.answer_lengths import Corpus
 from replicas.engines.simulated import SimulatedEngine
 from tests.asgi import Client, gateway_of
 from tests.gateway.api.accounts import used

@@ -7,7 +7,7 @@ import pytest
 
 from protos.types import Finish, FinishReason, TokenLogprobs
 from replicas.engine import Delta
-from replicas.engines.answers import Corpus
+from replicas.engines.answer_lengths import Corpus
 from routing.health.probe import PROBE
 from tests.asgi import CHAT, Answer, Client, gateway_of
 from tests.fakes import SilentEngine

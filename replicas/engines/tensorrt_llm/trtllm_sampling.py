@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from protos.types import Guide, GuideKind, Sampling
-from replicas.engines.tensorrt_llm.structural_tags import older_tag
+from replicas.engines.tensorrt_llm.trtllm_tags import older_tag
 
 #: Alternatives per token that may be asked for; the API's own bound.
 MAX_LOGPROBS = 20

@@ -6,7 +6,7 @@ import pytest
 
 from protos.script import Line
 from protos.types import FinishReason, Guide, GuideKind, Submit
-from replicas.engines.scripts import Script
+from replicas.engines.answer_scripts import Script
 from replicas.engines.simulated import SimulatedEngine
 from tests.harness import answers_of, bounded, engine_of, readable_corpus, readable_vocabulary, submit_of, tekken
 

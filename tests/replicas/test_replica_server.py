@@ -8,7 +8,7 @@ import pytest
 from protos import codec
 from protos.types import PROTOCOL_VERSION, Finish, FinishReason, Load
 from replicas.engine import Delta
-from replicas.server import ACK_WINDOW, MAX_SEQUENCES, AddressInUse, ReplicaServer, serve_pool
+from replicas.replica_server import ACK_WINDOW, MAX_SEQUENCES, AddressInUse, ReplicaServer, serve_pool
 from tests.fakes import DiesAfter, SilentEngine, StopsByItself
 from tests.harness import (
     MODEL,
@@ -27,7 +27,7 @@ Act = Callable[[Worker], Awaitable[object]]
 
 
 def test_a_session_that_says_nothing_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("replicas.server.HELLO_SECONDS", 0.05)
+    monkeypatch.setattr("replicas.replica_server.HELLO_SECONDS", 0.05)
 
     async def main() -> None:
         async with serving(engine_of()) as (_, address), worker_at(address) as worker:
@@ -273,8 +273,8 @@ def test_a_worker_that_does_not_acknowledge_gets_merged_steps_and_every_token() 
 
 
 def test_an_idle_session_still_hears_a_heartbeat_and_a_changed_load(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("replicas.server.HEARTBEAT_SECONDS", 0.005)
-    monkeypatch.setattr("replicas.server.MAX_SILENCE_SECONDS", 0.02)
+    monkeypatch.setattr("replicas.replica_server.HEARTBEAT_SECONDS", 0.005)
+    monkeypatch.setattr("replicas.replica_server.MAX_SILENCE_SECONDS", 0.02)
 
     async def main() -> None:
         engine = SilentEngine()

@@ -11,17 +11,17 @@ from protos.types import Failure, Finish, FinishReason, KvCreated, KvEvent, Repl
 from replicas.engine import Delta, EngineStep
 from replicas.engines.tensorrt_llm import polling
 from replicas.engines.tensorrt_llm.accounts import Accounts
-from replicas.engines.tensorrt_llm.adapters import Adapters
 from replicas.engines.tensorrt_llm.arguments import llm_arguments
 from replicas.engines.tensorrt_llm.cache_events import CacheEvents
-from replicas.engines.tensorrt_llm.description import describe
+from replicas.engines.tensorrt_llm.engine_description import describe
 from replicas.engines.tensorrt_llm.failures import failure_of
 from replicas.engines.tensorrt_llm.handoff import pack
 from replicas.engines.tensorrt_llm.library import Library
 from replicas.engines.tensorrt_llm.liveness import EngineLost, watch
+from replicas.engines.tensorrt_llm.lora_adapters import Adapters
 from replicas.engines.tensorrt_llm.options import Options
-from replicas.engines.tensorrt_llm.requests import Requests
-from replicas.engines.tensorrt_llm.sequence import Sequence, with_handoff
+from replicas.engines.tensorrt_llm.trtllm_requests import Requests
+from replicas.engines.tensorrt_llm.trtllm_sequence import Sequence, with_handoff
 
 log = logging.getLogger(__name__)
 

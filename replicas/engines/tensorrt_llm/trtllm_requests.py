@@ -8,13 +8,13 @@ from observability.tracing.context import trace_headers
 from protos.errors import GUIDE_PARAM
 from protos.features import Feature
 from protos.types import Failure, GuideKind, ReplicaInfo, Submit
-from replicas.engines.tensorrt_llm.adapters import Adapters
 from replicas.engines.tensorrt_llm.arguments import retention_config
 from replicas.engines.tensorrt_llm.handoff import unpack
 from replicas.engines.tensorrt_llm.library import Library
+from replicas.engines.tensorrt_llm.lora_adapters import Adapters
 from replicas.engines.tensorrt_llm.options import Options
-from replicas.engines.tensorrt_llm.sampling import MAX_LOGPROBS, guide_arguments, sampling_arguments, stop_ids
-from replicas.engines.tensorrt_llm.sequence import Sequence
+from replicas.engines.tensorrt_llm.trtllm_sampling import MAX_LOGPROBS, guide_arguments, sampling_arguments, stop_ids
+from replicas.engines.tensorrt_llm.trtllm_sequence import Sequence
 
 
 class Requests:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from protos.errors import GUIDE_PARAM
 from protos.types import Failure, Submit
-from replicas.engines.answers import Corpus
+from replicas.engines.answer_lengths import Corpus
 from replicas.engines.guided.composition import Composed, compose, keeps
 from replicas.engines.guided.errors import GuideError
 from replicas.engines.guided.grammars import plans_of

@@ -22,10 +22,10 @@ from replicas.consumer import Consumer
 from replicas.engine import Engine, EngineStep, Launched
 from replicas.kv_events import KvLedger
 from replicas.kv_relay import KvRelay
-from replicas.session import Session
+from replicas.server_tls import ServerTls, add_port, server_credentials
 from replicas.startup import started
 from replicas.stock_service import StockService
-from replicas.tls import ServerTls, add_port, server_credentials
+from replicas.worker_session import Session
 
 log = logging.getLogger(__name__)
 

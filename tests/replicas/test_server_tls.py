@@ -10,8 +10,8 @@ import pytest
 from cryptography import x509
 
 from protos.pem import PemError
-from replicas.server import ReplicaServer, serve_pool
-from replicas.tls import ServerTls
+from replicas.replica_server import ReplicaServer, serve_pool
+from replicas.server_tls import ServerTls
 from routing.fleet.fleet import Fleet
 from routing.transports.replica_tls import TlsFiles
 from tests.certificates import Authority, Signed, client_files, server_files
