@@ -22,7 +22,7 @@ _COMMANDS = {
     "route": "gateway.cli.route_command",
     "safety": "gateway.cli.safety.safety_command",
     "audit": "gateway.cli.audit.audit_command",
-    "dashboards": "gateway.commands.dashboards",
+    "dashboards": "tools.dashboards.command",
     "batch": "gateway.cli.batch.batch_command",
     "bench": "loadtest.cli.bench_command",
 }

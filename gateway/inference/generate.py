@@ -22,7 +22,7 @@ from gateway.text.parsing.delta import Delta
 from gateway.text.sequence_text import SequenceText, TokenEntry
 from gateway.text.tokens.detokenizer import TokenTable, whole_text
 from observability.digests import TextDigest
-from observability.tracing.context import context_to_send
+from observability.tracing.trace_context import context_to_send
 from protos.errors import ClientGone, DeadlineExceeded, Overloaded, PenstockError, SlowClient
 from protos.types import FinishReason, Payload, Submit, Timing
 from routing.contracts.explained_policy import ExplainedPolicy

@@ -8,10 +8,10 @@ from typing import Final
 from gateway.config.settings import Config, usable_cores
 from gateway.telemetry.gauges import Counting, Courier, Gauges, Limiter, Model
 from gateway.telemetry.process_usage import LoopLag, OwnProcess
-from observability.metrics.folder import clear
+from observability.metrics.metrics_folder import clear
+from observability.metrics.metrics_sink import MetricsSink
 from observability.metrics.publishing import Publisher
-from observability.metrics.sink import MetricsSink
-from observability.metrics.tenants import TenantNames
+from observability.metrics.tenant_series import TenantNames
 
 log = logging.getLogger(__name__)
 

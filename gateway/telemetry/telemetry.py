@@ -43,7 +43,7 @@ class Telemetry:
             self._sinks["log"] = RequestLog(wanted.logs.requests, per_second=wanted.logs.per_second)
         if wanted.traces.enabled:
             # Each worker pays for what it imports.
-            from observability.tracing.sink import TraceSink
+            from observability.tracing.trace_sink import TraceSink
 
             self._sinks["traces"] = TraceSink(
                 wanted.traces.endpoint,

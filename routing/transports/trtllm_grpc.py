@@ -11,7 +11,7 @@ from itertools import count
 from typing import Final
 from uuid import uuid4
 
-from observability.tracing.context import trace_headers
+from observability.tracing.trace_context import trace_headers
 from observability.unsaid import unsaid
 from protos import stock_codec as codec
 from protos.errors import InternalError, PenstockError, ReplicaUnavailable

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 
 from observability.record import RequestRecord
-from observability.tracing.context import parse
 from observability.tracing.sampling import HeadSampler
+from observability.tracing.trace_context import parse
 
 _PARENT = b"traceparent"
 _STATE = b"tracestate"

@@ -4,7 +4,7 @@ import inspect
 import random
 from typing import Any
 
-from observability.tracing.context import trace_headers
+from observability.tracing.trace_context import trace_headers
 from protos.errors import GUIDE_PARAM
 from protos.features import Feature
 from protos.types import Failure, GuideKind, ReplicaInfo, Submit

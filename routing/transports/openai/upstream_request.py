@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from observability.tracing.context import trace_headers
+from observability.tracing.trace_context import trace_headers
 from protos.types import Payload
 from routing.transports.http.origin import Origin, head, is_header_value
 from routing.transports.openai.settings import UpstreamSettings

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import grpc.aio
 
-from observability.tracing.context import trace_headers
+from observability.tracing.trace_context import trace_headers
 from observability.unsaid import unsaid
 from protos import triton_codec as codec
 from protos.errors import PenstockError, ReplicaUnavailable

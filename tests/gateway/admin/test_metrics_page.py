@@ -17,7 +17,7 @@ from gateway.store.store import Store
 from gateway.telemetry.metrics_publisher import FOLDER
 from gateway.tenancy.tenants.tenant_registry import Registry
 from observability.metrics import otlp
-from observability.metrics.folder import OwnLock, replace
+from observability.metrics.metrics_folder import OwnLock, replace
 from observability.metrics.otlp import Gathered
 from observability.metrics.snapshot import Numbers
 from protos.errors import StoreUnavailable
