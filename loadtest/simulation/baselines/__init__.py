@@ -1,0 +1,1 @@
+"""Policies that imitate other routers, for comparison in the simulator."""
