@@ -13,10 +13,11 @@ import pytest
 
 import gateway.server.app
 import gateway.server.gateway
+from gateway.config.models.settings import Model
 from gateway.config.observability.journal import Journal
 from gateway.config.observability.metrics import Metrics
 from gateway.config.observability.settings import Observability
-from gateway.config.settings import Config, Model
+from gateway.config.settings import Config
 from gateway.config.tenants import DEFAULT_TENANT, Limits
 from gateway.store.store import Store
 from gateway.tenancy.auth.key_store import KeyRequest, KeyStore

@@ -9,9 +9,13 @@ from typing import Final
 
 from gateway.cli.command_output import shown_limits, table
 from gateway.config.docs import render
+from gateway.config.errors import ConfigError
+from gateway.config.load import load_config
+from gateway.config.models.settings import Model, Pool
 from gateway.config.safety.safety_checks import as_use, usual_action
-from gateway.config.safety.settings import Use
-from gateway.config.settings import Config, ConfigError, Model, Pool, Safety, load_config, resolve, schema, usable_cores
+from gateway.config.safety.settings import Safety, Use
+from gateway.config.settings import Config, schema, usable_cores
+from gateway.server.machine_checks import resolve
 
 _BUILT_IN: Final = {"pii": "redact", "secrets": "redact", "injection": "block"}
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import openai
 import pytest
 
-from gateway.config.settings import load_config
+from gateway.config.load import load_config
 from gateway.fleets.listing import ReplicaView
 from gateway.fleets.replica_registry import ReplicaRegistry
 from gateway.store.store import Store, store_url

@@ -8,7 +8,7 @@ upstream reads it too, it is refused.
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
@@ -19,6 +19,7 @@ from safety.json_escapes import unescaped
 if TYPE_CHECKING:
     from gateway.api.openai.body_reading import Reading
     from gateway.models.served_model import ServedModel
+from gateway.filtering.prompt_text import WORDS, PromptText
 
 #: The last step of a path that leads to a member's name, and not to its value.
 NAME: Final = -1
@@ -58,37 +59,11 @@ _ELSEWHERE: Final = (
     *(b'"name"', b'"refusal"', b'"audio"', b'"tool_calls"', b'"function_call"'),
     *(b'"reasoning_content"', b'"reasoning"', b'"annotations"'),
 )
-#: Names that APIs and JSON schemas themselves have, and types; they are no text.
-WORDS: Final = frozenset(
-    (
-        *("role", "content", "type", "text", "name", "refusal", "audio", "image_url", "input_audio", "file"),
-        *("filename", "tool_calls", "function_call", "function", "functions", "arguments", "id", "tools", "strict"),
-        *("custom", "input", "format", "definition", "syntax", "grammar", "json_schema", "json_object", "schema"),
-        *("parameters", "description", "properties", "required", "additionalProperties", "items", "enum", "const"),
-        *("anyOf", "oneOf", "allOf", "not", "$ref", "$defs", "definitions", "default", "title", "examples", "pattern"),
-        *("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems", "nullable", "$schema"),
-        *("string", "number", "integer", "boolean", "array", "object", "null", "allowed_tools", "mode", "voice"),
-        *("user_location", "approximate", "search_context_size", "reasoning_content", "reasoning", "index"),
-        *("annotations", "audio_url", "video_url", "url"),
-    )
-)
 #: A character of ASCII, which needs no escape, escaped: a name may be written so, and not be found in the bytes.
 _ESCAPED_ASCII: Final = re.compile(rb"\\u00[2-7]")
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ARRAY: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _encode: Final = msgspec.json.encode
-
-
-class PromptText(NamedTuple):
-    """One text: in a message of that role, or said in one's place; what is about the whole conversation is `system`'s.
-
-    `param` is its place in the API's words, as in `messages[2].content[0].text`, and `path` leads to it in the body.
-    """
-
-    role: str
-    param: str
-    path: _Path
-    text: str
 
 
 def _content_place(index: int) -> tuple[str, _Path]:

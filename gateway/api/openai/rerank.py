@@ -9,11 +9,11 @@ import msgspec
 import orjson
 from msgspec import Meta
 
-from gateway.api.openai.prompt_texts import PromptText
 from gateway.api.relay.forwarding import PromptCount, ask, bad_answer, done_with, take_request
 from gateway.api.server.api_route import ApiRoute
 from gateway.api.server.body_decoder import BodyDecoder
 from gateway.api.server.http_exchange import Exchange
+from gateway.filtering.prompt_text import PromptText
 from gateway.models.served_model import ServedModel
 from gateway.server.gateway import Gateway
 from protos.errors import InvalidRequest

@@ -11,11 +11,12 @@ from msgspec import Meta
 
 from gateway.api.openai.body_reading import read_body
 from gateway.api.openai.chat import CHAT
-from gateway.api.openai.prompt_texts import PromptText, prompt_texts
+from gateway.api.openai.prompt_texts import prompt_texts
 from gateway.api.relay.forwarding import Asked, ask, bad_answer, done_with, take_request
 from gateway.api.server.api_route import ApiRoute
 from gateway.api.server.body_decoder import BodyDecoder, unsupported
 from gateway.api.server.http_exchange import Exchange
+from gateway.filtering.prompt_text import PromptText
 from gateway.inference.generate import INLINE_BYTES, encoded
 from gateway.models.served_model import ServedModel
 from gateway.server.gateway import Gateway

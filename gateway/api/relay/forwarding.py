@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
-from gateway.api.openai.prompt_texts import PromptText, rewritten
+from gateway.api.openai.prompt_texts import rewritten
 from gateway.api.server.body_decoder import BodyDecoder
 from gateway.api.server.client_timeouts import read_timeout, request_timeout
 from gateway.api.server.http_exchange import Exchange
@@ -20,6 +20,7 @@ from gateway.api.server.served_headers import served_headers
 from gateway.api.server.timing_headers import own_headers
 from gateway.filtering.filters.finding_records import Recorder
 from gateway.filtering.filters.prompt_filter import ask_judges, pass_prompt
+from gateway.filtering.prompt_text import PromptText
 from gateway.inference.generate import INLINE_BYTES, Generation, generate
 from gateway.inference.generate_request import GenerateRequest, unrecorded
 from gateway.inference.needs import checked_needs

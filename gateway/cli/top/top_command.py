@@ -14,7 +14,8 @@ from gateway.admin.admin_key import VARIABLE, AdminKeyError, admin_key, admin_ke
 from gateway.admin.live.view import Live
 from gateway.cli.command_output import fail
 from gateway.cli.live_gateway import LiveGateway, LiveGatewayError, api_key
-from gateway.config.settings import ConfigError, load_config
+from gateway.config.errors import ConfigError
+from gateway.config.load import load_config
 
 _PATH: Final = "/admin/live?once=1"
 _SECONDS: Final = 1.0

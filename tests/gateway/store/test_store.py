@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.settings import load_config
+from gateway.config.load import load_config
 from gateway.store.embedded import EmbeddedStore, embedded_url
 from gateway.store.lua_script import Script
 from gateway.store.store import Store, store_url
