@@ -33,7 +33,7 @@ def bounded(main: Callable[[], Awaitable[None]], seconds: float = 20.0) -> None:
     async def run() -> None:
         async with asyncio.timeout(seconds):
             await main()
-            await until(lambda: not leftovers(), lambda: f"left behind: {leftovers()}", seconds=2)
+            await until(lambda: not leftovers(), lambda: f"left behind: {leftovers()}")
 
     asyncio.run(run())
 
