@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 
 import gateway.server.app
 import gateway.server.gateway
+from gateway.api.server.api_route import ApiRoute
 from gateway.config.models.settings import Model
 from gateway.config.observability.journal import Journal
 from gateway.config.observability.metrics import Metrics
@@ -236,8 +237,8 @@ async def _running(config: Config, key: str) -> AsyncIterator[Client]:
         config = msgspec.structs.replace(config, observability=QUIET)
     made: list[gateway.server.gateway.Gateway] = []
 
-    def make(config: Config) -> gateway.server.gateway.Gateway:
-        made.append(gateway.server.gateway.Gateway(config))
+    def make(config: Config, routes: Iterable[ApiRoute]) -> gateway.server.gateway.Gateway:
+        made.append(gateway.server.gateway.Gateway(config, routes))
         return made[0]
 
     with pytest.MonkeyPatch.context() as patch:

@@ -1,10 +1,6 @@
 """A text of a prompt with its place in the body, as filters see it."""
 
-from typing import TYPE_CHECKING, Final, NamedTuple
-
-if TYPE_CHECKING:
-    pass
-from gateway.api.openai.prompt_texts import _Path
+from typing import Final, NamedTuple
 
 #: Names that APIs and JSON schemas themselves have, and types; they are no text.
 WORDS: Final = frozenset(
@@ -22,6 +18,10 @@ WORDS: Final = frozenset(
 )
 
 
+#: Names of members and places in lists that lead to a text in a body.
+TextPath = tuple[str | int, ...]
+
+
 class PromptText(NamedTuple):
     """One text: in a message of that role, or said in one's place; what is about the whole conversation is `system`'s.
 
@@ -30,5 +30,5 @@ class PromptText(NamedTuple):
 
     role: str
     param: str
-    path: _Path
+    path: TextPath
     text: str

@@ -19,12 +19,11 @@ from safety.json_escapes import unescaped
 if TYPE_CHECKING:
     from gateway.api.openai.body_reading import Reading
     from gateway.models.served_model import ServedModel
-from gateway.filtering.prompt_text import WORDS, PromptText
+from gateway.filtering.prompt_text import WORDS, PromptText, TextPath
 
 #: The last step of a path that leads to a member's name, and not to its value.
 NAME: Final = -1
 
-_Path = tuple[str | int, ...]
 
 #: A filtered request may have so many texts, in places of so many steps.
 MOST_TEXTS: Final = 32_768
@@ -66,7 +65,7 @@ _ARRAY: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _encode: Final = msgspec.json.encode
 
 
-def _content_place(index: int) -> tuple[str, _Path]:
+def _content_place(index: int) -> tuple[str, TextPath]:
     return f"messages[{index}].content", ("messages", index, "content")
 
 
@@ -74,7 +73,7 @@ def _content_place(index: int) -> tuple[str, _Path]:
 _CONTENT_PLACES: Final = [_content_place(index) for index in range(64)]
 
 
-def content_places(count: int) -> list[tuple[str, _Path]]:
+def content_places(count: int) -> list[tuple[str, TextPath]]:
     """`param` and `path` of so many messages' contents, or of more."""
     return _CONTENT_PLACES if count <= len(_CONTENT_PLACES) else [_content_place(index) for index in range(count)]
 
@@ -120,7 +119,7 @@ class _Change:
         self.within: dict[str | int, _Change] = {}
 
 
-def rewritten(body: bytes, replaced: Mapping[_Path, str]) -> bytes:
+def rewritten(body: bytes, replaced: Mapping[TextPath, str]) -> bytes:
     """The body with these texts in place of what is there; what they are not in keeps its bytes.
 
     Where a path leads to more than a string, such as ids, all of that goes for it.
@@ -215,7 +214,7 @@ class _Walk:
             if all(isinstance(part, str) for part in parts) and len(parts) == len(content):
                 self._add(PromptText(role, *_content_place(index), "".join(parts)))
                 message = {name: value for name, value in message.items() if name != "content"}
-        path: _Path = ("messages", index)
+        path: TextPath = ("messages", index)
         self.within(message, role, f"messages[{index}]", path, _UNSEEN_WITHIN["messages"], _UNSEEN_WITHIN)
 
     def within(
@@ -223,7 +222,7 @@ class _Walk:
         value: Any,
         role: str,
         param: str,
-        path: _Path,
+        path: TextPath,
         unseen: frozenset[str],
         deeper: Mapping[str, frozenset[str]],
     ) -> None:
@@ -263,7 +262,7 @@ def _longer(param: str, step: str) -> str:
     return param + step if len(param) < _MOST_PARAM else param
 
 
-def prompt_of_ids(ids: Sequence[int], at: str, path: _Path, model: "ServedModel") -> PromptText:
+def prompt_of_ids(ids: Sequence[int], at: str, path: TextPath, model: "ServedModel") -> PromptText:
     """A completion's prompt that is token ids, as the text that they stand for, without control tokens.
 
     Raises InvalidRequest where it is not known what they stand for: nobody is to get past a filter by sending ids.
