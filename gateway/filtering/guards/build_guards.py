@@ -15,7 +15,7 @@ from gateway.tenancy.providers.provider_keys import KeyOf
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Parts of a worker that guards use. `model_guard` makes the guard of a served model, None: there is no such model."""
+    """Parts of a worker that guards use. `model_guard` makes a served model's guard; None: there is no such model."""
 
     model_guard: Callable[[ModelGuard], Guard | None]
     encoding: EncodingTurns

@@ -56,7 +56,7 @@ def test_every_policy_can_be_configured() -> None:
         (
             "policy: fastest",
             COLOCATED,
-            "routing.policy: expected auto or combined or concurrency or dynamo_kv or ",
+            "routing.policy: expected auto or combined or concurrency or least_load or ",
         ),
         (
             "policy: prefix, heatmap: h.json",
@@ -69,7 +69,7 @@ def test_every_policy_can_be_configured() -> None:
             COLOCATED,
             "routing.tiers: only for concurrency",
         ),
-        ("policy: llmd, long_context_tokens: 5", COLOCATED, "routing.long_context_tokens: only for long_context"),
+        ("policy: prefix, long_context_tokens: 5", COLOCATED, "routing.long_context_tokens: only for long_context"),
         (
             "policy: long_context, long_context_tokens: 5000000",
             COLOCATED,
@@ -153,7 +153,7 @@ def test_pairs_of_two_engines_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pools", [f"{PREFILL}, {DECODE}", MIXED])
-@pytest.mark.parametrize("policy", ["auto", "least_load", "dynamo_kv", "concurrency"])
+@pytest.mark.parametrize("policy", ["auto", "least_load", "prefix", "concurrency"])
 def test_pools_of_one_role_are_fine_in_pairs(tmp_path: Path, pools: str, policy: str) -> None:
     assert [pool.role for pool in model_of(tmp_path, f"policy: {policy}", pools).pools][-1] is Role.DECODE
 
