@@ -5,9 +5,9 @@ VENV := .venv
 # machine under load. Those with gateways of their own come first, so that one worker has nearly all of them.
 PARALLEL := $(patsubst %,tests/e2e/test_%.py,adapters admin bad_bodies batches cache_isolation commands console explain http \
 	http2 limits openai_answers processes tls) tests/clients tests/architecture tests/contract tests/gateway \
-	$(patsubst %,tests/loadtest/test_%.py,client engine_model fairness filter_load heatmap http1 overhead parsed_answers parsing_load \
-	same_answers statistics upstream) tests/loadtest/reproduce tests/loadtest/simulation \
-	tests/observability tests/protos tests/replicas tests/routing tests/safety
+	$(patsubst %,tests/loadtest/load/test_%.py,client fairness filter_load http1 mock_upstream overhead parsed_answers \
+	parsing_load same_answers) tests/loadtest/reports tests/loadtest/reproduce tests/loadtest/simulation \
+	tests/observability tests/protos tests/replicas tests/routing tests/safety tests/tools
 # Where `make test-real` puts engines that this project did not write; they take 6 GB.
 REAL := .venv-real
 # Where `make test-clients` puts clients that want versions of their own; NODE's are of another language.
