@@ -53,17 +53,16 @@ def unrecorded() -> RequestRecord:
 
 
 class GenerateRequest(msgspec.Struct, frozen=True):
-    """One request, free of any API's dialect. `size` is the body's length in bytes, `max_tokens` None: all that fits,
-    `arrived` is on the monotonic clock. `max_tokens_param` is what the client called the limit.
+    """One request, free of any API. `size` is the body's length in bytes, `max_tokens` None: all that fits, `arrived` is
+    on the monotonic clock, `max_tokens_param` is what the client called the limit.
 
-    `prompt` is messages, text to be tokenized as it is, or token ids; empty where `foreign` is there: what a client is
-    told of the first parameter in the body that only a replica that speaks the API itself can honour, if none does.
-    `endpoint`, of such a request, is what that replica must have beside chat and completions (protos/features.py).
-    `guide_param` is the parameter that the guide is from.
-    `filter` looks at its answers, and `record` is filled in as the request goes on. Without `parser` answers are text.
-    Of `prompts`, where there are any, each has its own answers, the next ones after those of the one before it; `echo`
-    is what is shown before each answer, if anything is. `all_told` are messages beside which nothing in the body but a
-    guide is told to any model.
+    `prompt` is messages, text, or token ids; empty where `foreign` is there, the refusal of the first parameter in the
+    body that only a replica that speaks the API can honour. `endpoint`, of such a request, is what that replica must
+    have beside chat and completions (protos/features.py). `guide_param` is the parameter that the guide is from.
+    `filter` screens its answers, and `record` is filled in as the request goes on. Without `parser` answers are text.
+    Each of `prompts` has answers of its own, the next ones after those of the one before it; `echo` is what is shown
+    before each answer. A forwarded request is sent in bodies of the sizes `parts`, in bytes. `prompt_param` is the
+    parameter that prompts or parts come in. `all_told` are the messages, if the body has nothing else for the model.
     """
 
     id: str
@@ -84,6 +83,8 @@ class GenerateRequest(msgspec.Struct, frozen=True):
     filter: AnswerFilter | None = None
     parser: NewParser | None = None
     prompts: tuple[Prompt, ...] = ()
+    prompt_param: str = "prompt"
+    parts: tuple[int, ...] = ()
     echo: tuple[str, ...] = ()
     best: Best | None = None
     all_told: list[dict[str, Any]] | None = None

@@ -12,8 +12,10 @@ import msgspec
 from gateway.caching.lru import Lru
 from gateway.config.safety.guards import ModelGuard
 from gateway.config.tenants import Tenant, Tier, Waiting
-from gateway.inference.generate import Generation, generate
+from gateway.inference.generate import generate
 from gateway.inference.generate_request import Chat, GenerateRequest
+from gateway.inference.generation import Generation
+from gateway.inference.request_context import RequestContext
 from gateway.models.served_model import ServedModel
 from gateway.scheduling.encoding_turns import EncodingTurns
 from gateway.tenancy.auth.key_records import ApiKey
@@ -121,7 +123,8 @@ class ServedModelGuard:
         )
         payload = Payload(_PATH, body, False, False, model.shown, most) if model.relays else None
         until = now + self._settings.timeout_seconds
-        generation = await generate(request, _NO_LIMITS, self._encoding, Attempt(), until, until, None, payload)
+        context = RequestContext(_NO_LIMITS, self._encoding, Attempt(), until, until)
+        generation = await generate(request, context, payload)
         try:
             relay = generation.stream.relay
             return await _text_of(generation) if relay is None else await _relayed_text(generation, relay)

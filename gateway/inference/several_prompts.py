@@ -8,22 +8,20 @@ from typing import Final
 
 import msgspec
 
-from gateway.inference.generate import Generation, encoded, generate, route_request
+from gateway.inference.generate import generate
 from gateway.inference.generate_request import GenerateRequest, OwnIds, unrecorded
-from gateway.inference.needs import checked_needs
+from gateway.inference.generation import Generation
+from gateway.inference.prepare import prepare
 from gateway.inference.prompt_encoding import EncodedPrompt
-from gateway.inference.shared_reservation import Several, SharedLease, check_input_tokens
-from gateway.inference.token_bounds import output_bound
-from gateway.scheduling.encoding_turns import EncodingTurns
-from gateway.tenancy.limits.limiter import Ask, Limiter
+from gateway.inference.request_context import RequestContext
+from gateway.inference.shared_reservation import Several, SharedLease
 from observability.logs import RateLimit
 from protos.errors import ClientGone, InternalError, PenstockError
-from protos.types import Payload, Submit
-from routing.contracts.explained_policy import ExplainedPolicy
-from routing.contracts.policy import RouteRequest
+from protos.types import Finish
+from routing.contracts.policy import Decision, RouteRequest
+from routing.contracts.transport import Relay
 from routing.dispatch.dispatch import Attempt, Dispatched
-from routing.dispatch.dispatch_context import Desk
-from routing.dispatch.failover_stream import Journey
+from routing.transports.inbox import Inbox
 
 log = logging.getLogger(__name__)
 log.addFilter(RateLimit(per_second=20))
@@ -32,54 +30,37 @@ log.addFilter(RateLimit(per_second=20))
 AT_ONCE: Final = 16
 
 
-async def generate_several(
-    request: GenerateRequest,
-    limiter: Limiter,
-    encoding: EncodingTurns,
-    attempt: Attempt,
-    wait_until: float,
-    deadline: float,
-    explained: ExplainedPolicy | None = None,
-    payload: Payload | None = None,
-) -> Generation:
+async def generate_several(request: GenerateRequest, context: RequestContext) -> Generation:
     """As `generate`, of a request with `prompts`; it has begun when the first of them has.
 
-    There is one reservation for all. The first prompt that fails ends the others.
+    There is one reservation for all. The first prompt that fails ends the others. An upstream gets such a request
+    whole, so no payload is sent.
     """
-    del payload  # an upstream gets such a request whole
-    model, caller, record = request.model, request.caller, request.record
-    needs, each, count = checked_needs(request), request.sampling.n, len(request.prompts)
-    prompts = [
-        await encoded(msgspec.structs.replace(request, prompt=prompt), encoding, attempt) for prompt in request.prompts
-    ]
-    tokens = sum(prompt.tokens for prompt in prompts)
-    check_input_tokens(caller, model.name, tokens, "prompt")
-    whole = msgspec.structs.replace(request, sampling=msgspec.structs.replace(request.sampling, n=each * count))
-    bounds = [output_bound(whole, prompt.tokens) for prompt in prompts]
-    most = sum(bounds) * each
-    lease = await limiter.reserve(Ask(model.plans.of(caller), tokens, most, each * count))
-    shared, together = SharedLease(lease), EncodedPrompt([], tokens)
-    route = route_request(whole, together, max(bounds), deadline, needs)
-    stream = _Joined(model.desk, route, Submit(request.id, [], max(bounds), whole.sampling), each)
+    record = request.record
+    prepared = await prepare(request, context, unrecorded())
+    shared = SharedLease(prepared.lease)
+    stream = PromptStreams(prepared.route, request.sampling.n, len(request.prompts))
 
     def part(index: int) -> Callable[[Attempt], Awaitable[Generation]]:
-        own = _part(request, index, prompts[index], bounds[index])
-        noting = explained if index == 0 else None
-        return lambda tried: generate(own, shared, encoding, tried, wait_until, deadline, noting)
+        own = _part(request, index, prepared.prompts[index], prepared.bounds[index])
+        explained = context.explained if index == 0 else None
+        replace = msgspec.structs.replace
+        return lambda tried: generate(own, replace(context, limiter=shared, attempt=tried, explained=explained))
 
     try:
-        stream.set_out([part(index) for index in range(count)])
-        attempt.follow(stream)
+        stream.start([part(index) for index in range(len(request.prompts))])
+        context.attempt.follow(stream)
         began = await stream.began
         first = await stream.receive()
     except BaseException as error:
         stream.close()
         shared.end(error)
         record.prompt_tokens = shared.prompt
-        record.cost_nano_usd = model.price.nano(shared.prompt, 0, 0)
+        record.cost_nano_usd = request.model.price.nano(shared.prompt, 0, 0)
         raise
-    record.reserved_tokens = tokens + lease.output
-    return Generation(whole, together, Dispatched(stream, first, began.fingerprint), lease, began.turn)
+    record.reserved_tokens = prepared.reserved_tokens
+    dispatched = Dispatched(stream, first, began.fingerprint)
+    return Generation(prepared.request, prepared.prompt, dispatched, prepared.lease, began.turn)
 
 
 def _part(request: GenerateRequest, index: int, prompt: EncodedPrompt, bound: int) -> GenerateRequest:
@@ -97,22 +78,46 @@ def _part(request: GenerateRequest, index: int, prompt: EncodedPrompt, bound: in
     )
 
 
-class _Joined(Journey):
-    """The streams of all prompts as one: the sequences of the second follow those of the first, and so on."""
+class PromptStreams:
+    """The streams of all prompts as one `AnswerStream`: the sequences of the second follow those of the first."""
 
-    __slots__ = ("_attempts", "_each", "_open", "_several", "_task", "began")
+    relay: Relay | None = None
+    counts: Finish | None = None
 
-    def __init__(self, desk: Desk, route: RouteRequest, submit: Submit, each: int) -> None:
-        """Of a submit for the sequences of all prompts, `each` of which has so many."""
-        super().__init__(desk, route, submit, None)
+    def __init__(self, route: RouteRequest, each: int, prompts: int) -> None:
+        """`each` prompt has so many sequences; `route` is that of all prompts until the first one is routed."""
+        self.route = route
+        self.decision: Decision | None = None
+        self.cached_tokens = self.retries = self.migrations = self.hedges = 0
+        self.inbox = Inbox(each * prompts, self.fail, asyncio.get_running_loop())
+        self.receive = self.inbox.receive
         self._each = each
         #: Sequences of each prompt that go on, and by what each is ended.
-        self._open = [set(range(each)) for _ in range(submit.sampling.n // each)]
+        self._open = [set(range(each)) for _ in range(prompts)]
         self._attempts: dict[int, Attempt] = {}
         #: The first prompt's generation, once it has begun to answer.
         self.began: asyncio.Future[Generation] = asyncio.get_running_loop().create_future()
 
-    def set_out(self, starts: Sequence[Callable[[Attempt], Awaitable[Generation]]]) -> None:
+    @property
+    def tokens(self) -> list[list[int]]:
+        """All tokens that came so far, by sequence."""
+        return self.inbox.tokens
+
+    @property
+    def replica_id(self) -> str:
+        """Where the first prompt is answered."""
+        return self.decision.replica.id if self.decision is not None else ""
+
+    @property
+    def failed(self) -> bool:
+        """Whether `receive` raises from now on."""
+        return self.inbox.failed
+
+    def check(self) -> None:
+        """Raises the error that has ended the stream, if one has."""
+        self.inbox.check()
+
+    def start(self, starts: Sequence[Callable[[Attempt], Awaitable[Generation]]]) -> None:
         """Start the prompts, in their order."""
         self._several = Several([partial(self._run, index, start) for index, start in enumerate(starts)], AT_ONCE)
         self._task = asyncio.ensure_future(self._several.over(Attempt()))
@@ -126,13 +131,13 @@ class _Joined(Journey):
             self._attempts[prompt].fail(ClientGone("Nobody waits for it any more."))
 
     def fail(self, error: PenstockError) -> None:
-        """As Journey has it."""
+        """End all prompts; `receive` raises `error`. The first error counts."""
         if not self.inbox.failed:
             self.inbox.fail(error)
             self._several.fail(error)
 
     def close(self) -> None:
-        """As Journey has it."""
+        """Cancel upstream what has not finished. Idempotent, never waits."""
         self.inbox.close()
         if not self._task.done():
             self._several.fail(ClientGone("Nobody waits for it any more."))

@@ -125,7 +125,15 @@ class Gateway:
         self._telemetry = Telemetry(config, worker, self.models, self.overseer.active, self._courier, self.limiter)
         self.services = Services(
             bounds=Bounds(config.listen, config.responses, config.batches),
-            intake=Intake(config.listen, self.overseer, self.authenticator, self.limiter, self._telemetry.journal),
+            intake=Intake(
+                config.listen,
+                self.overseer,
+                self.authenticator,
+                self.limiter,
+                catalog,
+                self._telemetry.digests,
+                self._telemetry.journal,
+            ),
             overseer=self.overseer,
             catalog=catalog,
             policies=self._policies,

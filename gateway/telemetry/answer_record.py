@@ -83,7 +83,7 @@ def _digest(generation: Generation, record: RequestRecord, digests: Digests) -> 
     if generation.digests is not None:
         texts = generation.digests
     hashes = []
-    for shown, tokens, sequence in zip(texts, generation.stream.inbox.tokens, generation.sequences, strict=False):
+    for shown, tokens, sequence in zip(texts, generation.stream.tokens, generation.sequences, strict=False):
         if shown is not None:
             record.answer_characters += shown.characters
             hashes.append(shown.hexdigest())

@@ -9,6 +9,7 @@ from protos.errors import PenstockError
 from protos.types import Submit
 from routing.contracts.policy import RouteRequest
 from routing.contracts.transport import Event
+from routing.dispatch.answer_stream import AnswerStream
 from routing.dispatch.dispatch_context import Desk
 from routing.dispatch.failover_stream import Journey, Turn
 from routing.dispatch.routed import note_route
@@ -17,7 +18,7 @@ from routing.dispatch.routed import note_route
 class Dispatched(msgspec.Struct, frozen=True):
     """A request under way: its stream, the events that already came from it, and the engine that made them."""
 
-    stream: Journey
+    stream: AnswerStream
     first: list[Event]
     fingerprint: str
 

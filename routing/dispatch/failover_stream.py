@@ -105,6 +105,11 @@ class Journey:
         self._timer: asyncio.TimerHandle | None = None
 
     @property
+    def tokens(self) -> list[list[int]]:
+        """All tokens that came so far, by sequence."""
+        return self.inbox.tokens
+
+    @property
     def replica_id(self) -> str:
         """Where it is answered now, or was last."""
         return self.decision.replica.id if self.decision is not None else ""

@@ -15,13 +15,11 @@ from gateway.api.anthropic.messages_translation import translate_prompt
 from gateway.api.anthropic.thinking import words_of
 from gateway.api.openai.body_reading import read_body
 from gateway.api.openai.chat import CHAT
-from gateway.api.relay.forwarding import Asked, ask, bad_answer, done_with
-from gateway.api.server.client_timeouts import request_timeout
+from gateway.api.relay.forwarding import ForwardedRequest, ask, bad_answer
 from gateway.api.server.http_exchange import Exchange
 from gateway.api.server.services import Services
 from gateway.inference.generate_request import GenerateRequest
 from gateway.inference.prepare import encoded
-from gateway.telemetry.body_record import note_body
 from gateway.tenancy.limits.limiter import Ask, Usage
 from protos.errors import PenstockError, UnsupportedParameter
 from protos.features import Feature
@@ -39,24 +37,16 @@ _counted = msgspec.json.Decoder(_Counted)
 async def count_tokens(services: Services, exchange: Exchange) -> None:
     """Answer with the number. Raises what is answered with a status."""
     speak_anthropic(exchange)
-    services.intake.admit(exchange)
-    caller = await services.intake.identify(exchange, ENDPOINT)
-    tell_rates(services, exchange)
-    timeout = request_timeout(exchange.request_timeout)
-    sent = await exchange.body(services.bounds.listen.max_body_bytes)
-    note_body(exchange.record, sent, services.digests)
-    body = decode_body(PromptBody, sent)
-    model = services.catalog.require(caller, body.model)
-    exchange.record.model = exchange.record.asked_model = model.name
-    exchange.deadline = deadline = services.intake.deadline(timeout)
-    if timeout is not None:
-        exchange.look_after(timeout)
-    try:
+    async with services.intake.open(exchange, ENDPOINT) as incoming:
+        tell_rates(services, exchange)
+        body = decode_body(PromptBody, await incoming.body())
+        model = incoming.model(body.model)
+        incoming.begin()
         translation = translate_prompt(body, words_of(model))
-        asked = Asked(services, exchange, caller, model, body, len(translation.body), deadline, deadline)
+        asked = ForwardedRequest(services, incoming, model, body, len(translation.body))
         try:
             # Checked as a chat is, whoever counts it.
-            request = read_body(CHAT, translation.body).request(caller, model, exchange.record)
+            request = read_body(CHAT, translation.body).request(incoming.caller, model, exchange.record)
             if model.opaque:
                 count = await _upstream_count(asked, translation.body)
             else:
@@ -64,22 +54,20 @@ async def count_tokens(services: Services, exchange: Exchange) -> None:
         except PenstockError as error:
             retell(error, translation.origins)
             raise
-    finally:
-        done_with(exchange)
     await exchange.respond(200, orjson.dumps({"input_tokens": count}))
 
 
-async def _own_count(asked: Asked[PromptBody], request: GenerateRequest) -> int:
-    services, exchange = asked.services, asked.exchange
+async def _own_count(asked: ForwardedRequest[PromptBody], request: GenerateRequest) -> int:
+    services, exchange = asked.services, asked.incoming.exchange
     if request.foreign is not None:
         raise request.foreign
-    lease = await services.limiter.reserve(Ask(asked.model.plans.of(asked.caller), 0, 0, 1))
+    lease = await services.limiter.reserve(Ask(asked.model.plans.of(asked.incoming.caller), 0, 0, 1))
     lease.settle(Usage(0, 0, 0))
     return (await encoded(request, services.encoding, exchange.attempt)).tokens
 
 
-async def _upstream_count(asked: Asked[PromptBody], chat: bytes) -> int:
-    policy = asked.services.policies.of(asked.caller.tenant, asked.model.name)
+async def _upstream_count(asked: ForwardedRequest[PromptBody], chat: bytes) -> int:
+    policy = asked.services.policies.of(asked.incoming.caller.tenant, asked.model.name)
     if policy is not None and policy.looks_at_prompts:
         # What filters would leave of it is not known before it is filtered, and nothing else may go there.
         raise UnsupportedParameter(

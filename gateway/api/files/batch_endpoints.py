@@ -14,7 +14,6 @@ from gateway.api.server.services import Services
 from gateway.jobs.batches.batch_records import BatchRequest
 from gateway.jobs.batches.reply import PATHS
 from gateway.jobs.files.file_records import ExpiresAfter, checked_expiry
-from gateway.tenancy.tenants.caller import Caller
 from protos.errors import InvalidRequest
 
 ENDPOINT: Final = "batches"
@@ -46,7 +45,7 @@ _decoder = BodyDecoder(BatchBody, unsupported={})
 
 async def create_batch(services: Services, exchange: Exchange) -> None:
     """A new batch; its input is checked once this has been answered."""
-    caller = await _caller(services, exchange)
+    caller = await services.intake.caller(exchange, ENDPOINT)
     key = _idempotency_key(exchange)
     body = _decoder.decode(await exchange.body(_LONGEST_BODY))
     if body.endpoint not in PATHS:
@@ -68,7 +67,7 @@ async def create_batch(services: Services, exchange: Exchange) -> None:
 
 async def list_batches(services: Services, exchange: Exchange) -> None:
     """A page of the tenant's batches."""
-    caller = await _caller(services, exchange)
+    caller = await services.intake.caller(exchange, ENDPOINT)
     page = page_asked(exchange.query, 100, 20)
     batches, more = await services.jobs.page(caller.tenant.name, page)
     await exchange.respond(200, orjson.dumps(page_shown([batch.shown() for batch in batches], more=more)))
@@ -76,21 +75,16 @@ async def list_batches(services: Services, exchange: Exchange) -> None:
 
 async def get_batch(services: Services, exchange: Exchange) -> None:
     """One batch as it is now."""
-    caller = await _caller(services, exchange)
+    caller = await services.intake.caller(exchange, ENDPOINT)
     batch = await services.jobs.get(caller.tenant.name, exchange.path_params["batch_id"])
     await exchange.respond(200, orjson.dumps(batch.shown()))
 
 
 async def cancel_batch(services: Services, exchange: Exchange) -> None:
     """Begin to end one batch; what has been answered by then stays."""
-    caller = await _caller(services, exchange)
+    caller = await services.intake.caller(exchange, ENDPOINT)
     batch = await services.jobs.cancel(caller.tenant.name, exchange.path_params["batch_id"])
     await exchange.respond(200, orjson.dumps(batch.shown()))
-
-
-async def _caller(services: Services, exchange: Exchange) -> Caller:
-    services.intake.admit(exchange)
-    return await services.intake.identify(exchange, ENDPOINT)
 
 
 def _idempotency_key(exchange: Exchange) -> str | None:

@@ -10,7 +10,6 @@ from gateway.api.server.http_exchange import Exchange
 from gateway.api.server.paging import page_asked, page_shown
 from gateway.api.server.services import Services
 from gateway.jobs.files.file_records import PURPOSES, UPLOADED, Purpose, checked_expiry
-from gateway.tenancy.tenants.caller import Caller
 from protos.errors import BodyTooLarge, InvalidRequest
 
 ENDPOINT: Final = "files"
@@ -21,7 +20,7 @@ _FIELDS: Final = ("purpose", "expires_after[anchor]", "expires_after[seconds]")
 
 async def upload_file(services: Services, exchange: Exchange) -> None:
     """Take a file as it comes; nothing of it is left unless it came whole."""
-    caller = await _caller(services, exchange)
+    caller = await services.intake.caller(exchange, ENDPOINT)
     files, tenant = services.files, caller.tenant.name
     most = files.settings.max_file_bytes
     form = Form(exchange.header(b"content-type"))
@@ -47,7 +46,7 @@ async def upload_file(services: Services, exchange: Exchange) -> None:
 
 async def list_files(services: Services, exchange: Exchange) -> None:
     """A page of the tenant's files."""
-    caller = await _caller(services, exchange)
+    caller = await services.intake.caller(exchange, ENDPOINT)
     query = exchange.query
     page, purpose = page_asked(query, _MOST_LISTED, 100, ("purpose",)), query.get("purpose")
     if purpose is not None and purpose not in PURPOSES:
@@ -58,14 +57,14 @@ async def list_files(services: Services, exchange: Exchange) -> None:
 
 async def get_file(services: Services, exchange: Exchange) -> None:
     """What is known of one file."""
-    caller = await _caller(services, exchange)
+    caller = await services.intake.caller(exchange, ENDPOINT)
     record = await services.files.get(caller.tenant.name, exchange.path_params["file_id"])
     await exchange.respond(200, orjson.dumps(record.shown()))
 
 
 async def get_content(services: Services, exchange: Exchange) -> None:
     """What is in one file."""
-    caller = await _caller(services, exchange)
+    caller = await services.intake.caller(exchange, ENDPOINT)
     tenant = caller.tenant.name
     record = await services.files.get(tenant, exchange.path_params["file_id"])
     pieces = services.files.pieces(tenant, record)
@@ -80,15 +79,10 @@ async def get_content(services: Services, exchange: Exchange) -> None:
 
 async def delete_file(services: Services, exchange: Exchange) -> None:
     """Remove one file, and its content."""
-    caller = await _caller(services, exchange)
+    caller = await services.intake.caller(exchange, ENDPOINT)
     file_id = exchange.path_params["file_id"]
     await services.files.delete(caller.tenant.name, file_id)
     await exchange.respond(200, orjson.dumps({"id": file_id, "object": "file", "deleted": True}))
-
-
-async def _caller(services: Services, exchange: Exchange) -> Caller:
-    services.intake.admit(exchange)
-    return await services.intake.identify(exchange, ENDPOINT)
 
 
 def _check(fields: dict[str, str], *, whole: bool) -> tuple[Purpose, int | None]:

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from gateway.api.openai.prompt_texts import prompt_of_ids
 from gateway.api.openai.vectors import VectorError, converted
-from gateway.api.relay.forwarding import PromptCount, ask, bad_answer, done_with, take_request
+from gateway.api.relay.forwarding import PromptCount, ask, bad_answer, read_request
 from gateway.api.server.api_route import ApiRoute
 from gateway.api.server.body_decoder import BodyDecoder
 from gateway.api.server.http_exchange import Exchange
@@ -60,8 +60,8 @@ _answer: Final = msgspec.json.Decoder(_Answer)
 
 async def embed(services: Services, exchange: Exchange) -> None:
     """Answer with the vectors of all inputs. Raises what is answered with a status."""
-    try:
-        asked = await take_request(services, exchange, ENDPOINT, _decoder, _texts)
+    async with services.intake.open(exchange, ENDPOINT) as incoming:
+        asked = await read_request(services, incoming, _decoder, _texts)
         body, model = asked.body, asked.model
         inputs, settings = _inputs(body.input), model.embeddings
         batches = list(_batches(inputs, settings.batch))
@@ -77,8 +77,6 @@ async def embed(services: Services, exchange: Exchange) -> None:
             param="input",
             at_once=settings.parallel,
         )
-    finally:
-        done_with(exchange)
     exchange.record.sequences = len(inputs)
     answer = msgspec.json.encode(
         {

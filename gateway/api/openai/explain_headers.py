@@ -2,10 +2,15 @@
 
 import enum
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import msgspec
 
 from gateway.api.server.http_exchange import Exchange
+from gateway.inference.dry_run import dry_run
+from gateway.inference.generate_request import GenerateRequest
+from gateway.inference.request_context import RequestContext
 from gateway.models.served_model import ServedModel
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import ExplainNotAllowed, InvalidRequest
@@ -43,8 +48,9 @@ def explained_policy(model: ServedModel) -> ExplainedPolicy:
     return ExplainedPolicy(model.policy, model=model.shown, name=model.policy_name)
 
 
-def show_route(exchange: Exchange, explained: ExplainedPolicy) -> None:
-    """From now on an answer, or an error, carries what was decided by then in one line."""
+@contextmanager
+def showing_route(exchange: Exchange, explained: ExplainedPolicy) -> Iterator[None]:
+    """In this context answers and errors carry what was decided by then in one line; the log has it at the end."""
     of_caller = exchange.caller_headers
 
     def headers() -> list[tuple[bytes, bytes]]:
@@ -54,6 +60,20 @@ def show_route(exchange: Exchange, explained: ExplainedPolicy) -> None:
         return [*of_caller(), (ANSWER, brief(explanation).encode("ascii"))]
 
     exchange.caller_headers = headers
+    try:
+        yield
+    finally:
+        log_explanation(explained.explanation())
+
+
+async def answer_dry_run(
+    exchange: Exchange, request: GenerateRequest, context: RequestContext, explained: ExplainedPolicy
+) -> None:
+    """Answer with where the request would go. Raises what limits and the prompt are refused with."""
+    explanation = await dry_run(request, context, explained)
+    exchange.unwatch()
+    log_explanation(explanation, dry=True)
+    await exchange.respond(200, explanation_body(explanation))
 
 
 def explanation_body(explanation: RouteExplanation) -> bytes:

@@ -10,10 +10,8 @@ import orjson
 from msgspec import Meta
 
 from gateway.api.server.body_decoder import BodyDecoder
-from gateway.api.server.client_timeouts import request_timeout
 from gateway.api.server.http_exchange import Exchange
 from gateway.api.server.services import Services
-from gateway.telemetry.body_record import note_body
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import InvalidRequest, PenstockError, UnsupportedParameter
 from routing.dispatch.dispatch import Attempt
@@ -79,23 +77,13 @@ _decoder = BodyDecoder(ModerationBody, unsupported={})
 
 async def moderate(services: Services, exchange: Exchange) -> None:
     """Look at texts, and answer with what was found. Raises what is answered with a status."""
-    services.intake.admit(exchange)
-    caller = await services.intake.identify(exchange, ENDPOINT)
-    timeout = request_timeout(exchange.request_timeout)
-    sent = await exchange.body(services.bounds.listen.max_body_bytes)
-    note_body(exchange.record, sent, services.digests)
-    body = _decoder.decode(sent)
-    inputs = _inputs(body)
-    exchange.deadline = services.intake.deadline(timeout)
-    if timeout is not None:
-        exchange.look_after(timeout)
-    name = None if body.model is None or _THEIRS.fullmatch(body.model) else body.model
-    texts = [text for parts in inputs for text in parts]
-    try:
-        found = iter(await _Judging(services.policies, caller, name, texts).over(exchange.attempt))
-    finally:
-        exchange.unwatch()
-        exchange.look_no_more()
+    async with services.intake.open(exchange, ENDPOINT) as incoming:
+        body = _decoder.decode(await incoming.body())
+        inputs = _inputs(body)
+        incoming.begin()
+        name = None if body.model is None or _THEIRS.fullmatch(body.model) else body.model
+        texts = [text for parts in inputs for text in parts]
+        found = iter(await _Judging(services.policies, incoming.caller, name, texts).over(exchange.attempt))
     answer = {
         "id": "modr-" + exchange.request_id[4:],
         "model": body.model or _LATEST,

@@ -3,21 +3,21 @@
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from functools import partial
 from typing import Any
 
 from gateway.api.openai.body_reading import Reading, read_body
 from gateway.api.openai.prompt_texts import has_inner_escapes, prompt_texts, rewritten
+from gateway.api.server.filtered_prompt import filtered_prompt
 from gateway.api.server.http_exchange import Exchange
-from gateway.api.server.services import Services
 from gateway.filtering.filters.answer_filter import AnswerFilter
 from gateway.filtering.filters.filter_policy import Policy
 from gateway.filtering.filters.finding_records import Recorder
-from gateway.filtering.filters.prompt_filter import PassedPrompt, ask_judges, pass_prompt, passes_at_once
+from gateway.filtering.filters.prompt_filter import PassedPrompt, ask_judges, passes_at_once
 from gateway.inference.generate_request import GenerateRequest
 from gateway.inference.generation import Generation
 from gateway.inference.prepare import INLINE_BYTES
 from gateway.models.served_model import ServedModel
+from gateway.scheduling.encoding_turns import EncodingTurns
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import PenstockError
 
@@ -25,10 +25,10 @@ from protos.errors import PenstockError
 Launch = Callable[[Reading, bytes, AnswerFilter | None], Coroutine[Any, Any, Generation]]
 
 
-def told_at_once(policy: Policy, request: GenerateRequest, body: bytes) -> bool:
-    """Whether nothing of a request need be looked at but messages, and a glance tells that they have nothing in them.
+def passes_at_a_glance(policy: Policy, request: GenerateRequest, body: bytes) -> bool:
+    """Whether a request has no texts but plain messages, and the prefilter finds nothing in them.
 
-    Most requests are like that. Others are for `start_filtered`.
+    Most requests are like that. Others are for `screen_prompt`.
     """
     messages = request.all_told
     if (
@@ -48,7 +48,7 @@ def told_at_once(policy: Policy, request: GenerateRequest, body: bytes) -> bool:
 
 
 def filter_of_answers(policy: Policy, request: GenerateRequest) -> AnswerFilter | None:
-    """What looks at the answers to a request that was told at once."""
+    """The filter of the answers to a request that passes at a glance."""
     screening = policy.usual_screening
     if screening is None:
         return None
@@ -56,8 +56,8 @@ def filter_of_answers(policy: Policy, request: GenerateRequest) -> AnswerFilter 
     return AnswerFilter(screening, (), None, policy.fail_open, recorder)
 
 
-async def start_filtered(
-    services: Services,
+async def screen_prompt(
+    encoding: EncodingTurns,
     exchange: Exchange,
     caller: Caller,
     model: ServedModel,
@@ -68,27 +68,18 @@ async def start_filtered(
     *,
     again: bool,
 ) -> Generation:
-    """What `launch` starts, if the filters let the prompt pass, and from what they leave of it.
+    """What `launch` starts from the body that the filters leave, if they let the prompt pass.
 
-    `again`: another model could not answer it.
-
-    Raises ContentFiltered, FilterFailed and what `launch` raises.
+    `again`: another model could not answer it. Raises ContentFiltered, FilterFailed and what `launch` raises.
     """
     recorder = Recorder(exchange.record, caller.tenant.name, policy.record_text)
     if not policy.looks_at_prompts:
         return await launch(reading, body, _of_answers(policy, None, recorder))
     texts = prompt_texts(reading, body, model)
-    # Long texts leave the event loop, as they do to be tokenized.
-    apart = None if len(body) <= INLINE_BYTES else partial(services.encoding.run, exchange.attempt, caller.tenant.name)
-    began = time.monotonic()
-    try:
-        passed = await pass_prompt(policy, texts, recorder, apart, again=again)
-    finally:
-        exchange.record.filter_seconds += time.monotonic() - began
+    passed = await filtered_prompt(encoding, exchange, policy, texts, recorder, len(body), again=again)
     if passed.replaced:
         body = rewritten(body, _of_one_kind(passed, reading) if model.relays else passed.replaced)
         reading = read_body(reading.dialect, body)
-    exchange.record.screened = time.monotonic()
     launched = launch(reading, body, _of_answers(policy, passed, recorder))
     if not passed.open:
         return await launched

@@ -9,7 +9,7 @@ import msgspec
 import orjson
 from msgspec import Meta
 
-from gateway.api.relay.forwarding import PromptCount, ask, bad_answer, done_with, take_request
+from gateway.api.relay.forwarding import PromptCount, ask, bad_answer, read_request
 from gateway.api.server.api_route import ApiRoute
 from gateway.api.server.body_decoder import BodyDecoder
 from gateway.api.server.http_exchange import Exchange
@@ -90,8 +90,8 @@ _scores: Final = msgspec.json.Decoder(_Scores)
 async def rerank(services: Services, exchange: Exchange) -> None:
     """Answer with the documents from the most relevant to the least. Raises what is answered with a status."""
     found: list[_Ranked] = []
-    try:
-        asked = await take_request(services, exchange, "rerank", _rerank_decoder, _rerank_texts)
+    async with services.intake.open(exchange, "rerank") as incoming:
+        asked = await read_request(services, incoming, _rerank_decoder, _rerank_texts)
         body = asked.body
         texts, wanted = body.texts, min(body.top_n or len(body.documents), len(body.documents))
 
@@ -109,8 +109,6 @@ async def rerank(services: Services, exchange: Exchange) -> None:
 
         sent = msgspec.structs.replace(body, documents=cast("list[str | Document]", texts), return_documents=None)
         used = await ask(asked, Feature.RERANK, "/rerank", [msgspec.json.encode(sent)], read, param="documents")
-    finally:
-        done_with(exchange)
     with_documents = body.return_documents is not False
     results: list[Mapping[str, Any]] = [
         {"index": one.index, "relevance_score": one.relevance_score}
@@ -129,8 +127,8 @@ async def rerank(services: Services, exchange: Exchange) -> None:
 async def score(services: Services, exchange: Exchange) -> None:
     """Answer with how alike pairs of texts are. Raises what is answered with a status."""
     found: list[float] = []
-    try:
-        asked = await take_request(services, exchange, "score", _score_decoder, _score_texts)
+    async with services.intake.open(exchange, "score") as incoming:
+        asked = await read_request(services, incoming, _score_decoder, _score_texts)
         pairs = _pairs(asked.body)
 
         async def read(_: int, answer: bytes) -> int | None:
@@ -145,8 +143,6 @@ async def score(services: Services, exchange: Exchange) -> None:
             return None if scores.usage is None else scores.usage.tokens
 
         used = await ask(asked, Feature.SCORE, "/score", [msgspec.json.encode(asked.body)], read, param="text_2")
-    finally:
-        done_with(exchange)
     answer = {
         "id": "score-" + exchange.request_id[4:],
         "object": "list",

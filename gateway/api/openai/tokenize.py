@@ -12,7 +12,7 @@ from msgspec import Meta
 from gateway.api.openai.body_reading import read_body
 from gateway.api.openai.chat import CHAT
 from gateway.api.openai.prompt_texts import prompt_texts
-from gateway.api.relay.forwarding import Asked, ask, bad_answer, done_with, take_request
+from gateway.api.relay.forwarding import ForwardedRequest, ask, bad_answer, read_request
 from gateway.api.server.api_route import ApiRoute
 from gateway.api.server.body_decoder import BodyDecoder, unsupported
 from gateway.api.server.http_exchange import Exchange
@@ -70,8 +70,8 @@ _text: Final = msgspec.json.Decoder(_Text)
 
 async def tokenize(services: Services, exchange: Exchange) -> None:
     """Answer with the ids of a text's tokens. Raises what is answered with a status."""
-    try:
-        asked = await take_request(services, exchange, ENDPOINT, _tokenize_decoder, _texts)
+    async with services.intake.open(exchange, ENDPOINT) as incoming:
+        asked = await read_request(services, incoming, _tokenize_decoder, _texts)
         body, model = asked.body, asked.model
         if (body.prompt is None) is (body.messages is None):
             raise InvalidRequest("Expected either 'prompt' or 'messages'.", param="prompt")
@@ -83,16 +83,14 @@ async def tokenize(services: Services, exchange: Exchange) -> None:
             if body.return_token_strs:
                 strings = [data.decode("utf-8", "replace") for data in _bytes_of(model, ids)]
             answer = {"count": len(ids), "max_model_len": model.context, "tokens": ids, "token_strs": strings}
-    finally:
-        done_with(exchange)
     await exchange.respond(200, orjson.dumps(answer))
 
 
 async def detokenize(services: Services, exchange: Exchange) -> None:
     """Answer with the text that token ids stand for, control tokens included. Raises what is answered with a status."""
     found: list[str] = []
-    try:
-        asked = await take_request(services, exchange, ENDPOINT, _detokenize_decoder, lambda _, __: [])
+    async with services.intake.open(exchange, ENDPOINT) as incoming:
+        asked = await read_request(services, incoming, _detokenize_decoder, lambda _, __: [])
         body, model = asked.body, asked.model
         if model.opaque:
 
@@ -112,12 +110,10 @@ async def detokenize(services: Services, exchange: Exchange) -> None:
                 raise InvalidRequest(f"Invalid value for '{at}': it is not in the vocabulary.", param=at)
             await _count(asked)
             found.append(await _apart(asked, _text_of, model, body.tokens))
-    finally:
-        done_with(exchange)
     await exchange.respond(200, orjson.dumps({"prompt": found[0]}))
 
 
-async def _own_tokens(asked: Asked[TokenizeBody]) -> list[int]:
+async def _own_tokens(asked: ForwardedRequest[TokenizeBody]) -> list[int]:
     body, model = asked.body, asked.model
     if body.add_generation_prompt is False:
         raise unsupported("add_generation_prompt")
@@ -127,11 +123,11 @@ async def _own_tokens(asked: Asked[TokenizeBody]) -> list[int]:
         if body.add_special_tokens is not False and model.tokenizer.bos_id is not None:
             ids = [model.tokenizer.bos_id, *ids]
         return ids
-    request = read_body(CHAT, _chat_of(body)).request(asked.caller, model, asked.exchange.record)
+    request = read_body(CHAT, _chat_of(body)).request(asked.incoming.caller, model, asked.incoming.exchange.record)
     if request.foreign is not None:
         raise request.foreign
     await _count(asked)
-    return (await encoded(request, asked.services.encoding, asked.exchange.attempt)).ids
+    return (await encoded(request, asked.services.encoding, asked.incoming.exchange.attempt)).ids
 
 
 def _chat_of(body: TokenizeBody) -> bytes:
@@ -142,21 +138,21 @@ def _chat_of(body: TokenizeBody) -> bytes:
     return msgspec.json.encode(chat)
 
 
-async def _count(asked: Asked[Any]) -> None:
+async def _count(asked: ForwardedRequest[Any]) -> None:
     """It counts as a request, of no tokens. Raises RateLimited, QuotaExceeded or StoreUnavailable."""
-    lease = await asked.services.limiter.reserve(Ask(asked.model.plans.of(asked.caller), 0, 0, 1))
+    lease = await asked.services.limiter.reserve(Ask(asked.model.plans.of(asked.incoming.caller), 0, 0, 1))
     lease.settle(Usage(0, 0, 0))
 
 
-async def _apart(asked: Asked[Any], work: Any, *args: Any, **kwargs: Any) -> Any:
+async def _apart(asked: ForwardedRequest[Any], work: Any, *args: Any, **kwargs: Any) -> Any:
     """What that gives; long texts are not worked on in the event loop."""
     if asked.size <= INLINE_BYTES:
         return work(*args, **kwargs)
-    attempt, tenant = asked.exchange.attempt, asked.caller.tenant.name
+    attempt, tenant = asked.incoming.exchange.attempt, asked.incoming.caller.tenant.name
     return await asked.services.encoding.run(attempt, tenant, work, *args, **kwargs)
 
 
-async def _upstream_tokens(asked: Asked[TokenizeBody]) -> dict[str, Any]:
+async def _upstream_tokens(asked: ForwardedRequest[TokenizeBody]) -> dict[str, Any]:
     found: list[_Tokens] = []
 
     async def read(_: int, answer: bytes) -> int | None:

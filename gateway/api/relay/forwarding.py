@@ -14,23 +14,22 @@ import msgspec
 
 from gateway.api.openai.prompt_texts import rewritten
 from gateway.api.server.body_decoder import BodyDecoder
-from gateway.api.server.client_timeouts import read_timeout, request_timeout
-from gateway.api.server.http_exchange import Exchange
+from gateway.api.server.filtered_prompt import filtered_prompt
+from gateway.api.server.intake import IncomingRequest
 from gateway.api.server.served_headers import served_headers
 from gateway.api.server.services import Services
 from gateway.api.server.timing_headers import own_headers
 from gateway.filtering.filters.finding_records import Recorder
-from gateway.filtering.filters.prompt_filter import ask_judges, pass_prompt
+from gateway.filtering.filters.prompt_filter import ask_judges
 from gateway.filtering.prompt_text import PromptText
-from gateway.inference.generate import INLINE_BYTES, Generation, generate
+from gateway.inference.generate import generate
 from gateway.inference.generate_request import GenerateRequest, unrecorded
-from gateway.inference.needs import checked_needs
-from gateway.inference.prompt_encoding import estimated_prompt
-from gateway.inference.shared_reservation import Several, SharedLease, check_input_tokens
+from gateway.inference.generation import Generation
+from gateway.inference.prepare import prepare
+from gateway.inference.request_context import RequestContext
+from gateway.inference.shared_reservation import Several, SharedLease
 from gateway.models.served_model import ServedModel
-from gateway.telemetry.body_record import note_body
-from gateway.tenancy.limits.limiter import Ask, Usage
-from gateway.tenancy.tenants.caller import Caller
+from gateway.tenancy.limits.limiter import Usage
 from protos.errors import Overloaded, ReplicaFailed, UnsupportedParameter
 from protos.features import NAMES, Feature
 from protos.types import FinishReason, Payload, Sampling
@@ -55,83 +54,58 @@ B = TypeVar("B", bound=Named)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(Generic[B]):
-    """A request whose client is known. `size` is its body's, in bytes."""
+class ForwardedRequest(Generic[B]):
+    """A request that has been read, and is as the filters leave it. `size` is its body's, in bytes."""
 
     services: Services
-    exchange: Exchange
-    caller: Caller
+    incoming: IncomingRequest
     model: ServedModel
     body: B
     size: int
-    wait_until: float
-    deadline: float
 
 
-async def take_request(
+async def read_request(
     services: Services,
-    exchange: Exchange,
-    endpoint: str,
+    incoming: IncomingRequest,
     decoder: BodyDecoder[B],
     texts: Callable[[B, ServedModel], list[PromptText]],
-) -> Asked[B]:
-    """Who asks, for what, and as the filters leave it. `done_with` must be called in the end.
-
-    Raises what is a status for the client.
-    """
-    services.intake.admit(exchange)
-    caller = await services.intake.identify(exchange, endpoint)
-    timeout, record = request_timeout(exchange.request_timeout), exchange.record
-    sent = await exchange.body(services.bounds.listen.max_body_bytes)
-    note_body(record, sent, services.digests)
+) -> ForwardedRequest[B]:
+    """Read a request, let its time run, and pass its `texts` through the filters. Raises what is a status."""
+    sent = await incoming.body()
     body = decoder.decode(sent)
-    model = services.catalog.require(caller, body.model)
-    record.model = record.asked_model = model.name
-    record.screened = time.monotonic()
-    exchange.deadline = deadline = wait_until = services.intake.deadline(timeout)
-    if timeout is not None:
-        exchange.look_after(timeout)
-    reads_within = read_timeout(exchange.read_timeout)
-    if reads_within is not None:
-        wait_until = min(wait_until, record.arrived + reads_within)
-    left = await _filtered(services, exchange, caller, model, sent, partial(texts, body, model))
+    model = incoming.model(body.model)
+    incoming.begin()
+    left = await _filtered(services, incoming, model, sent, partial(texts, body, model))
     if left is not sent:
         body = decoder.decode(left)
-    return Asked(services, exchange, caller, model, body, len(left), wait_until, deadline)
-
-
-def done_with(exchange: Exchange) -> None:
-    """The request is over, whatever way."""
-    exchange.unwatch()
-    exchange.look_no_more()
+    return ForwardedRequest(services, incoming, model, body, len(left))
 
 
 async def _filtered(
     services: Services,
-    exchange: Exchange,
-    caller: Caller,
+    incoming: IncomingRequest,
     model: ServedModel,
     body: bytes,
     texts: Callable[[], list[PromptText]],
 ) -> bytes:
-    policy, record = services.policies.of(caller.tenant, model.name), exchange.record
+    tenant, record = incoming.caller.tenant, incoming.exchange.record
+    policy = services.policies.of(tenant, model.name)
     if policy is None or not policy.looks_at_prompts:
         return body
-    recorder = Recorder(record, caller.tenant.name, policy.record_text)
-    apart = None if len(body) <= INLINE_BYTES else partial(services.encoding.run, exchange.attempt, caller.tenant.name)
-    began = time.monotonic()
-    try:
-        passed = await pass_prompt(policy, texts(), recorder, apart)
-        if passed.open:
+    recorder = Recorder(record, tenant.name, policy.record_text)
+    passed = await filtered_prompt(services.encoding, incoming.exchange, policy, texts(), recorder, len(body))
+    if passed.open:
+        began = time.monotonic()
+        try:
             await ask_judges(policy, passed, recorder)
-    finally:
-        record.filter_seconds += time.monotonic() - began
-    record.screened = time.monotonic()
+        finally:
+            record.screened = ended = time.monotonic()
+            record.filter_seconds += ended - began
     return rewritten(body, passed.replaced) if passed.replaced else body
 
 
 async def ask(
-    asked: Asked[Any],
+    asked: ForwardedRequest[Any],
     endpoint: Feature,
     path: str,
     bodies: Sequence[bytes],
@@ -147,7 +121,8 @@ async def ask(
     What `read` gives are the prompt tokens that the answer says; of `free` requests none count. `param` is the
     parameter that a prompt comes in. Raises the errors of protos/errors.py, the first one of any answer.
     """
-    services, exchange, caller, model = asked.services, asked.exchange, asked.caller, asked.model
+    services, incoming, model = asked.services, asked.incoming, asked.model
+    exchange, caller = incoming.exchange, incoming.caller
     record = exchange.record
     refused = UnsupportedParameter(f"The model '{model.shown}' cannot be asked for {NAMES[endpoint]}.", param="model")
     whole = GenerateRequest(
@@ -157,32 +132,34 @@ async def ask(
         prompt="",
         size=0,
         sampling=_ONE,
-        max_tokens=1,
+        max_tokens=0,
         stops=(),
         stream=False,
         arrived=record.arrived,
         foreign=refused,
         endpoint=endpoint.value,
         record=record,
+        parts=() if free else tuple(len(body) for body in bodies),
+        prompt_param=param,
     )
-    checked_needs(whole)
-    sizes = [estimated_prompt(len(body)).tokens for body in bodies]
-    prompt_tokens = 0 if free else sum(sizes)
-    check_input_tokens(caller, model.name, prompt_tokens, param)
-    lease = await services.limiter.reserve(Ask(model.plans.of(caller), prompt_tokens, 0, 1))
-    shared = SharedLease(lease)
+    context = RequestContext(
+        services.limiter, services.encoding, exchange.attempt, incoming.wait_until, incoming.deadline
+    )
+    prepared = await prepare(whole, context, unrecorded())
+    prompt_tokens, shared = prepared.prompt.tokens, SharedLease(prepared.lease)
 
     async def one(index: int, attempt: Attempt) -> None:
         request = msgspec.structs.replace(
             whole,
             id=record.id if index == 0 else f"{record.id}-{index}",
             size=len(bodies[index]),
+            max_tokens=1,
+            parts=(),
             record=record if index == 0 else unrecorded(),
         )
         payload = Payload(path, bodies[index], False, False, model.shown, at_root=at_root)
-        generation = await generate(
-            request, shared, services.encoding, attempt, asked.wait_until, asked.deadline, payload=payload
-        )
+        part = msgspec.structs.replace(context, limiter=shared, attempt=attempt)
+        generation = await generate(request, part, payload)
         told: int | None = None
         try:
             told = await read(index, await _whole(generation))
@@ -233,9 +210,9 @@ def _end(generation: Generation, prompt_tokens: int) -> None:
     generation.turn.release(0)
 
 
-def _note(asked: Asked[Any], used: Usage, error: BaseException | None, prompt_tokens: int) -> None:
+def _note(asked: ForwardedRequest[Any], used: Usage, error: BaseException | None, prompt_tokens: int) -> None:
     """What the record tells of the request as a whole: its parts wrote of themselves alone."""
-    record, model = asked.exchange.record, asked.model
+    record, model = asked.incoming.exchange.record, asked.model
     record.reserved_tokens = prompt_tokens
     record.prompt_tokens = used.prompt
     record.cost_nano_usd = model.price.nano(used.prompt, 0, 0)

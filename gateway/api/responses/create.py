@@ -14,11 +14,9 @@ from gateway.api.responses.responses_adapter import ENDPOINT, InBackground, Resp
 from gateway.api.responses.responses_body import read_prompting
 from gateway.api.responses.responses_translation import chat_fields
 from gateway.api.responses.writing import written
-from gateway.api.server.client_timeouts import request_timeout
 from gateway.api.server.http_exchange import Exchange
 from gateway.api.server.services import Services
 from gateway.inference.prepare import encoded
-from gateway.telemetry.body_record import note_body
 from gateway.tenancy.limits.limiter import Ask, Usage
 from protos.errors import InvalidRequest, PenstockError, UnsupportedParameter
 
@@ -45,33 +43,23 @@ async def create_response(services: Services, exchange: Exchange) -> None:
 
 async def count_input_tokens(services: Services, exchange: Exchange) -> None:
     """How many tokens a request's prompt would have. Raises what is answered with a status."""
-    services.intake.admit(exchange)
-    caller = await services.intake.identify(exchange, ENDPOINT)
-    timeout = request_timeout(exchange.request_timeout)
-    sent = await exchange.body(services.bounds.listen.max_body_bytes)
-    note_body(exchange.record, sent, services.digests)
-    body, tenant = read_prompting(sent), caller.tenant.name
-    before = await items_before(services.responses, services.conversations, tenant, body)
-    items = await resolved(services.responses, tenant, before, items_of(body.input))
-    exchange.deadline = services.intake.deadline(timeout)
-    if timeout is not None:
-        exchange.look_after(timeout)
-    try:
-        reading = read_body(CHAT, written(chat_fields(body, before, items)))
-        model = services.catalog.require(caller, body.model)
-        exchange.record.model = exchange.record.asked_model = model.name
-        request = reading.request(caller, model, exchange.record)
-        if request.opaque:
-            raise request.foreign or UnsupportedParameter(
-                f"The tokens of the model '{model.shown}' cannot be counted here.", param="model"
-            )
-        # As a chat it is one request; it takes no tokens.
-        lease = await services.limiter.reserve(Ask(model.plans.of(caller), 0, 0, 1))
-        lease.settle(Usage(0, 0, 0))
-        prompt = await encoded(request, services.encoding, exchange.attempt)
-    except PenstockError as error:
-        raise in_our_words(error) from error.__cause__
-    finally:
-        exchange.unwatch()
-        exchange.look_no_more()
+    async with services.intake.open(exchange, ENDPOINT) as incoming:
+        body, caller = read_prompting(await incoming.body()), incoming.caller
+        before = await items_before(services.responses, services.conversations, caller.tenant.name, body)
+        items = await resolved(services.responses, caller.tenant.name, before, items_of(body.input))
+        incoming.begin()
+        try:
+            reading = read_body(CHAT, written(chat_fields(body, before, items)))
+            model = incoming.model(body.model)
+            request = reading.request(caller, model, exchange.record)
+            if request.opaque:
+                raise request.foreign or UnsupportedParameter(
+                    f"The tokens of the model '{model.shown}' cannot be counted here.", param="model"
+                )
+            # As a chat it is one request; it takes no tokens.
+            lease = await services.limiter.reserve(Ask(model.plans.of(caller), 0, 0, 1))
+            lease.settle(Usage(0, 0, 0))
+            prompt = await encoded(request, services.encoding, exchange.attempt)
+        except PenstockError as error:
+            raise in_our_words(error) from error.__cause__
     await exchange.respond(200, orjson.dumps({"object": "response.input_tokens", "input_tokens": prompt.tokens}))

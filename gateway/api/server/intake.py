@@ -1,15 +1,21 @@
-"""What every endpoint begins with: a request is admitted, its caller identified, its time limited."""
+"""The intake of requests: admission, authentication, body, model, time limits, and the end of the watch."""
 
 import time
+from types import TracebackType
 from typing import Protocol
 
+from gateway.api.server.client_timeouts import read_timeout, request_timeout
 from gateway.api.server.http_exchange import Exchange
 from gateway.api.server.rate_headers import rate_headers
 from gateway.api.server.request_watchdog import Overseer
 from gateway.config.listen import Listen
+from gateway.models.catalog import ModelCatalog
+from gateway.models.served_model import ServedModel
+from gateway.telemetry.body_record import note_body
 from gateway.tenancy.auth.authenticator import Authenticator
 from gateway.tenancy.limits.limiter import Limiter
 from gateway.tenancy.tenants.caller import Caller
+from observability.digests import Digests
 from protos.errors import Overloaded
 
 
@@ -23,7 +29,7 @@ class Recorder(Protocol):
 
 
 class Intake:
-    """The beginning of requests in one worker."""
+    """The intake of one worker."""
 
     def __init__(
         self,
@@ -31,18 +37,31 @@ class Intake:
         overseer: Overseer,
         authenticator: Authenticator,
         limiter: Limiter,
+        catalog: ModelCatalog,
+        digests: Digests | None,
         journal: Recorder | None,
     ) -> None:
         """While the `journal` takes no records, no request may begin; None: there is no journal."""
-        self._listen = listen
+        self.listen = listen
+        self.catalog = catalog
+        self.digests = digests
         self._overseer = overseer
         self._authenticator = authenticator
         self._limiter = limiter
         self._journal = journal
 
+    def open(self, exchange: Exchange, endpoint: str) -> "IncomingRequest":
+        """A request with a body, as an async context that admits it, identifies its caller and ends its time limits."""
+        return IncomingRequest(self, exchange, endpoint)
+
+    async def caller(self, exchange: Exchange, endpoint: str) -> Caller:
+        """Admit a request and identify its caller. Raises what `admit` and `identify` raise."""
+        self.admit(exchange)
+        return await self.identify(exchange, endpoint)
+
     def admit(self, exchange: Exchange) -> None:
         """Count a request in. Raises Overloaded beyond `listen.max_in_flight`, and while none may go unrecorded."""
-        if len(self._overseer.active) >= self._listen.max_in_flight:
+        if len(self._overseer.active) >= self.listen.max_in_flight:
             raise Overloaded("The gateway is at its limit of concurrent requests. Try again shortly.", retry_after=1.0)
         if self._journal is not None and self._journal.refusing:
             raise Overloaded("The gateway cannot record requests at the moment. Try again shortly.", retry_after=1.0)
@@ -61,7 +80,61 @@ class Intake:
         caller.require_endpoint(endpoint)
         return caller
 
-    def deadline(self, wanted: float | None) -> float:
+    def deadline(self, wanted: float | None = None) -> float:
         """When a request that starts now must have ended, on the monotonic clock; `wanted`: the client's, seconds."""
-        bound = self._listen.request_timeout_seconds
+        bound = self.listen.request_timeout_seconds
         return time.monotonic() + (bound if wanted is None else min(bound, wanted))
+
+
+class IncomingRequest:
+    """One request between its admission and its end. In the context: `body`, then `model`, then `begin`."""
+
+    __slots__ = ("_endpoint", "_intake", "_timeout", "caller", "deadline", "exchange", "wait_until")
+
+    #: Once it has begun: until when it may wait for admission, and when it must have ended, on the monotonic clock.
+    wait_until: float
+    deadline: float
+    caller: Caller
+
+    def __init__(self, intake: Intake, exchange: Exchange, endpoint: str) -> None:
+        self._intake = intake
+        self._endpoint = endpoint
+        self._timeout: float | None = None
+        self.exchange = exchange
+
+    async def __aenter__(self) -> "IncomingRequest":
+        self.caller = await self._intake.caller(self.exchange, self._endpoint)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.exchange.unwatch()
+        self.exchange.look_no_more()
+
+    async def body(self) -> bytes:
+        """The whole body. Raises InvalidRequest for a bad time limit in the headers, and what reading a body raises."""
+        exchange, intake = self.exchange, self._intake
+        self._timeout = request_timeout(exchange.request_timeout)
+        body = await exchange.body(intake.listen.max_body_bytes)
+        note_body(exchange.record, body, intake.digests)
+        return body
+
+    def model(self, name: str) -> ServedModel:
+        """The model that the body names, noted in the record. Raises ModelNotFound or PermissionDenied."""
+        # Not before it is known to be one of ours: a name may be any text.
+        model = self._intake.catalog.require(self.caller, name)
+        record = self.exchange.record
+        record.model = record.asked_model = model.name
+        record.screened = time.monotonic()
+        return model
+
+    def begin(self) -> None:
+        """Let the time of the request run, and have the watchdog look whether its client is still there."""
+        exchange, timeout = self.exchange, self._timeout
+        exchange.deadline = self.deadline = self.wait_until = self._intake.deadline(timeout)
+        if timeout is not None:
+            exchange.look_after(timeout)
+        reads_within = read_timeout(exchange.read_timeout)
+        if reads_within is not None:
+            self.wait_until = min(self.wait_until, exchange.record.arrived + reads_within)

@@ -11,7 +11,7 @@ import orjson
 import pytest
 import redis
 
-import gateway.inference.generate
+import gateway.inference.prepare
 import gateway.text.sequence_text
 from gateway.telemetry.record_publisher import Observatory
 from observability.logs import JsonLines, RateLimit, TextLines
@@ -196,7 +196,7 @@ def test_defects_of_ours(store_url: str, log: Log, monkeypatch: pytest.MonkeyPat
     async def main() -> None:
         async with quiet(log, store_url, engine_of(corpus=SAYS_IT)) as client:
             with monkeypatch.context() as patch:
-                patch.setattr(gateway.inference.generate, "encode_prompt", fails)
+                patch.setattr(gateway.inference.prepare, "encode_prompt", fails)
                 told = await answers(client)
             with monkeypatch.context() as patch:
                 patch.setattr(gateway.text.sequence_text.SequenceText, "feed", feeds)

@@ -304,7 +304,7 @@ def test_a_defect_of_ours_is_an_error_object_without_its_text(
 
     async def main() -> None:
         async with gateway_of(store_url, engine_of()) as client:
-            monkeypatch.setattr("gateway.inference.generate.encode_prompt", broken)
+            monkeypatch.setattr("gateway.inference.prepare.encode_prompt", broken)
             answer = await client.chat()
             assert (answer.status, answer.error["code"]) == (500, "internal_error")
             assert "secret" not in answer.body.decode()

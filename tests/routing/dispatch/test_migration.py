@@ -20,6 +20,7 @@ from protos.types import FinishReason, Sampling, Submit
 from routing.contracts.policy import Ended, Routed, RouteRequest
 from routing.dispatch.dispatch import Attempt
 from routing.dispatch.dispatch_context import Desk
+from routing.dispatch.failover_stream import Journey
 from routing.dispatch.migration import MAX_ATTEMPTS, MAX_MOVES, History, after_loss, continuation, rest_of
 from routing.policies.round_robin import RoundRobin
 from tests.harness import bounded, submit_of, until
@@ -330,6 +331,7 @@ def test_an_answer_that_only_lacked_its_end_is_not_asked_for_again() -> None:
             submit = submit_of(5, delta_interval=1)
             dispatched = await begin(fleet, submit)
             stream = dispatched.stream
+            assert isinstance(stream, Journey)
             trip = stream._trips[0]
             missing = 5 - len(stream.inbox.tokens[0])
             if missing:

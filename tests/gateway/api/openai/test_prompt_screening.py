@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gateway.api.openai.body_reading import read_body
 from gateway.api.openai.chat import CHAT
-from gateway.api.openai.prompt_screening import told_at_once
+from gateway.api.openai.prompt_screening import passes_at_a_glance
 from gateway.api.openai.prompt_texts import prompt_texts
 from gateway.filtering.filters.filter_policy import Policy
 from gateway.inference.generate_request import unrecorded
@@ -70,7 +70,7 @@ def told(body: Any, rules: Policy | None = None, of: Any = OWN) -> bool:
     data = orjson.dumps({"model": "m"} | body)
     reading = read_body(CHAT, data)
     request = reading.request(CALLER, served(of), unrecorded())
-    passes = told_at_once(rules or policy(), request, data)
+    passes = passes_at_a_glance(rules or policy(), request, data)
     if passes:
         assert not [at for at in prompt_texts(reading, data, of) if TERMS.scan(at.text)]
     return passes

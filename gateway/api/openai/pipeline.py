@@ -1,0 +1,127 @@
+"""From a request that has been read to its generation: the prompt's filters, fallbacks, generation."""
+
+from collections.abc import Coroutine
+from typing import Any
+
+import msgspec
+
+from gateway.api.openai.body_reading import Reading
+from gateway.api.openai.model_failover import first_to_answer
+from gateway.api.openai.prompt_screening import filter_of_answers, passes_at_a_glance, screen_prompt
+from gateway.api.server.intake import IncomingRequest
+from gateway.api.server.services import Services
+from gateway.filtering.filters.answer_filter import AnswerFilter
+from gateway.filtering.filters.filter_policy import Policy
+from gateway.inference.fallback_chain import chain
+from gateway.inference.generate import generate
+from gateway.inference.generate_request import GenerateRequest
+from gateway.inference.generation import Generation
+from gateway.inference.request_context import RequestContext
+from gateway.inference.several_prompts import generate_several
+from gateway.models.served_model import ServedModel
+from protos.types import Payload
+from routing.contracts.explained_policy import ExplainedPolicy
+
+
+class Pipeline:
+    """One request's way to a generation. `adapted`: an API on top of the completion API reads the answer."""
+
+    __slots__ = (
+        "_adapted",
+        "_body",
+        "_explained",
+        "_screened",
+        "context",
+        "incoming",
+        "reading",
+        "request",
+        "services",
+    )
+
+    def __init__(
+        self,
+        services: Services,
+        incoming: IncomingRequest,
+        reading: Reading,
+        body: bytes,
+        request: GenerateRequest,
+        explained: ExplainedPolicy | None,
+        *,
+        adapted: bool,
+    ) -> None:
+        """`request` is to the model that was asked for; `body` is what was read, as an upstream gets it."""
+        self.services = services
+        self.incoming = incoming
+        self.reading = reading
+        self.request = request
+        self.context = RequestContext(
+            services.limiter,
+            services.encoding,
+            incoming.exchange.attempt,
+            incoming.wait_until,
+            incoming.deadline,
+            explained,
+        )
+        self._body = body
+        self._adapted = adapted
+        #: Whether its prompt has gone through filters already, for a model that could not answer.
+        self._screened = False
+
+    @property
+    def include_usage(self) -> bool:
+        """Whether whoever reads a stream wants the counts at its end."""
+        return self._adapted or self.reading.include_usage
+
+    async def run(self) -> Generation:
+        """The generation, under way; by a fallback where the model does not answer. Raises what it fails with."""
+        request, model = self.request, self.request.model
+        if model.fallbacks is None:
+            return await self.start(model)
+        models = self.services.catalog.models
+        candidates = chain(model, models, request.caller, len(self._body), request.max_tokens, request.sampling.n)
+        return await first_to_answer(self.incoming.exchange, model, candidates, self.start)
+
+    def start(self, model: ServedModel) -> Coroutine[Any, Any, Generation]:
+        """Start a model's generation, through the filters of the tenant and of that model."""
+        request, asked = self.request, self.request.model
+        # A model that answers in another one's place is held to the rules of both.
+        names = (model.name,) if model is asked else (asked.name, model.name)
+        policy = self.services.policies.of(request.caller.tenant, *names)
+        if policy is None:
+            return self._launch(model, self.reading, self._body, None)
+        if model is asked and passes_at_a_glance(policy, request, self._body):
+            return self._launch(model, self.reading, self._body, filter_of_answers(policy, request))
+        return self._screen(model, policy)
+
+    def _screen(self, model: ServedModel, policy: Policy) -> Coroutine[Any, Any, Generation]:
+        again, self._screened = self._screened, True
+        return screen_prompt(
+            self.services.encoding,
+            self.incoming.exchange,
+            self.request.caller,
+            model,
+            policy,
+            self.reading,
+            self._body,
+            lambda reading, body, answers: self._launch(model, reading, body, answers),
+            again=again,
+        )
+
+    def _launch(
+        self, model: ServedModel, reading: Reading, body: bytes, answers: AnswerFilter | None
+    ) -> Coroutine[Any, Any, Generation]:
+        request, context, payload = self.request, self.context, None
+        if model is not request.model or reading is not self.reading:
+            if model is not request.model:
+                context = msgspec.structs.replace(context, explained=None)
+            request = reading.request(request.caller, model, request.record)
+        if answers is not None:
+            request = msgspec.structs.replace(request, filter=answers)
+        if request.prompts:
+            return generate_several(request, context)
+        if model.relays:
+            # An adapter's bound is the gateway's to name, as upstreams call it differently.
+            bound = request.max_tokens if self._adapted else None
+            path = reading.dialect.path
+            payload = Payload(path, body, request.stream, self.include_usage, model.shown, bound)
+        return generate(request, context, payload)

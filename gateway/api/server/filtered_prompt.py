@@ -1,0 +1,39 @@
+"""Texts of a prompt through the filters of its tenant and model, timed, and off the event loop if they are long."""
+
+import time
+from collections.abc import Sequence
+from functools import partial
+
+from gateway.api.server.http_exchange import Exchange
+from gateway.filtering.filters.filter_policy import Policy
+from gateway.filtering.filters.finding_records import Recorder
+from gateway.filtering.filters.prompt_filter import PassedPrompt, pass_prompt
+from gateway.filtering.prompt_text import PromptText
+from gateway.inference.prepare import INLINE_BYTES
+from gateway.scheduling.encoding_turns import EncodingTurns
+
+
+async def filtered_prompt(
+    encoding: EncodingTurns,
+    exchange: Exchange,
+    policy: Policy,
+    texts: Sequence[PromptText],
+    recorder: Recorder,
+    size: int,
+    *,
+    again: bool = False,
+) -> PassedPrompt:
+    """What the filters leave of the texts of a body of `size` bytes; guards may still have to be asked.
+
+    `again`: the texts went through filters before, for a model that could not answer. Raises ContentFiltered and
+    FilterFailed.
+    """
+    record = exchange.record
+    # Long texts leave the event loop, as they do to be tokenized.
+    apart = None if size <= INLINE_BYTES else partial(encoding.run, exchange.attempt, record.tenant)
+    began = time.monotonic()
+    try:
+        return await pass_prompt(policy, texts, recorder, apart, again=again)
+    finally:
+        record.screened = ended = time.monotonic()
+        record.filter_seconds += ended - began
