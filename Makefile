@@ -4,7 +4,7 @@ VENV := .venv
 # Tests that disturb nobody and mind nobody: two at once. The others measure times, or put the
 # machine under load. Those with gateways of their own come first, so that one worker has nearly all of them.
 PARALLEL := $(patsubst %,tests/e2e/test_%.py,adapters admin bad_bodies batches cache_isolation commands console explain http \
-	http2 limits openai_answers processes tls) tests/clients tests/architecture tests/contract tests/gateway \
+	http2 limits openai_answers processes tls) tests/clients tests/architecture tests/contract tests/docs tests/gateway \
 	$(patsubst %,tests/loadtest/test_%.py,client engine_model fairness filter_load heatmap http1 overhead parsed_answers parsing_load \
 	same_answers statistics upstream) tests/loadtest/reproduce tests/loadtest/simulation \
 	tests/observability tests/protos tests/replicas tests/routing tests/safety
