@@ -33,7 +33,7 @@ class Ear(Exchange):
         super().__init__(request)
         self.status = 0
         self.headers: Headers = {}
-        self.body = b""
+        self.body = bytearray()
         self.over = False
         self.failure: HttpFailure | None = None
 
