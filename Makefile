@@ -8,6 +8,8 @@ PARALLEL := $(patsubst %,tests/e2e/test_%.py,adapters admin bad_bodies batches c
 	$(patsubst %,tests/loadtest/test_%.py,client engine_model fairness filter_load heatmap http1 overhead parsed_answers parsing_load \
 	same_answers statistics upstream) tests/loadtest/reproduce tests/loadtest/simulation \
 	tests/observability tests/protos tests/replicas tests/routing tests/safety
+# Unit tests, for `make check`: no gateway, no store of a cluster's, nothing that is marked as slow.
+UNIT := tests/architecture tests/contract tests/docs
 # Where `make test-real` puts engines that this project did not write; they take 6 GB.
 REAL := .venv-real
 # Where `make test-clients` puts clients that want versions of their own; NODE's are of another language.
@@ -19,18 +21,23 @@ FAILED := pip could not install what is above; every requirement has wheels for 
 LOCK = uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-header --quiet --extra bench --extra triton --group build
 
-.PHONY: up test test-real test-clients lock proto docs clean
+.PHONY: up lint check test test-real test-clients lock proto docs clean
 
 up: $(VENV)/.installed
 	@exec $(BIN)/penstock serve --config penstock.yaml --quickstart
 
-# The tests start dozens of processes; where Python is told to keep no bytecode, each would compile everything anew.
-test: export PYTHONDONTWRITEBYTECODE =
-test: $(VENV)/.installed-dev
+lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+check: lint
+	$(BIN)/pytest --numprocesses 2 --dist worksteal -m "not slow" $(UNIT)
+
+# The tests start dozens of processes; where Python is told to keep no bytecode, each would compile everything anew.
+check test: export PYTHONDONTWRITEBYTECODE =
+test: lint
 	$(BIN)/pytest --numprocesses 2 --dist worksteal $(PARALLEL)
 	$(BIN)/pytest $(addprefix --ignore=,$(PARALLEL))
 
