@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from protos.types import Load, Work
+from replicas.engine_limits import CapacityPolicy, Limits
 from replicas.kv_cache import BlockTable, KvCache, extend_chain
-from replicas.limits import CapacityPolicy, Limits
 from replicas.schedule import Schedule
 from replicas.timing import Batch, StepTimer
 

@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn, Protocol
 import grpc.aio
 import msgspec
 
-from observability.tracing.context import received_trace
+from observability.tracing.trace_context import received_trace
 from protos import stock_codec, stock_kv_codec
 from protos import stock_service_codec as codec
 from protos.protocol_error import ProtocolError

@@ -11,16 +11,16 @@ import msgspec
 import orjson
 import pytest
 
-import gateway.app
-import gateway.gateway
-from gateway.auth.keys import KeyRequest, KeyStore
-from gateway.config import Config, Model
-from gateway.config_journal import Journal
-from gateway.config_metrics import Metrics
-from gateway.config_observability import Observability
+import gateway.server.app
+import gateway.server.gateway
+from gateway.config.observability.journal import Journal
+from gateway.config.observability.metrics import Metrics
+from gateway.config.observability.settings import Observability
+from gateway.config.settings import Config, Model
+from gateway.config.tenants import DEFAULT_TENANT, Limits
 from gateway.store.store import Store
-from gateway.tenants.records import DEFAULT_TENANT, Limits
-from gateway.tokens.loader import load_tokenizer
+from gateway.tenancy.auth.key_store import KeyRequest, KeyStore
+from gateway.text.tokens.loader import load_tokenizer
 from replicas.engine import Engine
 from tests.harness import MODEL, serving, tekken, until
 
@@ -108,7 +108,7 @@ class Call:
 class Client:
     """Calls the application as a server would."""
 
-    def __init__(self, app: Any, gateway: "gateway.gateway.Gateway", key: str) -> None:
+    def __init__(self, app: Any, gateway: "gateway.server.gateway.Gateway", key: str) -> None:
         self._app = app
         self.gateway = gateway
         self.key = key
@@ -233,18 +233,18 @@ async def _running(config: Config, key: str) -> AsyncIterator[Client]:
     if config.observability == Observability():
         # Nothing is written beside the test.
         config = msgspec.structs.replace(config, observability=QUIET)
-    made: list[gateway.gateway.Gateway] = []
+    made: list[gateway.server.gateway.Gateway] = []
 
-    def make(config: Config) -> gateway.gateway.Gateway:
-        made.append(gateway.gateway.Gateway(config))
+    def make(config: Config) -> gateway.server.gateway.Gateway:
+        made.append(gateway.server.gateway.Gateway(config))
         return made[0]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gateway.app.Gateway", make)
+        patch.setattr("gateway.server.app.Gateway", make)
         patch.setattr(
-            "gateway.gateway.load_tokenizer", lambda source: load_tokenizer(None) if source is None else tekken()
+            "gateway.server.gateway.load_tokenizer", lambda source: load_tokenizer(None) if source is None else tekken()
         )
-        app: Any = gateway.app.build(config)
+        app: Any = gateway.server.app.build(config)
         incoming: asyncio.Queue[Any] = asyncio.Queue()
         sent: list[Any] = []
 

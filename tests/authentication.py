@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.auth.authenticator import Authenticator
-from gateway.auth.keys import PREFIX, ApiKey, KeyRequest, KeyStore
-from gateway.config import Config
-from gateway.store.script import Script
+from gateway.config.settings import Config
+from gateway.store.lua_script import Script
 from gateway.store.store import Store
-from gateway.tenants.directory import Directory
-from gateway.tenants.registry import Registry
+from gateway.tenancy.auth.authenticator import Authenticator
+from gateway.tenancy.auth.key_store import PREFIX, ApiKey, KeyRequest, KeyStore
+from gateway.tenancy.tenants.tenant_directory import Directory
+from gateway.tenancy.tenants.tenant_registry import Registry
 from protos.errors import AuthenticationFailed, StoreUnavailable
 
 LOOKS_RIGHT = PREFIX + "A" * 43

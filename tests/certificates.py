@@ -10,8 +10,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from replicas.tls import ServerTls
-from routing.links.tls import TlsFiles
+from replicas.server_tls import ServerTls
+from routing.transports.replica_tls import TlsFiles
 
 _PEM = serialization.Encoding.PEM
 

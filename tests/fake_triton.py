@@ -13,7 +13,7 @@ from tritonclient.grpc import service_pb2_grpc
 
 from protos.types import Finish, Load
 from replicas.engine import Delta, Engine, EngineStep
-from routing.links.triton.settings import Kind
+from routing.transports.triton.settings import Kind
 from tests.triton_models import INPUTS, OUTPUTS, Writer, submit_of
 
 _PACKED = {"INT32": "i", "UINT64": "Q", "FP32": "f", "BOOL": "?"}

@@ -11,16 +11,16 @@ from typing import Any
 
 import grpc.aio
 
-from gateway.tokens.loader import LoadedTokenizer, load_tokenizer
+from gateway.text.tokens.loader import LoadedTokenizer, load_tokenizer
 from protos import codec
 from protos.types import PROTOCOL_VERSION, Finish, Role, Sampling, Shape, Submit
 from replicas.engine import Engine
-from replicas.engines.answers import Corpus, corpus_sentences
+from replicas.engines.answer_lengths import Corpus, corpus_sentences
 from replicas.engines.simulated import SimulatedEngine
 from replicas.engines.vocabulary import Vocabulary
-from replicas.server import ReplicaServer
-from routing.links.spec import ReplicaSpec
-from routing.transport import Event, TokenStream
+from replicas.replica_server import ReplicaServer
+from routing.contracts.transport import Event, TokenStream
+from routing.transports.replica_spec import ReplicaSpec
 
 MODEL = "mixtral-8x7b"
 TP2 = Shape(tp=2)

@@ -2,20 +2,20 @@
 
 from typing import Any
 
-from gateway.auth.records import ApiKey
-from gateway.limits.plans import Plans
-from gateway.limits.price import FREE
-from gateway.queue.settings import Admission
-from gateway.queue.turnstile import Turnstile
-from gateway.request import GenerateRequest
-from gateway.served_model import ServedModel
-from gateway.tenants.caller import Caller
-from gateway.tenants.records import DEFAULT_TIERS, Tenant
-from gateway.tokens.detokenizer import TokenTable
+from gateway.config.admission import Admission
+from gateway.config.models.price import FREE
+from gateway.config.tenants import DEFAULT_TIERS, Tenant
+from gateway.inference.generate_request import GenerateRequest
+from gateway.models.served_model import ServedModel
+from gateway.scheduling.admission_queue import Turnstile
+from gateway.tenancy.auth.key_records import ApiKey
+from gateway.tenancy.limits.plans import Plans
+from gateway.tenancy.tenants.caller import Caller
+from gateway.text.tokens.detokenizer import TokenTable
 from protos.types import Sampling
-from routing.decode_length import QuantileDecodeLength
-from routing.desk import Desk
-from routing.fleet import Fleet
+from routing.dispatch.dispatch_context import Desk
+from routing.estimates.decode_length import QuantileDecodeLength
+from routing.fleet.fleet import Fleet
 from routing.policies.least_load import LeastLoad
 from tests.harness import bounded, tekken
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from protos.errors import PenstockError
 from protos.types import Finish, Payload, Role, Sampling, Shape, Submit
-from routing.links.connection import Listener, Surroundings
-from routing.links.openai.connection import OpenAIConnection
-from routing.links.openai.settings import API_FEATURES, UpstreamSettings
-from routing.links.spec import ReplicaSpec
-from routing.links.tls import TlsFiles
-from routing.transport import Event, Leg, Relay
+from routing.contracts.transport import Event, Leg, Relay
+from routing.transports.openai.openai_connection import OpenAIConnection
+from routing.transports.openai.settings import API_FEATURES, UpstreamSettings
+from routing.transports.replica_connection import Listener, Surroundings
+from routing.transports.replica_spec import ReplicaSpec
+from routing.transports.replica_tls import TlsFiles
 from tests.harness import until
 from tests.upstreams import Upstream
 

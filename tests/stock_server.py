@@ -15,8 +15,8 @@ from smg_grpc_proto.generated import trtllm_service_pb2_grpc as stubs
 
 from protos.types import Finish, FinishReason, Sampling, Submit, TokenLogprobs
 from replicas.engine import Engine, EngineStep
-from routing.links.connection import Listener, Surroundings
-from routing.links.trtllm_grpc import TrtllmConnection
+from routing.transports.replica_connection import Listener, Surroundings
+from routing.transports.trtllm_grpc import TrtllmConnection
 from tests.harness import spec_of
 
 MAX_BYTES = 32 * 1024 * 1024

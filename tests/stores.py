@@ -2,9 +2,9 @@
 
 from typing import cast
 
-from gateway.limits.courier import Courier
-from gateway.store.script import Script
+from gateway.store.lua_script import Script
 from gateway.store.store import Store
+from gateway.tenancy.limits.limits_batcher import Courier
 
 GET = Script("return redis.call('GET', KEYS[1])")
 

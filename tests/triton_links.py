@@ -4,13 +4,13 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
-from gateway.tokens.text_codec import TokenizerText
+from gateway.text.tokens.text_codec import TokenizerText
 from protos.types import Role, Shape
-from routing.links.connection import Surroundings
-from routing.links.registry import connection_to
-from routing.links.spec import ReplicaSpec
-from routing.links.triton.connection import TritonConnection
-from routing.links.triton.settings import Kind, TritonSettings
+from routing.transports.registry import connection_to
+from routing.transports.replica_connection import Surroundings
+from routing.transports.replica_spec import ReplicaSpec
+from routing.transports.triton.settings import Kind, TritonSettings
+from routing.transports.triton.triton_connection import TritonConnection
 from tests.fake_triton import FakeTriton
 from tests.harness import tekken, until
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from protos.types import Finish, FinishReason, Sampling, Submit
 from replicas.engine import Delta
-from routing.links.triton.settings import Kind
+from routing.transports.triton.settings import Kind
 from tests.harness import tekken
 
 #: Input -> (datatype, dimensions without the batch's, whether it may be left out).

@@ -11,9 +11,9 @@ from unittest import mock
 
 from protos.types import Finish, Shape, TokenLogprobs
 from replicas.engine import EngineStep
-from replicas.engines.tensorrt_llm.engine import TensorRtLlmEngine
 from replicas.engines.tensorrt_llm.library import Library, load_library
 from replicas.engines.tensorrt_llm.options import KvOptions, Options
+from replicas.engines.tensorrt_llm.trtllm_engine import TensorRtLlmEngine
 from tests.fake_tensorrt_llm import package as fake_tensorrt_llm
 from tests.fake_tensorrt_llm.llm import LLM
 

@@ -3,8 +3,8 @@
 from hypothesis import strategies as st
 
 from protos.types import Load, Role, Shape
-from routing.heatmap import Comparison, Heatmap, HeatmapFile
-from routing.policy import ReplicaView, RouteRequest
+from routing.contracts.heatmap import Comparison, Heatmap, HeatmapFile
+from routing.contracts.policy import ReplicaView, RouteRequest
 
 #: What a replica of `view` has for its KV cache.
 BLOCKS, BLOCK_TOKENS = 1000, 32

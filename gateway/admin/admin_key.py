@@ -8,7 +8,7 @@ import secrets
 from pathlib import Path
 from typing import Final
 
-from gateway.config import Config
+from gateway.config.settings import Config
 from observability.secret_file import create_once
 
 VARIABLE: Final = "PENSTOCK_ADMIN_KEY"

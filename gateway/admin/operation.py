@@ -7,11 +7,11 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from gateway.admin.live.feed import Feed
-from gateway.fleets.registry import ReplicaRegistry
-from gateway.limits.reading import ReadingStore
-from gateway.providers.vault import ProviderVault
-from gateway.tenants.records import Record
-from gateway.tenants.registry import Registry
+from gateway.config.tenants import Record
+from gateway.fleets.replica_registry import ReplicaRegistry
+from gateway.tenancy.limits.usage_reading import ReadingStore
+from gateway.tenancy.providers.vault import ProviderVault
+from gateway.tenancy.tenants.tenant_registry import Registry
 from protos.errors import PenstockError
 
 Q = TypeVar("Q")

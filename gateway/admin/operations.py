@@ -2,10 +2,33 @@
 
 from typing import Any, Final, Literal
 
-from gateway.admin import audit, keys, limits, metrics, providers, replicas, tenants, usage
-from gateway.admin.live import operation as live
+from gateway.admin import (
+    audit_operations as audit,
+)
+from gateway.admin import (
+    key_operations as keys,
+)
+from gateway.admin import (
+    limit_operations as limits,
+)
+from gateway.admin import (
+    metrics_page as metrics,
+)
+from gateway.admin import (
+    provider_operations as providers,
+)
+from gateway.admin import (
+    replica_operations as replicas,
+)
+from gateway.admin import (
+    tenant_operations as tenants,
+)
+from gateway.admin import (
+    usage_operations as usage,
+)
+from gateway.admin.live import live_operation as live
 from gateway.admin.operation import Call, NoQuery, Operation
-from gateway.tenants.records import Record
+from gateway.config.tenants import Record
 
 
 class Health(Record, frozen=True, kw_only=True):
@@ -22,7 +45,7 @@ async def healthz(call: Call[NoQuery, None]) -> Health:
 async def get_openapi(call: Call[NoQuery, None]) -> dict[str, Any]:
     """This API's description."""
     # It is made from the table below, and its schemas are costly: only when it is asked for.
-    from gateway.admin.openapi import document
+    from gateway.admin.admin_openapi import document
 
     return document(OPERATIONS)
 

@@ -5,8 +5,8 @@ from typing import Literal
 
 import msgspec
 
-from gateway.config import Config, Pool
-from gateway.local_replicas import replica_addresses
+from gateway.config.settings import Config, Pool
+from gateway.fleets.local_replicas import replica_addresses
 from protos.errors import InvalidRequest, ReplicaNotFound
 from protos.types import Role, Shape
 

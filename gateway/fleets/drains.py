@@ -6,10 +6,10 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
+from gateway.config.tenants import Record
 from gateway.fleets.configured import ConfiguredReplica
 from gateway.store.unreadable import UNREADABLE
-from gateway.tenants.records import Record
-from gateway.tenants.transactions import DRAINS, Place
+from gateway.tenancy.tenants.transactions import DRAINS, Place
 from protos.errors import StoreUnavailable
 
 GRACE_SECONDS: Final = 30.0

@@ -6,12 +6,12 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from gateway.config.tenants import Record
 from gateway.fleets.configured import ConfiguredReplica, Source
 from gateway.fleets.drains import Drain
 from gateway.fleets.reports import Report
-from gateway.tenants.records import Record
 from protos.types import Role
-from routing.health.status import ReplicaStatus, State
+from routing.health.replica_status import ReplicaStatus, State
 
 #: What is said of a replica that no worker reports.
 UNKNOWN = "unknown"

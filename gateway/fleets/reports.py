@@ -6,10 +6,10 @@ from typing import Final, cast
 import msgspec
 
 from gateway.fleets.configured import FoundReplica
-from gateway.store.script import Script
+from gateway.store.lua_script import Script
 from gateway.store.unreadable import readable
-from gateway.tenants.transactions import Storage
-from routing.health.status import ReplicaStatus
+from gateway.tenancy.tenants.transactions import Storage
+from routing.health.replica_status import ReplicaStatus
 
 #: For how long a report is good; a worker that is gone is not heard of any longer after that.
 REPORT_SECONDS: Final = 5.0

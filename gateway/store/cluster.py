@@ -10,8 +10,8 @@ from redis.backoff import NoBackoff
 from redis.exceptions import AskError, ClusterDownError, MovedError, RedisError, SlotNotCoveredError, TryAgainError
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from gateway.store.addresses import cluster_address
-from gateway.store.server import FAILURES, Call, Reply, evaluate_on
+from gateway.config.store import cluster_address
+from gateway.store.valkey_server import FAILURES, Call, Reply, evaluate_on
 
 #: A node's part of the time that a whole call has, so that its silence shows as its own.
 _NODE_PART: Final = 0.8

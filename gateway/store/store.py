@@ -7,12 +7,12 @@ from typing import Final, cast
 
 from redis.exceptions import NoScriptError
 
-from gateway.config import Config
-from gateway.store.addresses import is_cluster
+from gateway.config.settings import Config
+from gateway.config.store import is_cluster
 from gateway.store.cluster import Cluster
 from gateway.store.embedded import embedded_url
-from gateway.store.script import Script
-from gateway.store.server import FAILURES, Call, Reply, Server, SingleServer
+from gateway.store.lua_script import Script
+from gateway.store.valkey_server import FAILURES, Call, Reply, Server, SingleServer
 from protos.errors import StoreUnavailable
 
 _PIPELINE: Final = 500

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from loadtest.simulation.requests import TimedRequest
 from loadtest.simulation.simulate import Simulation
+from loadtest.simulation.simulated_requests import TimedRequest
 
 
 class ClosedLoop(Simulation):

@@ -10,12 +10,12 @@ from typing import Final
 
 import msgspec
 
-from loadtest.engine_model import SCALELLM_BATCH, SCALELLM_MAX_OUTPUT, SCALELLM_MODEL, Fleet, conversation
 from loadtest.reproduce.closed_loop import ClosedLoop
-from loadtest.reproduce.plots import Line, Panel, draw_panels
+from loadtest.reproduce.engine_model import SCALELLM_BATCH, SCALELLM_MAX_OUTPUT, SCALELLM_MODEL, Fleet, conversation
+from loadtest.reproduce.figure_plots import Line, Panel, draw_panels
 from loadtest.reproduce.reproduction import Show
-from loadtest.simulation import fleet as simulated
-from loadtest.simulation.requests import TimedRequest
+from loadtest.simulation import simulated_fleet as simulated
+from loadtest.simulation.simulated_requests import TimedRequest
 from routing.policies.least_load import LeastLoad
 
 #: As in the figures' two halves.

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from loadtest.heatmap import Plan, profile
-from loadtest.reproduce.plots import Map, draw_maps
+from loadtest.reproduce.figure_plots import Map, draw_maps
 from loadtest.reproduce.reproduction import Claim, Reproduction, Show
+from loadtest.simulation.heatmap_search import Plan, profile
 from protos.types import Shape
-from routing.heatmap import Cells
+from routing.contracts.heatmap import Cells
 
 #: Dense, as the paper's model of 34B that nobody published, and twice as large.
 MODEL: Final = "llama-3.1-70b"

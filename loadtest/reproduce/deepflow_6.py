@@ -7,23 +7,23 @@ from typing import Final
 
 import msgspec
 
-from loadtest.heatmap import Plan, profile
 from loadtest.reproduce.deepflow_5 import MODEL, SHAPE
+from loadtest.reproduce.figure_plots import Line, Panel, draw_panels
 from loadtest.reproduce.load_blind import LoadBlind
-from loadtest.reproduce.plots import Line, Panel, draw_panels
 from loadtest.reproduce.reproduction import Claim, Reproduction, Show
-from loadtest.simulation.fleet import Fleet, Pool, PoolShape
-from loadtest.simulation.metrics import attainment
-from loadtest.simulation.requests import TimedRequest
+from loadtest.simulation.heatmap_search import Plan, profile
 from loadtest.simulation.simulate import Simulation
+from loadtest.simulation.simulated_fleet import Fleet, Pool, PoolShape
+from loadtest.simulation.simulated_requests import TimedRequest
+from loadtest.simulation.simulation_metrics import attainment
 from loadtest.simulation.synthetic import Synthetic
 from loadtest.simulation.workload import WorkloadSpec
 from protos.types import Role
-from routing.decode_length import Oracle
-from routing.heatmap import Heatmap
+from routing.contracts.heatmap import Heatmap
+from routing.contracts.policy import RoutingPolicy
+from routing.contracts.policy_settings import PolicySettings, Targets
+from routing.estimates.decode_length import Oracle
 from routing.policies import POLICIES
-from routing.policy import RoutingPolicy
-from routing.policy_settings import PolicySettings, Targets
 
 RATES: Final = (1.0, 2.0, 4.0, 8.0, 12.0, 16.0, 20.0, 24.0, 28.0, 32.0)
 #: The means of Azure's code trace of 2023 (8,819 requests, github.com/Azure/AzurePublicDataset): code completed.

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from protos.types import Load, Role
-from routing.policy import Decision, ReplicaView, Report, RouteRequest, RoutingPolicy, Score
+from routing.contracts.policy import Decision, ReplicaView, Report, RouteRequest, RoutingPolicy, Score
 
 
 class LoadBlind:

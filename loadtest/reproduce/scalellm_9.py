@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Final
 
-from loadtest.engine_model import FIGURE_9
 from loadtest.reproduce import concurrency_sweep
 from loadtest.reproduce.concurrency_sweep import Sweep, Throughputs, lead, leads, passes_at, wins
+from loadtest.reproduce.engine_model import FIGURE_9
 from loadtest.reproduce.reproduction import Claim, Reproduction, Show
 
 TP8, EP2, EP4 = (fleet.name for fleet in FIGURE_9)

@@ -4,11 +4,11 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from loadtest.simulation.requests import TimedRequest
+from loadtest.simulation.simulated_requests import TimedRequest
 from protos.types import Timing
 from replicas.model import Sequence
-from routing.decode_length import Origin
-from routing.policy import Decision, RouteRequest
+from routing.contracts.policy import Decision, RouteRequest
+from routing.estimates.decode_length import Origin
 
 
 class Outcome(msgspec.Struct, frozen=True):

@@ -7,8 +7,8 @@ from typing import Final
 import msgspec
 
 from loadtest.simulation.flight import Outcome
-from loadtest.simulation.metrics import meets
-from routing.policy_settings import Targets
+from loadtest.simulation.simulation_metrics import meets
+from routing.contracts.policy_settings import Targets
 
 #: Share of all requests that must meet the targets.
 REQUIRED: Final = 0.95

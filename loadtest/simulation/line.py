@@ -1,11 +1,11 @@
-"""Requests that had better wait, as their policy says: gateway/queue with one tenant, in virtual time."""
+"""Requests that had better wait, as their policy says: gateway/scheduling with one tenant, in virtual time."""
 
 from collections.abc import Callable
 from itertools import islice
 from typing import Final
 
-from loadtest.simulation.requests import TimedRequest
-from routing.policy import Decision, RouteRequest
+from loadtest.simulation.simulated_requests import TimedRequest
+from routing.contracts.policy import Decision, RouteRequest
 
 #: Behind the oldest, how many are tried too.
 OVERTAKERS: Final = 8

@@ -10,15 +10,15 @@ from typing import Final
 
 import msgspec
 
-from loadtest.simulation.fleet import Fleet
 from loadtest.simulation.flight import Flight, Outcome, refused
 from loadtest.simulation.line import Line, Waiter
-from loadtest.simulation.replica import Leg, Replica
-from loadtest.simulation.requests import TimedRequest
-from loadtest.simulation.worker import Worker
+from loadtest.simulation.simulated_fleet import Fleet
+from loadtest.simulation.simulated_replica import Leg, Replica
+from loadtest.simulation.simulated_requests import TimedRequest
+from loadtest.simulation.simulated_worker import Worker
 from replicas.timing import RooflineTimer
-from routing.decode_length import DecodeLength, Oracle, QuantileDecodeLength
-from routing.policy import BetterWait, Ended, NoCandidate, Routed, RoutingPolicy
+from routing.contracts.policy import BetterWait, Ended, NoCandidate, Routed, RoutingPolicy
+from routing.estimates.decode_length import DecodeLength, Oracle, QuantileDecodeLength
 
 #: Seconds by which every request has ended, but before "never".
 _END: Final = 1e15

@@ -11,15 +11,15 @@ from itertools import count
 
 import msgspec
 
-from loadtest.simulation.fleet import Fleet
 from loadtest.simulation.goodput import Goodput, Misses, find_goodput
-from loadtest.simulation.metrics import Summary, summary
-from loadtest.simulation.requests import TimedRequest
 from loadtest.simulation.simulate import Result, simulate
+from loadtest.simulation.simulated_fleet import Fleet
+from loadtest.simulation.simulated_requests import TimedRequest
+from loadtest.simulation.simulation_metrics import Summary, summary
 from loadtest.simulation.workload import Workload, WorkloadSpec
+from routing.contracts.policy import RoutingPolicy
+from routing.contracts.policy_settings import PolicySettings
 from routing.policies import POLICIES
-from routing.policy import RoutingPolicy
-from routing.policy_settings import PolicySettings
 
 #: Where the search for goodput begins with synthetic load, requests/s.
 _START = 4.0

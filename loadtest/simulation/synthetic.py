@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from loadtest.simulation.block_names import expanded, own_blocks
-from loadtest.simulation.requests import TimedRequest
+from loadtest.simulation.simulated_requests import TimedRequest
 from replicas.kv_cache import TOKENS_PER_BLOCK
 
 #: Names of prompts' blocks are made from numbers from here on; those of answers from the requests' own.

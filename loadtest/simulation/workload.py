@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 
 from loadtest.simulation.arrivals import ARRIVALS
-from loadtest.simulation.requests import TimedRequest, at_rate, bounded, native_rate, with_gaps
+from loadtest.simulation.request_traces import read_trace
+from loadtest.simulation.simulated_requests import TimedRequest, at_rate, bounded, native_rate, with_gaps
 from loadtest.simulation.synthetic import Synthetic, synthetic
-from loadtest.simulation.traces import read_trace
 
 #: Of synthetic load, unless it is said.
 DEFAULT_REQUESTS = 3000

@@ -19,8 +19,8 @@ from observability.metrics.declarations import (
     WORKER_RESTARTS,
     WORKERS,
 )
-from observability.metrics.folder import ENDED, lives, worker_files
 from observability.metrics.metric import Metric
+from observability.metrics.metrics_folder import ENDED, lives, worker_files
 from observability.metrics.snapshot import VERSION, Distribution, Ended, Labels, Numbers, Snapshot
 
 log = logging.getLogger(__name__)

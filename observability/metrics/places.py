@@ -6,8 +6,8 @@ from typing import Final
 
 import msgspec
 
-from observability.metrics.folder import PLACES, replace, shared_lock
-from observability.metrics.tenants import Wanted, places
+from observability.metrics.metrics_folder import PLACES, replace, shared_lock
+from observability.metrics.tenant_series import Wanted, places
 
 _DECODER: Final = msgspec.json.Decoder(list[str])
 

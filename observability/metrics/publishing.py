@@ -13,12 +13,12 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from observability.beats import until_beat
-from observability.metrics.folder import LOCK_SUFFIX, SUFFIX, OwnLock, replace
+from observability.metrics.metrics_folder import LOCK_SUFFIX, SUFFIX, OwnLock, replace
+from observability.metrics.metrics_sink import MetricsSink
 from observability.metrics.places import claim
 from observability.metrics.retire import retire
-from observability.metrics.sink import MetricsSink
 from observability.metrics.snapshot import Numbers, Snapshot
-from observability.metrics.tenants import Wanted
+from observability.metrics.tenant_series import Wanted
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,8 @@ from typing import Final
 import msgspec
 
 from observability.metrics.declarations import METRICS
-from observability.metrics.folder import (
+from observability.metrics.merge import add_totals, ended_of, snapshot_of
+from observability.metrics.metrics_folder import (
     ENDED,
     LOCK_SUFFIX,
     lives,
@@ -16,7 +17,6 @@ from observability.metrics.folder import (
     shared_lock,
     worker_files,
 )
-from observability.metrics.merge import add_totals, ended_of, snapshot_of
 from observability.metrics.snapshot import Ended, Numbers, Snapshot
 
 #: Replicas come and go; what ended workers have counted of those that nobody knows any more is forgotten.

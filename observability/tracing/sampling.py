@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 from observability.record import RequestRecord, TraceContext
-from observability.tracing.context import SAMPLED
+from observability.tracing.trace_context import SAMPLED
 
 _HALF: Final = 64
 _RANDOM: Final = random.Random()

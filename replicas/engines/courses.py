@@ -10,8 +10,8 @@ from zlib import crc32
 import msgspec
 
 from protos.types import FinishReason, Handoff, Submit
-from replicas.engines.answers import Corpus, Walk, prompt_key
-from replicas.engines.scripts import Script
+from replicas.engines.answer_lengths import Corpus, Walk, prompt_key
+from replicas.engines.answer_scripts import Script
 
 if TYPE_CHECKING:
     from replicas.engines.guided.composition import Composed

@@ -30,13 +30,13 @@ from protos.types import (
     TokenLogprobs,
 )
 from replicas.engine import Delta, EngineStep
-from replicas.engines.answers import Corpus, Walk, logprobs_of
+from replicas.engine_limits import CapacityPolicy, Limits
+from replicas.engines.answer_lengths import Corpus, Walk, logprobs_of
+from replicas.engines.answer_scripts import Script
 from replicas.engines.courses import Courses, seed_of
 from replicas.engines.pending_guides import PendingGuides
-from replicas.engines.scripts import Script
 from replicas.engines.vocabulary import Vocabulary
 from replicas.engines.waiting_adapters import WaitingAdapters
-from replicas.limits import CapacityPolicy, Limits
 from replicas.model import ReplicaModel, Sequence
 from replicas.profiles import PROFILES
 from replicas.timing import FixedTimer, RooflineTimer, StepTimer, kv_blocks
@@ -337,7 +337,7 @@ class SimulatedEngine:
 
         def work(wanted: Callable[[], bool]) -> "list[Composed] | Failure":
             # In the thread too: the library takes a while to load.
-            from replicas.engines.guided.answers import guided_answers
+            from replicas.engines.guided.guided_answers import guided_answers
 
             return guided_answers(vocabulary, corpus, request, keys, most, scripted, wanted)
 

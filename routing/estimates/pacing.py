@@ -9,10 +9,10 @@ weights costs the same whatever the batch.
 from typing import Final
 
 from protos.types import Role, Work
+from routing.contracts.policy import ReplicaView, RouteRequest
 from routing.estimates.replica_class import ReplicaClass
 from routing.estimates.silent_steps import is_silent
 from routing.estimates.step_means import StepMeans
-from routing.policy import ReplicaView, RouteRequest
 
 #: Of the target's TPOT, what is aimed at in the mean, and what a single step may take.
 MEAN_PART, STEP_PART = 0.95, 1.4

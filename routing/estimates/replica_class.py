@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Final
 
 from protos.types import Role, Shape, Work
+from routing.contracts.policy import ReplicaView
 from routing.estimates.silent_steps import is_silent
 from routing.estimates.step_model import StepModel
-from routing.policy import ReplicaView
 
 #: Prompt tokens of the steps from whose difference the time for one more is taken: both are bound by arithmetic.
 SOME_TOKENS, MANY_TOKENS = 2048, 8192

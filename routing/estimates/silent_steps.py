@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from protos.types import Work
-from routing.policy import Ended, ReplicaView
+from routing.contracts.policy import Ended, ReplicaView
 
 #: With less than this between tokens, in seconds, an answer came whole: when its prompt was computed nobody knows.
 LEAST_TPOT: Final = 1e-4

@@ -3,7 +3,7 @@
 from typing import Final
 
 from protos.types import Work
-from routing.policy import ReplicaView
+from routing.contracts.policy import ReplicaView
 
 #: Steps over which the mean is taken, older ones counting ever less.
 MEMORY_STEPS: Final = 60

@@ -4,8 +4,8 @@ from typing import Final, Protocol
 
 from protos.errors import DeadlineExceeded, PenstockError
 from protos.types import Sampling, Submit
+from routing.contracts.transport import TokenStream
 from routing.health.patience import Patience
-from routing.transport import TokenStream
 
 #: A busy engine may let the probe wait in its queue. One that makes no steps is known as such long before.
 LONGEST_SECONDS: Final = 30.0

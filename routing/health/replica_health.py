@@ -11,7 +11,7 @@ from typing import Final
 from routing.health.breaker import Breaker
 from routing.health.progress import Progress
 from routing.health.ramp import Ramp
-from routing.health.status import State
+from routing.health.replica_status import State
 
 #: How long after a probe that failed the next one is sent, where no breaker says so.
 PROBE_AGAIN_SECONDS: Final = 1.0

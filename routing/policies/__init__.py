@@ -2,21 +2,21 @@
 
 from collections.abc import Callable
 
+from loadtest.simulation.baselines.dynamo_kv import DynamoKv
+from loadtest.simulation.baselines.llmd import Llmd
+from loadtest.simulation.baselines.prompt_tree import PromptTree
+from loadtest.simulation.baselines.smg_cache_aware import SmgCacheAware
+from routing.contracts.policy import RoutingPolicy
+from routing.contracts.policy_settings import PolicySettings
 from routing.policies.auto import Auto
 from routing.policies.combined import Combined
 from routing.policies.concurrency import Concurrency
-from routing.policies.dynamo_kv import DynamoKv
 from routing.policies.least_load import LeastLoad
-from routing.policies.llmd import Llmd
 from routing.policies.long_context import LongContext
 from routing.policies.pd_heatmap import PdHeatmap
 from routing.policies.power_of_two import PowerOfTwo
 from routing.policies.prefix import Prefix
-from routing.policies.prompt_tree import PromptTree
 from routing.policies.round_robin import RoundRobin
-from routing.policies.smg_cache_aware import SmgCacheAware
-from routing.policy import RoutingPolicy
-from routing.policy_settings import PolicySettings
 
 POLICIES: dict[str, Callable[[PolicySettings], RoutingPolicy]] = {
     "auto": Auto,

@@ -23,10 +23,7 @@ from typing import ClassVar, Final
 import msgspec
 
 from protos.types import Role
-from routing.estimates.pacing import Pacing, has_room
-from routing.estimates.replica_class import ReplicaClass, ReplicaClasses
-from routing.estimates.silent_steps import is_silent, steps_of
-from routing.policy import (
+from routing.contracts.policy import (
     BetterWait,
     Decision,
     Ended,
@@ -39,7 +36,10 @@ from routing.policy import (
     Score,
     Stepped,
 )
-from routing.policy_settings import PolicySettings
+from routing.contracts.policy_settings import PolicySettings
+from routing.estimates.pacing import Pacing, has_room
+from routing.estimates.replica_class import ReplicaClass, ReplicaClasses
+from routing.estimates.silent_steps import is_silent, steps_of
 
 #: Over how many seconds the rate of arrivals is averaged.
 RATE_SECONDS: Final = 10.0

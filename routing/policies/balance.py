@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
+from routing.contracts.units import Unit
 from routing.policies.measures import backlog, sequences
-from routing.units import Unit
 
 #: Times its fair part of the fleet's sequences from which on a unit is overloaded: SMG's figure.
 FACTOR: Final = 1.5

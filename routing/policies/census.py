@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from routing.policy import ReplicaView
+from routing.contracts.policy import ReplicaView
 
 #: Seconds after which a replica that was not seen again counts as gone.
 KEPT_SECONDS: Final = 10.0

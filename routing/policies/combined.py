@@ -5,14 +5,14 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from routing.heatmap import Heatmap
+from routing.contracts.heatmap import Heatmap
+from routing.contracts.policy import Report, RouteRequest
+from routing.contracts.units import Unit
 from routing.policies.balance import Balance
 from routing.policies.measures import PRESSURE, pressure
 from routing.policies.phases import Phases
 from routing.policies.prefix import worth
 from routing.policies.ranking import Ranking, RankingPolicy
-from routing.policy import Report, RouteRequest
-from routing.units import Unit
 
 #: Prompt tokens that one replica may have waiting beyond its fair part while the group counts as balanced: one step of
 #: an engine. The algorithm asks that before it looks at prefixes, so what a match would save is not known yet.

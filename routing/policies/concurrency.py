@@ -9,13 +9,13 @@ import random
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
+from routing.contracts.policy import Decision, Ended, ReplicaView, Report, Routed, RouteRequest, Stepped
+from routing.contracts.policy_settings import CONCURRENCY_THRESHOLD, Tier
+from routing.contracts.units import Unit, units
 from routing.policies.census import Census
 from routing.policies.measures import PRESSURE, backlog, pressure, sequences
 from routing.policies.ranking import Ranking, RankingPolicy
 from routing.policies.tier_learner import TierLearner
-from routing.policy import Decision, Ended, ReplicaView, Report, Routed, RouteRequest, Stepped
-from routing.policy_settings import CONCURRENCY_THRESHOLD, Tier
-from routing.units import Unit, units
 
 #: A tier is left downwards only when the concurrency is so far below its bound, so that it does not flap there.
 BAND: Final = 0.1

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
+from routing.contracts.policy import RouteRequest
+from routing.contracts.units import Unit
 from routing.policies.measures import PRESSURE, pressure
 from routing.policies.ranking import Ranking, RankingPolicy
-from routing.policy import RouteRequest
-from routing.units import Unit
 
 
 class LeastLoad(RankingPolicy):

@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
+from routing.contracts.policy import Decision, Left, ReplicaView, Report, Routed, RouteRequest, Stepped
+from routing.contracts.units import Unit, units
 from routing.policies.census import Census
 from routing.policies.measures import PRESSURE, backlog, kv_capacity, kv_free, kv_need, pressure
 from routing.policies.ranking import Ranking, RankingPolicy
-from routing.policy import Decision, Left, ReplicaView, Report, Routed, RouteRequest, Stepped
-from routing.units import Unit, units
 
 #: Caches of replicas of one shape differ a little; from this share of the largest on they count as alike.
 ALIKE: Final = 0.9

@@ -1,6 +1,6 @@
 """How busy a replica is, in the units that policies compare. What this worker sent and no report has yet counts too."""
 
-from routing.policy import ReplicaView, RouteRequest
+from routing.contracts.policy import ReplicaView, RouteRequest
 
 #: The parts of `pressure`.
 PRESSURE = ("prefill_steps_per_gpu", "requests_per_gpu", "kv_use")

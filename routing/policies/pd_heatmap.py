@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from routing.heatmap import Heatmap
+from routing.contracts.heatmap import Heatmap
+from routing.contracts.policy import Report, RouteRequest
+from routing.contracts.units import Unit
 from routing.policies.phases import Phases
 from routing.policies.ranking import Ranking, RankingPolicy
-from routing.policy import Report, RouteRequest
-from routing.units import Unit
 
 
 class PdHeatmap(RankingPolicy):

@@ -9,12 +9,12 @@ from typing import Final
 
 import msgspec
 
+from routing.contracts.heatmap import Heatmap
+from routing.contracts.policy import Left, Report, RouteRequest, Stepped
+from routing.contracts.units import Unit
 from routing.estimates.replica_class import ReplicaClasses
 from routing.estimates.step_means import StepMeans
-from routing.heatmap import Heatmap
 from routing.policies.measures import backlog, kv_free, kv_need, sequences
-from routing.policy import Left, Report, RouteRequest, Stepped
-from routing.units import Unit
 
 #: Conditional disaggregation, with Dynamo's figures: a prompt of which fewer tokens than this are to be computed, and
 #: less than this share, is not worth sending its KV from one replica to another.

@@ -7,10 +7,10 @@ import random
 from collections.abc import Sequence
 from typing import ClassVar
 
+from routing.contracts.policy import Decision, ReplicaView, RouteRequest
+from routing.contracts.units import Unit, units
 from routing.policies.measures import PRESSURE, pressure
 from routing.policies.ranking import Ranking, RankingPolicy
-from routing.policy import Decision, ReplicaView, RouteRequest
-from routing.units import Unit, units
 
 
 class PowerOfTwo(RankingPolicy):

@@ -8,11 +8,11 @@ there from then on: hot prefixes spread over as many replicas as they need.
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
+from routing.contracts.policy import RouteRequest
+from routing.contracts.units import Unit
 from routing.policies.balance import Balance
 from routing.policies.measures import PRESSURE, pressure
 from routing.policies.ranking import Ranking, RankingPolicy
-from routing.policy import RouteRequest
-from routing.units import Unit
 
 #: A match is worth going to from this share of the prompt on (SMG's cache threshold), or from so many tokens on,
 #: which is about what a narrow replica computes in the time of some decode steps.

@@ -5,8 +5,8 @@ from typing import ClassVar
 
 import msgspec
 
-from routing.policy import Decision, ReplicaView, Report, RouteRequest, Score
-from routing.units import Unit, units
+from routing.contracts.policy import Decision, ReplicaView, Report, RouteRequest, Score
+from routing.contracts.units import Unit, units
 
 
 class Ranking(msgspec.Struct, frozen=True):

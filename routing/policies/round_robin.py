@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from routing.policy import Decision, ReplicaView, Report, RouteRequest, Score
-from routing.units import Unit, units
+from routing.contracts.policy import Decision, ReplicaView, Report, RouteRequest, Score
+from routing.contracts.units import Unit, units
 
 
 class RoundRobin:

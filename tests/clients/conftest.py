@@ -12,7 +12,7 @@ import pytest
 
 from tests.clients.answers import ANSWERS
 from tests.e2e.stack import Stack, config_text
-from tests.gateway.http.embedding_upstream import Embedder
+from tests.gateway.api.embedding_upstream import Embedder
 from tests.ports import free_port
 from tests.upstreams import upstream
 

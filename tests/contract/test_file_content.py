@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from gateway.files.content import Contents, FileContent, Upload
-from gateway.files.local_content import LocalContent
-from gateway.files.remote_content import RemoteContent
+from gateway.jobs.files.content import Contents, FileContent, Upload
+from gateway.jobs.files.local_content import LocalContent
+from gateway.jobs.files.remote_content import RemoteContent
 from protos.errors import ContentUnavailable, StorageFull
 
 BUCKET = "content"

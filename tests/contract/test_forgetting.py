@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from protos.types import Timing, Work
+from routing.contracts.policy import Ended, Left, Routed, Stepped
 from routing.policies import POLICIES
-from routing.policy import Ended, Left, Routed, Stepped
 from tests.contract.test_policy import SETTINGS
 from tests.views import ask, view
 

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text
-from gateway.parsing.families import FAMILIES, HARMONY, THINK_TAGS, output_format
-from gateway.parsing.forced import forced_parser
-from gateway.parsing.parser import OutputParser
-from gateway.parsing.tools import ToolChoice, ToolUse
-from gateway.tokens.detokenizer import is_calm
-from tests.gateway.parsing.answers import CLOCK, SEARCH, SINGLE, USE, WEATHER, Call, answer, fed, joined
+from gateway.text.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text
+from gateway.text.parsing.families.registry import FAMILIES, HARMONY, THINK_TAGS, output_format
+from gateway.text.parsing.forced import forced_parser
+from gateway.text.parsing.offered_tools import ToolChoice, ToolUse
+from gateway.text.parsing.parser import OutputParser
+from gateway.text.tokens.detokenizer import is_calm
+from tests.gateway.text.parsing.answers import CLOCK, SEARCH, SINGLE, USE, WEATHER, Call, answer, fed, joined
 
 CITY = '{"city": "Paris"}'
 NESTED = '{"city": "a } ] \\" {", "options": {"x": [1, {"y": "é \\\\"}], "z": null}}'

@@ -8,9 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protos.types import Role, Shape, Timing, Work
+from routing.contracts.policy import (
+    Decision,
+    Ended,
+    NoCandidate,
+    ReplicaView,
+    Routed,
+    RouteRequest,
+    RoutingPolicy,
+    Stepped,
+)
+from routing.contracts.policy_settings import PolicySettings, Tier
 from routing.policies import POLICIES
-from routing.policy import Decision, Ended, NoCandidate, ReplicaView, Routed, RouteRequest, RoutingPolicy, Stepped
-from routing.policy_settings import PolicySettings, Tier
 from tests.views import ask, fleets, heatmap, view
 
 SETTINGS = {

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from protos.types import KvEvent
 from replicas.kv_cache import BlockTable, KvCache, extend_chain
 from replicas.kv_events import KvFeed, KvLedger
-from routing.prefix.directory import PrefixDirectory
+from routing.prefix.prefix_directory import PrefixDirectory
 
 SIZE, BLOCKS = 2, 6
 SALTS = ("", "tenant")

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as NativeTokenizer
 
-from gateway.tokens.bpe import BytePairTokenizer
-from gateway.tokens.detokenizer import Detokenizer, TokenTable
-from gateway.tokens.huggingface import HuggingFaceTokenizer
-from gateway.tokens.loader import load_tokenizer
-from gateway.tokens.text_codec import TokenizerText
-from gateway.tokens.tokenizer import Tokenizer
-from gateway.tokens.tokenizer_json import TokenizerJson
+from gateway.text.tokens.bpe import BytePairTokenizer
+from gateway.text.tokens.detokenizer import Detokenizer, TokenTable
+from gateway.text.tokens.huggingface import HuggingFaceTokenizer
+from gateway.text.tokens.loader import load_tokenizer
+from gateway.text.tokens.text_codec import TokenizerText
+from gateway.text.tokens.tokenizer import Tokenizer
+from gateway.text.tokens.tokenizer_json import TokenizerJson
 
 SPECIALS = ["<s>", "</s>", "<|im_start|>", "[INST]"]
 LLAMA_PATTERN = (

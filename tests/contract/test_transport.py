@@ -11,9 +11,9 @@ import pytest
 from protos.errors import ClientGone, DeadlineExceeded, PenstockError, ReplicaUnavailable
 from protos.types import FinishReason
 from replicas.engine import Engine
-from routing.links.connection import Listener, Surroundings
-from routing.links.session import SessionConnection
-from routing.transport import Event, Transport
+from routing.contracts.transport import Event, Transport
+from routing.transports.replica_connection import Listener, Surroundings
+from routing.transports.session_transport import SessionConnection
 from tests.fake_triton import FakeTriton, metrics_text, serving_metrics
 from tests.fakes import DiesAfter, SilentEngine
 from tests.harness import answers_of, bounded, drained, engine_of, gated_engine, serving, spec_of, submit_of, until

@@ -17,7 +17,7 @@ class RegisteredReplica:
 
     def __init__(self, folder: Path, name: str, *options: str, pace_ms: float = 5) -> None:
         self._log = folder / f"{name}.log"
-        command = [sys.executable, "-m", "gateway.cli", "replica", "--engine", "simulated", "--model", MODEL]
+        command = [sys.executable, "-m", "gateway.cli.main", "replica", "--engine", "simulated", "--model", MODEL]
         command += ["--tp", "2", "--pace-ms", str(pace_ms), "--listen", "127.0.0.1:0"]
         command += ["--register", "env:STORE_URL", "--pool", POOL, *options]
         with self._log.open("wb") as log:

@@ -15,7 +15,7 @@ class ReplicaProcess:
 
     def __init__(self, address: str, pace_ms: float) -> None:
         self.address = address
-        self._command = [sys.executable, "-m", "gateway.cli", "replica", "--engine", "simulated", "--model", MODEL]
+        self._command = [sys.executable, "-m", "gateway.cli.main", "replica", "--engine", "simulated", "--model", MODEL]
         self._command += ["--tp", "2", "--pace-ms", str(pace_ms), "--listen", address]
         self._process: subprocess.Popen[bytes] | None = None
         self.start()

@@ -160,11 +160,11 @@ class Stack:
 
     @property
     def replicas(self) -> list[int]:
-        return self.pids("gateway.cli replica")
+        return self.pids("gateway.cli.main replica")
 
     @property
     def admins(self) -> list[int]:
-        return self.pids("gateway.cli admin")
+        return self.pids("gateway.cli.main admin")
 
     @property
     def stores(self) -> list[int]:

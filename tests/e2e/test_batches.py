@@ -12,7 +12,7 @@ from typing import Any
 
 import openai
 
-from loadtest.processes import memory_mb
+from loadtest.load.processes import memory_mb
 from tests.e2e.stack import MODEL, PENSTOCK, Stack, eventually
 
 REQUESTS = 130

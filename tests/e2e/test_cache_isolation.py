@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.auth.records import KeyRequest
+from gateway.config.tenants import Tenant
 from gateway.store.store import Store
-from gateway.tenants.records import Tenant
-from gateway.tenants.registry import Registry
+from gateway.tenancy.auth.key_records import KeyRequest
+from gateway.tenancy.tenants.tenant_registry import Registry
 from replicas.engines.simulated import SimulatedEngine
-from routing.explanation import RouteExplanation
+from routing.contracts.explanation import RouteExplanation
 from tests.asgi import COMPLETIONS, Answer, Client, config_of, gateway_of
 from tests.harness import MODEL, bounded, engine_of
 from tests.upstreams import Upstream, upstream

@@ -16,15 +16,15 @@ from typing import Any
 
 import pytest
 
-from observability.dashboards.dashboard import Dashboard
-from observability.dashboards.files import all_dashboards
-from observability.dashboards.objectives import Objectives
-from observability.dashboards.rules import alert_rules, all_alerts, recording_rules
 from tests.e2e.prometheus import BINARY, Prometheus
 from tests.e2e.raw import ask, chat
 from tests.e2e.stack import MODEL, Stack, eventually
 from tests.e2e.test_admin import admin, admin_key, up
 from tests.ports import free_port
+from tools.dashboards.dashboard import Dashboard
+from tools.dashboards.dashboard_files import all_dashboards
+from tools.dashboards.objectives import Objectives
+from tools.dashboards.rules import alert_rules, all_alerts, recording_rules
 
 pytestmark = pytest.mark.skipif(BINARY is None, reason="prometheus is not installed (Debian: prometheus)")
 
@@ -149,7 +149,7 @@ def prometheus(stack: Stack) -> Iterator[Prometheus]:
     try:
         watching.start()
         time.sleep(LOAD_SECONDS / 2)
-        for pid in stack.pids("gateway.cli replica")[:1]:
+        for pid in stack.pids("gateway.cli.main replica")[:1]:
             os.kill(pid, signal.SIGKILL)
         time.sleep(LOAD_SECONDS / 2)
         yield watching

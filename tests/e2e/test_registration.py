@@ -14,9 +14,9 @@ from pathlib import Path
 import openai
 import pytest
 
-from gateway.config import load_config
+from gateway.config.settings import load_config
 from gateway.fleets.listing import ReplicaView
-from gateway.fleets.registry import ReplicaRegistry
+from gateway.fleets.replica_registry import ReplicaRegistry
 from gateway.store.store import Store, store_url
 from protos.errors import StoreUnavailable
 from tests.e2e.raw import ask

@@ -34,7 +34,7 @@ class Tls:
         stack.callback(self.gateway.close)
 
     def start_replica(self) -> None:
-        command = [sys.executable, "-m", "gateway.cli", "replica", "--engine", "simulated", "--model", MODEL]
+        command = [sys.executable, "-m", "gateway.cli.main", "replica", "--engine", "simulated", "--model", MODEL]
         command += ["--tp", "2", "--instant", "--listen", self._address]
         command += ["--tls-certificate", "replica.pem", "--tls-key", "replica.key", "--tls-client-ca", "authority.pem"]
         self._process = subprocess.Popen(command, cwd=self._folder, stderr=subprocess.DEVNULL)
@@ -92,7 +92,7 @@ def test_files_that_cannot_be_used_end_the_start(tls: Tls) -> None:
     ],
 )
 def test_options_of_a_replica(options: list[str], problem: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "gateway.cli", "replica", "--engine", "simulated", "--model", MODEL]
+    command = [sys.executable, "-m", "gateway.cli.main", "replica", "--engine", "simulated", "--model", MODEL]
     done = subprocess.run(
         [*command, "--listen", "127.0.0.1:0", *options], cwd=tmp_path, capture_output=True, text=True, check=False
     )

@@ -2,7 +2,7 @@
 
 import sys
 
-from gateway.cli import main
+from gateway.cli.main import main
 from tests.fake_tensorrt_llm import package as fake_tensorrt_llm
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.limits import courier
 from gateway.store.embedded import EmbeddedStore
+from gateway.tenancy.limits import limits_batcher as courier
 from tests.cluster import Cluster, cluster
 
 

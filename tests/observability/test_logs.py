@@ -21,7 +21,7 @@ import asyncio
 import contextlib
 from observability.logs import configure_logging
 configure_logging()
-from routing.mux import Session
+from routing.transports.mux import Session
 
 async def goodbye(reader, writer):
     await reader.read(1)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protos.types import KvRemoved, KvStored, Load, Shape
-from replicas.limits import CapacityPolicy, Limits
+from replicas.engine_limits import CapacityPolicy, Limits
 from replicas.model import ReplicaModel, Sequence
 from replicas.profiles import PROFILES
 from replicas.timing import Batch, FixedTimer, RooflineTimer, Series, StepTimer

@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from protos.types import KvRemoved, KvStored, Work
-from replicas.limits import CapacityPolicy, Limits
+from replicas.engine_limits import CapacityPolicy, Limits
 from replicas.model import Phase, ReplicaModel, Sequence
 from replicas.timing import Batch, FixedTimer, Series
 

@@ -5,7 +5,7 @@ import pytest
 from protos import codec
 from protos.types import PROTOCOL_VERSION, Finish, FinishReason, Handoff, Load, Work
 from replicas.engine import Delta, EngineStep
-from replicas.server import LONG_PROMPT_TOKENS
+from replicas.replica_server import LONG_PROMPT_TOKENS
 from tests.fakes import SilentEngine
 from tests.harness import Worker, bounded, engine_of, gated_engine, serving, submit_of, until, worker_at
 
@@ -15,7 +15,7 @@ DONE = Finish(FinishReason.STOP)
 
 @pytest.fixture(autouse=True)
 def quick_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("replicas.server.HEARTBEAT_SECONDS", HEARTBEAT)
+    monkeypatch.setattr("replicas.replica_server.HEARTBEAT_SECONDS", HEARTBEAT)
 
 
 async def load_where(worker: Worker, **fields: int) -> codec.Step:
@@ -137,7 +137,7 @@ def test_a_load_says_how_many_submits_of_its_session_it_knows_of() -> None:
 
 
 def test_every_worker_hears_at_once_of_a_long_prompt_and_of_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("replicas.server.HEARTBEAT_SECONDS", 60.0)
+    monkeypatch.setattr("replicas.replica_server.HEARTBEAT_SECONDS", 60.0)
 
     async def main() -> None:
         engine = SilentEngine()

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from protos.types import Finish, FinishReason, Handoff, KvCreated, KvEvent, Sampling, Shape, Submit, TokenLogprobs
 from replicas.engine import Engine, EngineStep
-from replicas.engines.answers import LONGEST_TOKENS, Corpus, corpus_sentences
+from replicas.engine_limits import CapacityPolicy
+from replicas.engines.answer_lengths import LONGEST_TOKENS, Corpus, corpus_sentences
 from replicas.engines.simulated import SimulatedEngine
-from replicas.limits import CapacityPolicy
 
 CORPUS = Corpus(tuple(tuple(10 * i + j for j in range(3 + i % 7)) for i in range(1, 40)), eos=2)
 SEEDED = Sampling(seed=7)

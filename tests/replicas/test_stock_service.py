@@ -16,7 +16,7 @@ from smg_grpc_proto.generated import trtllm_service_pb2_grpc as stubs
 from protos.features import Feature
 from protos.types import Failure, Finish, FinishReason, KvEvent, KvStored, Shape, Timing
 from replicas.engine import Delta, Engine
-from replicas.server import ReplicaServer
+from replicas.replica_server import ReplicaServer
 from tests.fakes import INFO, DiesAfter, RefusesWith, SilentEngine, info_of
 from tests.harness import answers_of, bounded, engine_of, serving, submit_of, until, worker_at
 

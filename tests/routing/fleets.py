@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import AsyncIterator, Iterable
 
 from protos.types import Role
-from routing.fleet import Fleet
+from routing.fleet.fleet import Fleet
 from tests.harness import spec_of
 
 

@@ -9,12 +9,12 @@ from typing import Any
 from protos.types import Finish, Role, Submit
 from replicas.engine import EngineStep
 from replicas.engines.simulated import SimulatedEngine
-from routing.desk import Desk
-from routing.dispatch import Attempt, Dispatched, dispatch
-from routing.fleet import Fleet
+from routing.contracts.policy import RouteRequest
+from routing.contracts.transport import Event
+from routing.dispatch.dispatch import Attempt, Dispatched, dispatch
+from routing.dispatch.dispatch_context import Desk
+from routing.fleet.fleet import Fleet
 from routing.policies.round_robin import RoundRobin
-from routing.policy import RouteRequest
-from routing.transport import Event
 from tests.harness import engine_of, serving
 from tests.routing.fleets import fleet_at
 

@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from gateway.admin.limits import ScopeLimits
+from gateway.admin.limit_operations import ScopeLimits
+from gateway.config.tenants import Record
 from gateway.fleets.listing import ReplicaView, ShapeView
-from gateway.tenants.records import Record
 from protos.types import Role
 
 

@@ -10,7 +10,7 @@ from llguidance import LLMatcher, LLParserLimits, LLTokenizer, grammar_from
 
 from protos.types import Guide, GuideKind
 from replicas.engines.guided.errors import GuideError
-from replicas.engines.guided.structural_tags import Format, TagGrammar, alternatives
+from replicas.engines.guided.guided_tags import Format, TagGrammar, alternatives
 
 #: A guide is somebody else's text: what the library may spend on it. A lexer's state takes one or two kilobytes.
 LIMITS: Final = LLParserLimits(

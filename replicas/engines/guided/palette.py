@@ -11,7 +11,7 @@ from typing import Final
 
 from llguidance import LLTokenizer, TokenizerWrapper
 
-from replicas.engines.answers import Corpus
+from replicas.engines.answer_lengths import Corpus
 from replicas.engines.vocabulary import Vocabulary
 
 _WORD: Final = re.compile(rb" ?[A-Za-z]+")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from replicas.engines.tensorrt_llm.structural_tags import takes_older_tags
+from replicas.engines.tensorrt_llm.trtllm_tags import takes_older_tags
 
 _INSTALL = "pip install 'penstock[tensorrt-llm]'"
 

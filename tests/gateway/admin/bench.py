@@ -10,24 +10,24 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from gateway.admin.app import AdminApp
+from gateway.admin.admin_app import AdminApp
+from gateway.admin.admin_openapi import document
 from gateway.admin.live.feed import Feed
-from gateway.admin.live.look import GatewayLook
-from gateway.admin.metrics import MetricsPage
-from gateway.admin.openapi import document
+from gateway.admin.live.live_readings import GatewayLook
+from gateway.admin.metrics_page import MetricsPage
 from gateway.admin.operation import Operation, Service
 from gateway.admin.operations import OPERATIONS
-from gateway.config import Config
-from gateway.fleets.registry import ReplicaRegistry
-from gateway.limits.courier import Courier
-from gateway.limits.plan import plan_for
-from gateway.limits.price import Price
-from gateway.limits.store_limiter import StoreLimiter
-from gateway.providers.vault import ProviderVault
+from gateway.config.models.price import Price
+from gateway.config.settings import Config
+from gateway.config.tenants import DEFAULT_TIERS
+from gateway.fleets.replica_registry import ReplicaRegistry
 from gateway.store.store import Store
-from gateway.tenants.caller import Caller
-from gateway.tenants.records import DEFAULT_TIERS
-from gateway.tenants.registry import Registry
+from gateway.tenancy.limits.limits_batcher import Courier
+from gateway.tenancy.limits.plan import plan_for
+from gateway.tenancy.limits.store_limiter import StoreLimiter
+from gateway.tenancy.providers.vault import ProviderVault
+from gateway.tenancy.tenants.caller import Caller
+from gateway.tenancy.tenants.tenant_registry import Registry
 from tests.asgi import Answer, Call
 from tests.harness import bounded
 

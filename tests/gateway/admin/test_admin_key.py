@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from gateway.admin.admin_key import PREFIX, VARIABLE, AdminKeyError, admin_key, admin_key_file, matches
-from gateway.config import Config
+from gateway.config.settings import Config
 from tests.gateway.admin.bench import config_of
 
 

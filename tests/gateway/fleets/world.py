@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from gateway.config import Config
-from gateway.fleets.exchange import FleetExchange
+from gateway.config.settings import Config
+from gateway.fleets.fleet_sync import FleetExchange
 from gateway.store.store import Store
-from routing.health.status import ReplicaStatus, State
+from routing.health.replica_status import ReplicaStatus, State
 
 WIDE = {"name": "wide", "engine": "simulated", "shape": {"tp": 4}, "replicas": ["grpc://10.0.0.1:50051"]}
 NARROW = {"name": "narrow", "engine": "simulated", "shape": {"tp": 2, "ep": 2}, "replicas": 2}

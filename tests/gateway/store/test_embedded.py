@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gateway.store.embedded import EmbeddedStore, EmbeddedStoreError
-from gateway.store.script import Script
+from gateway.store.lua_script import Script
 from gateway.store.socket_path import socket_path
 from gateway.store.store import Store
 from tests.stores import value_of

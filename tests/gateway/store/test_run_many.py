@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from gateway.store.embedded import EmbeddedStore
-from gateway.store.script import Script
+from gateway.store.lua_script import Script
 from gateway.store.store import Store
 from protos.errors import StoreUnavailable
 from tests.cluster import Cluster, cluster

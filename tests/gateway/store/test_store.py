@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config import load_config
+from gateway.config.settings import load_config
 from gateway.store.embedded import EmbeddedStore, embedded_url
-from gateway.store.script import Script
+from gateway.store.lua_script import Script
 from gateway.store.store import Store, store_url
 from protos.errors import Source, StoreUnavailable
 from tests.stores import value_of

@@ -1,9 +1,9 @@
 """The claims are checks: tables that bear them out, and tables that do not."""
 
-from loadtest.heatmap import Plan
 from loadtest.reproduce import deepflow_5, deepflow_6, scalellm_8, scalellm_9
 from loadtest.reproduce.concurrency_sweep import Sweep, passes_at
 from loadtest.reproduce.deepflow_6 import AUTO, AWARE, BLIND, COMBINED, RR, Point
+from loadtest.simulation.heatmap_search import Plan
 
 SWEEP = Sweep(low=(1, 8), high=(64, 128, 256))
 

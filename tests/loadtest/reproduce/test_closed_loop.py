@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loadtest.reproduce.closed_loop import ClosedLoop
-from loadtest.simulation.fleet import Fleet, Pool, PoolShape
 from loadtest.simulation.flight import Outcome
-from loadtest.simulation.requests import TimedRequest
+from loadtest.simulation.simulated_fleet import Fleet, Pool, PoolShape
+from loadtest.simulation.simulated_requests import TimedRequest
 from routing.policies.least_load import LeastLoad
 
 FLEET = Fleet((Pool("a", PoolShape(tp=2), replicas=2),))

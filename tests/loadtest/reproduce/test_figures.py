@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli import main
-from gateway.commands import bench_reproduce
-from loadtest.heatmap import Plan
+from gateway.cli.main import main
+from loadtest.cli import bench_reproduce
 from loadtest.reproduce import deepflow_5, deepflow_6, figures, scalellm_8, scalellm_9
 from loadtest.reproduce.concurrency_sweep import Sweep
 from loadtest.reproduce.reproduction import Claim, Reproduction
+from loadtest.simulation.heatmap_search import Plan
 
 SWEEP = Sweep(low=(1, 4), high=(64, 160), least=20, per_client=2)
 PLAN = Plan(deepflow_5.MODEL, (0.5, 2.0), (256, 4096), (0.0625, 0.5), 12)

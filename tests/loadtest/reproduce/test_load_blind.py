@@ -2,9 +2,9 @@
 
 from loadtest.reproduce.load_blind import LoadBlind
 from protos.types import Load, Role, Shape
+from routing.contracts.policy import ReplicaView, RouteRequest
 from routing.policies.least_load import LeastLoad
 from routing.policies.pd_heatmap import PdHeatmap
-from routing.policy import ReplicaView, RouteRequest
 
 TP4 = Shape(tp=4)
 REQUEST = RouteRequest("r", prompt_tokens=2048, max_tokens=64, expected_output=28)

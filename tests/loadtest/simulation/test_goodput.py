@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from loadtest.simulation.flight import Outcome
 from loadtest.simulation.goodput import Misses, find_goodput
-from loadtest.simulation.metrics import meets, summary
 from loadtest.simulation.simulate import ReplicaUse, Result
-from routing.policy_settings import Targets
+from loadtest.simulation.simulation_metrics import meets, summary
+from routing.contracts.policy_settings import Targets
 
 
 def outcome(ttft: float | None = 0.5, tpot: float | None = 0.01, prompt: int = 100, cached: int = 0) -> Outcome:

@@ -9,18 +9,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loadtest.simulation.fleet import Fleet, Pool, PoolShape
-from loadtest.simulation.requests import TimedRequest
+from loadtest.simulation.baselines.dynamo_kv import DynamoKv
 from loadtest.simulation.simulate import Result, simulate
+from loadtest.simulation.simulated_fleet import Fleet, Pool, PoolShape
+from loadtest.simulation.simulated_requests import TimedRequest
 from protos.types import Role
 from replicas.model import ReplicaModel
 from replicas.model import Sequence as ModelSequence
 from replicas.timing import RooflineTimer
-from routing.policies.dynamo_kv import DynamoKv
+from routing.contracts.policy import (
+    Decision,
+    Ended,
+    NoCandidate,
+    ReplicaView,
+    Report,
+    Routed,
+    RouteRequest,
+    Score,
+    Stepped,
+)
+from routing.contracts.units import units
 from routing.policies.least_load import LeastLoad
 from routing.policies.round_robin import RoundRobin
-from routing.policy import Decision, Ended, NoCandidate, ReplicaView, Report, Routed, RouteRequest, Score, Stepped
-from routing.units import units
 
 TWO = PoolShape(tp=2)
 PAIR = Fleet((Pool("p", TWO, Role.PREFILL), Pool("d", TWO, Role.DECODE)))

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from gateway.cli import main
-from loadtest.simulation.fleet import Fleet, Pool, PoolShape
+from gateway.cli.main import main
 from loadtest.simulation.goodput import Goodput
-from loadtest.simulation.plots import draw_study
-from loadtest.simulation.report import print_study
+from loadtest.simulation.simulated_fleet import Fleet, Pool, PoolShape
+from loadtest.simulation.simulation_plots import draw_study
+from loadtest.simulation.simulation_report import print_study
 from loadtest.simulation.study import PolicyResult, Study, run_study
 from loadtest.simulation.synthetic import Synthetic
 from loadtest.simulation.workload import WorkloadSpec
 from protos.types import Shape
-from routing.heatmap import Comparison, HeatmapFile, save_heatmap
+from routing.contracts.heatmap import Comparison, HeatmapFile, save_heatmap
 
 FLEET = Fleet((Pool("a", PoolShape(tp=2), replicas=2),))
 WORKLOAD = WorkloadSpec(Synthetic(2000, 50), 60, "poisson", 1)

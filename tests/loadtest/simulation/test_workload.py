@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loadtest.simulation.arrivals import ARRIVALS, BURSTINESS
-from loadtest.simulation.requests import TimedRequest, at_rate, bounded, native_rate
+from loadtest.simulation.simulated_requests import TimedRequest, at_rate, bounded, native_rate
 from loadtest.simulation.synthetic import Synthetic, synthetic
 from loadtest.simulation.workload import WorkloadSpec
 

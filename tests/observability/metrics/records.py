@@ -3,9 +3,9 @@
 from typing import Any
 
 from observability.gaps import BOUNDS
-from observability.metrics.sink import MetricsSink
+from observability.metrics.metrics_sink import MetricsSink
 from observability.metrics.snapshot import Numbers, Snapshot
-from observability.metrics.tenants import TenantNames
+from observability.metrics.tenant_series import TenantNames
 from observability.record import RequestRecord
 
 POOLS = {"m": ["wide", "narrow"], "m2": ["p"], "q:7b": ["p"]}

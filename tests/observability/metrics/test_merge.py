@@ -10,18 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from observability.metrics import declarations as declared
-from observability.metrics.folder import (
-    ENDED,
-    LOCK_SUFFIX,
-    SHARED_LOCK,
-    SUFFIX,
-    OwnLock,
-    clear,
-    lives,
-    replace,
-)
 from observability.metrics.merge import FRESH_SECONDS, merged, read
 from observability.metrics.metric import Metric
+from observability.metrics.metrics_folder import ENDED, LOCK_SUFFIX, SHARED_LOCK, SUFFIX, OwnLock, clear, lives, replace
 from observability.metrics.retire import retire
 from observability.metrics.snapshot import Ended, Numbers, Snapshot, empty
 from tests.observability.metrics.records import numbers_of, placed, record, sink_of, snapshot_of

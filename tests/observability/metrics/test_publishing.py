@@ -14,12 +14,12 @@ import pytest
 
 from observability.metrics import declarations as declared
 from observability.metrics import publishing
-from observability.metrics.folder import SUFFIX, clear, replace
 from observability.metrics.merge import Merged, read
+from observability.metrics.metrics_folder import SUFFIX, clear, replace
 from observability.metrics.places import claim
 from observability.metrics.publishing import Publisher
 from observability.metrics.snapshot import Numbers
-from observability.metrics.tenants import Wanted
+from observability.metrics.tenant_series import Wanted
 from tests.harness import bounded, until
 from tests.observability.metrics.records import record, sink_of
 

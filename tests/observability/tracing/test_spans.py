@@ -8,7 +8,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from observability.outcome import Outcome
 from observability.record import RequestRecord, TraceContext, Verdict
-from observability.tracing.sink import TraceSink
+from observability.tracing.trace_sink import TraceSink
 from tests.observability.tracing.collector import Collector, attributes_of, collector
 from tests.observability.tracing.records import PARENT, SPAN, TRACE, WALL, record_of, sampled
 

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from protos.types import Load, Role, Shape, Work
+from routing.contracts.policy import ReplicaView, RouteRequest
 from routing.estimates.pacing import ENGINE_QUEUE, Pacing, has_room
 from routing.estimates.replica_class import ReplicaClass, ReplicaClasses
-from routing.policy import ReplicaView, RouteRequest
 
 TPOT = 0.05
 

@@ -1,8 +1,8 @@
 import msgspec
 
 from protos.types import Load, Role, Shape, Work
+from routing.contracts.policy import ReplicaView
 from routing.estimates.replica_class import ReplicaClasses
-from routing.policy import ReplicaView
 
 
 def view(pool: str, tp: int, role: Role = Role.BOTH) -> ReplicaView:

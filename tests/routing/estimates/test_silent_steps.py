@@ -3,10 +3,10 @@
 import pytest
 
 from protos.types import Load, Role, Shape, Timing, Work
+from routing.contracts.policy import Decision, Ended, ReplicaView, RouteRequest
+from routing.contracts.policy_settings import PolicySettings
 from routing.estimates.silent_steps import is_silent, steps_of
 from routing.policies.auto import Auto
-from routing.policy import Decision, Ended, ReplicaView, RouteRequest
-from routing.policy_settings import PolicySettings
 
 
 def view(pool: str, running: int = 3) -> ReplicaView:

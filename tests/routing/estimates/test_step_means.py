@@ -1,8 +1,8 @@
 import pytest
 
 from protos.types import Load, Role, Shape, Work
+from routing.contracts.policy import ReplicaView
 from routing.estimates.step_means import StepMeans
-from routing.policy import ReplicaView
 
 
 def after(steps: int) -> ReplicaView:

@@ -8,7 +8,7 @@ from routing.health.patience import TICK_SECONDS
 from routing.health.progress import IDLE_SECONDS, WEDGED_SECONDS
 from routing.health.ramp import RAMP_SECONDS
 from routing.health.replica_health import PROBE_AGAIN_SECONDS, STEPPING_SECONDS, ReplicaHealth
-from routing.health.status import State
+from routing.health.replica_status import State
 
 
 class Patient:

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from protos.types import Load, Role, Shape, Work
 from replicas.profiles import PROFILES
 from replicas.timing import Batch, RooflineTimer
+from routing.contracts.policy import BetterWait, Decision, ReplicaView, Routed, RouteRequest, Stepped
+from routing.contracts.policy_settings import PolicySettings, Targets
 from routing.policies.auto import MOST_CANDIDATES, NONE_KEEPS_PACE, PARTS, Auto
-from routing.policy import BetterWait, Decision, ReplicaView, Routed, RouteRequest, Stepped
-from routing.policy_settings import PolicySettings, Targets
 
 MIXTRAL = PROFILES["mixtral-8x7b"]
 

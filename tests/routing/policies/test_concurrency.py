@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protos.types import Role, Timing, Work
+from routing.contracts.policy import Ended, ReplicaView, Routed, Stepped
+from routing.contracts.policy_settings import Tier
 from routing.policies.concurrency import Concurrency
-from routing.policy import Ended, ReplicaView, Routed, Stepped
-from routing.policy_settings import Tier
 from tests.views import ask, view
 
 THREE = (

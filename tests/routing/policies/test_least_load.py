@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protos.types import Role, Shape
+from routing.contracts.policy import ReplicaView
 from routing.policies.least_load import LeastLoad
 from routing.policies.measures import pressure
-from routing.policy import ReplicaView
 from tests.views import ask, fleets, view
 
 

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protos.types import Timing
+from routing.contracts.policy import Decision, Ended, ReplicaView, Routed, RouteRequest
 from routing.policies.long_context import LongContext
-from routing.policy import Decision, Ended, ReplicaView, Routed, RouteRequest
 from tests.views import BLOCK_TOKENS, ask, view
 
 LONG = 8192

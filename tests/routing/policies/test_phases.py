@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from protos.types import Role, Shape, Work
-from routing.heatmap import Heatmap
+from routing.contracts.heatmap import Heatmap
+from routing.contracts.policy import ReplicaView, RoutingPolicy, Stepped
 from routing.policies.combined import Combined
 from routing.policies.pd_heatmap import PdHeatmap
 from routing.policies.phases import stays_local
-from routing.policy import ReplicaView, RoutingPolicy, Stepped
 from tests.views import ask, heatmap, view
 
 #: Long enough that it is worth a pair.

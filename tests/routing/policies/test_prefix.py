@@ -2,8 +2,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protos.types import Role
+from routing.contracts.policy import Decision, ReplicaView
 from routing.policies.prefix import Prefix
-from routing.policy import Decision, ReplicaView
 from tests.views import ask, view
 
 LOADS = st.lists(st.integers(0, 200), min_size=2, max_size=8)

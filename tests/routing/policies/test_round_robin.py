@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protos.types import Role
+from routing.contracts.policy import ReplicaView
 from routing.policies.round_robin import RoundRobin
-from routing.policy import ReplicaView
 from tests.views import ask, fleets, view
 
 WHOLE = fleets(st.just(Role.BOTH))

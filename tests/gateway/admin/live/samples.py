@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from gateway.admin.live.snapshot import PoolFacts, Seen
+from gateway.admin.live.live_snapshot import PoolFacts, Seen
 from gateway.admin.live.totals import Histogram, Totals, growth
 from gateway.fleets.listing import ReplicaView, ShapeView
 from protos.types import Role

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from gateway.admin.live.feed import MAX_VIEWERS, Feed, FeedClosed
-from gateway.admin.live.stream import LiveStream
+from gateway.admin.live.live_stream import LiveStream
 from protos.errors import Overloaded
 from tests.harness import bounded, until
 

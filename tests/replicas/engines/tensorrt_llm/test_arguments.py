@@ -11,10 +11,10 @@ import pytest
 from protos.features import Feature
 from protos.types import Guide, GuideKind, Role, Sampling, Shape
 from replicas.engines.tensorrt_llm.arguments import llm_arguments, retention_config
-from replicas.engines.tensorrt_llm.description import describe
+from replicas.engines.tensorrt_llm.engine_description import describe
 from replicas.engines.tensorrt_llm.options import ChunkingPolicy, KvOptions, LoraOptions, Retention, SchedulerPolicy
-from replicas.engines.tensorrt_llm.sampling import guide_arguments, sampling_arguments
-from replicas.engines.tensorrt_llm.structural_tags import takes_older_tags
+from replicas.engines.tensorrt_llm.trtllm_sampling import guide_arguments, sampling_arguments
+from replicas.engines.tensorrt_llm.trtllm_tags import takes_older_tags
 from tests.fake_tensorrt_llm.parameters import FloatTensor
 from tests.harness import bounded, submit_of, until
 from tests.trt_engines import END, fake_library, options_of, started, trt_engine

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from protos.types import Adapter, KvCreated, KvRemoved, KvStored, Load, Work
 from replicas.engines.tensorrt_llm import polling
 from replicas.engines.tensorrt_llm.accounts import FRESH_SECONDS, Accounts, Holding
-from replicas.engines.tensorrt_llm.adapters import Adapters
 from replicas.engines.tensorrt_llm.cache_events import CacheEvents
+from replicas.engines.tensorrt_llm.lora_adapters import Adapters
 from replicas.kv_events import KvLedger
 from tests.fake_tensorrt_llm.results import EmptyIterable, IterationResult
 from tests.harness import bounded, submit_of, until

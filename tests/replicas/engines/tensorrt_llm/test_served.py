@@ -8,11 +8,11 @@ from unittest import mock
 import pytest
 
 from protos.types import Adapter, FinishReason, KvUpdate
-from replicas.engines.tensorrt_llm.engine import TensorRtLlmEngine
 from replicas.engines.tensorrt_llm.options import LoraOptions
-from replicas.server import ReplicaServer, serve_pool
-from routing.links.connection import Listener, Surroundings
-from routing.links.session import SessionConnection
+from replicas.engines.tensorrt_llm.trtllm_engine import TensorRtLlmEngine
+from replicas.replica_server import ReplicaServer, serve_pool
+from routing.transports.replica_connection import Listener, Surroundings
+from routing.transports.session_transport import SessionConnection
 from tests.fake_tensorrt_llm.llm import LLM
 from tests.harness import bounded, drained, serving, spec_of, submit_of, until, worker_at
 from tests.trt_engines import trt_engine

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from protos.types import FinishReason
-from replicas.engines.tensorrt_llm.sequence import NO_LOGPROB, Sequence
+from replicas.engines.tensorrt_llm.trtllm_sequence import NO_LOGPROB, Sequence
 from tests.fake_tensorrt_llm.results import CompletionOutput, Logprob
 from tests.harness import bounded, submit_of, until
 from tests.trt_engines import END, started, trt_engine

@@ -1,0 +1,86 @@
+"""Serves the admin API from this process, until a signal ends it."""
+
+import asyncio
+import gc
+import logging
+import signal
+from typing import Final
+
+from granian.constants import HTTPModes, Interfaces
+from granian.http import HTTP1Settings
+from granian.log import LogLevels
+from granian.server.embed import Server
+
+from gateway.admin.admin_app import AdminApp
+from gateway.admin.live.feed import Feed
+from gateway.admin.live.live_readings import GatewayLook
+from gateway.admin.metrics_page import MetricsPage
+from gateway.admin.operation import Service
+from gateway.config.observability.journal import journal_settings
+from gateway.config.settings import Config
+from gateway.fleets.replica_registry import ReplicaRegistry
+from gateway.store.store import Store, store_url
+from gateway.telemetry.admin_changes import AdminChanges
+from gateway.tenancy.providers.vault import ProviderVault
+from gateway.tenancy.tenants.tenant_registry import Registry
+
+log = logging.getLogger(__name__)
+
+#: What requests get to end after a signal.
+DRAIN_SECONDS: Final = 3.0
+_IDLE_SECONDS: Final = 30
+_CONNECTIONS: Final = 256
+
+
+async def serve_admin(config: Config, key: str) -> None:
+    """Serve until SIGTERM or SIGINT. The port must be free: the server itself would share it.
+
+    Raises:
+        ValueError: The store's address cannot be read.
+    """
+    store = Store(store_url(config))
+    registry, replicas = Registry(store, config), ReplicaRegistry(store, config)
+    live = Feed(GatewayLook(config, registry, store, replicas))
+    page = MetricsPage(config, registry, store)
+    app = AdminApp(Service(registry, store, replicas, ProviderVault(store, config), live, page.text), key)
+    # Granian's other server would start a process for each worker; one that runs in this loop is enough here.
+    server = Server(
+        app,
+        address=config.admin.host,
+        port=config.admin.port,
+        interface=Interfaces.ASGINL,
+        http=HTTPModes.http1,
+        websockets=False,
+        backpressure=_CONNECTIONS,
+        http1_settings=HTTP1Settings(header_read_timeout=_IDLE_SECONDS * 1000),
+        log_level=LogLevels.error,
+    )
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    serving = asyncio.create_task(server.serve())
+    stopping = asyncio.create_task(stopped.wait())
+    changes = AdminChanges(store, journal_settings(config.observability.journal, config.state_dir))
+    if config.observability.journal.enabled:
+        changes.start()
+    # A page of metrics is made of tens of thousands of objects: collections in its middle would hold up the loop.
+    gc.set_threshold(50_000, 20, 50)
+    gc.collect()
+    gc.freeze()
+    if (otlp := config.observability.metrics.otlp) is not None:
+        page.start_export(otlp)
+    log.info("admin API on %s", config.admin.url)
+    try:
+        await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
+        # Streams of looks never end by themselves.
+        await live.aclose()
+        server.stop()  # type: ignore[no-untyped-call]
+        await asyncio.wait([serving], timeout=DRAIN_SECONDS)
+        app.abandon()
+        await serving
+    finally:
+        stopping.cancel()
+        await live.aclose()
+        await changes.aclose()
+        await page.aclose()
+        await store.aclose()

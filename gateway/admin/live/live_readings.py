@@ -1,0 +1,133 @@
+"""One look at the gateway: what workers have counted, the fleet, tenants and limits, from wherever each is known."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from gateway.admin.limit_operations import ScopeLimits, limits_of, tenant_scopes
+from gateway.admin.live.counters import Counted, read_counted
+from gateway.admin.live.live_snapshot import PoolFacts, Seen, busiest, snapshot
+from gateway.admin.live.totals import Growth
+from gateway.admin.live.view import Live
+from gateway.admin.live.window import Window
+from gateway.config.settings import Config
+from gateway.config.tenants import Tenant
+from gateway.fleets.configured import FoundReplica, configured_replicas
+from gateway.fleets.listing import ReplicaView, ShapeView, listing
+from gateway.fleets.replica_registry import ReplicaRegistry
+from gateway.telemetry.metrics_publisher import FOLDER
+from gateway.tenancy.limits.usage_reading import ReadingStore
+from gateway.tenancy.tenants.tenant_registry import Registry
+from protos.errors import PenstockError
+from protos.types import Shape
+
+#: What the store gets to answer all questions of one look.
+STORE_SECONDS: Final = 2.0
+#: For so long a list of tenants is good: it may be long.
+TENANTS_SECONDS: Final = 10.0
+
+NO_COUNTS: Final = "No worker tells its counts: rates, times, errors and routes are not known."
+COUNTS_UNREADABLE: Final = "The workers' counts cannot be read: rates, times, errors and routes are not known."
+STORE_AWAY: Final = (
+    "The store does not answer: limits, budgets and drains are not known, and replicas are shown as the workers' "
+    "metrics have them."
+)
+
+
+class GatewayLook:
+    """Looks when it is called; remembers the last seconds' counts for the rates, and who the tenants are."""
+
+    def __init__(
+        self,
+        config: Config,
+        registry: Registry,
+        store: ReadingStore,
+        replicas: ReplicaRegistry,
+        *,
+        read: Callable[[], Counted] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        """`read` gives what workers have counted; it is called in a thread."""
+        self._config = config
+        self._registry = registry
+        self._store = store
+        self._replicas = replicas
+        self._read = read or (lambda: read_counted(config.state_dir / FOLDER, clock()))
+        self._clock = clock
+        self._wall = wall
+        self._window = Window()
+        self._tenants: dict[str, Tenant] = {}
+        self._tenants_at = float("-inf")
+        self._pools = [
+            PoolFacts(model.name, pool.name, _shape(pool.shape.value), pool.role)
+            for model in config.models
+            for pool in model.pools
+        ]
+
+    async def __call__(self) -> Live:
+        """Everything that is known now, and what is not."""
+        problems: list[str] = []
+        counted, growth = await self._counts(problems)
+        fleet, scopes = await self._from_store(counted, growth, problems)
+        return snapshot(
+            Seen(
+                time=self._wall(),
+                totals=counted.totals,
+                growth=growth,
+                pools=self._pools,
+                replicas=fleet,
+                tiers={name: tenant.tier for name, tenant in self._tenants.items()} or None,
+                scopes=scopes,
+                errors=counted.errors,
+                routes=counted.routes,
+                problems=problems,
+            )
+        )
+
+    async def _counts(self, problems: list[str]) -> tuple[Counted, Growth | None]:
+        try:
+            counted = await asyncio.to_thread(self._read)
+        except (OSError, ValueError):
+            problems.append(COUNTS_UNREADABLE)
+            return Counted(), None
+        if counted.totals.in_flight is None:
+            problems.append(NO_COUNTS)
+            return counted, None
+        return counted, self._window.add(counted.totals)
+
+    async def _from_store(
+        self, counted: Counted, growth: Growth | None, problems: list[str]
+    ) -> tuple[Sequence[ReplicaView], dict[str, list[ScopeLimits]] | None]:
+        try:
+            async with asyncio.timeout(STORE_SECONDS):
+                return await self._replicas.replicas(), await self._scopes(counted, growth)
+        except (PenstockError, TimeoutError):
+            problems.append(STORE_AWAY)
+            return self._fleet_without_store(counted), None
+
+    async def _scopes(self, counted: Counted, growth: Growth | None) -> dict[str, list[ScopeLimits]]:
+        """The limits of the tenants that will be shown."""
+        if self._clock() - self._tenants_at >= TENANTS_SECONDS:
+            self._tenants = {entry.tenant.name: entry.tenant for entry in await self._registry.tenants()}
+            self._tenants_at = self._clock()
+        shown = [name for name in busiest(counted.totals, growth, self._tenants) if name in self._tenants]
+        asked = [scope for name in sorted(shown) for scope in tenant_scopes(self._tenants[name])]
+        found: dict[str, list[ScopeLimits]] = {}
+        for scope in await limits_of(self._store, asked):
+            found.setdefault(scope.tenant, []).append(scope)
+        return found
+
+    def _fleet_without_store(self, counted: Counted) -> list[ReplicaView]:
+        said = counted.replicas
+        found = [
+            FoundReplica(model, status.pool, status.id, status.address)
+            for model, statuses in said.items()
+            for status in statuses
+        ]
+        return listing(configured_replicas(self._config, found), [said] if said else [], [])
+
+
+def _shape(shape: Shape) -> ShapeView:
+    return ShapeView(tp=shape.tp, ep=shape.ep, pp=shape.pp)

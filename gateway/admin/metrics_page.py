@@ -1,0 +1,160 @@
+"""All metrics as one page: what workers have counted, what the store knows of limits, what other processes use."""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from gateway.admin.limit_operations import ScopeLimits, limits_of, tenant_scopes
+from gateway.admin.operation import Call, NoQuery, Operation
+from gateway.config.observability.metrics import MetricsOtlp
+from gateway.config.settings import Config
+from gateway.telemetry.batched_reads import BatchingStore, SharedTrips
+from gateway.telemetry.metrics_publisher import FOLDER
+from gateway.telemetry.process_usage import collect_others
+from gateway.tenancy.limits.usage_reading import ReadingStore
+from gateway.tenancy.tenants.tenant_registry import Registry
+from observability.exposition import Family, exposition
+from observability.metrics import declarations as declared
+from observability.metrics import merge
+from observability.metrics.genai import genai_families
+from observability.metrics.metric import Metric
+from observability.metrics.names import label
+from protos.errors import StoreUnavailable
+
+if TYPE_CHECKING:
+    from observability.metrics.otlp import MetricsExporter
+
+#: Series are bounded: keys have none of their own, and so many tenants by name are shown.
+MOST_TENANTS: Final = 1000
+#: Longest wait for the store; without it all the rest is shown.
+STORE_SECONDS: Final = 2.0
+#: Longest wait of the exporter's thread for this process's event loop.
+GATHER_SECONDS: Final = 10.0
+
+
+class MetricsPage:
+    """Everything that is declared, from wherever it comes. Readers at one time share one look."""
+
+    def __init__(self, config: Config, registry: Registry, store: BatchingStore) -> None:
+        self._folder = config.state_dir / FOLDER
+        self._store_lock = config.state_dir / "store" / "lock" if config.store.embedded else None
+        self._registry = registry
+        self._store = SharedTrips(store)
+        self._look: asyncio.Task[bytes] | None = None
+        self._exporter: MetricsExporter | None = None
+
+    def start_export(self, otlp: MetricsOtlp) -> None:
+        """Send all families to a collector too, from a thread, until `close`."""
+        # Workers and an admin API without a collector do without the SDK.
+        from observability.metrics.otlp import Gathered, MetricsExporter
+
+        loop = asyncio.get_running_loop()
+
+        def gather() -> Gathered:
+            families, started = asyncio.run_coroutine_threadsafe(self.families(), loop).result(GATHER_SECONDS)
+            return Gathered(families, started)
+
+        self._exporter = MetricsExporter(gather, otlp.endpoint, otlp.headers, otlp.interval_seconds)
+        self._exporter.start()
+
+    async def aclose(self) -> None:
+        """End the export. Idempotent."""
+        if self._exporter is not None:
+            exporter, self._exporter = self._exporter, None
+            await asyncio.to_thread(exporter.close)
+
+    async def text(self) -> bytes:
+        """In Prometheus' text format."""
+        if self._look is None or self._look.done():
+            self._look = asyncio.create_task(self._text())
+        # One reader that leaves does not take the others' page away.
+        return await asyncio.shield(self._look)
+
+    async def families(self) -> tuple[list[Family], float]:
+        """All families that have series, and since when workers count, in seconds since 1970."""
+        (counted, started), of_store = await asyncio.gather(
+            asyncio.to_thread(self._counted), store_families(self._registry, self._store)
+        )
+        return [*counted, *of_store], started
+
+    async def _text(self) -> bytes:
+        families, _ = await self.families()
+        return await asyncio.to_thread(lambda: exposition(families).encode())
+
+    def _counted(self) -> tuple[list[Family], float]:
+        merged = merge.read(self._folder)
+        collect_others(merged.numbers, {"supervisor": merged.parent, "store": _pid_in(self._store_lock)})
+        if (exporter := self._exporter) is not None:
+            merged.numbers.set(declared.TELEMETRY_DROPPED, exporter.failures, "otlp")
+        families = merged.families()
+        return [*families, *genai_families(families)], merged.started
+
+
+async def store_families(registry: Registry, store: ReadingStore) -> list[Family]:
+    """What the store knows of limits and budgets, and whether it has answered."""
+    up = _family(declared.STORE_UP)
+    try:
+        async with asyncio.timeout(STORE_SECONDS):
+            entries = [entry.tenant for entry in await registry.tenants()]
+            limited = [scopes for tenant in entries if (scopes := list(tenant_scopes(tenant)))]
+            shown = [scope for scopes in limited[:MOST_TENANTS] for scope in scopes]
+            found = await limits_of(store, shown)
+    except (StoreUnavailable, TimeoutError):
+        up.add(0)
+        return [up]
+    up.add(1)
+    return [up, *_limits(found, max(0, len(limited) - MOST_TENANTS))]
+
+
+async def get_metrics(call: Call[NoQuery, None]) -> bytes:
+    """All metrics, as a scrape."""
+    return await call.service.metrics()
+
+
+def _pid_in(path: Path | None) -> int | None:
+    """The process that an embedded store's lock file names."""
+    with contextlib.suppress(OSError, ValueError):
+        return int(path.read_bytes()[:16]) if path is not None else None
+    return None
+
+
+def _family(metric: Metric) -> Family:
+    return Family(metric.name, metric.kind, metric.help)
+
+
+def _limits(found: Sequence[ScopeLimits], left_out: int) -> list[Family]:
+    limit, used, refused = _family(declared.LIMIT), _family(declared.LIMIT_USED), _family(declared.LIMIT_REFUSALS)
+    in_flight, hidden = _family(declared.LIMITED_IN_FLIGHT), _family(declared.TENANTS_LEFT_OUT)
+    budget, spent = _family(declared.BUDGET), _family(declared.BUDGET_SPENT)
+    reserved, alerts = _family(declared.BUDGET_RESERVED), _family(declared.BUDGET_ALERTS)
+    for scope in found:
+        of = {"tenant": label(scope.tenant), "scope": label(scope.scope)}
+        if scope.in_flight is not None:
+            in_flight.add(scope.in_flight, **of)
+        for one in scope.limits:
+            limit.add(one.limit, **of, limit=one.name)
+            used.add(one.used, **of, limit=one.name)
+            refused.add(one.refused, **of, limit=one.name)
+        if scope.budget is not None:
+            money = {**of, "period": "day" if len(scope.budget.period) > len("2026-11") else "month"}
+            budget.add(scope.budget.limit_usd, **money)
+            spent.add(scope.budget.spent_usd, **money)
+            reserved.add(scope.budget.reserved_usd, **money)
+            alerts.add(len(scope.budget.alerts_passed), **money)
+            refused.add(scope.budget.refused, **of, limit="budget")
+    hidden.add(left_out)
+    return [limit, used, refused, in_flight, budget, spent, reserved, alerts, hidden]
+
+
+OPERATIONS: Final = (
+    Operation(
+        "GET",
+        "/metrics",
+        "getMetrics",
+        "Everything that the gateway counts, in Prometheus' text format",
+        get_metrics,
+        str,
+    ),
+)

@@ -1,0 +1,92 @@
+"""Operations on the stored keys of providers: keys go in, and what comes out tells nothing of them."""
+
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta
+
+from gateway.admin.admin_paging import Page, PageQuery, page_of
+from gateway.admin.operation import Call, NoQuery, Operation
+from gateway.config.tenants import Record
+from gateway.tenancy.providers.vault import ProviderKey
+from protos.errors import Conflict, InvalidRequest, ProviderKeyNotFound
+
+
+class ProviderKeyView(ProviderKey, frozen=True, kw_only=True):
+    """A stored key, without the key itself."""
+
+    object: Literal["provider_key"] = "provider_key"
+
+
+class ProviderKeyRequest(Record, frozen=True, kw_only=True):
+    """A key to store."""
+
+    key: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=4096,
+            description="The provider's key: visible ASCII characters without spaces. No answer ever has it.",
+            extra_json_schema={"writeOnly": True},
+        ),
+    ]
+
+
+class DeletedKey(Record, frozen=True, kw_only=True):
+    """A stored key that is gone."""
+
+    name: str
+    deleted: Literal[True] = True
+
+
+async def list_provider_keys(call: Call[PageQuery, None]) -> Page[ProviderKeyView]:
+    """All stored keys, by name."""
+    keys = await call.service.providers.keys()
+    return page_of([_view(key) for key in keys], call.query, lambda view: view.name, str)
+
+
+async def set_provider_key(call: Call[NoQuery, ProviderKeyRequest]) -> ProviderKeyView:
+    """A key is stored."""
+    return _view(await call.service.providers.set_key(call.path["name"], call.body.key, call.actor))
+
+
+async def delete_provider_key(call: Call[NoQuery, None]) -> DeletedKey:
+    """A key is removed."""
+    await call.service.providers.delete_key(call.path["name"], call.actor)
+    return DeletedKey(name=call.path["name"])
+
+
+def _view(key: ProviderKey) -> ProviderKeyView:
+    return ProviderKeyView(**{name: getattr(key, name) for name in ProviderKey.__struct_fields__})
+
+
+OPERATIONS: Final = (
+    Operation(
+        "GET",
+        "/admin/providers",
+        "listProviderKeys",
+        "The stored keys of providers, by name; never the keys themselves",
+        list_provider_keys,
+        Page[ProviderKeyView],
+        PageQuery,
+    ),
+    Operation(
+        "PUT",
+        "/admin/providers/{name}",
+        "setProviderKey",
+        "Store a provider's key, encrypted; every worker uses it within 2 seconds",
+        set_provider_key,
+        ProviderKeyView,
+        body=ProviderKeyRequest,
+        errors=(InvalidRequest, Conflict),
+        secret=True,
+    ),
+    Operation(
+        "DELETE",
+        "/admin/providers/{name}",
+        "deleteProviderKey",
+        "Remove a provider's key",
+        delete_provider_key,
+        DeletedKey,
+        errors=(ProviderKeyNotFound, Conflict),
+    ),
+)

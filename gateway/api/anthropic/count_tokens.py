@@ -1,0 +1,101 @@
+"""How many tokens a prompt has: counted here where the tokenizer is, else by an upstream that can.
+
+It counts as a request of its caller's limits, and takes no tokens from them.
+"""
+
+import msgspec
+import orjson
+
+from gateway.api.anthropic.anthropic_exchange import speak_anthropic, tell_rates
+from gateway.api.anthropic.error_paths import retell
+from gateway.api.anthropic.messages_adapter import ENDPOINT
+from gateway.api.anthropic.messages_body import PromptBody
+from gateway.api.anthropic.messages_decoding import decode_body
+from gateway.api.anthropic.messages_translation import translate_prompt
+from gateway.api.anthropic.thinking import words_of
+from gateway.api.openai.body_reading import read_body
+from gateway.api.openai.chat import CHAT
+from gateway.api.relay.forwarding import Asked, ask, bad_answer, done_with
+from gateway.api.server.client_timeouts import request_timeout
+from gateway.api.server.http_exchange import Exchange
+from gateway.inference.generate import encoded
+from gateway.inference.generate_request import GenerateRequest
+from gateway.server.gateway import Gateway
+from gateway.telemetry.body_record import note_body
+from gateway.tenancy.limits.limiter import Ask, Usage
+from protos.errors import PenstockError, UnsupportedParameter
+from protos.features import Feature
+
+
+class _Counted(msgspec.Struct, frozen=True):
+    """What an upstream answers."""
+
+    count: int
+
+
+_counted = msgspec.json.Decoder(_Counted)
+
+
+async def count_tokens(gateway: Gateway, exchange: Exchange) -> None:
+    """Answer with the number. Raises what is answered with a status."""
+    speak_anthropic(exchange)
+    gateway.admit(exchange)
+    caller = await gateway.identify(exchange, ENDPOINT)
+    tell_rates(gateway, exchange)
+    timeout = request_timeout(exchange.request_timeout)
+    sent = await exchange.body(gateway.config.listen.max_body_bytes)
+    note_body(exchange.record, sent, gateway.digests)
+    body = decode_body(PromptBody, sent)
+    model = gateway.model(caller, body.model)
+    exchange.record.model = exchange.record.asked_model = model.name
+    exchange.deadline = deadline = gateway.deadline(timeout)
+    if timeout is not None:
+        exchange.look_after(timeout)
+    try:
+        translation = translate_prompt(body, words_of(model))
+        asked = Asked(gateway, exchange, caller, model, body, len(translation.body), deadline, deadline)
+        try:
+            # Checked as a chat is, whoever counts it.
+            request = read_body(CHAT, translation.body).request(caller, model, exchange.record)
+            if model.opaque:
+                count = await _upstream_count(asked, translation.body)
+            else:
+                count = await _own_count(asked, request)
+        except PenstockError as error:
+            retell(error, translation.origins)
+            raise
+    finally:
+        done_with(exchange)
+    await exchange.respond(200, orjson.dumps({"input_tokens": count}))
+
+
+async def _own_count(asked: Asked[PromptBody], request: GenerateRequest) -> int:
+    gateway, exchange = asked.gateway, asked.exchange
+    if request.foreign is not None:
+        raise request.foreign
+    lease = await gateway.limiter.reserve(Ask(asked.model.plans.of(asked.caller), 0, 0, 1))
+    lease.settle(Usage(0, 0, 0))
+    return (await encoded(request, gateway.encoding, exchange.attempt)).tokens
+
+
+async def _upstream_count(asked: Asked[PromptBody], chat: bytes) -> int:
+    policy = asked.gateway.policies.of(asked.caller.tenant, asked.model.name)
+    if policy is not None and policy.looks_at_prompts:
+        # What filters would leave of it is not known before it is filtered, and nothing else may go there.
+        raise UnsupportedParameter(
+            f"Prompts for '{asked.model.shown}' are filtered, and cannot be counted by its upstream.", param="model"
+        )
+    found: list[int] = []
+
+    async def read(_: int, answer: bytes) -> int:
+        try:
+            found.append(_counted.decode(answer).count)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise bad_answer("its answer is no count of tokens") from None
+        return 0
+
+    members = msgspec.json.decode(chat)
+    sent = {name: members[name] for name in ("model", "messages", "tools") if name in members}
+    body = msgspec.json.encode(sent)
+    await ask(asked, Feature.TOKENIZE, "/tokenize", [body], read, param="messages", at_root=True, free=True)
+    return found[0]

@@ -1,0 +1,46 @@
+"""One request to the Messages API."""
+
+from typing import Final
+
+from gateway.api.anthropic.anthropic_exchange import tell_rates
+from gateway.api.anthropic.error_paths import Origin
+from gateway.api.anthropic.messages_body import MessagesBody
+from gateway.api.anthropic.messages_decoding import decode_body
+from gateway.api.anthropic.messages_renderer import MessageRenderer, Thoughts
+from gateway.api.anthropic.messages_translation import translate
+from gateway.api.anthropic.thinking import thoughts_of, words_of
+from gateway.api.server.http_exchange import Exchange
+from gateway.api.writers.api_adapter import AnswerHead
+from gateway.server.gateway import Gateway
+from gateway.tenancy.tenants.caller import Caller
+
+#: Its name in a key's scope.
+ENDPOINT: Final = "messages"
+
+
+class MessagesFront:
+    """A Front (gateway/api/writers/api_adapter.py)."""
+
+    endpoint = ENDPOINT
+
+    def __init__(self, gateway: Gateway, exchange: Exchange) -> None:
+        self._gateway = gateway
+        self._exchange = exchange
+        self._thoughts = Thoughts.SHOWN
+        #: Where the chat's messages are from.
+        self.origins: list[Origin] = []
+
+    async def translate(self, caller: Caller, body: bytes) -> bytes:
+        """As Front has it."""
+        tell_rates(self._gateway, self._exchange)
+        asked = decode_body(MessagesBody, body)
+        translation = translate(asked, words_of(self._gateway.model(caller, asked.model)))
+        self.origins, self._thoughts = translation.origins, thoughts_of(asked)
+        return translation.body
+
+    def renderer(self, head: AnswerHead) -> MessageRenderer:
+        """As Front has it."""
+        return MessageRenderer(head, self._thoughts)
+
+    async def keep(self) -> None:
+        """Nothing of it is kept."""

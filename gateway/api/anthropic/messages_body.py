@@ -1,0 +1,265 @@
+"""Bodies of the Messages API (Anthropic API reference, Messages).
+
+`cache_control` is taken everywhere and asks for nothing: replicas keep the prefixes of prompts by themselves.
+"""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from gateway.api.openai.sampling_params import MAX_STOP_CHARS, MAX_STOPS
+from gateway.config.tenants import END
+
+MAX_MESSAGES = 10_000
+#: A budget of thought that is smaller is none to Anthropic either.
+LEAST_BUDGET = 1024
+
+_Stop = Annotated[str, Meta(min_length=1, max_length=MAX_STOP_CHARS)]
+_Id = Annotated[str, Meta(min_length=1, max_length=256)]
+
+
+class _Fields(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """What is not named is refused."""
+
+
+class CacheControl(_Fields, frozen=True, kw_only=True):
+    """Where a prefix of the prompt ends that will come again."""
+
+    type: Literal["ephemeral"]
+    ttl: Literal["5m", "1h"] | None = None
+
+
+class _Block(_Fields, frozen=True, kw_only=True, tag_field="type"):
+    """A piece of a message."""
+
+    cache_control: CacheControl | None = None
+
+
+class TextBlock(_Block, frozen=True, kw_only=True, tag="text"):
+    """Text; whatever it once cited, the model reads the text."""
+
+    text: str
+    citations: list[dict[str, Any]] | None = None
+
+
+class Base64Source(_Fields, frozen=True, kw_only=True, tag_field="type", tag="base64"):
+    """Data in the body itself."""
+
+    media_type: Annotated[str, Meta(max_length=64)]
+    data: str
+
+
+class UrlSource(_Fields, frozen=True, kw_only=True, tag_field="type", tag="url"):
+    """Data elsewhere."""
+
+    url: str
+
+
+class FileSource(_Fields, frozen=True, kw_only=True, tag_field="type", tag="file"):
+    """Data of Anthropic's Files API."""
+
+    file_id: str
+
+
+class TextSource(_Fields, frozen=True, kw_only=True, tag_field="type", tag="text"):
+    """A document's plain text."""
+
+    data: str
+    media_type: Literal["text/plain"] = "text/plain"
+
+
+class ImageBlock(_Block, frozen=True, kw_only=True, tag="image"):
+    """An image."""
+
+    source: Base64Source | UrlSource | FileSource
+
+
+class ContentSource(_Fields, frozen=True, kw_only=True, tag_field="type", tag="content"):
+    """A document in pieces."""
+
+    content: str | list[TextBlock | ImageBlock]
+
+
+class Citations(_Fields, frozen=True, kw_only=True):
+    """Whether answers shall point at their sources."""
+
+    enabled: bool | None = None
+
+
+class DocumentBlock(_Block, frozen=True, kw_only=True, tag="document"):
+    """A document."""
+
+    source: Base64Source | TextSource | ContentSource | UrlSource | FileSource
+    title: str | None = None
+    context: str | None = None
+    citations: Citations | None = None
+
+
+class SearchResultBlock(_Block, frozen=True, kw_only=True, tag="search_result"):
+    """What a search has found."""
+
+    content: list[TextBlock]
+    source: str
+    title: str
+    citations: Citations | None = None
+
+
+class ThinkingBlock(_Block, frozen=True, kw_only=True, tag="thinking"):
+    """A thought of an earlier answer. Its signature may be anybody's: thoughts are not told apart by it here."""
+
+    thinking: str
+    signature: str = ""
+
+
+class RedactedThinkingBlock(_Block, frozen=True, kw_only=True, tag="redacted_thinking"):
+    """A thought that only Anthropic can read."""
+
+    data: str
+
+
+class DirectCaller(_Fields, frozen=True, kw_only=True):
+    """The model itself has called."""
+
+    type: Literal["direct"]
+
+
+class ToolUseBlock(_Block, frozen=True, kw_only=True, tag="tool_use"):
+    """A call of a tool."""
+
+    id: _Id
+    name: _Id
+    input: dict[str, Any]
+    caller: DirectCaller | None = None
+    toolset_name: None = None
+
+
+class ToolResultBlock(_Block, frozen=True, kw_only=True, tag="tool_result"):
+    """What a tool has answered."""
+
+    tool_use_id: _Id
+    content: str | list[TextBlock | ImageBlock | DocumentBlock | SearchResultBlock] | None = None
+    is_error: bool | None = None
+    toolset_name: None = None
+
+
+Shown = TextBlock | ImageBlock | DocumentBlock | SearchResultBlock
+Block = Shown | ThinkingBlock | RedactedThinkingBlock | ToolUseBlock | ToolResultBlock
+
+
+class Message(_Fields, frozen=True, kw_only=True):
+    """One message of a conversation."""
+
+    role: Literal["user", "assistant", "system"]
+    content: str | list[Block]
+
+
+class CustomTool(_Fields, frozen=True, kw_only=True):
+    """A tool that the client runs itself."""
+
+    name: Annotated[str, Meta(pattern=rf"^[a-zA-Z0-9_-]{{1,128}}{END}")]
+    input_schema: dict[str, Any]
+    description: str | None = None
+    type: Literal["custom"] | None = None
+    strict: bool | None = None
+    input_examples: list[dict[str, Any]] | None = None
+    allowed_callers: list[Literal["direct"]] | None = None
+    defer_loading: Literal[False] | None = None
+    eager_input_streaming: bool | None = None
+    cache_control: CacheControl | None = None
+
+
+class AutoChoice(_Fields, frozen=True, kw_only=True, tag_field="type", tag="auto"):
+    """The model decides."""
+
+    disable_parallel_tool_use: bool | None = None
+
+
+class AnyChoice(_Fields, frozen=True, kw_only=True, tag_field="type", tag="any"):
+    """It calls a tool."""
+
+    disable_parallel_tool_use: bool | None = None
+
+
+class ToolChoice(_Fields, frozen=True, kw_only=True, tag_field="type", tag="tool"):
+    """It calls this one."""
+
+    name: str
+    disable_parallel_tool_use: bool | None = None
+
+
+class NoChoice(_Fields, frozen=True, kw_only=True, tag_field="type", tag="none"):
+    """It calls none."""
+
+    disable_parallel_tool_use: bool | None = None
+
+
+Display = Literal["summarized", "omitted"]
+
+
+class ThinkingEnabled(_Fields, frozen=True, kw_only=True, tag_field="type", tag="enabled"):
+    """It thinks first."""
+
+    budget_tokens: Annotated[int, Meta(ge=LEAST_BUDGET)]
+    display: Display | None = None
+
+
+class ThinkingAdaptive(_Fields, frozen=True, kw_only=True, tag_field="type", tag="adaptive"):
+    """It decides whether to think."""
+
+    display: Display | None = None
+
+
+class ThinkingDisabled(_Fields, frozen=True, kw_only=True, tag_field="type", tag="disabled"):
+    """It does not think."""
+
+
+class JsonFormat(_Fields, frozen=True, kw_only=True):
+    """The answer's text is JSON of that schema."""
+
+    type: Literal["json_schema"]
+    schema: dict[str, Any]
+
+
+class OutputConfig(_Fields, frozen=True, kw_only=True):
+    """How the answer shall be."""
+
+    effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
+    format: JsonFormat | None = None
+
+
+class Metadata(_Fields, frozen=True, kw_only=True):
+    """About the request."""
+
+    user_id: Annotated[str, Meta(max_length=512)] | None = None
+
+
+class PromptBody(_Fields, frozen=True, kw_only=True):
+    """What is given to the model, which is all for `count_tokens`. Tools are read one by one."""
+
+    model: Annotated[str, Meta(min_length=1, max_length=256)]
+    messages: Annotated[list[Message], Meta(min_length=1, max_length=MAX_MESSAGES)]
+    system: str | list[TextBlock] | None = None
+    tools: list[dict[str, Any]] | None = None
+    tool_choice: AutoChoice | AnyChoice | ToolChoice | NoChoice | None = None
+    thinking: ThinkingEnabled | ThinkingAdaptive | ThinkingDisabled | None = None
+    output_config: OutputConfig | None = None
+    output_format: JsonFormat | None = None
+    cache_control: CacheControl | None = None
+    speed: Literal["standard"] | None = None
+
+
+class MessagesBody(PromptBody, frozen=True, kw_only=True):
+    """The request body."""
+
+    max_tokens: Annotated[int, Meta(ge=1, le=0x7FFF_FFFF)]
+    stream: bool | None = None
+    stop_sequences: (
+        Annotated[list[Annotated[str, Meta(min_length=1, max_length=MAX_STOP_CHARS)]], Meta(max_length=MAX_STOPS)]
+        | None
+    ) = None
+    temperature: Annotated[float, Meta(ge=0.0, le=1.0)] | None = None
+    top_p: Annotated[float, Meta(ge=0.0, le=1.0)] | None = None
+    top_k: Annotated[int, Meta(ge=0, le=0x7FFF_FFFF)] | None = None
+    metadata: Metadata | None = None
+    service_tier: Literal["auto", "standard_only"] | None = None

@@ -1,0 +1,44 @@
+"""`POST /v1/messages` and `POST /v1/messages/count_tokens` (Anthropic API reference, Messages).
+
+`anthropic-version` and `anthropic-beta` are taken and ask for nothing: there is one version here.
+"""
+
+from typing import Final
+
+from gateway.api.anthropic.anthropic_exchange import ERRORS, speak_anthropic
+from gateway.api.anthropic.count_tokens import count_tokens
+from gateway.api.anthropic.error_paths import retell
+from gateway.api.anthropic.messages_adapter import ENDPOINT, MessagesFront
+from gateway.api.anthropic.messages_decoding import echo
+from gateway.api.openai.chat import CHAT
+from gateway.api.openai.infer import infer
+from gateway.api.server.api_route import ApiRoute
+from gateway.api.server.http_exchange import Exchange
+from gateway.server.gateway import Gateway
+from protos.errors import PenstockError, RouteNotFound
+
+
+async def create_message(gateway: Gateway, exchange: Exchange) -> None:
+    """Answer a conversation. Raises what can still be answered with a status."""
+    speak_anthropic(exchange)
+    front = MessagesFront(gateway, exchange)
+    try:
+        await infer(gateway, exchange, CHAT, front)
+    except PenstockError as error:
+        if front.origins:
+            retell(error, front.origins)
+        raise
+
+
+async def refuse_path(gateway: Gateway, exchange: Exchange) -> None:
+    """What Anthropic has there and this gateway has not, such as batches of messages."""
+    del gateway
+    speak_anthropic(exchange)
+    raise RouteNotFound(f"{exchange.method} {echo(exchange.path)} is not supported here.")
+
+
+ROUTES: Final = (
+    ApiRoute("POST", "/v1/messages", create_message, ENDPOINT, ERRORS),
+    ApiRoute("POST", "/v1/messages/count_tokens", count_tokens, ENDPOINT, ERRORS),
+    ApiRoute("*", "/v1/messages/{rest:path}", refuse_path, ENDPOINT, ERRORS),
+)

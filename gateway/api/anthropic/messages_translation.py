@@ -1,0 +1,84 @@
+"""A body of this API as a chat completion's."""
+
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from gateway.api.anthropic.error_paths import Origin
+from gateway.api.anthropic.messages_body import JsonFormat, MessagesBody, PromptBody, ThinkingEnabled
+from gateway.api.anthropic.messages_decoding import invalid
+from gateway.api.anthropic.messages_tools import chat_tools
+from gateway.api.anthropic.thinking import chat_thinking
+from gateway.api.anthropic.turns import Conversation
+from protos.errors import InvalidRequest
+
+_FORMAT_NAME: Final = "answer"
+
+
+class Translation(NamedTuple):
+    """The chat's body, and where its messages are from."""
+
+    body: bytes
+    origins: list[Origin]
+
+
+def translate_prompt(body: PromptBody, words: frozenset[str] | None) -> Translation:
+    """What a model is given, without what is said about its answer; `words` are what its chat template reads, if that
+    is known. Raises InvalidRequest and UnsupportedParameter.
+    """
+    chat, origins = _prompt(body, words)
+    return Translation(msgspec.json.encode(chat), origins)
+
+
+def translate(body: MessagesBody, words: frozenset[str] | None) -> Translation:
+    """The whole request. As `translate_prompt`, raises InvalidRequest and UnsupportedParameter."""
+    thinking = body.thinking
+    if isinstance(thinking, ThinkingEnabled) and thinking.budget_tokens >= body.max_tokens:
+        raise invalid("max_tokens", "It has to be more than thinking.budget_tokens.")
+    chat, origins = _prompt(body, words)
+    chat["max_tokens"] = body.max_tokens
+    if body.stream:
+        chat["stream"] = True
+    if body.stop_sequences:
+        chat["stop"] = body.stop_sequences
+    if body.temperature is not None:
+        chat["temperature"] = body.temperature
+    if body.top_p is not None:
+        chat["top_p"] = body.top_p
+    if body.top_k:
+        chat["top_k"] = body.top_k
+    if body.metadata is not None and body.metadata.user_id is not None:
+        chat["user"] = body.metadata.user_id
+    return Translation(msgspec.json.encode(chat), origins)
+
+
+def _prompt(body: PromptBody, words: frozenset[str] | None) -> tuple[dict[str, Any], list[Origin]]:
+    conversation = Conversation()
+    conversation.add_system(body.system, "system")
+    conversation.add_messages(body.messages)
+    chat: dict[str, Any] = {"model": body.model, "messages": conversation.messages}
+    chat |= chat_tools(body)
+    chat |= chat_thinking(body, words)
+    format_ = _format(body)
+    if format_ is not None:
+        schema = {"name": _FORMAT_NAME, "schema": format_.schema, "strict": _is_strict(format_.schema)}
+        chat["response_format"] = {"type": "json_schema", "json_schema": schema}
+    return chat, conversation.origins
+
+
+def _is_strict(schema: dict[str, Any]) -> bool:
+    """Anthropic takes more schemas than OpenAI takes as strict. Replicas that are guided here hold to both."""
+    from gateway.text.schemas.schema_checks import check_schema
+
+    try:
+        check_schema(schema, "", strict=True)
+    except InvalidRequest:
+        return False
+    return True
+
+
+def _format(body: PromptBody) -> JsonFormat | None:
+    within = None if body.output_config is None else body.output_config.format
+    if within is not None and body.output_format is not None:
+        raise invalid("output_format", "It says the same as output_config.format; only one of them may be there.")
+    return within or body.output_format

@@ -1,0 +1,62 @@
+"""How much a model is asked to think, in the words that its chat template has for it.
+
+Budgets and efforts are hints: a template without a word for them is told nothing, and the model thinks as it does.
+"""
+
+from typing import Any, Final
+
+from gateway.api.anthropic.messages_body import PromptBody, ThinkingAdaptive, ThinkingDisabled, ThinkingEnabled
+from gateway.api.anthropic.messages_decoding import invalid
+from gateway.api.anthropic.messages_renderer import Thoughts
+from gateway.api.anthropic.messages_tools import forces_a_call
+from gateway.models.served_model import ServedModel
+
+#: By which templates are told whether to think.
+_SWITCHES: Final = ("enable_thinking", "thinking")
+_EFFORT: Final = "reasoning_effort"
+#: Budgets below these are an effort of that name.
+_EFFORTS: Final = ((4096, "low"), (16384, "medium"))
+
+
+def words_of(model: ServedModel) -> frozenset[str] | None:
+    """What its chat template reads; None: only its upstream knows."""
+    return None if model.opaque else model.chat_format.reads
+
+
+def chat_thinking(body: PromptBody, words: frozenset[str] | None) -> dict[str, Any]:
+    """The members of a chat's body that are about thinking. Raises InvalidRequest."""
+    thinking = body.thinking
+    if isinstance(thinking, ThinkingEnabled) and forces_a_call(body):
+        raise invalid("thinking", "It may not be enabled where tool_choice asks for a call.")
+    effort = None if body.output_config is None else body.output_config.effort
+    if words is None:
+        # Not every upstream takes switches, and one that refuses them would refuse the whole request.
+        return {} if effort is None else {_EFFORT: effort}
+    found: dict[str, Any] = {}
+    switch = next((word for word in _SWITCHES if word in words), None)
+    if thinking is not None and switch is not None:
+        found["chat_template_kwargs"] = {switch: not isinstance(thinking, ThinkingDisabled)}
+    if _EFFORT in words:
+        asked = effort or _effort(thinking, can_switch=switch is not None)
+        if asked is not None:
+            found[_EFFORT] = asked
+    return found
+
+
+def _effort(thinking: ThinkingEnabled | ThinkingAdaptive | ThinkingDisabled | None, *, can_switch: bool) -> str | None:
+    match thinking:
+        case ThinkingDisabled():
+            return None if can_switch else "low"
+        case ThinkingEnabled(budget_tokens=budget):
+            return next((effort for below, effort in _EFFORTS if budget < below), "high")
+    return None
+
+
+def thoughts_of(body: PromptBody) -> Thoughts:
+    """What the client gets of what the model has thought."""
+    match body.thinking:
+        case ThinkingDisabled():
+            return Thoughts.HIDDEN
+        case ThinkingEnabled(display="omitted") | ThinkingAdaptive(display="omitted"):
+            return Thoughts.OMITTED
+    return Thoughts.SHOWN

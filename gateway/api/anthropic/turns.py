@@ -1,0 +1,198 @@
+"""A conversation of this API as a chat's messages.
+
+A message here may hold texts, images, calls and results of tools at once; a chat has a message for each result, which
+follow the calls, and says the rest of such a message after them.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from gateway.api.anthropic.content_blocks import shown_parts, text_part
+from gateway.api.anthropic.error_paths import Origin
+from gateway.api.anthropic.messages_body import (
+    Block,
+    DocumentBlock,
+    ImageBlock,
+    Message,
+    SearchResultBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
+from gateway.api.anthropic.messages_decoding import echo, invalid
+from protos.errors import UnsupportedParameter
+
+_SHOWN: Final = (TextBlock, ImageBlock, DocumentBlock, SearchResultBlock)
+_MOST_NAMED: Final = 8
+
+
+class Part(NamedTuple):
+    """A part of a chat's message, and the place that it is from."""
+
+    value: dict[str, Any]
+    place: str
+
+
+class _Turn(NamedTuple):
+    """What one side says before the other does, which may be several messages."""
+
+    role: str
+    place: str
+    blocks: list[tuple[str, Block]]
+
+
+class Conversation:
+    """The chat's messages, each with its origin."""
+
+    def __init__(self) -> None:
+        self.messages: list[dict[str, Any]] = []
+        self.origins: list[Origin] = []
+
+    def add_system(self, content: str | list[TextBlock] | None, place: str) -> None:
+        """What stands above the conversation, or in it."""
+        if isinstance(content, str):
+            content = [TextBlock(text=content)] if content else []
+        if content:
+            self._say(
+                "system", [Part(text_part(block.text), f"{place}.{at}") for at, block in enumerate(content)], place
+            )
+
+    def add_messages(self, messages: Sequence[Message]) -> None:
+        """Raises InvalidRequest for calls and results that do not belong together, and what cannot be passed on."""
+        if messages[-1].role == "assistant":
+            raise UnsupportedParameter(
+                "messages: The last message has to be the user's: answers cannot be begun for a model here.",
+                param=f"messages.{len(messages) - 1}.role",
+            )
+        asked: _Turn | None = None
+        for turn in _turns(messages):
+            if turn.role == "assistant":
+                self._answered(turn)
+                asked = turn
+                continue
+            results = [(place, block) for place, block in turn.blocks if isinstance(block, ToolResultBlock)]
+            _check_results(asked, results)
+            if turn.role == "system":
+                self.add_system([block for _, block in turn.blocks if isinstance(block, TextBlock)], turn.place)
+            else:
+                self._asked(turn, results)
+            asked = None
+
+    def _asked(self, turn: _Turn, results: list[tuple[str, ToolResultBlock]]) -> None:
+        parts: list[Part] = []
+        for place, result in results:
+            told = list(_result_parts(result, place))
+            texts = [part.value["text"] for part in told if part.value["type"] == "text"]
+            # A chat's results are text; what else there is, the user shows.
+            parts += [part for part in told if part.value["type"] != "text"]
+            text = "\n".join(texts)
+            text = f"Error: {text}" if result.is_error else text
+            self.messages.append({"role": "tool", "tool_call_id": result.tool_use_id, "content": text})
+            self.origins.append(Origin(place))
+        for place, block in turn.blocks:
+            if isinstance(block, _SHOWN):
+                parts += [Part(value, place) for value in shown_parts(block, place)]
+            elif not isinstance(block, ToolResultBlock):
+                raise invalid(place, f"'{_name(block)}' is not the user's to say.")
+        if parts:
+            self._say("user", parts, turn.place)
+        elif not results:
+            raise invalid(f"{turn.place}.content", "A user's message must not be empty.")
+
+    def _answered(self, turn: _Turn) -> None:
+        texts, thoughts, calls, call_places, ids = [], [], [], [], set()
+        for place, block in turn.blocks:
+            match block:
+                case TextBlock(text=text):
+                    texts.append(text)
+                case ThinkingBlock(thinking=thought):
+                    thoughts.append(thought)
+                case ToolUseBlock():
+                    if block.id in ids:
+                        raise invalid(f"{place}.id", f"There is more than one call '{echo(block.id)}'.")
+                    ids.add(block.id)
+                    arguments = msgspec.json.encode(block.input).decode()
+                    function = {"name": block.name, "arguments": arguments}
+                    calls.append({"id": block.id, "type": "function", "function": function})
+                    call_places.append(place)
+                case ImageBlock() | DocumentBlock() | SearchResultBlock() | ToolResultBlock():
+                    raise invalid(place, f"'{_name(block)}' is not the assistant's to say.")
+        text = "\n".join(filter(None, texts))
+        message: dict[str, Any] = {"role": "assistant", "content": text if text or not calls else None}
+        if thought := "\n".join(filter(None, thoughts)):
+            message["reasoning_content"] = thought
+        if calls:
+            message["tool_calls"] = calls
+        self.messages.append(message)
+        self.origins.append(Origin(turn.place, calls=tuple(call_places)))
+
+    def _say(self, role: str, parts: list[Part], place: str) -> None:
+        """Texts alone are one text, as every chat template takes it."""
+        content: str | list[dict[str, Any]]
+        if all(part.value["type"] == "text" for part in parts):
+            content = "\n".join(part.value["text"] for part in parts)
+        else:
+            content = [part.value for part in parts]
+        self.messages.append({"role": role, "content": content})
+        self.origins.append(Origin(place, tuple(part.place for part in parts)))
+
+
+def _turns(messages: Sequence[Message]) -> Iterator[_Turn]:
+    """Messages of one side that follow each other are one turn."""
+    turn: _Turn | None = None
+    for at, message in enumerate(messages):
+        place = f"messages.{at}"
+        if turn is not None and turn.role != message.role:
+            yield turn
+            turn = None
+        if turn is None:
+            turn = _Turn(message.role, place, [])
+        turn.blocks.extend(_blocks(message, place))
+    if turn is not None:
+        yield turn
+
+
+def _blocks(message: Message, place: str) -> Iterator[tuple[str, Block]]:
+    if isinstance(message.content, str):
+        if message.content:
+            yield f"{place}.content", TextBlock(text=message.content)
+        return
+    for at, block in enumerate(message.content):
+        where = f"{place}.content.{at}"
+        if message.role == "system" and not isinstance(block, TextBlock):
+            raise invalid(where, "A system message has text alone.")
+        if not isinstance(block, TextBlock) or block.text:
+            yield where, block
+
+
+def _check_results(asked: _Turn | None, results: list[tuple[str, ToolResultBlock]]) -> None:
+    """Every call has one result in the next turn, and every result is one's."""
+    calls = [block.id for _, block in asked.blocks if isinstance(block, ToolUseBlock)] if asked is not None else []
+    open_calls = dict.fromkeys(calls)
+    for place, result in results:
+        if result.tool_use_id not in open_calls:
+            shown = echo(result.tool_use_id)
+            raise invalid(
+                f"{place}.tool_use_id", f"'{shown}' is no call of the message before, or one that has its result."
+            )
+        del open_calls[result.tool_use_id]
+    if open_calls and asked is not None:
+        missing = ", ".join(f"'{echo(call)}'" for call in list(open_calls)[:_MOST_NAMED])
+        raise invalid(asked.place, f"Calls without a tool_result in the message that follows: {missing}.")
+
+
+def _result_parts(result: ToolResultBlock, place: str) -> Iterable[Part]:
+    if result.content is None or isinstance(result.content, str):
+        return [Part(text_part(result.content or ""), f"{place}.content")]
+    return chain.from_iterable(
+        (Part(value, f"{place}.content.{at}") for value in shown_parts(block, f"{place}.content.{at}"))
+        for at, block in enumerate(result.content)
+    )
+
+
+def _name(block: Block) -> str:
+    return str(block.__struct_config__.tag)

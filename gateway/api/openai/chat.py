@@ -1,0 +1,339 @@
+"""`POST /v1/chat/completions` (OpenAI API reference, Chat)."""
+
+from contextlib import suppress
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+from msgspec.structs import astuple
+
+from gateway.api.openai.completion_api import Dialect
+from gateway.api.openai.guides import GUIDES
+from gateway.api.openai.media.media_parts import check_media
+from gateway.api.openai.prompt_texts import PromptText, content_places
+from gateway.api.openai.sampling_params import UNSUPPORTED, SamplingFields
+from gateway.api.openai.template_extras import Documents, TemplateKwargs, check_kwargs, template_extras
+from gateway.api.openai.tools.tool_messages import check_calls, rendered_calls
+from gateway.api.openai.tools.tool_offer import Offer, offer, plain_parser
+from gateway.api.openai.tools.tool_params import CallId, CallsField, ChoiceField, ToolsField
+from gateway.api.openai.tools.tool_use import tool_use
+from gateway.api.server.body_decoder import BodyDecoder
+from gateway.inference.generate_request import Chat, GenerateRequest
+from gateway.models.served_model import ServedModel
+from gateway.tenancy.tenants.caller import Caller
+from gateway.text.parsing.offered_tools import ToolUse
+from gateway.text.sequence_text import TokenEntry
+from observability.record import RequestRecord
+from protos.errors import InvalidRequest, UnsupportedParameter
+
+MAX_MESSAGES = 10_000
+
+
+class ContentPart(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A part of a message; parts of other types than text are refused by their type."""
+
+    type: Annotated[str, Meta(max_length=64)]
+    text: str | None = None
+    image_url: Any = None
+    input_audio: Any = None
+    audio_url: Any = None
+    video_url: Any = None
+    file: Any = None
+    refusal: Any = None
+
+
+class Message(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """One message of a conversation. `reasoning` is vLLM's newer name of `reasoning_content`; `annotations` are part of
+    OpenAI's answers, which clients send back whole, and are shown to no model.
+    """
+
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: str | list[ContentPart] | None = None
+    tool_call_id: CallId | None = None
+    name: str | None = None
+    refusal: str | None = None
+    audio: Any = None
+    tool_calls: CallsField | None = None
+    function_call: Any = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    annotations: Any = None
+
+
+class ChatBody(SamplingFields, frozen=True, kw_only=True):
+    """The request body. `chat_template_kwargs` and `documents` are vLLM's."""
+
+    messages: Annotated[list[Message], Meta(min_length=1, max_length=MAX_MESSAGES)]
+    max_completion_tokens: Annotated[int, Meta(ge=1, le=0x7FFF_FFFF)] | None = None
+    logprobs: bool | None = None
+    top_logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
+    safety_identifier: Annotated[str, Meta(max_length=512)] | None = None
+    #: A hint for caches. Those here go by the prompts themselves.
+    prompt_cache_key: Annotated[str, Meta(max_length=512)] | None = None
+    tools: ToolsField | None = None
+    tool_choice: ChoiceField | None = None
+    parallel_tool_calls: bool | None = None
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
+    verbosity: Literal["low", "medium", "high"] | None = None
+    documents: Documents | None = None
+    chat_template_kwargs: TemplateKwargs | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is messages and nothing else that a model would be told."""
+        return (
+            self.tools is None
+            and self.tool_choice is None
+            and self.reasoning_effort is None
+            and self.verbosity is None
+            and self.documents is None
+            and self.chat_template_kwargs is None
+        )
+
+
+_decoder = BodyDecoder(
+    ChatBody,
+    unsupported={
+        **UNSUPPORTED,
+        **GUIDES,
+        "audio": (),
+        "function_call": ("none",),
+        "functions": ([],),
+        "modalities": (["text"],),
+        "moderation": (),
+        "prediction": (),
+        "prompt_cache_options": ({}, {"mode": "implicit"}),
+        "prompt_cache_retention": ("in_memory", "in-memory"),
+        "web_search_options": (),
+    },
+)
+
+
+def _request(
+    body: SamplingFields,
+    caller: Caller,
+    model: ServedModel,
+    record: RequestRecord,
+    size: int,
+    foreign: UnsupportedParameter | None,
+) -> GenerateRequest:
+    assert isinstance(body, ChatBody)
+    if body.max_tokens is not None and body.max_completion_tokens is not None:
+        raise InvalidRequest(
+            "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported.", param="max_tokens"
+        )
+    logprobs = None
+    if body.logprobs:
+        logprobs = body.top_logprobs or 0
+    elif body.top_logprobs is not None:
+        raise InvalidRequest("'top_logprobs' is only allowed when 'logprobs' is enabled.", param="top_logprobs")
+    prompt, parser, guide, guide_param, all_told = _NOTHING, None, None, "", None
+    if foreign is not None:
+        _check(body, model)
+    elif body.is_plain:
+        prompt = Chat(_messages(body, model))
+        # Of what is relayed an upstream sees all that the body has.
+        all_told = None if model.relays else prompt.messages
+        if model.output is not None:
+            parser = plain_parser(model.output)
+    else:
+        prompt, (_, parser, guide, guide_param) = _equipped(body, model)
+    return GenerateRequest(
+        id=record.id,
+        caller=caller,
+        model=model,
+        prompt=prompt,
+        size=size,
+        sampling=body.sampling(vocab_size=model.tokenizer.vocab_size, logprobs=logprobs),
+        max_tokens=body.max_completion_tokens or body.max_tokens,
+        stops=body.stops,
+        stream=bool(body.stream),
+        arrived=record.arrived,
+        max_tokens_param="max_tokens" if body.max_completion_tokens is None else "max_completion_tokens",
+        foreign=foreign,
+        guide=guide,
+        guide_param=guide_param,
+        parser=parser,
+        all_told=all_told,
+        record=record,
+    )
+
+
+#: The prompt of what only an upstream can do.
+_NOTHING = Chat([])
+
+
+def _tool_use(body: ChatBody) -> ToolUse | None:
+    return tool_use(body.tools, body.tool_choice, body.parallel_tool_calls)
+
+
+def _equipped(body: ChatBody, model: ServedModel) -> tuple[Chat, Offer]:
+    """A prompt with tools, or with what else a chat template is told, and what that means for its answers."""
+    use, format_ = _tool_use(body), model.chat_format
+    check_kwargs(body.chat_template_kwargs or {})
+    offered = Offer([], plain_parser(model.output)) if use is None else offer(model, use)
+    extras = template_extras(
+        format_.reads,
+        body.chat_template_kwargs,
+        effort=body.reasoning_effort,
+        verbosity=body.verbosity,
+        documents=body.documents,
+    )
+    if offered.shown:
+        extras["tools"] = offered.shown
+    return Chat(_messages(body, model), extras), offered
+
+
+def _check(body: ChatBody, model: ServedModel) -> None:
+    """What is bad in any case, of what is not rendered here. Raises InvalidRequest, and what media's checks raise."""
+    with suppress(UnsupportedParameter):
+        _tool_use(body)
+    check_kwargs(body.chat_template_kwargs or {})
+    check_calls(body.messages)
+    media = 0
+    for position, message in enumerate(body.messages):
+        if not isinstance(message.content, list):
+            continue
+        for i, part in enumerate(message.content):
+            if part.type not in ("text", "refusal"):
+                param = f"messages[{position}].content[{i}]"
+                media += 1
+                if media > model.media.max_parts:
+                    raise InvalidRequest(
+                        f"Invalid value for '{param}': more than {model.media.max_parts} parts are no text.",
+                        param=param,
+                    )
+                check_media(msgspec.structs.asdict(part), param, model.media)
+
+
+def _texts(body: SamplingFields, model: ServedModel) -> list[PromptText] | None:
+    """The messages, where each is a string and nothing else, and there is nothing beside them."""
+    del model
+    assert isinstance(body, ChatBody)
+    if not body.is_plain:
+        return None
+    texts, new = [], tuple.__new__
+    for message, (param, path) in zip(body.messages, content_places(len(body.messages)), strict=False):
+        role, text, _, *others = astuple(message)
+        if type(text) is not str or others != _NO_OTHERS:
+            return None
+        # Past the named tuple's own constructor, which takes twice as long: every filtered request comes here.
+        texts.append(new(PromptText, (role, param, path, text)))
+    return texts
+
+
+#: Members of a message that models are told as well.
+_NO_OTHERS = [None] * (len(Message.__struct_fields__) - 3)
+
+
+def _messages(body: ChatBody, model: ServedModel) -> list[dict[str, Any]]:
+    """Messages in the form that chat formats expect. Raises what cannot be rendered, by name."""
+    rendered, plain = [], True
+    for position, message in enumerate(body.messages):
+        text, role = message.content, message.role
+        if type(text) is not str or role in _OF_TOOLS or message.tool_calls is not None or message.tool_call_id:
+            plain = False
+        elif (
+            message.name is None
+            and message.audio is None
+            and message.function_call is None
+            and message.reasoning_content is None
+            and message.reasoning is None
+        ):
+            rendered.append({"role": role, "content": text})
+            continue
+        rendered.append(_message(message, position))
+    return rendered if plain else _with_calls(body, model, rendered)
+
+
+_OF_TOOLS = frozenset(("tool", "function"))
+
+
+def _with_calls(body: ChatBody, model: ServedModel, rendered: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same with calls of earlier turns and what came of them."""
+    results = check_calls(body.messages)
+    for position, (message, said) in enumerate(zip(body.messages, rendered, strict=True)):
+        at = f"messages[{position}]"
+        if message.role == "function":
+            param = f"{at}.role"
+            raise UnsupportedParameter(f"Unsupported value: '{param}' may not be 'function' here.", param=param)
+        if message.tool_calls:
+            said["tool_calls"] = rendered_calls(message.tool_calls, f"{at}.tool_calls")
+        elif position in results:
+            said["tool_call_id"] = message.tool_call_id
+            said.setdefault("name", results[position])
+        else:
+            continue
+        if not model.chat_format.calls:
+            param = f"{at}.tool_call_id" if position in results else f"{at}.tool_calls"
+            raise UnsupportedParameter(
+                f"Unsupported parameter: '{param}' is not supported by this model's chat template.", param=param
+            )
+    return rendered
+
+
+def _message(message: Message, position: int) -> dict[str, Any]:
+    for field in ("function_call", "audio"):
+        if getattr(message, field) is not None:
+            param = f"messages[{position}].{field}"
+            raise UnsupportedParameter(f"Unsupported parameter: '{param}' is not supported here.", param=param)
+    content = message.content
+    if isinstance(content, list):
+        content = "".join(_text_of(part, f"messages[{position}].content[{i}]") for i, part in enumerate(content))
+    if content is None:
+        content = message.refusal
+    if content is None and not message.tool_calls:
+        param = f"messages[{position}].content"
+        raise InvalidRequest(f"Missing required parameter: '{param}'.", param=param)
+    rendered: dict[str, Any] = {"role": message.role, "content": content}
+    if message.name is not None:
+        rendered["name"] = message.name
+    thoughts = message.reasoning_content or message.reasoning
+    if thoughts and message.role == "assistant":
+        # What becomes of them is the template's to say: most leave out those of turns that are over.
+        rendered["reasoning_content"] = thoughts
+    return rendered
+
+
+def _text_of(part: ContentPart, param: str) -> str:
+    if part.type != "text":
+        raise UnsupportedParameter(
+            f"Unsupported value: '{param}' has type '{part.type}'; only text is supported here.", param=f"{param}.type"
+        )
+    if part.text is None:
+        raise InvalidRequest(f"Missing required parameter: '{param}.text'.", param=f"{param}.text")
+    return part.text
+
+
+def _token(token_id: int, logprob: float, model: ServedModel) -> dict[str, Any]:
+    data = model.tokenizer.token_bytes(token_id)
+    return {"token": data.decode("utf-8", "replace"), "logprob": logprob, "bytes": list(data)}
+
+
+def _logprobs(entries: list[TokenEntry], model: ServedModel, offset: int) -> dict[str, Any]:
+    del offset  # of text completions only
+    content = []
+    for token_id, entry, _ in entries:
+        shown = _token(token_id, entry.chosen, model)
+        shown["top_logprobs"] = [_token(top_id, logprob, model) for top_id, logprob in entry.top]
+        content.append(shown)
+    return {"content": content, "refusal": None}
+
+
+CHAT = Dialect(
+    endpoint="chat",
+    path="/chat/completions",
+    id_prefix="chatcmpl-",
+    object="chat.completion",
+    chunk_object="chat.completion.chunk",
+    decode=_decoder.decode,
+    decode_all=_decoder.decode_all,
+    request=_request,
+    texts=_texts,
+    message=lambda text: {"message": {"role": "assistant", "content": text, "refusal": None}},
+    logprobs=_logprobs,
+    opening={"role": "assistant", "content": "", "refusal": None},
+    text_head=b'"delta":{"content":"',
+    text_tail=b'"}',
+    no_text=b'"delta":{}',
+)

@@ -1,0 +1,219 @@
+"""`POST /v1/completions` (OpenAI API reference, Completions): prompts as text or as token ids, one or several.
+
+An upstream of the API is given all of it as it came. Engines get the prompts one by one (gateway/inference/several_prompts.py).
+"""
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from gateway.api.openai.completion_api import Dialect
+from gateway.api.openai.guides import GUIDES
+from gateway.api.openai.prompt_texts import PromptText, prompt_of_ids
+from gateway.api.openai.sampling_params import UNSUPPORTED, SamplingFields
+from gateway.api.server.body_decoder import BodyDecoder, unsupported
+from gateway.inference.generate_request import Best, FillIn, GenerateRequest, Prompt
+from gateway.models.served_model import ServedModel
+from gateway.tenancy.tenants.caller import Caller
+from gateway.text.sequence_text import TokenEntry
+from gateway.text.tokens.detokenizer import whole_text
+from gateway.text.tokens.fill_in import fill_in_of
+from observability.record import RequestRecord
+from protos.errors import InvalidRequest, UnsupportedParameter
+from protos.types import Sampling
+
+#: What the API generates when a completion names no limit.
+DEFAULT_MAX_TOKENS = 16
+MAX_PROMPTS = 128
+#: Answers that one request may have made, over all of its prompts.
+MAX_ANSWERS = 512
+
+_Prompt = str | Annotated[list[str | int | list[int]], Meta(min_length=1)]
+_Plain = str | list[int]
+
+
+class CompletionBody(SamplingFields, frozen=True, kw_only=True):
+    """The request body."""
+
+    prompt: _Prompt
+    logprobs: Annotated[int, Meta(ge=0, le=5)] | None = None
+    best_of: Annotated[int, Meta(ge=1, le=20)] | None = None
+    echo: bool | None = None
+    suffix: str | None = None
+
+
+_decoder = BodyDecoder(CompletionBody, unsupported={**UNSUPPORTED, **GUIDES})
+
+
+def _request(
+    body: SamplingFields,
+    caller: Caller,
+    model: ServedModel,
+    record: RequestRecord,
+    size: int,
+    foreign: UnsupportedParameter | None,
+) -> GenerateRequest:
+    assert isinstance(body, CompletionBody)
+    prompts, shown = _prompts(body.prompt), body.n or 1
+    made = _answers_made(body, len(prompts))
+    if foreign is None:
+        _check_own(body, model, several=len(prompts) > 1)
+    request = GenerateRequest(
+        id=record.id,
+        caller=caller,
+        model=model,
+        prompt="" if foreign else _prompt(prompts[0], body.suffix),
+        size=size,
+        sampling=body.sampling(vocab_size=model.tokenizer.vocab_size, logprobs=body.logprobs),
+        max_tokens=body.max_tokens or DEFAULT_MAX_TOKENS,
+        stops=body.stops,
+        stream=bool(body.stream),
+        arrived=record.arrived,
+        foreign=foreign,
+        record=record,
+    )
+    if foreign is not None:
+        if len(prompts) == 1:
+            return request
+        # Its limits are of all that it asks for.
+        return msgspec.structs.replace(request, sampling=_of(request.sampling, shown * len(prompts), body.logprobs))
+    if made > shown:
+        logprobs = 0 if body.logprobs is None else body.logprobs
+        best = Best(shown, body.logprobs is not None)
+        request = msgspec.structs.replace(request, sampling=_of(request.sampling, made, logprobs), best=best)
+    if body.echo:
+        texts = [prompt if isinstance(prompt, str) else whole_text(model.table, prompt) for prompt in prompts]
+        request = msgspec.structs.replace(request, echo=tuple(text for text in texts for _ in range(made)))
+    if len(prompts) > 1:
+        request = msgspec.structs.replace(request, prompts=tuple(_prompt(one, body.suffix) for one in prompts))
+    return request
+
+
+def _answers_made(body: CompletionBody, prompts: int) -> int:
+    """For each prompt. Raises InvalidRequest."""
+    shown = body.n or 1
+    made = shown if body.best_of is None else body.best_of
+    if made < shown:
+        raise InvalidRequest(
+            f"Invalid value for 'best_of': it must be at least 'n', which is {shown}.", param="best_of"
+        )
+    if made > shown and body.stream:
+        raise InvalidRequest("'best_of' above 'n' cannot be streamed.", param="best_of")
+    if made * prompts > MAX_ANSWERS:
+        raise InvalidRequest(
+            f"{prompts} prompts with {made} answers each are more than {MAX_ANSWERS} answers.",
+            param="prompt" if prompts > 1 else "n",
+        )
+    return made
+
+
+def _check_own(body: CompletionBody, model: ServedModel, *, several: bool) -> None:
+    """Raises UnsupportedParameter for what no engine of tokens can do, and for what an upstream does by itself."""
+    if model.relays:
+        asked = [name for name in ("suffix", "echo") if getattr(body, name)]
+        if body.best_of is not None and body.best_of > (body.n or 1):
+            asked.append("best_of")
+        if asked:
+            raise unsupported(asked[0])
+        if several:
+            raise UnsupportedParameter(
+                "Unsupported value: 'prompt' may hold one prompt here, not several.", param="prompt"
+            )
+        return
+    if body.suffix and fill_in_of(model.tokenizer) is None:
+        raise UnsupportedParameter(
+            "Unsupported parameter: 'suffix' cannot be honoured: this model has no tokens for it.", param="suffix"
+        )
+    if body.echo and body.logprobs is not None:
+        raise UnsupportedParameter(
+            "'echo' cannot be honoured together with 'logprobs': no engine of this model tells those of a prompt.",
+            param="echo",
+        )
+
+
+def _of(sampling: Sampling, count: int, logprobs: int | None) -> Sampling:
+    return msgspec.structs.replace(sampling, n=count, logprobs=logprobs)
+
+
+def _prompts(prompt: _Prompt) -> list[_Plain]:
+    """Each prompt by itself. Raises InvalidRequest."""
+    if isinstance(prompt, str):
+        return [prompt]
+    ids = [item for item in prompt if isinstance(item, int)]
+    if len(ids) == len(prompt):
+        return [ids]
+    if len(prompt) > MAX_PROMPTS:
+        raise InvalidRequest(
+            f"Invalid value for 'prompt': it has {len(prompt)} prompts, at most {MAX_PROMPTS} are taken.",
+            param="prompt",
+        )
+    prompts: list[_Plain] = []
+    for index, item in enumerate(prompt):
+        at = f"prompt[{index}]"
+        if isinstance(item, int):
+            raise InvalidRequest(f"Invalid value for '{at}': expected a string or token ids.", param=at)
+        if isinstance(item, list) and not item:
+            raise InvalidRequest(f"Invalid value for '{at}': expected at least one token id.", param=at)
+        prompts.append(item)
+    return prompts
+
+
+def _prompt(prompt: _Plain, suffix: str | None) -> Prompt:
+    if not suffix:
+        return prompt
+    if not isinstance(prompt, str):
+        raise InvalidRequest("'suffix' goes with prompts that are text.", param="suffix")
+    return FillIn(prompt, suffix)
+
+
+def _texts(body: SamplingFields, model: ServedModel) -> list[PromptText]:
+    assert isinstance(body, CompletionBody)
+    prompt = body.prompt
+    texts = []
+    if isinstance(prompt, str):
+        texts.append(PromptText("user", "prompt", ("prompt",), prompt))
+    elif ids := [item for item in prompt if isinstance(item, int)]:
+        # Of a list that is only partly ids no request was made.
+        texts.append(prompt_of_ids(ids, "prompt", ("prompt",), model))
+    else:
+        for index, item in enumerate(prompt):
+            at = f"prompt[{index}]"
+            if isinstance(item, str):
+                texts.append(PromptText("user", at, ("prompt", index), item))
+            elif isinstance(item, list):
+                texts.append(prompt_of_ids(item, at, ("prompt", index), model))
+    if body.suffix:
+        texts.append(PromptText("user", "suffix", ("suffix",), body.suffix))
+    return texts
+
+
+def _logprobs(entries: list[TokenEntry], model: ServedModel, offset: int) -> dict[str, Any]:
+    return {
+        "tokens": [model.tokenizer.token_bytes(token_id).decode("utf-8", "replace") for token_id, _, _ in entries],
+        "token_logprobs": [entry.chosen for _, entry, _ in entries],
+        "top_logprobs": [
+            {model.tokenizer.token_bytes(t).decode("utf-8", "replace"): logprob for t, logprob in entry.top}
+            for _, entry, _ in entries
+        ],
+        "text_offset": [offset + entry.place for entry in entries],
+    }
+
+
+COMPLETIONS = Dialect(
+    endpoint="completions",
+    path="/completions",
+    id_prefix="cmpl-",
+    object="text_completion",
+    chunk_object="text_completion",
+    decode=_decoder.decode,
+    decode_all=_decoder.decode_all,
+    request=_request,
+    texts=_texts,
+    message=lambda text: {"text": text},
+    logprobs=_logprobs,
+    opening=None,
+    text_head=b'"text":"',
+    text_tail=b'"',
+    no_text=b'"text":""',
+)

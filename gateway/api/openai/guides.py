@@ -1,0 +1,130 @@
+"""Guided decoding as clients ask for it: OpenAI's `response_format`, and the parameters of vLLM and trtllm-serve."""
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+import orjson
+
+from gateway.api.server.body_decoder import MAX_ECHO
+from gateway.text.schemas.expression_checks import check_regex
+from gateway.text.schemas.grammar_checks import check_grammar
+from gateway.text.schemas.schema_checks import check_schema
+from protos.errors import InvalidRequest
+from protos.types import Guide, GuideKind
+
+#: Of what guides an answer, in bytes.
+MAX_GUIDE_BYTES: Final = 64 * 1024
+MAX_CHOICES: Final = 1024
+#: What has a meaning of its own in regular expressions. Not every dialect lets other characters be escaped.
+_SPECIAL: Final = frozenset(r"\.^$*+?{}[]|()")
+_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_WORDS: Final[dict[type, str]] = {str: "string", bool: "boolean"}
+
+
+def take_guide(extras: dict[str, Any]) -> tuple[Guide, str] | None:
+    """The guide among the parameters, which is taken out of them, and the parameter that it is from.
+
+    A `response_format` of a kind that is none of ours stays where it is. Raises InvalidRequest.
+    """
+    found: tuple[Guide, str] | None = None
+    for name, read in _READERS.items():
+        if name not in extras:
+            continue
+        guide = read(extras[name], name)
+        if guide is None:
+            continue
+        if found is not None:
+            raise InvalidRequest(f"'{found[1]}' and '{name}' exclude each other.", param=name)
+        if len(guide.text.encode()) > MAX_GUIDE_BYTES:
+            raise InvalidRequest(f"Invalid value for '{name}': longer than {MAX_GUIDE_BYTES} bytes.", param=name)
+        del extras[name]
+        found = guide, name
+    return found
+
+
+def _response_format(value: Any, name: str) -> Guide | None:
+    if not isinstance(value, dict) or not isinstance(value.get("type"), str):
+        raise InvalidRequest(f"Invalid value for '{name}': expected an object with a type.", param=name)
+    if value["type"] == "json_object":
+        return Guide(GuideKind.JSON_OBJECT)
+    if value["type"] != "json_schema":
+        return None
+    described = value.get("json_schema")
+    if not isinstance(described, dict):
+        raise InvalidRequest(f"Missing required parameter: '{name}.json_schema'.", param=f"{name}.json_schema")
+    _check_described(described, f"{name}.json_schema")
+    if described.get("schema") is None:
+        raise InvalidRequest(
+            f"Missing required parameter: '{name}.json_schema.schema'.", param=f"{name}.json_schema.schema"
+        )
+    return _schema(described["schema"], f"{name}.json_schema.schema", strict=described.get("strict") is True)
+
+
+def _check_described(described: dict[str, Any], at: str) -> None:
+    """What stands beside a schema."""
+    unknown = next((key for key in described if key not in ("name", "description", "schema", "strict")), None)
+    if unknown is not None:
+        param = f"{at}.{unknown[:MAX_ECHO]}"
+        raise InvalidRequest(f"Unrecognized request argument supplied: {param}", param=param)
+    name = described.get("name")
+    if name is None:
+        raise InvalidRequest(f"Missing required parameter: '{at}.name'.", param=f"{at}.name")
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InvalidRequest(
+            f"Invalid value for '{at}.name': expected 1 to 64 letters, digits, '_' and '-'.", param=f"{at}.name"
+        )
+    for key, kind in (("description", str), ("strict", bool)):
+        if not isinstance(described.get(key), kind | None):
+            raise InvalidRequest(f"Invalid value for '{at}.{key}': expected a {_WORDS[kind]}.", param=f"{at}.{key}")
+
+
+def _schema(value: Any, name: str, *, strict: bool = False) -> Guide:
+    if isinstance(value, str):
+        try:
+            value = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            raise InvalidRequest(f"Invalid value for '{name}': expected a JSON schema.", param=name) from None
+    if not isinstance(value, dict):
+        raise InvalidRequest(f"Invalid value for '{name}': expected a JSON schema, an object.", param=name)
+    check_schema(value, name, strict=strict)
+    return Guide(GuideKind.JSON_SCHEMA, orjson.dumps(value).decode())
+
+
+def _regex(value: Any, name: str) -> Guide:
+    text = _text(value, name)
+    check_regex(text, name)
+    return Guide(GuideKind.REGEX, text)
+
+
+def _grammar(value: Any, name: str) -> Guide:
+    text = _text(value, name)
+    check_grammar(text, name)
+    return Guide(GuideKind.GRAMMAR, text)
+
+
+def _choice(value: Any, name: str) -> Guide:
+    if not isinstance(value, list) or not 1 <= len(value) <= MAX_CHOICES:
+        raise InvalidRequest(f"Invalid value for '{name}': expected a list of 1 to {MAX_CHOICES} strings.", param=name)
+    return Guide(GuideKind.REGEX, "|".join(_escaped(_text(one, f"{name}[{i}]")) for i, one in enumerate(value)))
+
+
+def _text(value: Any, name: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise InvalidRequest(f"Invalid value for '{name}': expected a string that is not empty.", param=name)
+    return value
+
+
+def _escaped(text: str) -> str:
+    return "".join(f"\\{char}" if char in _SPECIAL else char for char in text)
+
+
+_READERS: Final[dict[str, Callable[[Any, str], Guide | None]]] = {
+    "response_format": _response_format,
+    "guided_json": _schema,
+    "guided_regex": _regex,
+    "guided_choice": _choice,
+    "guided_grammar": _grammar,
+}
+#: Parameters of both APIs, with the values that ask for nothing.
+GUIDES: Final[dict[str, tuple[Any, ...]]] = dict.fromkeys(_READERS, ()) | {"response_format": ({"type": "text"},)}

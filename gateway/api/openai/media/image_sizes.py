@@ -1,0 +1,206 @@
+"""How large an image becomes once it is decoded, from its headers alone. Nothing is decoded, and every walk is bounded.
+
+Each of these takes what decoders would: where a file says its size twice, the larger one, or it is refused.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from gateway.api.openai.media.media_data import Base64Bytes
+
+#: A file may have so many parts, such as frames, and so many blocks of data in them, with one more for so many bytes.
+_MOST_PARTS: Final = 2048
+_MOST_BLOCKS: Final = 2048
+_BLOCK_BYTES: Final = 64
+
+_STANDALONE: Final = frozenset((0x01, *range(0xD0, 0xD8)))
+_FRAME_SIZES: Final = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+_START_OF_SCAN: Final = 0xDA
+_END_OF_IMAGE: Final = 0xD9
+
+
+class BadImage(ValueError):
+    """The headers are cut short or say what cannot be."""
+
+
+class _Reader:
+    """Takes fixed parts of the bytes, one after another."""
+
+    def __init__(self, data: Base64Bytes) -> None:
+        self.data = data
+        self.at = 0
+        self._window = b""
+        self._start = 0
+        self._parts = _MOST_PARTS
+        self._blocks = _MOST_BLOCKS + len(data) // _BLOCK_BYTES
+
+    def take(self, size: int) -> bytes:
+        """The next bytes. Raises BadImage where there are not so many."""
+        within = self.at - self._start
+        if within < 0 or within + size > len(self._window):
+            self._window, self._start, within = self.data.at(self.at, 4096), self.at, 0
+        taken = self._window[within : within + size]
+        if len(taken) < size:
+            raise BadImage("its headers are cut short")
+        self.at += size
+        return taken
+
+    def number(self, size: int, order: str = "big") -> int:
+        """The next bytes as a number."""
+        return int.from_bytes(self.take(size), "little" if order == "little" else "big")
+
+    def skip(self, size: int) -> None:
+        """Go over the next bytes, there or not."""
+        self.at += size
+
+    def skip_blocks(self) -> None:
+        """Go over blocks that each have their length before them, up to an empty one or the end. Raises BadImage."""
+        size = 256
+        while not self.over:
+            # A frame may have two bytes or a million: each look takes in more than the one before it.
+            size = min(2 * size, 1 << 16)
+            window, at = self.data.at(self.at, size), 0
+            while at < len(window):
+                length = window[at]
+                at += length + 1
+                self._blocks -= 1
+                if not length:
+                    self.at += at
+                    return
+            self.at += at
+            if self._blocks < 0:
+                raise BadImage("it is made of too many parts")
+
+    def step(self) -> None:
+        """Called for each part. Raises BadImage after too many."""
+        self._parts -= 1
+        if self._parts < 0:
+            raise BadImage("it is made of too many parts")
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing comes any more."""
+        return self.at >= len(self.data)
+
+
+def png_pixels(data: Base64Bytes) -> int:
+    """Pixels of all frames: what is before the image data says how many those are."""
+    reader = _Reader(data)
+    reader.skip(8)
+    if reader.take(8) != b"\x00\x00\x00\rIHDR":
+        raise BadImage("its headers are not those of a PNG")
+    pixels, frames = reader.number(4) * reader.number(4), 1
+    reader.skip(9)
+    while True:
+        reader.step()
+        size, name = reader.number(4), reader.take(4)
+        if name in (b"IDAT", b"IEND"):
+            return pixels * frames
+        if name == b"IHDR":
+            raise BadImage("it has two headers")
+        if name == b"acTL":
+            frames = max(frames, reader.number(4))
+            size -= 4
+        reader.skip(max(size, 0) + 4)
+
+
+def jpeg_pixels(data: Base64Bytes) -> int:
+    """Pixels of the one frame that there may be before the first scan."""
+    reader = _Reader(data)
+    reader.skip(2)
+    pixels = None
+    while True:
+        reader.step()
+        if reader.number(1) != 0xFF:
+            raise BadImage("its headers are not those of a JPEG")
+        marker = 0xFF
+        while marker == 0xFF:
+            reader.step()
+            marker = reader.number(1)
+        if marker in (_START_OF_SCAN, _END_OF_IMAGE):
+            if pixels is None:
+                raise BadImage("it does not say its size")
+            return pixels
+        if marker in _STANDALONE:
+            continue
+        size = reader.number(2)
+        if size < 2:
+            raise BadImage("its headers are not those of a JPEG")
+        if marker in _FRAME_SIZES:
+            if pixels is not None:
+                raise BadImage("it has two headers")
+            reader.skip(1)
+            pixels = reader.number(2) * reader.number(2)
+            size -= 5
+        reader.skip(max(size - 2, 0))
+
+
+def gif_pixels(data: Base64Bytes) -> int:
+    """Pixels of all frames; a frame that is larger than the screen makes the screen larger."""
+    reader = _Reader(data)
+    reader.skip(6)
+    width, height = reader.number(2, "little"), reader.number(2, "little")
+    _skip_colours(reader, skipped=2)
+    frames = 0
+    while not reader.over:
+        reader.step()
+        match reader.number(1):
+            case 0x2C:
+                left, top = reader.number(2, "little"), reader.number(2, "little")
+                width = max(width, left + reader.number(2, "little"))
+                height = max(height, top + reader.number(2, "little"))
+                _skip_colours(reader, skipped=0)
+                reader.skip(1)
+                frames += 1
+            case 0x21:
+                reader.skip(1)
+            case 0x3B:
+                break
+            case _:
+                continue  # as decoders do: they look for the next part that they know
+        reader.skip_blocks()
+    if not frames:
+        raise BadImage("it has no frames")
+    return width * height * frames
+
+
+def _skip_colours(reader: _Reader, *, skipped: int) -> None:
+    flags = reader.number(1)
+    reader.skip(skipped + (3 << ((flags & 7) + 1) if flags & 0x80 else 0))
+
+
+def webp_pixels(data: Base64Bytes) -> int:
+    """Pixels of all frames."""
+    reader = _Reader(data)
+    reader.skip(12)
+    kind = reader.take(4)
+    reader.skip(4)
+    if kind == b"VP8 ":
+        reader.skip(3)
+        if reader.take(3) != b"\x9d\x01\x2a":
+            raise BadImage("its headers are not those of a WebP")
+        return (reader.number(2, "little") & 0x3FFF) * (reader.number(2, "little") & 0x3FFF)
+    if kind == b"VP8L":
+        if reader.number(1) != 0x2F:
+            raise BadImage("its headers are not those of a WebP")
+        bits = reader.number(4, "little")
+        return ((bits & 0x3FFF) + 1) * ((bits >> 14 & 0x3FFF) + 1)
+    if kind != b"VP8X":
+        raise BadImage("its headers are not those of a WebP")
+    reader.skip(4)
+    pixels, frames = (reader.number(3, "little") + 1) * (reader.number(3, "little") + 1), 0
+    while reader.at + 8 <= len(data):
+        reader.step()
+        name, size = reader.take(4), reader.number(4, "little")
+        frames += name == b"ANMF"
+        reader.skip(size + (size & 1))
+    return pixels * max(frames, 1)
+
+
+#: By what the bytes are.
+PIXELS: Final[dict[str, Callable[[Base64Bytes], int]]] = {
+    "image/png": png_pixels,
+    "image/jpeg": jpeg_pixels,
+    "image/gif": gif_pixels,
+    "image/webp": webp_pixels,
+}

@@ -1,0 +1,83 @@
+"""From the model that was asked for to the first one that answers."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+from gateway.api.server.http_exchange import Exchange
+from gateway.inference.fallback_chain import CANNOT_TAKE, FALLS_OVER, patience
+from gateway.inference.generate import Generation
+from gateway.models.served_model import ServedModel
+from observability.logs import RateLimit
+from protos.errors import PenstockError, ReplicaUnavailable
+
+log = logging.getLogger(__name__)
+log.addFilter(RateLimit(per_second=20))
+
+#: Which model answers, where it is not the one that was asked for.
+ANSWERED_BY: Final = b"x-penstock-fallback"
+
+
+async def first_to_answer(
+    exchange: Exchange,
+    asked: ServedModel,
+    models: Sequence[ServedModel],
+    start: Callable[[ServedModel], Coroutine[Any, Any, Generation]],
+) -> Generation:
+    """What `start` gives for the first of the models that does not fail; `asked` need not be among them.
+
+    Raises the error of the last one; but where that one cannot take the request at all and an earlier one could, now or
+    later, that one's: the client is not at fault then.
+    """
+    failed: PenstockError | None = None
+    for model, following in pairwise(models):
+        try:
+            return await _answer(exchange, asked, model, start, patience(asked.fallbacks))
+        except FALLS_OVER as error:
+            exchange.attempt.renew()
+            failed = failed if isinstance(error, CANNOT_TAKE) else error
+            log.warning(
+                "request %s: model %s falls back to %s: %s %s",
+                exchange.request_id,
+                model.name,
+                following.name,
+                error.code,
+                error.detail or error.message,
+            )
+    try:
+        return await _answer(exchange, asked, models[-1], start, None)
+    except CANNOT_TAKE:
+        if failed is None:
+            raise
+        raise failed from failed.__cause__
+
+
+async def _answer(
+    exchange: Exchange,
+    asked: ServedModel,
+    model: ServedModel,
+    start: Callable[[ServedModel], Coroutine[Any, Any, Generation]],
+    seconds: float | None,
+) -> Generation:
+    """One model's, which is interrupted when it has not begun to answer by then."""
+    alarm, late = None, ReplicaUnavailable("The model did not begin to answer in time.")
+    if seconds is not None:
+        alarm = asyncio.get_running_loop().call_later(seconds, exchange.attempt.interrupt, late)
+    began = time.monotonic()
+    try:
+        generation = await start(model)
+    except ReplicaUnavailable as error:
+        if error is late:  # it would have taken longer still
+            model.first_tokens.note(time.monotonic() - began)
+        raise
+    finally:
+        if alarm is not None:
+            alarm.cancel()
+    model.first_tokens.note(time.monotonic() - began)
+    if model is not asked:
+        of_caller = exchange.caller_headers
+        exchange.caller_headers = lambda: [*of_caller(), (ANSWERED_BY, model.name.encode())]
+    return generation

@@ -1,0 +1,200 @@
+"""`POST /v1/moderations` (OpenAI API reference, Moderations), answered by the configured filters."""
+
+import asyncio
+import re
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, Final, Protocol
+
+import msgspec
+import orjson
+from msgspec import Meta
+
+from gateway.api.server.body_decoder import BodyDecoder
+from gateway.api.server.client_timeouts import request_timeout
+from gateway.api.server.http_exchange import Exchange
+from gateway.config.settings import Config
+from gateway.telemetry.body_record import note_body
+from gateway.tenancy.tenants.caller import Caller
+from observability.digests import Digests
+from protos.errors import InvalidRequest, PenstockError, UnsupportedParameter
+from routing.dispatch.dispatch import Attempt
+from safety.screen import Finding
+
+#: Its name in a key's scope.
+ENDPOINT: Final = "moderations"
+#: Inputs of one request, and characters of all of them.
+MAX_INPUTS: Final = 256
+MAX_CHARACTERS: Final = 1_000_000
+
+#: Names of OpenAI's own models: they mean the filters of the caller's policy.
+_LATEST: Final = "omni-moderation-latest"
+_THEIRS: Final = re.compile(r"(omni|text)-moderation-(latest|stable|\d{3}|\d{4}-\d{2}-\d{2})")
+#: Those that every answer of the API has, whoever looked at the text.
+_CATEGORIES: Final = (
+    "harassment",
+    "harassment/threatening",
+    "hate",
+    "hate/threatening",
+    "illicit",
+    "illicit/violent",
+    "self-harm",
+    "self-harm/instructions",
+    "self-harm/intent",
+    "sexual",
+    "sexual/minors",
+    "violence",
+    "violence/graphic",
+)
+#: As labels of findings are written.
+_BY_LABEL: Final = {re.sub(r"[/-]", "_", name): name for name in _CATEGORIES}
+
+
+class TextJudge(Protocol):
+    """The filters of a worker."""
+
+    async def judge_texts(self, caller: Caller, name: str | None, texts: Sequence[str]) -> list[list[Finding]]:
+        """What is found in each text: by the filter of that name, else by those of the caller's prompts.
+
+        Raises ModelNotFound where there is no such filter, and FilterFailed.
+        """
+        ...
+
+
+class Moderating(Protocol):
+    """The worker, as far as it is needed here."""
+
+    config: Config
+    digests: Digests | None
+
+    @property
+    def policies(self) -> TextJudge:
+        """The filters."""
+        ...
+
+    def admit(self, exchange: Exchange) -> None:
+        """Count a request in. Raises Overloaded."""
+        ...
+
+    async def identify(self, exchange: Exchange, endpoint: str) -> Caller:
+        """Who asks. Raises AuthenticationFailed, PermissionDenied or StoreUnavailable."""
+        ...
+
+    def deadline(self, wanted: float | None) -> float:
+        """When a request that starts now must have ended."""
+        ...
+
+
+class InputPart(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A part of an input; images are refused by their type."""
+
+    type: Annotated[str, Meta(max_length=64)]
+    text: str | None = None
+    image_url: Any = None
+
+
+class ModerationBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """The request body."""
+
+    input: str | Annotated[list[str | InputPart], Meta(min_length=1, max_length=MAX_INPUTS)]
+    model: Annotated[str, Meta(min_length=1, max_length=256)] | None = None
+
+
+_decoder = BodyDecoder(ModerationBody, unsupported={})
+
+
+async def moderate(gateway: Moderating, exchange: Exchange) -> None:
+    """Look at texts, and answer with what was found. Raises what is answered with a status."""
+    gateway.admit(exchange)
+    caller = await gateway.identify(exchange, ENDPOINT)
+    timeout = request_timeout(exchange.request_timeout)
+    sent = await exchange.body(gateway.config.listen.max_body_bytes)
+    note_body(exchange.record, sent, gateway.digests)
+    body = _decoder.decode(sent)
+    inputs = _inputs(body)
+    exchange.deadline = gateway.deadline(timeout)
+    if timeout is not None:
+        exchange.look_after(timeout)
+    name = None if body.model is None or _THEIRS.fullmatch(body.model) else body.model
+    texts = [text for parts in inputs for text in parts]
+    try:
+        found = iter(await _Judging(gateway.policies, caller, name, texts).over(exchange.attempt))
+    finally:
+        exchange.unwatch()
+        exchange.look_no_more()
+    answer = {
+        "id": "modr-" + exchange.request_id[4:],
+        "model": body.model or _LATEST,
+        "results": [_result(finding for _ in parts for finding in next(found)) for parts in inputs],
+    }
+    await exchange.respond(200, orjson.dumps(answer))
+
+
+class _Judging:
+    """The filters' work, which ends when its request is ended from outside: by a deadline, or its client's leaving."""
+
+    def __init__(self, judge: TextJudge, caller: Caller, name: str | None, texts: Sequence[str]) -> None:
+        self._task = asyncio.ensure_future(judge.judge_texts(caller, name, texts))
+        self._error: PenstockError | None = None
+
+    @property
+    def failed(self) -> bool:
+        """As Failable has it."""
+        return self._error is not None
+
+    def fail(self, error: PenstockError) -> None:
+        """As Failable has it."""
+        if self._task.cancel():
+            self._error = error
+
+    async def over(self, attempt: Attempt) -> list[list[Finding]]:
+        """What was found. Raises what `attempt` is failed with."""
+        attempt.follow(self)
+        try:
+            return await self._task
+        except asyncio.CancelledError:
+            if self._error is None:
+                raise
+            raise self._error from None
+
+
+def _inputs(body: ModerationBody) -> list[list[str]]:
+    """The texts of each input, of which a list of parts is one. Raises InvalidRequest or UnsupportedParameter."""
+    given = [body.input] if isinstance(body.input, str) else body.input
+    texts = [each if isinstance(each, str) else _text_of(each, f"input[{i}]") for i, each in enumerate(given)]
+    characters = sum(map(len, texts))
+    if characters > MAX_CHARACTERS:
+        raise InvalidRequest(
+            f"The input has {characters} characters; at most {MAX_CHARACTERS} are looked at together.", param="input"
+        )
+    parts = [isinstance(each, InputPart) for each in given]
+    if not any(parts):
+        return [[text] for text in texts]
+    if not all(parts):
+        raise InvalidRequest("Invalid value for 'input': expected strings alone, or parts alone.", param="input")
+    return [texts]
+
+
+def _text_of(part: InputPart, param: str) -> str:
+    if part.type != "text":
+        raise UnsupportedParameter(
+            f"Unsupported value: '{param}' has type '{part.type}'; only text is supported here.", param=f"{param}.type"
+        )
+    if part.text is None:
+        raise InvalidRequest(f"Missing required parameter: '{param}.text'.", param=f"{param}.text")
+    return part.text
+
+
+def _result(findings: Iterable[Finding]) -> dict[str, Any]:
+    """All categories of the API, and after them what was found that it does not know."""
+    scores = dict.fromkeys(_CATEGORIES, 0.0)
+    flagged = dict.fromkeys(_CATEGORIES, False)
+    for finding in findings:
+        name = _BY_LABEL.get(finding.label, finding.label)
+        flagged[name] = True
+        scores[name] = max(scores.get(name, 0.0), finding.score)
+    return {
+        "flagged": any(flagged.values()),
+        "categories": flagged,
+        "category_scores": scores,
+        "category_applied_input_types": {name: ["text"] for name in flagged},
+    }

@@ -1,0 +1,138 @@
+"""A request to one model, through the filters of its tenant and of that model."""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
+from typing import Any
+
+from gateway.api.openai.body_reading import Reading, read_body
+from gateway.api.openai.prompt_texts import has_inner_escapes, prompt_texts, rewritten
+from gateway.api.server.http_exchange import Exchange
+from gateway.filtering.filters.answer_filter import AnswerFilter
+from gateway.filtering.filters.filter_policy import Policy
+from gateway.filtering.filters.finding_records import Recorder
+from gateway.filtering.filters.prompt_filter import PassedPrompt, ask_judges, pass_prompt, passes_at_once
+from gateway.inference.generate import INLINE_BYTES, Generation
+from gateway.inference.generate_request import GenerateRequest
+from gateway.models.served_model import ServedModel
+from gateway.server.gateway import Gateway
+from gateway.tenancy.tenants.caller import Caller
+from protos.errors import PenstockError
+
+#: Starts a generation from a body and what was read of it.
+Launch = Callable[[Reading, bytes, AnswerFilter | None], Coroutine[Any, Any, Generation]]
+
+
+def told_at_once(policy: Policy, request: GenerateRequest, body: bytes) -> bool:
+    """Whether nothing of a request need be looked at but messages, and a glance tells that they have nothing in them.
+
+    Most requests are like that. Others are for `start_filtered`.
+    """
+    messages = request.all_told
+    if (
+        messages is None
+        or request.guide is not None
+        or request.size > INLINE_BYTES
+        or not policy.of_texts_alone
+        or (b"\\" in body and any(has_inner_escapes(message["content"] or "") for message in messages))
+    ):
+        return False
+    record = request.record
+    began = time.monotonic()
+    passes = passes_at_once(policy, request.caller.tenant.name, messages)
+    record.screened = ended = time.monotonic()
+    record.filter_seconds += ended - began
+    return passes
+
+
+def filter_of_answers(policy: Policy, request: GenerateRequest) -> AnswerFilter | None:
+    """What looks at the answers to a request that was told at once."""
+    screening = policy.usual_screening
+    if screening is None:
+        return None
+    recorder = Recorder(request.record, request.caller.tenant.name, policy.record_text)
+    return AnswerFilter(screening, (), None, policy.fail_open, recorder)
+
+
+async def start_filtered(
+    gateway: Gateway,
+    exchange: Exchange,
+    caller: Caller,
+    model: ServedModel,
+    policy: Policy,
+    reading: Reading,
+    body: bytes,
+    launch: Launch,
+    *,
+    again: bool,
+) -> Generation:
+    """What `launch` starts, if the filters let the prompt pass, and from what they leave of it.
+
+    `again`: another model could not answer it.
+
+    Raises ContentFiltered, FilterFailed and what `launch` raises.
+    """
+    recorder = Recorder(exchange.record, caller.tenant.name, policy.record_text)
+    if not policy.looks_at_prompts:
+        return await launch(reading, body, _of_answers(policy, None, recorder))
+    texts = prompt_texts(reading, body, model)
+    # Long texts leave the event loop, as they do to be tokenized.
+    apart = None if len(body) <= INLINE_BYTES else partial(gateway.encoding.run, exchange.attempt, caller.tenant.name)
+    began = time.monotonic()
+    try:
+        passed = await pass_prompt(policy, texts, recorder, apart, again=again)
+    finally:
+        exchange.record.filter_seconds += time.monotonic() - began
+    if passed.replaced:
+        body = rewritten(body, _of_one_kind(passed, reading) if model.relays else passed.replaced)
+        reading = read_body(reading.dialect, body)
+    exchange.record.screened = time.monotonic()
+    launched = launch(reading, body, _of_answers(policy, passed, recorder))
+    if not passed.open:
+        return await launched
+    return await _beside(ask_judges(policy, passed, recorder), launched, exchange)
+
+
+def _of_one_kind(passed: PassedPrompt, reading: Reading) -> Mapping[tuple[str | int, ...], str]:
+    """What is replaced; of prompts as token ids all become text if one does: upstreams do not take both together."""
+    prompts = getattr(reading.fields, "prompt", None)
+    if not (isinstance(prompts, list) and any(isinstance(prompt, list) for prompt in prompts)):
+        return passed.replaced
+    return {at.path: at.text for at in passed.texts if at.path[0] == "prompt"} | dict(passed.replaced)
+
+
+def _of_answers(policy: Policy, passed: PassedPrompt | None, recorder: Recorder) -> AnswerFilter | None:
+    screening = policy.usual_screening if passed is None else passed.screening
+    if screening is None and not policy.answer_judges:
+        return None
+    prompt: str | None = None
+    if policy.answer_judges and passed is not None:
+        prompt = next((at.text for at in reversed(passed.texts) if at.role == "user" and at.text), None)
+    return AnswerFilter(screening, policy.answer_judges, prompt, policy.fail_open, recorder)
+
+
+async def _beside(
+    asking: Coroutine[Any, Any, None], launched: Coroutine[Any, Any, Generation], exchange: Exchange
+) -> Generation:
+    """The generation, once the judges have let it pass. Their refusal ends it, however far it is."""
+    attempt = exchange.attempt
+
+    def end(task: "asyncio.Task[None]") -> None:
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, PenstockError):
+            attempt.fail(error)
+
+    verdict = asyncio.get_running_loop().create_task(asking)
+    verdict.add_done_callback(end)
+    try:
+        generation = await launched
+        try:
+            await asyncio.shield(verdict)
+        except BaseException:
+            generation.close()
+            raise
+    finally:
+        verdict.cancel()
+        await asyncio.gather(verdict, return_exceptions=True)
+    return generation

@@ -1,0 +1,198 @@
+"""`POST /v1/rerank`, as Jina, Cohere and vLLM have it, and vLLM's `POST /v1/score`: upstreams do it, where they can."""
+
+import math
+import time
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, cast
+
+import msgspec
+import orjson
+from msgspec import Meta
+
+from gateway.api.openai.prompt_texts import PromptText
+from gateway.api.relay.forwarding import PromptCount, ask, bad_answer, done_with, take_request
+from gateway.api.server.api_route import ApiRoute
+from gateway.api.server.body_decoder import BodyDecoder
+from gateway.api.server.http_exchange import Exchange
+from gateway.models.served_model import ServedModel
+from gateway.server.gateway import Gateway
+from protos.errors import InvalidRequest
+from protos.features import Feature
+
+#: Documents, or texts, of one request.
+MAX_DOCUMENTS: Final = 2048
+
+_Text = Annotated[str, Meta(min_length=1)]
+_Texts = _Text | Annotated[list[_Text], Meta(min_length=1, max_length=MAX_DOCUMENTS)]
+_Truncation = Annotated[int, Meta(ge=-1, le=0x7FFF_FFFF)]
+
+
+class Document(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A document as Jina and Cohere write it beside plain strings."""
+
+    text: _Text
+
+
+class RerankBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
+    """The request body."""
+
+    model: Annotated[str, Meta(min_length=1, max_length=256)]
+    query: _Text
+    documents: Annotated[list[_Text | Document], Meta(min_length=1, max_length=MAX_DOCUMENTS)]
+    top_n: Annotated[int, Meta(ge=1, le=0x7FFF_FFFF)] | None = None
+    return_documents: bool | None = None
+    max_tokens_per_doc: Annotated[int, Meta(ge=1, le=0x7FFF_FFFF)] | None = None
+    truncate_prompt_tokens: _Truncation | None = None
+    user: Annotated[str, Meta(max_length=512)] | None = None
+
+    @property
+    def texts(self) -> list[str]:
+        """The documents."""
+        return [one if isinstance(one, str) else one.text for one in self.documents]
+
+
+class ScoreBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
+    """The request body: each text of one list with that of the other, or one with all."""
+
+    model: Annotated[str, Meta(min_length=1, max_length=256)]
+    text_1: _Texts
+    text_2: _Texts
+    truncate_prompt_tokens: _Truncation | None = None
+    user: Annotated[str, Meta(max_length=512)] | None = None
+
+
+class _Ranked(msgspec.Struct, frozen=True):
+    index: int
+    relevance_score: float
+
+
+class _Ranking(msgspec.Struct, frozen=True):
+    results: list[_Ranked]
+    usage: PromptCount | None = None
+
+
+class _Scored(msgspec.Struct, frozen=True):
+    score: float
+    index: int | None = None
+
+
+class _Scores(msgspec.Struct, frozen=True):
+    data: list[_Scored]
+    usage: PromptCount | None = None
+
+
+_rerank_decoder = BodyDecoder(RerankBody, unsupported={})
+_score_decoder = BodyDecoder(ScoreBody, unsupported={})
+_ranking: Final = msgspec.json.Decoder(_Ranking)
+_scores: Final = msgspec.json.Decoder(_Scores)
+
+
+async def rerank(gateway: Gateway, exchange: Exchange) -> None:
+    """Answer with the documents from the most relevant to the least. Raises what is answered with a status."""
+    found: list[_Ranked] = []
+    try:
+        asked = await take_request(gateway, exchange, "rerank", _rerank_decoder, _rerank_texts)
+        body = asked.body
+        texts, wanted = body.texts, min(body.top_n or len(body.documents), len(body.documents))
+
+        async def read(_: int, answer: bytes) -> int | None:
+            try:
+                ranking = _ranking.decode(answer)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                raise bad_answer("its answer is no ranking") from None
+            places = {one.index for one in ranking.results}
+            fits = len(places) == len(ranking.results) >= wanted and all(0 <= place < len(texts) for place in places)
+            if not fits or not all(math.isfinite(one.relevance_score) for one in ranking.results):
+                raise bad_answer("its ranking is not one of the documents")
+            found.extend(sorted(ranking.results, key=lambda one: -one.relevance_score)[:wanted])
+            return None if ranking.usage is None else ranking.usage.tokens
+
+        sent = msgspec.structs.replace(body, documents=cast("list[str | Document]", texts), return_documents=None)
+        used = await ask(asked, Feature.RERANK, "/rerank", [msgspec.json.encode(sent)], read, param="documents")
+    finally:
+        done_with(exchange)
+    with_documents = body.return_documents is not False
+    results: list[Mapping[str, Any]] = [
+        {"index": one.index, "relevance_score": one.relevance_score}
+        | ({"document": {"text": texts[one.index]}} if with_documents else {})
+        for one in found
+    ]
+    answer = {
+        "id": "rerank-" + exchange.request_id[4:],
+        "model": asked.model.shown,
+        "results": results,
+        "usage": {"prompt_tokens": used.prompt, "total_tokens": used.prompt},
+    }
+    await exchange.respond(200, orjson.dumps(answer))
+
+
+async def score(gateway: Gateway, exchange: Exchange) -> None:
+    """Answer with how alike pairs of texts are. Raises what is answered with a status."""
+    found: list[float] = []
+    try:
+        asked = await take_request(gateway, exchange, "score", _score_decoder, _score_texts)
+        pairs = _pairs(asked.body)
+
+        async def read(_: int, answer: bytes) -> int | None:
+            try:
+                scores = _scores.decode(answer)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                raise bad_answer("its answer is no list of scores") from None
+            places = [at if one.index is None else one.index for at, one in enumerate(scores.data)]
+            if sorted(places) != list(range(pairs)) or not all(math.isfinite(one.score) for one in scores.data):
+                raise bad_answer(f"its scores are not those of {pairs} pairs")
+            found.extend(one.score for _, one in sorted(zip(places, scores.data, strict=True), key=lambda at: at[0]))
+            return None if scores.usage is None else scores.usage.tokens
+
+        used = await ask(asked, Feature.SCORE, "/score", [msgspec.json.encode(asked.body)], read, param="text_2")
+    finally:
+        done_with(exchange)
+    answer = {
+        "id": "score-" + exchange.request_id[4:],
+        "object": "list",
+        "created": int(time.time()),
+        "model": asked.model.shown,
+        "data": [{"index": at, "object": "score", "score": value} for at, value in enumerate(found)],
+        "usage": {"prompt_tokens": used.prompt, "total_tokens": used.prompt},
+    }
+    await exchange.respond(200, orjson.dumps(answer))
+
+
+def _pairs(body: ScoreBody) -> int:
+    """How many there are. Raises InvalidRequest."""
+    first = 1 if isinstance(body.text_1, str) else len(body.text_1)
+    second = 1 if isinstance(body.text_2, str) else len(body.text_2)
+    if first != second and first != 1:
+        raise InvalidRequest(
+            f"Invalid value for 'text_2': expected {first} texts as in 'text_1', not {second}.", param="text_2"
+        )
+    return second
+
+
+def _rerank_texts(body: RerankBody, model: ServedModel) -> list[PromptText]:
+    del model
+    texts = [PromptText("user", "query", ("query",), body.query)]
+    for index, one in enumerate(body.documents):
+        at = f"documents[{index}]"
+        if isinstance(one, str):
+            texts.append(PromptText("user", at, ("documents", index), one))
+        else:
+            texts.append(PromptText("user", f"{at}.text", ("documents", index, "text"), one.text))
+    return texts
+
+
+def _score_texts(body: ScoreBody, model: ServedModel) -> list[PromptText]:
+    del model
+    texts = []
+    for name, given in (("text_1", body.text_1), ("text_2", body.text_2)):
+        if isinstance(given, str):
+            texts.append(PromptText("user", name, (name,), given))
+        else:
+            texts += [PromptText("user", f"{name}[{at}]", (name, at), text) for at, text in enumerate(given)]
+    return texts
+
+
+ROUTES: Final = (
+    ApiRoute("POST", "/v1/rerank", rerank, "rerank"),
+    ApiRoute("POST", "/v1/score", score, "score"),
+)

@@ -1,0 +1,204 @@
+"""`POST /v1/tokenize` and `/v1/detokenize`, as vLLM has them: here where the tokenizer is, else at an upstream.
+
+Neither costs tokens. What the gateway tokenizes itself is what it would send to an engine.
+"""
+
+from typing import Annotated, Any, Final
+
+import msgspec
+import orjson
+from msgspec import Meta
+
+from gateway.api.openai.body_reading import read_body
+from gateway.api.openai.chat import CHAT
+from gateway.api.openai.prompt_texts import PromptText, prompt_texts
+from gateway.api.relay.forwarding import Asked, ask, bad_answer, done_with, take_request
+from gateway.api.server.api_route import ApiRoute
+from gateway.api.server.body_decoder import BodyDecoder, unsupported
+from gateway.api.server.http_exchange import Exchange
+from gateway.inference.generate import INLINE_BYTES, encoded
+from gateway.models.served_model import ServedModel
+from gateway.server.gateway import Gateway
+from gateway.tenancy.limits.limiter import Ask, Usage
+from protos.errors import InvalidRequest
+from protos.features import Feature
+
+#: Its name in a key's scope.
+ENDPOINT: Final = "tokenize"
+MAX_TOKENS: Final = 4_000_000
+
+_TokenId = Annotated[int, Meta(ge=0, le=0xFFFF_FFFF)]
+
+
+class TokenizeBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
+    """The request body: a text, or a chat's messages and tools."""
+
+    model: Annotated[str, Meta(min_length=1, max_length=256)]
+    prompt: str | None = None
+    messages: list[msgspec.Raw] | None = None
+    tools: list[msgspec.Raw] | None = None
+    chat_template_kwargs: dict[str, msgspec.Raw] | None = None
+    add_special_tokens: bool | None = None
+    add_generation_prompt: bool | None = None
+    return_token_strs: bool | None = None
+
+
+class DetokenizeBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """The request body."""
+
+    model: Annotated[str, Meta(min_length=1, max_length=256)]
+    tokens: Annotated[list[_TokenId], Meta(max_length=MAX_TOKENS)]
+
+
+class _Tokens(msgspec.Struct, frozen=True):
+    tokens: list[_TokenId]
+    count: int | None = None
+    max_model_len: int | None = None
+    token_strs: list[str] | None = None
+
+
+class _Text(msgspec.Struct, frozen=True):
+    prompt: str
+
+
+_tokenize_decoder = BodyDecoder(TokenizeBody, unsupported={})
+_detokenize_decoder = BodyDecoder(DetokenizeBody, unsupported={})
+_tokens: Final = msgspec.json.Decoder(_Tokens)
+_text: Final = msgspec.json.Decoder(_Text)
+
+
+async def tokenize(gateway: Gateway, exchange: Exchange) -> None:
+    """Answer with the ids of a text's tokens. Raises what is answered with a status."""
+    try:
+        asked = await take_request(gateway, exchange, ENDPOINT, _tokenize_decoder, _texts)
+        body, model = asked.body, asked.model
+        if (body.prompt is None) is (body.messages is None):
+            raise InvalidRequest("Expected either 'prompt' or 'messages'.", param="prompt")
+        if model.opaque:
+            answer = await _upstream_tokens(asked)
+        else:
+            ids = await _own_tokens(asked)
+            strings = None
+            if body.return_token_strs:
+                strings = [data.decode("utf-8", "replace") for data in _bytes_of(model, ids)]
+            answer = {"count": len(ids), "max_model_len": model.context, "tokens": ids, "token_strs": strings}
+    finally:
+        done_with(exchange)
+    await exchange.respond(200, orjson.dumps(answer))
+
+
+async def detokenize(gateway: Gateway, exchange: Exchange) -> None:
+    """Answer with the text that token ids stand for, control tokens included. Raises what is answered with a status."""
+    found: list[str] = []
+    try:
+        asked = await take_request(gateway, exchange, ENDPOINT, _detokenize_decoder, lambda _, __: [])
+        body, model = asked.body, asked.model
+        if model.opaque:
+
+            async def read(_: int, answer: bytes) -> int | None:
+                try:
+                    found.append(_text.decode(answer).prompt)
+                except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                    raise bad_answer("its answer is no text") from None
+                return 0
+
+            sent = [msgspec.json.encode(body)]
+            await ask(asked, Feature.TOKENIZE, "/detokenize", sent, read, param="tokens", at_root=True, free=True)
+        else:
+            outside = next((at for at, token in enumerate(body.tokens) if token >= model.tokenizer.vocab_size), None)
+            if outside is not None:
+                at = f"tokens[{outside}]"
+                raise InvalidRequest(f"Invalid value for '{at}': it is not in the vocabulary.", param=at)
+            await _count(asked)
+            found.append(await _apart(asked, _text_of, model, body.tokens))
+    finally:
+        done_with(exchange)
+    await exchange.respond(200, orjson.dumps({"prompt": found[0]}))
+
+
+async def _own_tokens(asked: Asked[TokenizeBody]) -> list[int]:
+    body, model = asked.body, asked.model
+    if body.add_generation_prompt is False:
+        raise unsupported("add_generation_prompt")
+    if body.prompt is not None:
+        await _count(asked)
+        ids: list[int] = await _apart(asked, model.tokenizer.encode, body.prompt, special=False)
+        if body.add_special_tokens is not False and model.tokenizer.bos_id is not None:
+            ids = [model.tokenizer.bos_id, *ids]
+        return ids
+    request = read_body(CHAT, _chat_of(body)).request(asked.caller, model, asked.exchange.record)
+    if request.foreign is not None:
+        raise request.foreign
+    await _count(asked)
+    return (await encoded(request, asked.gateway.encoding, asked.exchange.attempt)).ids
+
+
+def _chat_of(body: TokenizeBody) -> bytes:
+    """The chat's body that has these messages."""
+    chat: dict[str, Any] = {"model": body.model, "messages": body.messages}
+    chat |= {} if body.tools is None else {"tools": body.tools}
+    chat |= {} if body.chat_template_kwargs is None else {"chat_template_kwargs": body.chat_template_kwargs}
+    return msgspec.json.encode(chat)
+
+
+async def _count(asked: Asked[Any]) -> None:
+    """It counts as a request, of no tokens. Raises RateLimited, QuotaExceeded or StoreUnavailable."""
+    lease = await asked.gateway.limiter.reserve(Ask(asked.model.plans.of(asked.caller), 0, 0, 1))
+    lease.settle(Usage(0, 0, 0))
+
+
+async def _apart(asked: Asked[Any], work: Any, *args: Any, **kwargs: Any) -> Any:
+    """What that gives; long texts are not worked on in the event loop."""
+    if asked.size <= INLINE_BYTES:
+        return work(*args, **kwargs)
+    attempt, tenant = asked.exchange.attempt, asked.caller.tenant.name
+    return await asked.gateway.encoding.run(attempt, tenant, work, *args, **kwargs)
+
+
+async def _upstream_tokens(asked: Asked[TokenizeBody]) -> dict[str, Any]:
+    found: list[_Tokens] = []
+
+    async def read(_: int, answer: bytes) -> int | None:
+        try:
+            found.append(_tokens.decode(answer))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise bad_answer("its answer is no list of tokens") from None
+        return 0
+
+    sent = [msgspec.json.encode(asked.body)]
+    await ask(asked, Feature.TOKENIZE, "/tokenize", sent, read, param="prompt", at_root=True, free=True)
+    told = found[0]
+    return {
+        "count": len(told.tokens),
+        "max_model_len": asked.model.context if told.max_model_len is None else told.max_model_len,
+        "tokens": told.tokens,
+        "token_strs": told.token_strs,
+    }
+
+
+def _bytes_of(model: ServedModel, tokens: list[int]) -> list[bytes]:
+    names, table = {token: text.encode() for text, token in model.tokenizer.specials.items()}, model.table
+    return [table.token_bytes(token) or names.get(token, b"") for token in tokens]
+
+
+def _text_of(model: ServedModel, tokens: list[int]) -> str:
+    text = b"".join(_bytes_of(model, tokens)).decode("utf-8", "replace")
+    return text.removeprefix(" ") if model.tokenizer.strips_leading_space else text
+
+
+def _texts(body: TokenizeBody, model: ServedModel) -> list[PromptText]:
+    """What goes to an upstream; what stays here nobody needs to look at."""
+    if not model.opaque:
+        return []
+    if body.prompt is not None:
+        return [PromptText("user", "prompt", ("prompt",), body.prompt)]
+    if body.messages is None:
+        return []
+    chat = _chat_of(body)
+    return prompt_texts(read_body(CHAT, chat), chat, model)
+
+
+ROUTES: Final = (
+    ApiRoute("POST", "/v1/tokenize", tokenize, ENDPOINT),
+    ApiRoute("POST", "/v1/detokenize", detokenize, ENDPOINT),
+)

@@ -1,0 +1,70 @@
+"""An upstream's answer in the API's own bytes, passed on to the client as it comes."""
+
+from gateway.api.relay.relay_target import RelayTarget
+from gateway.api.relay.screened_relay import relay_screened
+from gateway.api.server.timing_headers import own_headers
+from gateway.inference.generate import Generation
+from gateway.telemetry.stream_pace import Pace
+from observability.digests import TextDigest
+from protos.errors import PenstockError
+from routing.contracts.transport import Relay
+
+
+async def relay_answer(
+    exchange: RelayTarget,
+    generation: Generation,
+    relay: Relay,
+    digest: TextDigest | None = None,
+    *,
+    include_usage: bool = False,
+) -> None:
+    """Answer with what the upstream says, or what filters leave of it. Raises PenstockError while that can be a status.
+
+    `include_usage`: the client wants the chunk with the counts at the end of a stream. `digest` takes in what is sent.
+    """
+    if generation.request.filter is not None:
+        await relay_screened(
+            exchange, generation, relay, generation.request.filter, digest, include_usage=include_usage
+        )
+        return
+    part = await relay.read()
+    generation.stream.check()
+    if digest is not None:
+        digest.update_bytes(part)
+    if relay.streamed:
+        await exchange.start_stream()
+    elif len(part) == relay.length:
+        # It has ended, so what it used is known; before the client can send its next request, which may need the room.
+        generation.close()
+        exchange.unwatch()
+        await exchange.respond(200, part, headers=own_headers(generation))
+        return
+    else:
+        await exchange.start_body(relay.length)
+    try:
+        await _pass_on(exchange, generation, relay, part, digest)
+    except PenstockError as error:
+        exchange.note_failure(error)
+        # A body that falls short of its length, or is half a JSON, nobody takes for a whole answer.
+        await exchange.end(exchange.errors.event(error) if relay.streamed else b"")
+
+
+async def _pass_on(
+    exchange: RelayTarget, generation: Generation, relay: Relay, part: bytes, digest: TextDigest | None
+) -> None:
+    read, write, pace = relay.read, exchange.write, Pace(exchange.record)
+    try:
+        while part:
+            await write(part)
+            part = await read()
+            if part:
+                pace.came()
+            if digest is not None:
+                digest.update_bytes(part)
+    finally:
+        if relay.streamed:
+            pace.end()
+    generation.stream.check()
+    generation.close()
+    exchange.unwatch()
+    await exchange.end()

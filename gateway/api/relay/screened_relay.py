@@ -1,0 +1,110 @@
+"""An upstream's answer in the API's own form, passed on as filters let it."""
+
+from typing import Final
+
+from gateway.api.relay.answer_texts import AnswerTexts
+from gateway.api.relay.relay_target import RelayTarget
+from gateway.api.relay.relayed_strings import unreadable
+from gateway.api.relay.screened_answer import screened_answer
+from gateway.api.relay.screened_events import ScreenedEvents
+from gateway.api.server.timing_headers import own_headers
+from gateway.api.writers.chunk_encoder import usage_fields
+from gateway.filtering.filters.answer_filter import AnswerFilter
+from gateway.inference.generate import Generation
+from gateway.telemetry.stream_pace import Pace
+from observability.digests import TextDigest
+from protos.errors import PenstockError
+from routing.contracts.transport import Relay
+
+#: A longer answer in one piece is not looked at, and so not sent.
+MOST_BYTES: Final = 16 * 1024 * 1024
+
+
+async def relay_screened(
+    exchange: RelayTarget,
+    generation: Generation,
+    relay: Relay,
+    filter_: AnswerFilter,
+    digest: TextDigest | None,
+    *,
+    include_usage: bool,
+) -> None:
+    """Answer with what may be shown. Raises PenstockError while that can still be a status.
+
+    An answer that cannot be looked at, because it is not the API's or too long, fails, whatever the policy says of
+    filters that fail.
+    """
+    texts = AnswerTexts(filter_)
+    try:
+        if relay.streamed:
+            await _stream(exchange, generation, relay, texts, digest, include_usage=include_usage)
+        else:
+            body = await _gathered(relay)
+            generation.stream.check()
+            answer = await screened_answer(body, texts)
+            if digest is not None:
+                digest.update_bytes(answer)
+            generation.close()
+            exchange.unwatch()
+            await exchange.respond(200, answer, headers=own_headers(generation))
+    finally:
+        filter_.record(texts.looked)
+
+
+async def _gathered(relay: Relay) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    while part := await relay.read():
+        parts.append(part)
+        size += len(part)
+        if size > MOST_BYTES:
+            raise unreadable(f"its answer is longer than {MOST_BYTES} bytes")
+    return b"".join(parts)
+
+
+async def _stream(
+    exchange: RelayTarget,
+    generation: Generation,
+    relay: Relay,
+    texts: AnswerTexts,
+    digest: TextDigest | None,
+    *,
+    include_usage: bool,
+) -> None:
+    request = generation.request
+    # Of a completion of several prompts there are more, and how many is not known here.
+    several = request.foreign is not None and request.foreign.param == "prompt"
+    events = ScreenedEvents(texts, None if several else request.sampling.n, usage=include_usage)
+    part = await relay.read()
+    generation.stream.check()
+    body = await events.feed(part)
+    pace = Pace(exchange.record)
+    await exchange.start_stream()
+    try:
+        while part and not events.cut:
+            if body:
+                pace.shown()
+                if digest is not None:
+                    digest.update_bytes(body)
+                await exchange.write(body)
+            else:
+                pace.held()
+            part = await relay.read()
+            if part:
+                pace.came()
+            body = await events.feed(part) if part else b""
+        if events.cut:
+            body += events.closing(usage_fields(generation.usage))
+        else:
+            generation.stream.check()
+            body = await events.end()
+        if digest is not None:
+            digest.update_bytes(body)
+        generation.close()
+        exchange.unwatch()
+        await exchange.end(body)
+    except PenstockError as error:
+        exchange.note_failure(error)
+        await exchange.end(exchange.errors.event(error))
+    finally:
+        pace.end()

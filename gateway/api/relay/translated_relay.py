@@ -1,0 +1,277 @@
+"""An upstream's answer, which is a chat's, in the words of another API."""
+
+from collections.abc import Awaitable
+from typing import Any, Final
+
+import msgspec
+
+from gateway.api.relay.relayed_strings import unreadable
+from gateway.api.server.error_form import ErrorForm
+from gateway.api.server.http_exchange import Exchange
+from gateway.api.writers.api_adapter import Call, Choice, Counts, Front, Renderer
+from gateway.api.writers.parsed_encoder import counts_of
+from gateway.inference.generate import Generation
+from gateway.text.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text, ToldLogprob
+from observability.record import RequestRecord
+from protos.errors import PenstockError, ReplicaFailed
+from protos.types import FinishReason
+
+_DATA: Final = b"data:"
+_DONE: Final = b"[DONE]"
+#: A longer answer in one piece is none that another API could show.
+_MOST_BYTES: Final = 64 * 1024 * 1024
+#: Calls of an upstream are numbered from here to there.
+_MOST_CALLS: Final = 1024
+_REASONS: Final = {
+    "stop": FinishReason.STOP,
+    "tool_calls": FinishReason.STOP,
+    "function_call": FinishReason.STOP,
+    "length": FinishReason.LENGTH,
+    "content_filter": FinishReason.CONTENT_FILTER,
+}
+
+
+#: A union of `Raw` with None would take nothing but null.
+_NULL: Final = msgspec.Raw(b"null")
+
+
+class _Function(msgspec.Struct, frozen=True):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class _Call(msgspec.Struct, frozen=True):
+    index: int | None = None
+    id: str | None = None
+    function: _Function | None = None
+
+
+class _Said(msgspec.Struct, frozen=True):
+    """A message, or what a chunk adds to one."""
+
+    content: str | None = None
+    refusal: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    tool_calls: list[_Call] | None = None
+
+
+class _Choice(msgspec.Struct, frozen=True):
+    """`stop_reason` is vLLM's and `matched_stop` SGLang's: the stop string that ended it, if it is a string."""
+
+    index: int = 0
+    delta: _Said | None = None
+    message: _Said | None = None
+    finish_reason: str | None = None
+    logprobs: msgspec.Raw = _NULL
+    stop_reason: Any = None
+    matched_stop: Any = None
+
+
+class _Logprobs(msgspec.Struct, frozen=True):
+    content: list[ToldLogprob] | None = None
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    choices: list[_Choice] | None = None
+    error: msgspec.Raw = _NULL
+
+
+_decode: Final = msgspec.json.Decoder(_Answer).decode
+_decode_logprobs: Final = msgspec.json.Decoder(_Logprobs | None).decode
+
+
+class TranslatedExchange:
+    """Stands in an exchange's place for what passes an upstream's answer on (gateway/api/relay/relay_answer.py)."""
+
+    def __init__(self, exchange: Exchange, generation: Generation, renderer: Renderer, front: Front) -> None:
+        self._exchange = exchange
+        self._generation = generation
+        self._renderer = renderer
+        self._front = front
+        self._calls: dict[int, int] = {}
+        self._rest = b""
+        self._ended: set[int] = set()
+        self._done = False
+        self._error: PenstockError | None = None
+        self._body: list[bytes] | None = None
+        self._stopped_by: str | None = None
+
+    @property
+    def record(self) -> RequestRecord:
+        """As Exchange has it."""
+        return self._exchange.record
+
+    @property
+    def errors(self) -> ErrorForm:
+        """Of an error that ends the answer nothing but the renderer's own words are sent."""
+        return ErrorForm(lambda _: b"", lambda _: b"")
+
+    def note_failure(self, error: PenstockError) -> None:
+        """As Exchange has it."""
+        self._error = error
+        self._exchange.note_failure(error)
+
+    def unwatch(self) -> None:
+        """As Exchange has it."""
+        self._exchange.unwatch()
+
+    async def start_stream(self) -> None:
+        """As Exchange has it."""
+        await self._exchange.start_stream()
+        await self._exchange.write(self._renderer.opening())
+
+    async def start_body(self, length: int | None) -> None:
+        """An answer that comes in parts is gathered, as it has to be read before it can be written anew."""
+        del length
+        self._body = []
+
+    def write(self, body: bytes) -> Awaitable[None]:
+        """As Exchange has it; what means nothing in the other API is not sent."""
+        if self._body is not None:
+            self._body.append(body)
+            if sum(map(len, self._body)) > _MOST_BYTES:
+                raise unreadable(f"its answer is longer than {_MOST_BYTES} bytes")
+            return _nothing()
+        shown = self._events(body)
+        return self._exchange.write(shown) if shown else _nothing()
+
+    async def end(self, body: bytes = b"") -> None:
+        """As Exchange has it. Raises the error that an answer in one piece ended with."""
+        if self._body is not None:
+            if self._error is not None:
+                raise self._error
+            await self.respond(200, b"".join([*self._body, body]))
+            return
+        shown = self._events(body)
+        for index in self._open() if self._done else ():
+            # Its upstream has ended the stream well, and has not said why this one has ended.
+            shown += self._renderer.render(index, [], FinishReason.STOP)
+            self._ended.add(index)
+        if self._error is None and self._open():
+            self.note_failure(ReplicaFailed("The model's upstream did not answer to the end."))
+        if self._error is not None:
+            await self._exchange.end(shown + self._renderer.broken(self._error))
+            return
+        shown += self._renderer.closing(self._counts())
+        await self._front.keep()
+        await self._exchange.end(shown)
+
+    async def respond(self, status: int, body: bytes, *, headers: list[tuple[bytes, bytes]] | None = None) -> None:
+        """As Exchange has it, with a whole answer of a chat."""
+        try:
+            found = _decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise unreadable("its answer is not a chat's") from None
+        if not found.choices:
+            raise unreadable("its answer has no choices")
+        self._note_stop(found.choices[0])
+        answer = self._renderer.whole([_whole(choice) for choice in found.choices], self._counts())
+        await self._front.keep()
+        await self._exchange.respond(status, answer, headers=headers)
+
+    def _counts(self) -> Counts:
+        return msgspec.structs.replace(counts_of(self._generation), stopped_by=self._stopped_by)
+
+    def _note_stop(self, choice: _Choice) -> None:
+        """Only what the client has asked for can have ended it."""
+        for stop in (choice.stop_reason, choice.matched_stop):
+            if choice.index == 0 and isinstance(stop, str) and stop in self._generation.request.stops:
+                self._stopped_by = stop
+
+    def _open(self) -> list[int]:
+        return [index for index in range(len(self._generation.sequences)) if index not in self._ended]
+
+    def _events(self, part: bytes) -> bytes:
+        """What becomes of a number of chunks."""
+        *events, self._rest = (self._rest + part).split(b"\n\n")
+        shown = b""
+        for event in events:
+            if self._error is None and (data := _data(event)):
+                shown += self._event(data)
+        return shown
+
+    def _event(self, data: bytes) -> bytes:
+        if data == _DONE:
+            self._done = True
+            return b""
+        try:
+            chunk = _decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            self.note_failure(unreadable("a chunk of its answer is not a chat's"))
+            return b""
+        if bytes(chunk.error) != b"null":
+            self.note_failure(ReplicaFailed("The model's upstream failed on this request."))
+            return b""
+        shown = b""
+        for choice in chunk.choices or ():
+            if choice.index in self._ended or not 0 <= choice.index < len(self._generation.sequences):
+                continue
+            deltas = self._deltas(choice.delta, choice.logprobs) if choice.delta is not None else []
+            finish = None if choice.finish_reason is None else _REASONS.get(choice.finish_reason, FinishReason.STOP)
+            if finish is not None:
+                self._ended.add(choice.index)
+                self._note_stop(choice)
+            if deltas or finish is not None:
+                shown += self._renderer.render(choice.index, deltas, finish)
+        return shown
+
+    def _deltas(self, said: _Said, logprobs: msgspec.Raw) -> list[Delta]:
+        deltas: list[Delta] = []
+        if thought := said.reasoning_content or said.reasoning:
+            deltas.append(Reasoning(thought))
+        if text := said.content or said.refusal:
+            deltas.append(Text(text) if bytes(logprobs) == b"null" else Text(text, told=_told(logprobs)))
+        for position, call in enumerate(said.tool_calls or ()):
+            deltas += self._call(position if call.index is None else call.index, call)
+        return deltas
+
+    def _call(self, place: int, call: _Call) -> list[Delta]:
+        deltas: list[Delta] = []
+        function = call.function or _Function()
+        number = self._calls.get(place)
+        if number is None:
+            if not function.name or len(self._calls) >= _MOST_CALLS:
+                return []
+            number = self._calls[place] = len(self._calls)
+            deltas.append(CallStart(number, call.id or f"call_{number}", function.name))
+        if function.arguments:
+            if number < len(self._calls) - 1:
+                # Other APIs have no way to go back to a call that another one has followed.
+                self.note_failure(unreadable("pieces of several tool calls are mixed in its answer"))
+                return []
+            deltas.append(CallArguments(number, function.arguments))
+        return deltas
+
+
+def _data(event: bytes) -> bytes:
+    """What an event says; it may have a name, an id and comments beside."""
+    if b"\n" not in event:
+        return event[len(_DATA) :].strip() if event.startswith(_DATA) else b""
+    return b"\n".join(line[len(_DATA) :] for line in event.split(b"\n") if line.startswith(_DATA)).strip()
+
+
+def _whole(choice: _Choice) -> Choice:
+    """A message says nothing of the order: thoughts come first and calls last, as models write them."""
+    said = choice.message or _Said()
+    parts: list[Text | Reasoning | Call] = []
+    if thought := said.reasoning_content or said.reasoning:
+        parts.append(Reasoning(thought))
+    if text := said.content or said.refusal:
+        parts.append(Text(text, told=_told(choice.logprobs)))
+    named = [(call.id or f"call_{place}", call.function) for place, call in enumerate(said.tool_calls or ())]
+    parts += [Call(id_, one.name, one.arguments or "") for id_, one in named if one is not None and one.name]
+    return Choice(tuple(parts), _REASONS.get(choice.finish_reason or "stop", FinishReason.STOP))
+
+
+def _told(logprobs: msgspec.Raw) -> list[ToldLogprob]:
+    """An upstream's, if they are in the chat's form."""
+    try:
+        found = _decode_logprobs(logprobs)
+    except msgspec.DecodeError:
+        return []
+    return (found.content or []) if found is not None else []
+
+
+async def _nothing() -> None:
+    """Nothing is sent."""

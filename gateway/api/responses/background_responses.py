@@ -1,0 +1,147 @@
+"""Responses that nobody waits for: this worker makes them, and tells the store how they stand.
+
+What a client asks of one is answered out of the store, by any worker. A worker says every half second that it is at it;
+what no worker has been at for some seconds has failed.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from typing import Final
+
+from gateway.api.openai.body_reading import read_body
+from gateway.api.openai.chat import CHAT
+from gateway.api.openai.infer import infer
+from gateway.api.responses.response_answer import QUEUED, ResponseForm
+from gateway.api.responses.responses_adapter import ENDPOINT, ResponsesFront
+from gateway.api.responses.responses_renderer import ResponseRenderer
+from gateway.api.server.http_exchange import Exchange
+from gateway.api.server.internal_exchange import InnerExchange
+from gateway.api.server.run_handler import serve
+from gateway.api.writers.api_adapter import AnswerHead
+from gateway.inference.generate_request import unrecorded
+from gateway.jobs.responses.response_store import LEASE_SECONDS
+from gateway.server.gateway import Gateway
+from gateway.tenancy.tenants.caller import Caller
+from protos.errors import ClientGone, InternalError, PenstockError, StoreUnavailable
+
+log = logging.getLogger(__name__)
+
+#: Events go to the store so often, and a sign of life every other time.
+BEAT_SECONDS: Final = 0.25
+_RETRY_SECONDS: Final = 0.5
+
+
+async def start_in_background(gateway: Gateway, front: ResponsesFront) -> bytes:
+    """Begin with a response; gives it as it stands. Raises what can still be answered with a status."""
+    gateway.background.check()
+    asked = front.body
+    # What is wrong with the request its client is told at once.
+    model = gateway.model(front.caller, asked.model)
+    read_body(CHAT, front.chat).request(front.caller, model, unrecorded())
+    form = front.form(int(time.time()), model.shown)
+    queued = form.write(QUEUED)
+    previous = asked.previous_response_id or ""
+    await gateway.responses.put(
+        front.caller.tenant.name, front.id, QUEUED.status, previous, front.given, queued, lease=True
+    )
+    running = BackgroundResponse(gateway, front, form)
+    gateway.background.start(running.run(), running.stop)
+    return queued
+
+
+class BackgroundResponse:
+    """One such response from its begin in the store to its end there. It is also the `Front` of its inner request."""
+
+    endpoint = ENDPOINT
+
+    def __init__(self, gateway: Gateway, front: ResponsesFront, form: ResponseForm) -> None:
+        self._gateway = gateway
+        self._front = front
+        self._form = form
+        self._tenant = front.caller.tenant.name
+        self._exchange = InnerExchange(front.caller, CHAT.path, front.chat, gateway.sampler, ENDPOINT)
+        self._renderer: ResponseRenderer | None = None
+        self._error: PenstockError | None = None
+
+    async def translate(self, caller: Caller, body: bytes) -> bytes:
+        """As Front has it; it was done before the client had its answer."""
+        del caller
+        return body
+
+    def renderer(self, head: AnswerHead) -> ResponseRenderer:
+        """As Front has it; it may be another model that answers in the end."""
+        self._form = self._front.form(self._form.created, head.model)
+        self._renderer = ResponseRenderer(self._form, self._front.logprobs_of(head.model), queued=True)
+        return self._renderer
+
+    async def keep(self) -> None:
+        """As Front has it; the end is written once it is known to be one."""
+
+    def stop(self, error: PenstockError) -> None:
+        """End it with an error."""
+        self._exchange.attempt.fail(error)
+
+    async def run(self) -> None:
+        """Make the response; raises nothing but a cancellation."""
+        serving = asyncio.ensure_future(serve(self._gateway, lambda: (self._exchange, self._answer, True)))
+        untold, beat = b"", 0
+        try:
+            while not (await asyncio.wait({serving}, timeout=BEAT_SECONDS))[0]:
+                beat += 1
+                untold += self._events()
+                if not untold and beat % 2:
+                    continue
+                with contextlib.suppress(StoreUnavailable):
+                    ended = await self._gateway.responses.progress(self._tenant, self._front.id, untold)
+                    untold = b""
+                    if ended is not None:
+                        log.info("the background response %s is given up: %s", self._front.id, ended)
+                        self.stop(ClientGone("The response was cancelled or deleted."))
+                        await serving
+                        return
+            await self._finish(untold + self._events())
+        finally:
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
+
+    async def _answer(self, gateway: Gateway, exchange: Exchange) -> None:
+        try:
+            await infer(gateway, exchange, CHAT, self)
+        except PenstockError as error:
+            self._error = error
+            raise
+
+    def _events(self) -> bytes:
+        """What came since the last time; what is no stream is an error, and told in another way."""
+        if self._exchange.status != 200:
+            return b""
+        parts, self._exchange.written = self._exchange.written, []
+        return b"".join(parts)
+
+    async def _finish(self, events: bytes) -> None:
+        renderer = self._renderer
+        error = self._error or InternalError("The gateway failed on this request.")
+        if renderer is None or self._exchange.status != 200:
+            # Nothing of its stream has been told.
+            renderer = ResponseRenderer(self._form, self._front.logprobs_of(""), queued=True)
+            events = renderer.opening() + renderer.broken(error)
+        elif not renderer.final:
+            events += renderer.broken(error)
+        status = renderer.outcome.status
+        failed = status == "failed"
+        addition = None if failed else self._front.addition(renderer.output)
+        give_up = time.monotonic() + LEASE_SECONDS
+        while True:
+            try:
+                await self._gateway.responses.finish(
+                    self._tenant, self._front.id, status, renderer.final, events, addition
+                )
+            except StoreUnavailable:
+                if time.monotonic() > give_up:
+                    log.warning("the background response %s has ended, and the store is away", self._front.id)
+                    return
+                await asyncio.sleep(_RETRY_SECONDS)
+            else:
+                return

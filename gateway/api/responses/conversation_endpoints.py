@@ -1,0 +1,165 @@
+"""Conversations and their items: `/v1/conversations` (OpenAI API reference, Conversations)."""
+
+import secrets
+import time
+from typing import Annotated, Any, Final
+
+import msgspec
+import orjson
+from msgspec import Meta
+
+from gateway.api.responses.chat_messages import Messages
+from gateway.api.responses.items import kind_of, shown_items
+from gateway.api.responses.metadata import Metadata
+from gateway.api.responses.response_context import CONVERSATION_PREFIX, is_id
+from gateway.api.responses.responses_adapter import ENDPOINT
+from gateway.api.responses.stored import LIST_EXTRAS, MOST_LISTED, USUALLY_LISTED
+from gateway.api.responses.writing import written
+from gateway.api.server.body_decoder import BodyDecoder
+from gateway.api.server.http_exchange import Exchange
+from gateway.api.server.paging import page_asked, page_shown
+from gateway.jobs.responses.conversation_store import Conversation
+from gateway.jobs.responses.response_store import NewItem
+from gateway.server.gateway import Gateway
+from gateway.tenancy.tenants.caller import Caller
+from protos.errors import ConversationNotFound, InvalidRequest, UnsupportedParameter
+
+#: Items that one request may bring.
+MAX_ITEMS: Final = 20
+
+_Items = Annotated[list[dict[str, Any]], Meta(max_length=MAX_ITEMS)]
+
+
+class _Create(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    items: _Items | None = None
+    metadata: Metadata | None = None
+
+
+class _Update(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    metadata: Metadata | None
+
+
+class _Add(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    items: _Items
+
+
+_creating: Final = BodyDecoder(_Create, {})
+_updating: Final = BodyDecoder(_Update, {})
+_adding: Final = BodyDecoder(_Add, {})
+
+
+async def create_conversation(gateway: Gateway, exchange: Exchange) -> None:
+    """A new one, perhaps with its first items."""
+    caller = await _caller(gateway, exchange)
+    body = _creating.decode(await _body(gateway, exchange) or b"{}")
+    suffix = secrets.token_hex(12)
+    conversation = Conversation(CONVERSATION_PREFIX + suffix, int(time.time()), body.metadata or {})
+    items = _new_items(body.items or [], suffix)
+    await gateway.conversations.create(caller.tenant.name, conversation, _stored(items))
+    await exchange.respond(200, _shown(conversation))
+
+
+async def get_conversation(gateway: Gateway, exchange: Exchange) -> None:
+    """What is known of one."""
+    tenant, conversation_id = await _asked(gateway, exchange)
+    await exchange.respond(200, _shown(await gateway.conversations.get(tenant, conversation_id)))
+
+
+async def update_conversation(gateway: Gateway, exchange: Exchange) -> None:
+    """Replace what its client has attached to it."""
+    tenant, conversation_id = await _asked(gateway, exchange)
+    body = _updating.decode(await _body(gateway, exchange))
+    before = await gateway.conversations.get(tenant, conversation_id)
+    changed = Conversation(before.id, before.created_at, body.metadata or {})
+    await gateway.conversations.change(tenant, changed)
+    await exchange.respond(200, _shown(changed))
+
+
+async def delete_conversation(gateway: Gateway, exchange: Exchange) -> None:
+    """Remove one with its items; responses that were made with it stay."""
+    tenant, conversation_id = await _asked(gateway, exchange)
+    await gateway.conversations.delete(tenant, conversation_id)
+    shown = {"id": conversation_id, "object": "conversation.deleted", "deleted": True}
+    await exchange.respond(200, orjson.dumps(shown))
+
+
+async def list_items(gateway: Gateway, exchange: Exchange) -> None:
+    """A page of its items."""
+    tenant, conversation_id = await _asked(gateway, exchange)
+    page = page_asked(exchange.query, MOST_LISTED, USUALLY_LISTED, LIST_EXTRAS)
+    order = "asc" if page.ascending else "desc"
+    found, more = await gateway.conversations.page(tenant, conversation_id, order, page.limit, page.after)
+    items = [orjson.loads(item) for item in found]
+    await exchange.respond(200, orjson.dumps(page_shown(items, more=more)))
+
+
+async def add_items(gateway: Gateway, exchange: Exchange) -> None:
+    """Items at its end."""
+    tenant, conversation_id = await _asked(gateway, exchange)
+    body = _adding.decode(await _body(gateway, exchange))
+    items = _new_items(body.items, secrets.token_hex(12))
+    await gateway.conversations.add(tenant, conversation_id, _stored(items))
+    await exchange.respond(200, orjson.dumps(page_shown(items, more=False)))
+
+
+async def get_item(gateway: Gateway, exchange: Exchange) -> None:
+    """One item."""
+    tenant, conversation_id = await _asked(gateway, exchange)
+    item = await gateway.conversations.item(tenant, conversation_id, exchange.path_params["item_id"])
+    await exchange.respond(200, item)
+
+
+async def delete_item(gateway: Gateway, exchange: Exchange) -> None:
+    """Take one item out."""
+    tenant, conversation_id = await _asked(gateway, exchange)
+    left = await gateway.conversations.delete_item(tenant, conversation_id, exchange.path_params["item_id"])
+    await exchange.respond(200, _shown(left))
+
+
+async def _caller(gateway: Gateway, exchange: Exchange) -> Caller:
+    caller = await gateway.identify(exchange, ENDPOINT)
+    if not gateway.config.responses.store:
+        raise UnsupportedParameter("Conversations are not supported here, as none are kept.")
+    return caller
+
+
+async def _asked(gateway: Gateway, exchange: Exchange) -> tuple[str, str]:
+    """The caller's tenant and the id in the path. Raises ConversationNotFound for what cannot be one."""
+    caller = await _caller(gateway, exchange)
+    conversation_id = exchange.path_params["conversation_id"]
+    if not is_id(conversation_id, CONVERSATION_PREFIX):
+        raise ConversationNotFound(f"Conversation with id '{conversation_id[:128]}' not found.")
+    return caller.tenant.name, conversation_id
+
+
+async def _body(gateway: Gateway, exchange: Exchange) -> bytes:
+    """As long as what is kept may be."""
+    gateway.admit(exchange)
+    bounds = gateway.config
+    return await exchange.body(min(bounds.listen.max_body_bytes, bounds.responses.max_bytes))
+
+
+def _new_items(items: list[dict[str, Any]], suffix: str) -> list[dict[str, Any]]:
+    """As they are shown from now on, with ids of their own. Raises InvalidRequest or UnsupportedParameter."""
+    checked = Messages()
+    for position, item in enumerate(items):
+        where = f"items[{position}]"
+        if kind_of(item, where) == "item_reference":
+            raise InvalidRequest(f"Invalid value for '{where}': a reference is no item.", param=where)
+        checked.add(item, where)
+    return shown_items(items, suffix, own_ids=False)
+
+
+def _stored(items: list[dict[str, Any]]) -> list[NewItem]:
+    return [NewItem(item["id"], written(item, "items")) for item in items]
+
+
+def _shown(conversation: Conversation) -> bytes:
+    return orjson.dumps(
+        {
+            "id": conversation.id,
+            "object": "conversation",
+            "created_at": conversation.created_at,
+            "metadata": conversation.metadata,
+        }
+    )

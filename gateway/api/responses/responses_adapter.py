@@ -1,0 +1,146 @@
+"""One request for a response, on top of the chat path."""
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import orjson
+
+from gateway.api.openai.chat import CHAT
+from gateway.api.responses.items import items_of, shown_items
+from gateway.api.responses.response_answer import RESPONSE_PREFIX, ResponseForm
+from gateway.api.responses.response_context import items_before, resolved
+from gateway.api.responses.responses_body import CreateBody, read_create
+from gateway.api.responses.responses_renderer import ResponseRenderer
+from gateway.api.responses.responses_translation import chat_body
+from gateway.api.responses.writing import written
+from gateway.api.writers.api_adapter import AnswerHead
+from gateway.jobs.responses.response_store import Addition, NewItem
+from gateway.server.gateway import Gateway
+from gateway.tenancy.tenants.caller import Caller
+from gateway.text.sequence_text import TokenEntry
+from protos.errors import InvalidRequest, PenstockError, UnsupportedParameter
+
+log = logging.getLogger(__name__)
+
+ENDPOINT = "responses"
+
+
+class InBackground(Exception):
+    """The request is not to be answered by the one who asks, but in the background."""
+
+
+class ResponsesFront:
+    """The `Front` of `POST /v1/responses`; `suffix` is what the ids of the response and its items have in common."""
+
+    endpoint = ENDPOINT
+
+    def __init__(self, gateway: Gateway, suffix: str) -> None:
+        self._gateway = gateway
+        self.id = RESPONSE_PREFIX + suffix
+        self.suffix = suffix
+        self.caller: Caller
+        self.body: CreateBody
+        self.kept = False
+        #: The input, as it is kept.
+        self.items: list[dict[str, Any]] = []
+        self.given = b""
+        self.chat = b""
+        self._renderer: ResponseRenderer | None = None
+
+    async def translate(self, caller: Caller, body: bytes) -> bytes:
+        """As Front has it. Raises InBackground once that is known to be asked for and possible."""
+        self.caller, self.body = caller, read_create(body)
+        self._decide()
+        gateway, tenant, asked = self._gateway, caller.tenant.name, self.body
+        before = await items_before(gateway.responses, gateway.conversations, tenant, asked)
+        self.items = await resolved(gateway.responses, tenant, before, items_of(asked.input))
+        stream = bool(asked.stream) or bool(asked.background)
+        self.chat = chat_body(asked, before, self.items, stream=stream)
+        # They are told again once there is an answer, and what cannot be is not to cost one.
+        written([asked.tools, asked.tool_choice, msgspec.to_builtins(asked.text)])
+        if self.kept or asked.conversation is not None:
+            self.given = written(self.items, "input")
+        if self.kept:
+            most = gateway.responses.bounds.max_bytes
+            if len(self.given) > most:
+                raise InvalidRequest(
+                    f"The input is longer than the {most} bytes that are kept; 'store' may be false.", param="input"
+                )
+            await gateway.responses.require()
+        if asked.background:
+            raise InBackground
+        return self.chat
+
+    def _decide(self) -> None:
+        """Whether the response is kept. Raises InvalidRequest or UnsupportedParameter."""
+        asked = self.body
+        enabled = self._gateway.responses.bounds.store
+        self.kept = enabled and asked.store is not False
+        if not enabled:
+            for name, wanted in (
+                ("store", asked.store),
+                ("background", asked.background),
+                ("previous_response_id", asked.previous_response_id),
+                ("conversation", asked.conversation),
+            ):
+                if wanted:
+                    raise UnsupportedParameter(
+                        f"Unsupported parameter: '{name}' is not supported here, as no responses are kept.", param=name
+                    )
+        if asked.background and not self.kept:
+            raise InvalidRequest("Background mode requires 'store' to be true.", param="store")
+
+    def form(self, created: int, model: str) -> ResponseForm:
+        """The response as it is written."""
+        return ResponseForm(self.body, self.suffix, created, model, kept=self.kept)
+
+    def renderer(self, head: AnswerHead) -> ResponseRenderer:
+        """As Front has it."""
+        self._renderer = ResponseRenderer(self.form(head.created, head.model), self.logprobs_of(head.model))
+        return self._renderer
+
+    def logprobs_of(self, model: str) -> "_Logprobs":
+        """What writes the probabilities of a model's tokens."""
+        return _Logprobs(self._gateway, self.caller, model)
+
+    def addition(self, output: Sequence[dict[str, Any]]) -> Addition | None:
+        """What the response adds to its conversation, if it has one."""
+        conversation = self.body.conversation_id
+        if conversation is None:
+            return None
+        items = [*shown_items(self.items, self.suffix, own_ids=False), *output]
+        return Addition(conversation, [NewItem(item["id"], orjson.dumps(item)) for item in items])
+
+    async def keep(self) -> None:
+        """As Front has it. A store that has gone away meanwhile keeps nothing, and the log says so."""
+        renderer = self._renderer
+        if renderer is None or not renderer.final:
+            return
+        gateway, tenant = self._gateway, self.caller.tenant.name
+        addition = self.addition(renderer.output)
+        try:
+            if self.kept:
+                previous = self.body.previous_response_id or ""
+                await gateway.responses.put(
+                    tenant, self.id, renderer.outcome.status, previous, self.given, renderer.final, addition
+                )
+            elif addition is not None:
+                await gateway.conversations.add(tenant, addition.conversation, addition.items)
+        except PenstockError as error:
+            log.warning("the response %s of tenant %s could not be kept: %s", self.id, tenant, error.message)
+
+
+class _Logprobs:
+    """Writes tokens' probabilities; the model is only looked up if there are any."""
+
+    def __init__(self, gateway: Gateway, caller: Caller, model: str) -> None:
+        self._gateway = gateway
+        self._caller = caller
+        self._model = model
+
+    def __call__(self, entries: Sequence[TokenEntry]) -> list[dict[str, Any]]:
+        model = self._gateway.model(self._caller, self._model)
+        shown: list[dict[str, Any]] = CHAT.logprobs(list(entries), model, 0)["content"]
+        return shown

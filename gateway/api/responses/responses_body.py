@@ -1,0 +1,175 @@
+"""The request body of `POST /v1/responses` (OpenAI API reference, Responses)."""
+
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from gateway.api.responses.metadata import Metadata
+from gateway.api.server.body_decoder import BodyDecoder
+from protos.errors import InvalidRequest, UnsupportedParameter
+
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+Verbosity = Literal["low", "medium", "high"]
+#: What of an answer may be asked for beside the usual. Most is of hosted tools, which there are none of; images of the
+#: input are always shown, and thoughts come as they are, so that nothing needs to be encrypted.
+Includable = Literal[
+    "code_interpreter_call.outputs",
+    "computer_call_output.output.image_url",
+    "file_search_call.results",
+    "message.input_image.image_url",
+    "message.output_text.logprobs",
+    "reasoning.encrypted_content",
+    "web_search_call.action.sources",
+    "web_search_call.results",
+]
+#: As many messages as a chat may have.
+MAX_ITEMS: Final = 10_000
+LOGPROBS: Final = "message.output_text.logprobs"
+
+
+class ConversationRef(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A conversation by its id."""
+
+    id: Annotated[str, Meta(min_length=1, max_length=128)]
+
+
+class Reasoning(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """How much to think. Thoughts are given as they are, so a summary is never made, whichever is asked for."""
+
+    effort: Effort | None = None
+    summary: Literal["auto", "concise", "detailed"] | None = None
+    generate_summary: Literal["auto", "concise", "detailed"] | None = None
+    context: Literal["auto", "current_turn", "all_turns"] | None = None
+    mode: Annotated[str, Meta(max_length=64)] | None = None
+
+
+class TextFormat(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """The form of the answer."""
+
+    type: Literal["text", "json_object", "json_schema"]
+    name: Any = None
+    schema: Any = None
+    description: Any = None
+    strict: bool | None = None
+
+
+class TextConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """What is said of the answer's text."""
+
+    format: TextFormat | None = None
+    verbosity: Verbosity | None = None
+
+
+class StreamOptions(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Of a streamed answer. Nothing pads events here against guesses from their sizes."""
+
+    include_obfuscation: bool | None = None
+
+
+class Prompting(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """What the prompt is made of: the body of `POST /v1/responses/input_tokens` has no more."""
+
+    model: Annotated[str, Meta(min_length=1, max_length=256)]
+    input: str | Annotated[list[dict[str, Any]], Meta(max_length=MAX_ITEMS)] | None = None
+    instructions: str | None = None
+    previous_response_id: Annotated[str, Meta(min_length=1, max_length=128)] | None = None
+    conversation: Annotated[str, Meta(min_length=1, max_length=128)] | ConversationRef | None = None
+    tools: list[dict[str, Any]] | None = None
+    tool_choice: str | dict[str, Any] | None = None
+    parallel_tool_calls: bool | None = None
+    text: TextConfig | None = None
+    reasoning: Reasoning | None = None
+    truncation: Literal["auto", "disabled"] | None = None
+
+    @property
+    def conversation_id(self) -> str | None:
+        """The conversation that it goes on with."""
+        given = self.conversation
+        return given.id if isinstance(given, ConversationRef) else given
+
+    def check(self) -> None:
+        """Refuse what contradicts itself, and what cannot be done. Raises InvalidRequest or UnsupportedParameter."""
+        if self.conversation is not None and self.previous_response_id is not None:
+            raise InvalidRequest(
+                "Mutually exclusive parameters: provide 'previous_response_id' or 'conversation', not both.",
+                param="previous_response_id",
+            )
+        if self.truncation == "auto":
+            raise _unsupported_value("truncation", "auto")
+        if self.reasoning is not None:
+            if self.reasoning.context not in (None, "auto"):
+                raise _unsupported_value("reasoning.context", self.reasoning.context)
+            if self.reasoning.mode not in (None, "standard"):
+                raise _unsupported_value("reasoning.mode", self.reasoning.mode)
+
+
+class CreateBody(Prompting, frozen=True, kw_only=True):
+    """The request body."""
+
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    background: bool | None = None
+    store: bool | None = None
+    max_output_tokens: Annotated[int, Meta(ge=1, le=0x7FFF_FFFF)] | None = None
+    #: Of hosted tools, which there are none of.
+    max_tool_calls: Annotated[int, Meta(ge=1, le=0x7FFF_FFFF)] | None = None
+    temperature: Annotated[float, Meta(ge=0.0, le=2.0)] | None = None
+    top_p: Annotated[float, Meta(ge=0.0, le=1.0)] | None = None
+    top_logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
+    include: list[Includable] | None = None
+    metadata: Metadata | None = None
+    user: Annotated[str, Meta(max_length=512)] | None = None
+    safety_identifier: Annotated[str, Meta(max_length=512)] | None = None
+    prompt_cache_key: Annotated[str, Meta(max_length=512)] | None = None
+
+    @property
+    def logprobs(self) -> int | None:
+        """How many alternatives of each token are wanted; None: not even the token's own probability."""
+        if self.top_logprobs or LOGPROBS in (self.include or ()):
+            return self.top_logprobs or 0
+        return None
+
+    def check(self) -> None:
+        """As Prompting has it."""
+        super().check()
+        if self.stream_options is not None:
+            if not self.stream:
+                raise InvalidRequest(
+                    "The 'stream_options' parameter is only allowed when 'stream' is enabled.", param="stream_options"
+                )
+            if self.stream_options.include_obfuscation:
+                raise _unsupported_value("stream_options.include_obfuscation", "true")
+
+
+def _unsupported_value(param: str, value: object) -> UnsupportedParameter:
+    return UnsupportedParameter(f"Unsupported value: '{param}' may not be '{value}' here.", param=param)
+
+
+_UNSUPPORTED: Final[dict[str, tuple[Any, ...]]] = {
+    "access_programs": (),
+    "background_options": ({},),
+    "context_management": ([],),
+    "image": ({},),
+    "moderation": (),
+    "prompt": (),
+    "prompt_cache_options": ({},),
+    "prompt_cache_retention": ("in_memory",),
+    "service_tier": ("auto", "default"),
+}
+_create: Final = BodyDecoder(CreateBody, _UNSUPPORTED)
+_prompting: Final = BodyDecoder(Prompting, {"personality": ()})
+
+
+def read_create(body: bytes) -> CreateBody:
+    """Raises InvalidRequest or UnsupportedParameter, with `param` where one is at fault."""
+    found = _create.decode(body)
+    found.check()
+    return found
+
+
+def read_prompting(body: bytes) -> Prompting:
+    """Raises InvalidRequest or UnsupportedParameter, with `param` where one is at fault."""
+    found = _prompting.decode(body)
+    found.check()
+    return found

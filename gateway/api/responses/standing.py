@@ -1,0 +1,30 @@
+"""How a response that is kept stands, in the API's words."""
+
+from typing import Any, Final
+
+import orjson
+
+from gateway.jobs.responses.response_store import Kept
+
+_LEFT: Final = {
+    "code": "server_error",
+    "message": "The gateway's worker that was at this response is gone, and its work is lost.",
+}
+
+
+def standing(kept: Kept) -> tuple[str, bytes]:
+    """Its status, and itself as JSON."""
+    if kept.abandoned:
+        return "failed", _with(kept.response, status="failed", error=_LEFT)
+    if kept.goes_on and kept.status != "queued":
+        return kept.status, _with(kept.response, status=kept.status)
+    return kept.status, kept.response
+
+
+def cancelled(kept: Kept) -> bytes:
+    """The response as it is once it is cancelled."""
+    return _with(kept.response, status="cancelled")
+
+
+def _with(response: bytes, **fields: Any) -> bytes:
+    return orjson.dumps(orjson.loads(response) | fields)

@@ -1,0 +1,107 @@
+"""Responses that are kept: `/v1/responses/{id}`, its cancellation and its input (OpenAI API reference, Responses)."""
+
+from typing import Any, Final
+
+import orjson
+
+from gateway.api.responses.follow import follow
+from gateway.api.responses.response_answer import RESPONSE_PREFIX
+from gateway.api.responses.response_context import is_id, turn_items
+from gateway.api.responses.responses_adapter import ENDPOINT
+from gateway.api.responses.standing import cancelled, standing
+from gateway.api.server.http_exchange import Exchange
+from gateway.api.server.paging import page_asked, page_shown
+from gateway.server.gateway import Gateway
+from protos.errors import InvalidRequest, ItemNotFound, PreviousResponseNotFound, ResponseNotFound
+
+#: Items of a page: as many as are asked for, at most, and else.
+MOST_LISTED: Final = 100
+USUALLY_LISTED: Final = 20
+#: What else a list may be asked for, which changes nothing here.
+LIST_EXTRAS: Final = ("include", "include[]")
+
+
+async def get_response(gateway: Gateway, exchange: Exchange) -> None:
+    """A response as it stands; with `stream=true` the events of a background one, as they come."""
+    tenant, response_id = await _asked(gateway, exchange)
+    query = exchange.query
+    after, stream = _starting_after(query.get("starting_after")), query.get("stream", "false")
+    if stream not in ("true", "false"):
+        raise InvalidRequest("Invalid value for 'stream': expected true or false.", param="stream")
+    if stream == "true":
+        gateway.admit(exchange)
+        await follow(gateway, exchange, tenant, response_id, after)
+        return
+    _, response = standing(await gateway.responses.get(tenant, response_id))
+    await exchange.respond(200, response)
+
+
+async def delete_response(gateway: Gateway, exchange: Exchange) -> None:
+    """Remove a response, and end it if it goes on."""
+    tenant, response_id = await _asked(gateway, exchange)
+    await gateway.responses.delete(tenant, response_id)
+    await exchange.respond(200, orjson.dumps({"id": response_id, "object": "response", "deleted": True}))
+
+
+async def cancel_response(gateway: Gateway, exchange: Exchange) -> None:
+    """End a background response; what has ended stays what it is."""
+    tenant, response_id = await _asked(gateway, exchange)
+    kept = await gateway.responses.get(tenant, response_id)
+    if not kept.background:
+        raise InvalidRequest("Cannot cancel a synchronous response.")
+    if kept.goes_on:
+        ended = cancelled(kept)
+        if await gateway.responses.cancel(tenant, response_id, ended):
+            await exchange.respond(200, ended)
+            return
+        kept = await gateway.responses.get(tenant, response_id)
+    await exchange.respond(200, standing(kept)[1])
+
+
+async def list_input_items(gateway: Gateway, exchange: Exchange) -> None:
+    """What a response was made from: its input, after what it went on from."""
+    tenant, response_id = await _asked(gateway, exchange)
+    page = page_asked(exchange.query, MOST_LISTED, USUALLY_LISTED, LIST_EXTRAS)
+    try:
+        *earlier, turn = await gateway.responses.chain(tenant, response_id)
+    except PreviousResponseNotFound as error:
+        raise ResponseNotFound(error.message.replace("Previous response", "Response")) from None
+    items = [item for one in earlier for item in turn_items(one)] + turn_items(turn, with_output=False)
+    _tell_apart(items)
+    if not page.ascending:
+        items.reverse()
+    start = 0
+    if page.after:
+        start = next((at + 1 for at, item in enumerate(items) if item["id"] == page.after), 0)
+        if not start:
+            raise ItemNotFound(f"Item with id '{page.after[:128]}' not found.", param="after")
+    end = start + page.limit
+    await exchange.respond(200, orjson.dumps(page_shown(items[start:end], more=end < len(items))))
+
+
+def _tell_apart(items: list[dict[str, Any]]) -> None:
+    """Clients send items again with the ids that they had; who pages by ids has to come to an end all the same."""
+    seen: dict[str, int] = {}
+    for item in items:
+        name = item["id"]
+        while item["id"] in seen:
+            seen[name] += 1
+            item["id"] = f"{name}_{seen[name]}"
+        seen[item["id"]] = 1
+
+
+def _starting_after(given: str | None) -> int:
+    if given is None:
+        return -1
+    if not given.isascii() or not given.isdigit() or len(given) > 15:
+        raise InvalidRequest("Invalid value for 'starting_after': expected a whole number.", param="starting_after")
+    return int(given)
+
+
+async def _asked(gateway: Gateway, exchange: Exchange) -> tuple[str, str]:
+    """The caller's tenant and the id in the path. Raises ResponseNotFound for what cannot be one."""
+    caller = await gateway.identify(exchange, ENDPOINT)
+    response_id = exchange.path_params["response_id"]
+    if not is_id(response_id, RESPONSE_PREFIX):
+        raise ResponseNotFound(f"Response with id '{response_id[:128]}' not found.")
+    return caller.tenant.name, response_id

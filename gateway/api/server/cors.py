@@ -1,0 +1,59 @@
+"""Cross-Origin Resource Sharing (the Fetch standard, 3.2): which answers a browser gives to pages of other origins."""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from starlette.types import Scope
+
+from gateway.api.server.http_exchange import Exchange
+from gateway.config.listen import ANY_ORIGIN, Cors
+
+#: What pages may read of an answer beside its body.
+EXPOSED: Final = (
+    b"x-request-id, x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, "
+    b"x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens, retry-after, retry-after-ms, "
+    b"x-should-retry, x-penstock-model-version, x-penstock-route, x-penstock-fallback"
+)
+#: Names of headers that a page asks for; clients have many of their own.
+_NAMES: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+(?:[ \t]*,[ \t]*[!#$%&'*+.^_`|~0-9A-Za-z-]+)*")
+_LONGEST_NAMES: Final = 4096
+
+
+class CrossOrigin:
+    """Which origins may call, and what their browsers are told."""
+
+    def __init__(self, settings: Cors) -> None:
+        self._any = ANY_ORIGIN in settings.origins
+        self._origins = frozenset(origin.encode() for origin in settings.origins)
+        self._max_age = b"%d" % settings.max_age_seconds
+
+    def mark(self, exchange: Exchange, scope: Scope) -> None:
+        """Have the exchange's answer, whatever it will be, say who may read it."""
+        if not self._any:
+            # What one origin is answered must not be shown to another one by a cache.
+            exchange.fixed_headers.append((b"vary", b"origin"))
+        origin = _header(scope, b"origin")
+        if origin is not None and (self._any or origin in self._origins):
+            allowed = ANY_ORIGIN.encode() if self._any else origin
+            exchange.fixed_headers += (
+                (b"access-control-allow-origin", allowed),
+                (b"access-control-expose-headers", EXPOSED),
+            )
+
+    def preflight(self, scope: Scope, methods: Iterable[str]) -> list[tuple[bytes, bytes]] | None:
+        """What a browser is told that asks whether it may call some path; None where no browser asks."""
+        if scope["method"] != "OPTIONS" or _header(scope, b"access-control-request-method") is None:
+            return None
+        headers = [
+            (b"access-control-allow-methods", ", ".join(methods).encode()),
+            (b"access-control-max-age", self._max_age),
+        ]
+        wanted = _header(scope, b"access-control-request-headers") or b""
+        if len(wanted) <= _LONGEST_NAMES and _NAMES.fullmatch(wanted):
+            headers.append((b"access-control-allow-headers", wanted))
+        return headers
+
+
+def _header(scope: Scope, name: bytes) -> bytes | None:
+    return next((bytes(value) for key, value in scope["headers"] if key == name), None)

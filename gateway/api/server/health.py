@@ -1,0 +1,28 @@
+"""`GET /healthz` (this worker runs) and `GET /readyz` (it could serve a request now); neither needs a key."""
+
+import orjson
+
+from gateway.api.server.http_exchange import Exchange
+from gateway.server.gateway import Gateway
+from routing.fleet.fleet import Fleet
+
+
+async def healthz(gateway: Gateway, exchange: Exchange) -> None:
+    """200 as long as the process answers at all."""
+    del gateway
+    await exchange.respond(200, b'{"status":"ok"}')
+
+
+async def readyz(gateway: Gateway, exchange: Exchange) -> None:
+    """200 when the store answers and every model has a replica, else 503 with counts and no addresses."""
+    ready = await gateway.ready()
+    models = {model.name: _counts(model.fleet) for model in gateway.models.values()}
+    body = orjson.dumps({"status": "ready" if ready else "not ready", "models": models})
+    await exchange.respond(200 if ready else 503, body)
+
+
+def _counts(fleet: Fleet) -> dict[str, int]:
+    """`refused` are those that are not what is configured; left out where there are none."""
+    counts = {"replicas": len(fleet), "ready": fleet.ready_replicas}
+    refused = fleet.refused_replicas
+    return {**counts, "refused": refused} if refused else counts

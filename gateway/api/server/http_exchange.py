@@ -1,0 +1,381 @@
+"""One HTTP request and its answer, in ASGI's terms, for every endpoint alike.
+
+Pure ASGI on purpose: a Starlette Request and Response each cost as much as the rest of a short request together.
+"""
+
+import asyncio
+import contextlib
+import math
+import re
+import secrets
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Final
+from urllib.parse import parse_qsl
+
+from starlette.types import Message, Receive, Scope, Send
+
+from gateway.api.server.compression import ACCEPTED, unpacked
+from gateway.api.server.error_form import OPENAI_ERRORS
+from gateway.api.server.trace_headers import begin_trace
+from gateway.tenancy.tenants.caller import Caller
+from observability.outcome import outcome_of
+from observability.record import FAILED, RequestRecord, Verdict
+from observability.tracing.sampling import HeadSampler
+from protos.errors import (
+    BodyTooLarge,
+    ClientGone,
+    DeadlineExceeded,
+    FilterFailed,
+    InvalidRequest,
+    PenstockError,
+    RequestTimeout,
+    StoreUnavailable,
+    UnsupportedEncoding,
+)
+from routing.dispatch.dispatch import Attempt
+
+#: A client gets this long to deliver its body once its headers are in.
+BODY_SECONDS = 30.0
+#: Of a body that is taken in parts, this many more bytes give it a second more.
+SLOWEST_BYTES = 32 * 1024
+STUCK_SECONDS = 30.0
+MAX_LENGTH_DIGITS = 18
+#: The endpoint of requests for what there is not.
+OTHER: Final = "other"
+JSON = b"application/json"
+EVENT_STREAM = b"text/event-stream; charset=utf-8"
+#: What a client may call its request: what fits into a log's line, and is no other header's value.
+_REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._~:/+=@-]{1,128}")
+_COMMENT: Final = b": keep-alive\n\n"
+_EVENT_ENDS: Final = (b"\n\n", b"\r\n\r\n", b"\r\r")
+
+_Headers = list[tuple[bytes, bytes]]
+
+
+class Exchange:
+    """Reads the request, then answers exactly once: with `respond`, or with `start_stream`, `write` and `end`."""
+
+    __slots__ = (
+        "_body_deadline",
+        "_comment",
+        "_headers",
+        "_last",
+        "_query_string",
+        "_quiet_since",
+        "_receive",
+        "_send",
+        "_task",
+        "_timer",
+        "_watcher",
+        "answer_headers",
+        "attempt",
+        "authorization",
+        "caller",
+        "caller_headers",
+        "content_encoding",
+        "content_length",
+        "deadline",
+        "errors",
+        "explain",
+        "fixed_headers",
+        "method",
+        "path",
+        "path_params",
+        "read_timeout",
+        "record",
+        "request_id",
+        "request_timeout",
+        "started",
+    )
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, sampler: HeadSampler, endpoint: str = OTHER) -> None:
+        """`endpoint` is its name in metrics and in the journal."""
+        self._receive = receive
+        self._send = send
+        self._task = asyncio.current_task()
+        self._watcher: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._body_deadline: float | None = None
+        #: Of a stream: what was written since the last look, and since when nothing was; None where it is none.
+        self._last = b""
+        self._quiet_since: float | None = None
+        self._comment: asyncio.Future[None] | None = None
+        self.attempt = Attempt()
+        #: When the request must have ended, by the monotonic clock; None before it generates.
+        self.deadline: float | None = None
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.path_params: Mapping[str, str] = scope.get("path_params") or {}
+        self._query_string: bytes = scope.get("query_string", b"")
+        #: Who asks, where that is known without a key.
+        self.caller: Caller | None = None
+        self.errors = OPENAI_ERRORS
+        self.request_id = "req_" + secrets.token_hex(12)
+        #: What is told of it once it has ended.
+        self.record = RequestRecord(self.request_id, endpoint, time.monotonic(), time.time())
+        client = scope.get("client")
+        if client is not None:
+            self.record.client = client[0]
+        self.started = False
+        #: Headers that an answer has because of who asks, made when it goes out.
+        self.caller_headers: Callable[[], _Headers] = list
+        #: Headers that it has because of who answers.
+        self.answer_headers: _Headers = []
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        self._headers = headers
+        begin_trace(self.record, sampler, headers, scope["headers"])
+        self.authorization = headers.get(b"authorization")
+        if self.authorization is None and b"x-api-key" in headers:
+            # As Anthropic's clients show their keys.
+            self.authorization = b"Bearer " + headers[b"x-api-key"]
+        self.request_timeout = headers.get(b"x-request-timeout")
+        self.read_timeout = headers.get(b"x-stainless-read-timeout")
+        self.explain = headers.get(b"x-penstock-explain")
+        self.content_encoding = headers.get(b"content-encoding")
+        own_id = headers.get(b"x-request-id")
+        if own_id is None or not _REQUEST_ID.fullmatch(own_id):
+            own_id = self.request_id.encode()
+        else:
+            self.record.client_request_id = own_id.decode()
+        #: Headers that every answer has.
+        self.fixed_headers: _Headers = [(b"x-request-id", own_id)]
+        self.content_length: int | None = None
+        length = headers.get(b"content-length", b"")
+        if length.isdigit():
+            # More digits than any body has bytes; int() refuses very long ones.
+            self.content_length = int(length) if len(length) < MAX_LENGTH_DIGITS else 10**MAX_LENGTH_DIGITS
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The parameters of the query string; of one that is there several times, the last."""
+        return dict(parse_qsl(self._query_string.decode("latin-1"), keep_blank_values=True))
+
+    def header(self, name: bytes) -> bytes | None:
+        """A header's value, by its name in lower case."""
+        return self._headers.get(name)
+
+    async def parts(self, limit: int) -> AsyncIterator[bytes]:
+        """The body as it comes. Raises BodyTooLarge, RequestTimeout or InvalidRequest.
+
+        Its client must send it at some pace; the time that is spent between the parts does not count.
+        """
+        if self.content_encoding not in (None, b"identity"):
+            raise InvalidRequest("A body that is taken in parts cannot be compressed.")
+        if self.content_length is not None and self.content_length > limit:
+            raise BodyTooLarge(f"The request body is {self.content_length} bytes long; the limit is {limit}.")
+        size, left = 0, BODY_SECONDS
+        while True:
+            began = time.monotonic()
+            self._body_deadline = began + left
+            try:
+                message = await self._receive()
+            except asyncio.CancelledError:
+                if self._task is None or time.monotonic() < began + left or self._task.uncancel() > 0:
+                    raise
+                raise RequestTimeout("The request body does not arrive fast enough.") from None
+            finally:
+                self._body_deadline = None
+            if message["type"] == "http.disconnect":
+                raise InvalidRequest("The request body is malformed or ended early.")
+            chunk: bytes = message.get("body", b"")
+            size += len(chunk)
+            if size > limit:
+                raise BodyTooLarge(f"The request body is longer than the limit of {limit} bytes.")
+            left = min(BODY_SECONDS, left - (time.monotonic() - began) + len(chunk) / SLOWEST_BYTES)
+            yield chunk
+            if size == self.content_length or not message.get("more_body", False):
+                return
+
+    async def body(self, limit: int) -> bytes:
+        """The whole body, unpacked. Raises BodyTooLarge, RequestTimeout, UnsupportedEncoding or InvalidRequest."""
+        if self.content_length is not None and self.content_length > limit:
+            raise BodyTooLarge(f"The request body is {self.content_length} bytes long; the limit is {limit}.")
+        self._body_deadline = time.monotonic() + BODY_SECONDS
+        chunks: list[bytes] = []
+        size = 0
+        try:
+            while True:
+                message = await self._receive()
+                if message["type"] == "http.disconnect":
+                    # Also what a server makes of chunks that do not parse; that client is still there to read this.
+                    raise InvalidRequest("The request body is malformed or ended early.")
+                chunk: bytes = message.get("body", b"")
+                chunks.append(chunk)
+                size += len(chunk)
+                if size > limit:
+                    raise BodyTooLarge(f"The request body is longer than the limit of {limit} bytes.")
+                # A server may announce the end with a message of its own, one more round through its loop.
+                if size == self.content_length or not message.get("more_body", False):
+                    break
+        except asyncio.CancelledError:
+            # `look` cancels with the deadline in the past; any other cancellation is not ours to keep.
+            if self._task is None or time.monotonic() < self._body_deadline or self._task.uncancel() > 0:
+                raise
+            raise RequestTimeout(f"The request body did not arrive within {BODY_SECONDS:.0f} seconds.") from None
+        finally:
+            self._body_deadline = None
+        body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        return body if self.content_encoding is None else await unpacked(body, self.content_encoding, limit)
+
+    def watch(self) -> bool:
+        """From now on, fail the attempt as soon as the client is gone. False while the body is still to come."""
+        if self.deadline is None:
+            return False
+        self._watcher = asyncio.get_running_loop().create_task(self._watch())
+        return True
+
+    def unwatch(self) -> None:
+        """Stop watching. Idempotent."""
+        if self._watcher is not None:
+            self._watcher.cancel()
+            self._watcher = None
+
+    def look(self, now: float) -> None:
+        """Called about once a second: ends what is over time by the monotonic clock `now`.
+
+        A request that has failed and does not end waits in `write` for a client that takes nothing; it is given up
+        STUCK_SECONDS later, and its error will not be read either.
+        """
+        if self._body_deadline is not None:
+            if now > self._body_deadline and self._task is not None:
+                self._task.cancel()
+        elif self.deadline is not None and now > self.deadline:
+            if self.attempt.failed:
+                if self._task is not None:
+                    self._task.cancel()
+            else:
+                # A fresh one each time: an exception that is raised again and again holds on to every raiser's frames.
+                self.attempt.fail(DeadlineExceeded("The request took longer than its time limit."))
+                self.deadline = now + STUCK_SECONDS
+        elif self.deadline is not None and self.attempt.failed:
+            self.deadline = min(self.deadline, now + STUCK_SECONDS)
+
+    def keep_alive(self, now: float, seconds: float) -> None:
+        """Called about once a second: a stream on which nothing was sent for so long gets a comment."""
+        if self._quiet_since is None:
+            return
+        if self._last:
+            # A part of an event, as upstreams may send it, is no place for a comment.
+            self._quiet_since = now if self._last.endswith(_EVENT_ENDS) else math.inf
+            self._last = b""
+        elif now - self._quiet_since >= seconds and (self._comment is None or self._comment.done()):
+            self._quiet_since = now
+            self._comment = asyncio.ensure_future(self._send_comment())
+
+    async def _send_comment(self) -> None:
+        # The stream may have ended meanwhile, and its client be gone, or gone on with a part of an event.
+        if self._quiet_since is not None and not self._last:
+            with contextlib.suppress(Exception):
+                await self._send({"type": "http.response.body", "body": _COMMENT, "more_body": True})
+
+    def look_after(self, seconds: float) -> None:
+        """Look once more, just when a client's own time limit is over: that is not to wait for the next round."""
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(seconds + 0.001, lambda: self.look(time.monotonic()))
+
+    def look_no_more(self) -> None:
+        """Forget what `look_after` has arranged. Idempotent."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    async def respond(
+        self, status: int, body: bytes, *, media_type: bytes = JSON, headers: _Headers | None = None
+    ) -> None:
+        """Answer in one piece."""
+        self.started = True
+        start: Message = {
+            "type": "http.response.start",
+            "status": status,
+            "headers": [
+                (b"content-type", media_type),
+                (b"content-length", b"%d" % len(body)),
+                *self.fixed_headers,
+                *self.caller_headers(),
+                *self.answer_headers,
+                *(headers or ()),
+            ],
+        }
+        await self._send(start)
+        await self._send({"type": "http.response.body", "body": body, "more_body": False})
+
+    async def start_stream(self) -> None:
+        """Begin an event stream; from here on a failure can only be an event."""
+        await self._start(
+            [(b"content-type", EVENT_STREAM), (b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")]
+        )
+        self._quiet_since = time.monotonic()
+
+    async def start_body(self, length: int | None, media_type: bytes = JSON) -> None:
+        """Begin a body that comes in parts, of `length` bytes if that is known."""
+        headers = [(b"content-type", media_type)]
+        if length is not None:
+            headers.append((b"content-length", b"%d" % length))
+        await self._start(headers)
+
+    async def _start(self, headers: _Headers) -> None:
+        self.started = True
+        headers += self.fixed_headers
+        headers += self.caller_headers()
+        headers += self.answer_headers
+        await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+
+    def leave_out_body(self) -> None:
+        """Answer with the headers alone. Not every server does this to HEAD of itself."""
+        whole = self._send
+
+        async def send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                await whole(message)
+            elif not message.get("more_body", False):
+                await whole({"type": "http.response.body", "body": b"", "more_body": False})
+
+        self._send = send
+
+    def write(self, body: bytes) -> Awaitable[None]:
+        """Send a part of the stream; waits while the client's connection is full.
+
+        Gives ASGI's own awaitable: a coroutine around it would be one more for every token.
+        """
+        self._last = body
+        return self._send({"type": "http.response.body", "body": body, "more_body": True})
+
+    async def end(self, body: bytes = b"") -> None:
+        """Send the last part of the stream."""
+        self._quiet_since = None
+        await self._send({"type": "http.response.body", "body": body, "more_body": False})
+
+    def note_failure(self, error: PenstockError) -> None:
+        """What the request has ended with, and of what is not the client's doing what it is not told."""
+        record = self.record
+        record.outcome, record.status, record.code = outcome_of(error), error.status, error.code or ""
+        if error.status >= 500:
+            # Of causes only the store's are known to say nothing of the request.
+            stored = error.__cause__ if isinstance(error, StoreUnavailable) else None
+            record.detail = error.detail or str(stored or error.message)
+        if isinstance(error, FilterFailed):
+            where = "answer" if record.first_token else "prompt"
+            record.verdicts.append(Verdict(error.filter, FAILED, where, "", 1))
+
+    async def _watch(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self.attempt.fail(ClientGone("The client closed the connection."))
+
+
+def error_headers(error: PenstockError) -> _Headers:
+    """What OpenAI's clients and HTTP itself (RFC 9110) want beside an error's body."""
+    headers: _Headers = []
+    if error.retry_after is not None:
+        # Rounded up: whoever waits so long finds room.
+        headers.append((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after))))
+        headers.append((b"retry-after-ms", b"%d" % math.ceil(error.retry_after * 1000)))
+    if error.status >= 500 or error.status == 429:
+        # What OpenAI's clients would repeat; this they obey first.
+        headers.append((b"x-should-retry", b"true" if error.retryable else b"false"))
+    if error.status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    if isinstance(error, UnsupportedEncoding):
+        headers.append((b"accept-encoding", ACCEPTED))
+    return headers

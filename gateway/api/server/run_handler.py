@@ -1,0 +1,44 @@
+"""One request from its handler's start to its end: what goes wrong becomes an answer, and it is told of once."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from gateway.api.server.api_route import Handler
+from gateway.api.server.http_exchange import Exchange, error_headers
+from gateway.server.gateway import Gateway
+from protos.errors import ClientGone, InternalError, PenstockError
+
+log = logging.getLogger(__name__)
+
+
+#: A request with its handler, and whether it is told of once it has ended.
+Begun = tuple[Exchange, Handler, bool]
+
+
+async def serve(gateway: Gateway, begin: Callable[[], Begun]) -> None:
+    """Let the handler of what `begin` makes answer; raises nothing but a cancellation."""
+    exchange, handler, named = begin()
+    try:
+        await handler(gateway, exchange)
+    except asyncio.CancelledError:
+        # Of a client that takes nothing any more: the overseer has given it up.
+        exchange.note_failure(ClientGone("The client took nothing of its answer."))
+        raise
+    except Exception as error:
+        await _answer_error(exchange, error)
+    finally:
+        gateway.overseer.leave(exchange)
+        if named:
+            gateway.observatory.ended(exchange.record)
+
+
+async def _answer_error(exchange: Exchange, error: Exception) -> None:
+    if not isinstance(error, PenstockError):
+        log.error("request %s failed", exchange.request_id, exc_info=error)
+        error = InternalError("The gateway failed on this request.")
+    exchange.note_failure(error)
+    if exchange.started:
+        await exchange.end(exchange.errors.event(error))
+        return
+    await exchange.respond(error.status, exchange.errors.body(error), headers=error_headers(error))

@@ -1,0 +1,26 @@
+"""Where the time of an answer in one piece went, in milliseconds."""
+
+import time
+
+from gateway.inference.generate import Generation
+
+_Headers = list[tuple[bytes, bytes]]
+
+
+def timing_headers(generation: Generation) -> _Headers:
+    """In all as OpenAI names it, waiting here for a turn, and in the engine."""
+    timing = generation.timing
+    engine = (timing.prefill_us + timing.decode_us) / 1000
+    return [
+        (b"x-penstock-queue-ms", b"%.3f" % (timing.queue_us / 1000)),
+        (b"x-penstock-engine-ms", b"%.3f" % engine),
+        *own_headers(generation),
+    ]
+
+
+def own_headers(generation: Generation) -> _Headers:
+    """Those that need nothing of the engine's own clock, which upstreams do not tell."""
+    return [
+        (b"x-penstock-wait-ms", b"%.3f" % (generation.turn.waited_seconds * 1000)),
+        (b"openai-processing-ms", b"%d" % ((time.monotonic() - generation.request.arrived) * 1000)),
+    ]

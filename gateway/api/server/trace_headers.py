@@ -1,0 +1,29 @@
+"""Where a request stands in a trace, by its headers."""
+
+from collections.abc import Iterable, Mapping
+
+from observability.record import RequestRecord
+from observability.tracing.sampling import HeadSampler
+from observability.tracing.trace_context import parse
+
+_PARENT = b"traceparent"
+_STATE = b"tracestate"
+
+
+def begin_trace(
+    record: RequestRecord,
+    sampler: HeadSampler,
+    headers: Mapping[bytes, bytes],
+    sent: Iterable[tuple[bytes, bytes]],
+) -> None:
+    """Fill in the record's `trace`, `span_id` and `sampled`.
+
+    `headers` are `sent` by name; the latter is looked at only where there is a context, which must stand there once.
+    """
+    if _PARENT not in headers:
+        sampler.start(record)
+        return
+    sent = list(sent)
+    parents = [value for name, value in sent if name == _PARENT]
+    states = [value for name, value in sent if name == _STATE]
+    sampler.start(record, parse(parents[0], states) if len(parents) == 1 else None)

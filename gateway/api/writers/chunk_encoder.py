@@ -1,0 +1,147 @@
+"""Server-sent events of a streamed answer. What does not change within a stream is encoded once."""
+
+from collections.abc import Sequence
+
+from orjson import dumps
+
+from gateway.api.openai.completion_api import Dialect
+from gateway.api.server.openai_errors import error_event
+from gateway.api.writers.api_adapter import Counts
+from gateway.inference.generate import Generation
+from gateway.tenancy.limits.limiter import Usage
+from gateway.text.parsing.delta import Delta, Text
+from gateway.text.sequence_text import SequenceText, TokenEntry
+from protos.errors import PenstockError
+from protos.types import FinishReason
+from routing.contracts.transport import Event
+
+DONE = b"data: [DONE]\n\n"
+
+
+def usage_fields(usage: Usage | Counts) -> dict[str, object]:
+    """The API's `usage` object; with `Counts` it tells what was reasoning, too."""
+    fields: dict[str, object] = {
+        "prompt_tokens": usage.prompt,
+        "completion_tokens": usage.completion,
+        "total_tokens": usage.prompt + usage.completion,
+        "prompt_tokens_details": {"cached_tokens": usage.cached},
+    }
+    if isinstance(usage, Counts):
+        fields["completion_tokens_details"] = {"reasoning_tokens": usage.reasoning}
+    return fields
+
+
+class ChunkEncoder:
+    """Turns a generation's events into the bytes of its stream."""
+
+    def __init__(self, dialect: Dialect, generation: Generation, answer_id: str, created: int, *, usage: bool) -> None:
+        self._dialect = dialect
+        self._generation = generation
+        self._with_usage = usage
+        model = generation.request.model
+        self._escaped = model.table.escaped
+        self._texts = model.table.texts
+        self._sequences = generation.sequences
+        head = {"id": answer_id, "object": dialect.chunk_object, "created": created, "model": model.shown}
+        if generation.fingerprint:
+            head["system_fingerprint"] = generation.fingerprint
+        self._head = b"data: " + dumps(head)[:-1]
+        self._end = (b',"usage":null' if usage else b"") + b"}\n\n"
+        self._choice_head = self._head + b',"choices":['
+        indices = range(len(generation.sequences))
+        self._text_heads = [self._choice_head + b'{"index":%d,' % i + dialect.text_head for i in indices]
+        self._text_tail = dialect.text_tail + b',"logprobs":null,"finish_reason":null}]' + self._end
+
+    def opening(self) -> bytes:
+        """The first chunk of every choice, which carries the role, or the prompt where that is to be shown."""
+        if self._dialect.opening is None:
+            return b"".join([self.text(i, text) for i, text in enumerate(self._generation.request.echo)])
+        choices = (
+            {"index": i, "delta": self._dialect.opening, "logprobs": None, "finish_reason": None}
+            for i in range(len(self._text_heads))
+        )
+        return b"".join(self._choice_head + dumps(choice) + b"]" + self._end for choice in choices)
+
+    def encode(self, events: list[Event]) -> bytes:
+        """Chunks of what arrived. Raises the error that a finish reports."""
+        if len(events) == 1:
+            return self._encode_event(events[0])
+        return b"".join([self._encode_event(event) for event in events])
+
+    def _encode_event(self, event: Event) -> bytes:
+        index, token_ids, logprobs, _ = event
+        sequence = self._sequences[index]
+        # The common event is one token whose bytes are whole characters: what it writes is in the table.
+        if len(token_ids) == 1 and logprobs is None and sequence.streams and not sequence.detokenizer.pending:
+            if sequence.plain:
+                escaped = self._escaped[token_ids[0]]
+                if escaped is not None:
+                    sequence.completion_tokens += 1
+                    return b"".join((self._text_heads[index], escaped, self._text_tail)) if escaped else b""
+            elif not sequence.is_over():
+                token_text = self._texts[token_ids[0]]
+                if token_text is not None:
+                    return self._encode_screened(index, sequence, token_text)
+        was_over = sequence.is_over()
+        text, entries = self._generation.advance(event)
+        body = self._text_chunk(index, text, entries) if text or entries else b""
+        if not was_over and sequence.finish_reason is not None:
+            body += self.finish(index, sequence.finish_reason)
+        return body
+
+    def _encode_screened(self, index: int, sequence: SequenceText, text: str) -> bytes:
+        """One token of a sequence whose text is screened and that goes on."""
+        sequence.completion_tokens += 1
+        text = sequence.show(text)
+        body = self.text(index, text) if text else b""
+        if sequence.finish_reason is not None:
+            self._generation.cut_off(index)
+            body += self.finish(index, sequence.finish_reason)
+        return body
+
+    def closing(self) -> bytes:
+        """The usage chunk, if it was asked for, and the end mark."""
+        if not self._with_usage:
+            return DONE
+        usage = dumps(usage_fields(self._generation.usage))
+        return self._head + b',"choices":[],"usage":' + usage + b"}\n\n" + DONE
+
+    def broken(self, error: PenstockError) -> bytes:
+        """The event of an error; no end mark follows."""
+        return error_event(error)
+
+    def _text_chunk(self, index: int, text: str, entries: list[TokenEntry]) -> bytes:
+        if not entries:
+            return self.text(index, text)
+        request = self._generation.request
+        before = len(request.echo[index]) if request.echo else 0
+        logprobs = dumps(self._dialect.logprobs(entries, request.model, before))
+        return b"".join(
+            (
+                self._text_heads[index],
+                dumps(text)[1:-1],
+                self._dialect.text_tail,
+                b',"logprobs":',
+                logprobs,
+                b',"finish_reason":null}]',
+                self._end,
+            )
+        )
+
+    def text(self, index: int, text: str) -> bytes:
+        """A chunk of that text."""
+        return b"".join((self._text_heads[index], dumps(text)[1:-1], self._text_tail))
+
+    def render(self, index: int, deltas: Sequence[Delta]) -> bytes:
+        """A chunk of what they say; answers that are not taken apart have nothing else."""
+        return self.text(index, "".join([delta.text for delta in deltas if isinstance(delta, Text)]))
+
+    def finish(self, index: int, reason: FinishReason) -> bytes:
+        """The last chunk of a choice."""
+        return b'%b{"index":%d,%b,"logprobs":null,"finish_reason":"%b"}]%b' % (
+            self._choice_head,
+            index,
+            self._dialect.no_text,
+            reason.value.encode(),
+            self._end,
+        )

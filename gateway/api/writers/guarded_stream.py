@@ -1,0 +1,105 @@
+"""An answer that judges are asked about: nothing of it is sent before their verdict."""
+
+from collections.abc import Sequence
+
+from gateway.api.writers.parsed_encoder import StreamEncoder, parsed_answers, take
+from gateway.filtering.filters.answer_filter import AnswerFilter, JudgedAnswer
+from gateway.inference.generate import Generation
+from gateway.inference.screened_deltas import Place, piece_of, place_of
+from gateway.text.parsing.delta import CallStart, Delta, Text
+from protos.types import FinishReason
+from routing.contracts.transport import Event
+
+
+class JudgedDeltas:
+    """The pieces of one answer as judges let them pass: what is said, its thoughts and each call's arguments.
+
+    What is gathered of one is judged before the answer goes on elsewhere. `blocked`: nothing more is shown.
+    """
+
+    def __init__(self, filter_: AnswerFilter, index: int, *, patient: bool) -> None:
+        """Of the answer of that index; `patient`: each text is judged as a whole."""
+        self._filter = filter_
+        self._index = index
+        self._patient = patient
+        self._at: Place | None = None
+        self._texts: dict[Place, JudgedAnswer] = {}
+        self.blocked = False
+
+    async def feed(self, deltas: Sequence[Delta], *, last: bool) -> list[Delta]:
+        """The next pieces; gives what may be shown now, with `last` all that may be. Raises FilterFailed."""
+        given: list[Delta] = []
+        for delta in deltas:
+            place = place_of(delta)
+            if place != self._at:
+                given += await self._settled(last=True)
+                self._at = place
+            if self.blocked:
+                return given
+            if isinstance(delta, CallStart):
+                given.append(delta)
+                continue
+            text = self._texts.get(place)
+            if text is None:
+                text = self._texts[place] = self._filter.answer(self._index)
+            if text.add(delta.text) and not self._patient:
+                given += await self._settled(last=False)
+        return given + await self._settled(last=True) if last else given
+
+    async def _settled(self, *, last: bool) -> list[Delta]:
+        text = None if self._at is None else self._texts.get(self._at)
+        if text is None or self._at is None or self.blocked:
+            return []
+        shown = await text.settle(last=last)
+        self.blocked = text.blocked is not None
+        return [piece_of(self._at, shown)] if shown else []
+
+
+class JudgedStream:
+    """The sequences of a generation, each with its judged answer: shown in pieces of the judges' windows.
+
+    There are no logprobs then.
+    """
+
+    def __init__(self, generation: Generation, encoder: StreamEncoder, filter_: AnswerFilter) -> None:
+        self._generation = generation
+        self._encoder = encoder
+        self._answers = parsed_answers(generation)
+        self._judged = [JudgedDeltas(filter_, index, patient=False) for index in range(len(self._answers))]
+
+    async def take(self, events: list[Event]) -> bytes:
+        """What may be sent after some events. Raises FilterFailed."""
+        return b"".join([await self._event(event) for event in events])
+
+    async def _event(self, event: Event) -> bytes:
+        generation, index = self._generation, event[0]
+        sequence, judged = generation.sequences[index], self._judged[index]
+        if sequence.is_over():
+            return b""
+        deltas, over = take(generation, self._answers[index], event)
+        shown = await judged.feed(deltas, last=over is not None)
+        generation.note_shown(index, shown)
+        body = self._encoder.render(index, shown) if shown else b""
+        if judged.blocked:
+            if over is None:
+                generation.cut_off(index)
+            over = sequence.finish_reason = FinishReason.CONTENT_FILTER
+        return body if over is None else body + self._encoder.finish(index, over)
+
+
+async def judged_whole(
+    generation: Generation, filter_: AnswerFilter, index: int, deltas: Sequence[Delta]
+) -> tuple[list[Delta], FinishReason | None]:
+    """What judges let pass of a whole answer, and how that ends. Raises FilterFailed."""
+    judged = JudgedDeltas(filter_, index, patient=True)
+    shown = await judged.feed(deltas, last=True)
+    generation.note_shown(index, shown)
+    sequence = generation.sequences[index]
+    if judged.blocked:
+        sequence.finish_reason = FinishReason.CONTENT_FILTER
+    return shown, sequence.finish_reason
+
+
+def text_of(deltas: Sequence[Delta]) -> str:
+    """What is said to the user."""
+    return "".join([delta.text for delta in deltas if isinstance(delta, Text)])

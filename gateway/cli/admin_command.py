@@ -1,0 +1,37 @@
+"""`penstock admin`: serve the admin API. `penstock serve` starts it too, unless `admin.enabled` is false."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from gateway.admin.admin_key import AdminKeyError, admin_key
+from gateway.config.settings import ConfigError, load_config
+from gateway.server.ports import StartError, check_port
+from gateway.store.socket_path import SocketPathError
+from observability.logs import configure_logging
+
+
+def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add `admin`."""
+    parser = subparsers.add_parser("admin", help="serve the admin API alone")
+    parser.add_argument("--config", type=Path, default=Path("penstock.yaml"), metavar="FILE")
+    parser.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    # Imported here, so that help does not load the server.
+    import uvloop
+
+    from gateway.admin.admin_server import serve_admin
+
+    configure_logging()
+    try:
+        config = load_config(arguments.config)
+        configure_logging(config.observability.logs.format)
+        key = admin_key(config)
+        check_port(config.admin.host, config.admin.port, "admin.port")
+        uvloop.run(serve_admin(config, key))
+    except (ConfigError, AdminKeyError, SocketPathError, StartError) as error:
+        print(f"penstock admin: {error}", file=sys.stderr)
+        return 1
+    return 0

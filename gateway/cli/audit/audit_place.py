@@ -1,0 +1,28 @@
+"""Where the journal is that a command is about."""
+
+import argparse
+from pathlib import Path
+from typing import NamedTuple
+
+from gateway.config.observability.journal import journal_settings
+from gateway.config.settings import load_config
+
+
+class JournalPlace(NamedTuple):
+    """A journal's folder, and the key of its chains where there is one."""
+
+    folder: Path
+    key_file: Path | None
+
+
+def place_of(arguments: argparse.Namespace) -> JournalPlace:
+    """What `--folder` says, or else the configuration.
+
+    Raises:
+        ConfigError: The configuration cannot be used.
+    """
+    if arguments.folder is not None:
+        return JournalPlace(arguments.folder, None)
+    config = load_config(arguments.config)
+    settings = journal_settings(config.observability.journal, config.state_dir)
+    return JournalPlace(settings.folder, settings.key_file)

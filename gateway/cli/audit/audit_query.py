@@ -1,0 +1,149 @@
+"""`penstock audit query` and `penstock audit usage`: what the journal says, as a table, JSON or CSV."""
+
+import argparse
+import contextlib
+import csv
+import sys
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final
+
+from gateway.cli.audit.audit_place import place_of
+from gateway.cli.command_output import fail, print_json, table
+from gateway.cli.record_fields import duration
+from observability.journal.query import Answer, JournalReader, Period, QueryError, SegmentsRemoved, opened
+from observability.printable import printable
+from protos.errors import InvalidRequest
+
+_Ask = Callable[[JournalReader, Period], Answer]
+
+#: What is shown of entries unless something else is asked for.
+_SHOWN: Final = {
+    "requests": "time, id, tenant, model, pool, replica, outcome, status, prompt_tokens AS input, "
+    "completion_tokens AS output, round(cost_nano_usd / 1e9, 6) AS usd, round(ended_us / 1e6, 3) AS seconds",
+    "changes": "time, id, actor, action, subject",
+    "journal": "time, event, segment, records, detail",
+}
+_BY: Final = {
+    "tenant": "tenant",
+    "model": "model",
+    "key": "key_id",
+    "tier": "tier",
+    "endpoint": "endpoint",
+    "pool": "pool",
+    "replica": "replica",
+    "outcome": "outcome",
+    "hour": "date_trunc('hour', time)",
+    "day": "CAST(time AS DATE)",
+    "month": "strftime(time, '%Y-%m')",
+}
+_SUMS: Final = (
+    "count(*) AS requests, count_if(outcome <> 'ok') AS failed, sum(prompt_tokens - cached_tokens)::BIGINT AS input, "
+    "sum(cached_tokens)::BIGINT AS cached, sum(completion_tokens)::BIGINT AS output, "
+    "sum(rejected_tokens)::BIGINT AS rejected, round(sum(cost_nano_usd) / 1e9, 6) AS usd"
+)
+
+
+def query(arguments: argparse.Namespace) -> int:
+    """Show entries, the newest first."""
+    if arguments.tenant is not None and arguments.of != "requests":
+        return fail("audit query", "--tenant: only requests have a tenant")
+
+    def ask(reader: JournalReader, period: Period) -> Answer:
+        return reader.rows(
+            arguments.of,
+            period,
+            tenant=arguments.tenant,
+            where=arguments.where,
+            select=arguments.select or _SHOWN[arguments.of],
+            limit=arguments.limit,
+        )
+
+    return _answer("audit query", arguments, ask)
+
+
+def usage(arguments: argparse.Namespace) -> int:
+    """Show what was used."""
+    by = [name.strip() for name in arguments.by.split(",")]
+    if unknown := [name for name in by if name not in _BY]:
+        return fail("audit usage", f"--by: expected some of {', '.join(_BY)}, got {printable(unknown[0][:64])!r}")
+    places = ", ".join(str(place + 1) for place in range(len(by)))
+
+    def ask(reader: JournalReader, period: Period) -> Answer:
+        return reader.rows(
+            "requests",
+            period,
+            tenant=arguments.tenant,
+            where=arguments.where,
+            select=f"{', '.join(f'{_BY[name]} AS {name}' for name in by)}, {_SUMS}",
+            group=places,
+            order=places,
+            limit=arguments.limit,
+        )
+
+    return _answer("audit usage", arguments, ask)
+
+
+def _answer(command: str, arguments: argparse.Namespace, ask: _Ask) -> int:
+    try:
+        now = time.time()
+        period = Period(_moment(arguments.since, "since", now), _moment(arguments.until, "until", now))
+        answer, unreadable = _asked(place_of(arguments).folder, period, ask)
+    except InvalidRequest as error:
+        return fail(command, f"--{error.message}")
+    except OSError as error:
+        return fail(command, f"{error.filename}: {error.strerror}")
+    except (QueryError, ValueError) as error:
+        return fail(command, printable(str(error)))
+    for line in unreadable:
+        print(printable(f"penstock {command}: {line}"), file=sys.stderr)
+    _print(answer, arguments.format)
+    if answer.more:
+        print(f"penstock {command}: there is more; --limit says how much is shown", file=sys.stderr)
+    return 0
+
+
+def _asked(folder: Path, period: Period, ask: _Ask) -> tuple[Answer, list[str]]:
+    """The answer, and what could not be read."""
+    while True:
+        with contextlib.suppress(SegmentsRemoved), opened(folder, period) as reader:
+            return ask(reader, period), reader.unreadable
+
+
+def _moment(text: str, field: str, now: float) -> float:
+    """A time, or how long ago it was. Raises InvalidRequest."""
+    try:
+        time_ = datetime.fromisoformat(text)
+    except ValueError:
+        return now - duration(text, field)
+    return (time_ if time_.tzinfo else time_.replace(tzinfo=UTC)).timestamp()
+
+
+def _print(answer: Answer, form: str) -> None:
+    if form == "json":
+        print_json([dict(zip(answer.columns, map(_plain, row), strict=True)) for row in answer.rows])
+    elif form == "csv":
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(answer.columns)
+        writer.writerows([_text(value) for value in row] for row in answer.rows)
+    elif answer.rows:
+        rows: Sequence[Sequence[str]] = [[_text(value) for value in row] for row in answer.rows]
+        print("\n".join(table([[name.upper() for name in answer.columns], *rows])))
+    else:
+        print("nothing was found")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=UTC)
+    return float(value) if isinstance(value, Decimal) else value
+
+
+def _text(value: Any) -> str:
+    """A value in a cell, in one line."""
+    if value is None:
+        return ""
+    return printable(value.isoformat(" ", "milliseconds") if isinstance(value, datetime) else str(value))

@@ -1,0 +1,177 @@
+"""`penstock check` and `penstock schema`: what a configuration file means, and what may stand in one."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from gateway.cli.command_output import shown_limits, table
+from gateway.config.docs import render
+from gateway.config.safety.safety_checks import as_use, usual_action
+from gateway.config.safety.settings import Use
+from gateway.config.settings import Config, ConfigError, Model, Pool, Safety, load_config, resolve, schema, usable_cores
+
+_BUILT_IN: Final = {"pii": "redact", "secrets": "redact", "injection": "block"}
+
+
+def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add `check` and `schema`."""
+    check = subparsers.add_parser("check", help="validate a configuration and print what would run")
+    check.add_argument("--config", type=Path, default=Path("penstock.yaml"), metavar="FILE")
+    check.set_defaults(run=_check)
+
+    form = subparsers.add_parser("schema", help="print the configuration's JSON Schema")
+    form.add_argument("--markdown", action="store_true", help="print docs/configuration.md instead")
+    form.add_argument(
+        "--example",
+        type=Path,
+        default=Path("penstock.yaml"),
+        metavar="FILE",
+        help="configuration that --markdown shows (default: penstock.yaml)",
+    )
+    form.set_defaults(run=_schema)
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    # Only here: tokenizer libraries take long to import, and `penstock schema` needs none.
+    from gateway.text.tokens.loader import BUNDLED, load_tokenizer
+    from gateway.text.tokens.tokenizer import TokenizerError
+
+    source = str(arguments.config)
+    try:
+        config = load_config(arguments.config)
+        resolve(config, source, BUNDLED)
+        for index, model in enumerate(config.models):
+            try:
+                load_tokenizer(model.tokenizer)
+            except TokenizerError as error:
+                raise ConfigError(source, f"models[{index}].tokenizer", str(error)) from error
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(f"{arguments.config} is valid. penstock serve would run:\n")
+    print("\n".join(_summary(config, usable_cores())))
+    return 0
+
+
+def _schema(arguments: argparse.Namespace) -> int:
+    if not arguments.markdown:
+        print(json.dumps(schema(), indent=2))
+        return 0
+    try:
+        example = arguments.example.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        print(f"{arguments.example}: cannot be read: {getattr(error, 'strerror', None) or error}", file=sys.stderr)
+        return 1
+    sys.stdout.write(render(example))
+    return 0
+
+
+def _summary(config: Config, cores: int) -> Iterator[str]:
+    """What a configuration starts and connects to, line by line."""
+    workers = config.listen.worker_count(cores)
+    store = f"embedded Valkey, data in {config.state_dir}" if config.store.embedded else config.store.shown_url
+    yield f"listen   {config.listen.host}:{config.listen.port}"
+    yield f"workers  {workers}{f' (auto: one for each of {cores} cores)' if config.listen.workers == 'auto' else ''}"
+    yield f"store    {store}"
+    yield f"admin    {f'{config.admin.host}:{config.admin.port}' if config.admin.enabled else 'off'}"
+    for model in config.models:
+        yield ""
+        yield from _model_summary(model)
+    yield ""
+    yield from _safety_summary(config.safety)
+    yield ""
+    yield from _tenants_summary(config)
+
+
+def _safety_summary(safety: Safety) -> Iterator[str]:
+    """What looks at prompts and answers."""
+    rows = [("RULES", "PROMPTS", "ANSWERS", "ON FAILURE")]
+    named = [(policy.name, policy) for policy in safety.policies]
+    for name, rules in (("(default)", safety), *named):
+        rows.append((name, _uses(safety, rules.input), _uses(safety, rules.output), rules.on_failure))
+    if len(rows) == 2 and not (safety.input or safety.output):
+        yield "filters  none look at prompts or answers"
+        return
+    yield "filters"
+    yield from (f"  {line}" for line in table(rows))
+
+
+def _uses(safety: Safety, uses: Sequence[str | Use]) -> str:
+    settings = {one.name: one for one in safety.filters}
+
+    def action(use: Use) -> str:
+        usual = usual_action(settings[use.filter]) if use.filter in settings else _BUILT_IN[use.filter]
+        return use.action or usual
+
+    return ", ".join(f"{use.filter} ({action(use)})" for use in map(as_use, uses)) or "-"
+
+
+def _tenants_summary(config: Config) -> Iterator[str]:
+    """The tiers, and who belongs to them as far as this file says."""
+    yield "tiers, from the highest"
+    rows = [("TIER", "WEIGHT", "RESERVED")]
+    rows += [(tier.name, f"{tier.weight:g}", f"{100 * tier.reserved:g} %") for tier in config.tiers]
+    yield from (f"  {line}" for line in table(rows))
+    yield ""
+    if not config.tenants:
+        yield "tenants  none in this file; others may come from the admin API, and keys without one have `default`"
+        return
+    yield "tenants of this file"
+    tenants = [("TENANT", "TIER", "MODELS", "LIMITS", "FILTERS")]
+    tenants += [
+        (
+            tenant.name,
+            config.tier(tenant.tier)[1].name,
+            ", ".join(tenant.models),
+            shown_limits(tenant.limits) or "none",
+            tenant.safety or "(default)",
+        )
+        for tenant in config.tenants
+    ]
+    yield from (f"  {line}" for line in table(tenants))
+
+
+def _model_summary(model: Model) -> Iterator[str]:
+    bundled = " (bundled)" if model.tokenizer is not None and model.tokenizer_path is None else ""
+    yield f"model {model.name}"
+    yield f"  context    {model.context} tokens"
+    yield f"  tokenizer  {model.tokenizer or 'its upstreams have it'}{bundled}"
+    yield f"  routing    {model.routing.policy}"
+    if model.price is not None:
+        cached = model.price.input if model.price.cached_input is None else model.price.cached_input
+        prices = f"{model.price.input:g} input, {cached:g} cached input, {model.price.output:g} output"
+        yield f"  price      {prices} (US dollars per million tokens)"
+    if model.fallbacks is not None:
+        yield f"  fallbacks  {', '.join(model.fallbacks.models)} (order: {model.fallbacks.order})"
+    if model.safety is not None:
+        yield f"  safety     {model.safety}, beside its tenants' rules"
+    if model.adapters:
+        yield f"  adapters   {', '.join(adapter.name for adapter in model.adapters)}"
+    rows = [("POOL", "SHAPE", "ROLE", "ENGINE", "REPLICAS", "GPUS", "WHERE"), *map(_pool_row, model.pools)]
+    yield from (f"  {line}" for line in table(rows))
+    pools, replicas = len(model.pools), sum(pool.replica_count for pool in model.pools)
+    gpus = sum(pool.replica_count * pool.shape.value.gpus for pool in model.pools if pool.engine != "openai")
+    found = ", and those that are discovered" if any(pool.is_discovered for pool in model.pools) else ""
+    yield f"  {_counted(pools, 'pool')}, {_counted(replicas, 'replica')}, {_counted(gpus, 'GPU')}{found}"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _pool_row(pool: Pool) -> tuple[str, ...]:
+    shape = pool.shape.value
+    degrees = " ".join(
+        f"{name}{degree}"
+        for name, degree in (("tp", shape.tp), ("ep", shape.ep), ("pp", shape.pp))
+        if degree > 1 or name == "tp"
+    )
+    gpus = f"{pool.replica_count * shape.gpus}{' simulated' if pool.engine == 'simulated' else ''}"
+    if pool.engine == "openai":
+        gpus = "-"  # its owner's
+    where = "started here" if pool.local_replicas else ", ".join(pool.addresses) or "they register"
+    count = f"{pool.replica_count}{' or more' if pool.is_discovered else ''}"
+    return (pool.name, degrees, pool.role.value, pool.engine, count, gpus, where)

@@ -1,0 +1,58 @@
+"""The `penstock` command. Each subcommand is a module of gateway/cli, imported when it is asked for."""
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+#: Subcommand -> the module that registers it, and its line in the help.
+_COMMANDS = {
+    "serve": "gateway.cli.serve_command",
+    "replica": "replicas.cli.replica_command",
+    "check": "gateway.cli.configuration_commands",
+    "schema": "gateway.cli.configuration_commands",
+    "keys": "gateway.cli.keys_command",
+    "tenants": "gateway.cli.tenants_command",
+    "usage": "gateway.cli.usage_command",
+    "replicas": "gateway.cli.replicas_command",
+    "top": "gateway.cli.top.top_command",
+    "providers": "gateway.cli.providers_command",
+    "admin": "gateway.cli.admin_command",
+    "route": "gateway.cli.route_command",
+    "safety": "gateway.cli.safety.safety_command",
+    "audit": "gateway.cli.audit.audit_command",
+    "dashboards": "tools.dashboards.command",
+    "batch": "gateway.cli.batch.batch_command",
+    "bench": "loadtest.cli.bench_command",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one subcommand and return its exit status."""
+    try:
+        status = _run(sys.argv[1:] if argv is None else list(argv))
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # Whoever reads the output, such as `head`, has enough; what is still buffered has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    return status
+
+
+def _run(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="penstock", description="A gateway in front of large language models.")
+    subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
+    # Only the module of the command at hand is imported; help and mistakes need them all.
+    wanted = [_COMMANDS[arguments[0]]] if arguments and arguments[0] in _COMMANDS else sorted(set(_COMMANDS.values()))
+    for module in wanted:
+        importlib.import_module(module).register(subparsers)
+    parsed = parser.parse_args(arguments)
+    status: int = parsed.run(parsed)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+"""What the commands that manage tenants and keys share: the way to the registry, and who they act for."""
+
+import argparse
+import asyncio
+import os
+import pwd
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final
+
+from gateway.cli.command_output import fail
+from gateway.config.settings import Config, load_config
+from gateway.store.socket_path import SocketPathError
+from gateway.store.store import Store, store_url
+from gateway.tenancy.tenants.tenant_registry import Registry
+from protos.errors import PenstockError, StoreUnavailable
+
+# A person waits here, not a request: a busy store gets longer than a worker would give it.
+_TIMEOUT_SECONDS: Final = 5.0
+
+Run = Callable[[Registry, Config, argparse.Namespace], Awaitable[int]]
+
+
+def add_action(
+    actions: "argparse._SubParsersAction[argparse.ArgumentParser]", command: str, name: str, run: Run, meaning: str
+) -> argparse.ArgumentParser:
+    """Add an action such as `list` to a command such as `keys`; `run` gets the registry of the configuration."""
+    parser = actions.add_parser(name, help=meaning)
+    parser.add_argument("--config", type=Path, default=Path("penstock.yaml"), metavar="FILE")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+    def act(arguments: argparse.Namespace) -> int:
+        return manage(command, arguments.config, lambda registry, config: run(registry, config, arguments))
+
+    parser.set_defaults(run=act)
+    return parser
+
+
+def manage(command: str, path: Path, action: Callable[[Registry, Config], Awaitable[int]]) -> int:
+    """Run an action on the registry of a configuration; 1 and one line on stderr where that fails."""
+    return with_store(command, path, lambda store, config: action(Registry(store, config), config))
+
+
+def with_store(command: str, path: Path, action: Callable[[Store, Config], Awaitable[int]]) -> int:
+    """Run an action on the store of a configuration; 1 and one line on stderr where that fails."""
+    try:
+        config = load_config(path)
+        return asyncio.run(_connected(config, action))
+    except StoreUnavailable as error:
+        if config.store.embedded:
+            return fail(command, f"the embedded store does not answer; it runs with: penstock serve --config {path}")
+        reason = " ".join(str(error.__cause__ or error).split())
+        return fail(command, f"the store at {config.store.shown_url} does not answer: {reason}")
+    except PenstockError as error:
+        return fail(command, error.message)
+    except (ValueError, SocketPathError) as error:
+        # A bad configuration says so itself.
+        return fail(command, str(error))
+
+
+async def _connected(config: Config, action: Callable[[Store, Config], Awaitable[int]]) -> int:
+    store = Store(store_url(config), timeout=_TIMEOUT_SECONDS)
+    try:
+        return await action(store, config)
+    finally:
+        await store.aclose()
+
+
+def actor() -> str:
+    """Who runs the command, for the audit trail."""
+    try:
+        return f"cli:{pwd.getpwuid(os.getuid()).pw_name}"
+    except KeyError:
+        return f"cli:{os.getuid()}"

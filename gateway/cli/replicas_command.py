@@ -1,0 +1,163 @@
+"""`penstock replicas`: how replicas are, and which get no requests, while the gateway runs."""
+
+import argparse
+import shutil
+import textwrap
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+
+from gateway.cli.command_output import print_json, table
+from gateway.cli.registry_access import actor, with_store
+from gateway.fleets.drains import GRACE_SECONDS, Drain
+from gateway.fleets.listing import NOT_HEARD, UNKNOWN, ReplicaView, ShapeView
+from gateway.fleets.replica_registry import ReplicaRegistry
+from observability.printable import printable
+from protos.types import Role
+
+#: From these widths on there is room for the addresses, and for where they are known from and what is served there.
+_WIDE = 110
+_WIDEST = 150
+_LONGEST_ADDRESS = 48
+_NO_NUMBERS = (UNKNOWN, *(state.value for state in NOT_HEARD))
+_PARTNER = {Role.PREFILL: Role.DECODE, Role.DECODE: Role.PREFILL, Role.BOTH: Role.BOTH}
+
+_Run = Callable[[ReplicaRegistry, argparse.Namespace], Awaitable[int]]
+
+
+def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add `replicas` and its subcommands."""
+    parser = subparsers.add_parser("replicas", help="show replicas, and take some out of service")
+    add = partial(_add_action, parser.add_subparsers(required=True, metavar="ACTION"))
+    add("list", _list, "show how replicas are, as all workers see them")
+    drain = add("drain", _drain, "give no more requests to a replica or a pool; workers heed it within a second")
+    resume = add("resume", _resume, "undo a drain")
+    for chosen in (drain, resume):
+        chosen.add_argument("target", metavar="REPLICA_OR_POOL", help="such as narrow/0, or narrow for all of a pool")
+    drain.add_argument(
+        "--grace",
+        type=float,
+        default=GRACE_SECONDS,
+        metavar="SECONDS",
+        help="after so long, what still runs there goes on at other replicas (default: %(default)g)",
+    )
+
+
+def _add_action(
+    actions: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, run: _Run, meaning: str
+) -> argparse.ArgumentParser:
+    parser = actions.add_parser(name, help=meaning)
+    parser.add_argument("--model", metavar="NAME", help="only this model's replicas")
+    parser.add_argument("--config", type=Path, default=Path("penstock.yaml"), metavar="FILE")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+    def act(arguments: argparse.Namespace) -> int:
+        return with_store(
+            "replicas", arguments.config, lambda store, config: run(ReplicaRegistry(store, config), arguments)
+        )
+
+    parser.set_defaults(run=act)
+    return parser
+
+
+async def _list(registry: ReplicaRegistry, arguments: argparse.Namespace) -> int:
+    rows = await registry.replicas(arguments.model)
+    if arguments.json:
+        print_json(rows)
+        return 0
+    width = shutil.get_terminal_size().columns
+    blocks = ["\n".join(map(printable, _block(model, list(of_model), width))) for model, of_model in _by_model(rows)]
+    print("\n\n".join(blocks))
+    return 0
+
+
+async def _drain(registry: ReplicaRegistry, arguments: argparse.Namespace) -> int:
+    drain = await registry.drain(arguments.model, arguments.target, arguments.grace, actor())
+    if arguments.json:
+        print_json(drain)
+        return 0
+    print(f"draining {drain.target} of {drain.model}: what still runs there in {drain.grace_seconds:g} s moves on")
+    rows = await registry.replicas(drain.model)
+    if not _with_partners(row for row in rows if row.drain is None and row.state not in _NO_NUMBERS):
+        print(f"no replica of {drain.model} is left: its requests are refused, and what runs ends with an error")
+    return 0
+
+
+async def _resume(registry: ReplicaRegistry, arguments: argparse.Namespace) -> int:
+    ended = await registry.resume(arguments.model, arguments.target, actor())
+    if arguments.json:
+        print_json({"drains": ended})
+    else:
+        print(_said(ended) or f"{arguments.target} was not drained")
+    return 0
+
+
+def _said(ended: Sequence[Drain]) -> str:
+    return "\n".join(f"resumed {drain.target} of {drain.model}" for drain in ended)
+
+
+def _by_model(rows: Sequence[ReplicaView]) -> Iterator[tuple[str, Iterator[ReplicaView]]]:
+    return groupby(rows, key=lambda row: row.model)
+
+
+def _block(model: str, rows: Sequence[ReplicaView], width: int) -> Iterator[str]:
+    """A model's replicas as a table, and below it the reasons of those that do not get all requests."""
+    serving = _with_partners(row for row in rows if row.share > 0)
+    count = len(serving)
+    yield f"{model}: {len(rows)} replicas, {count} {'takes' if count == 1 else 'take'} requests"
+    header = ["REPLICA", "SHAPE", "ROLE", "STATE", "SHARE", "RUN", "WAIT", "KV", "OPEN", "PREDICT"]
+    shown = (width >= _WIDE) + 2 * (width >= _WIDEST)
+    more = [(_shortened(row.address), row.source, row.version or "-")[:shown] for row in rows]
+    header += ("ADDRESS", "SOURCE", "VERSION")[:shown]
+    yield from table([header, *([*_cells(row), *cells] for row, cells in zip(rows, more, strict=True))])
+    for row in rows:
+        reason = _reason(row)
+        if not reason and row not in serving:
+            reason = f"no {_PARTNER[row.role].value} replica to pair it with takes requests"
+        if reason:
+            yield from textwrap.wrap(f"{row.id}: {reason}", width, subsequent_indent="  ")
+
+
+def _with_partners(rows: Iterable[ReplicaView]) -> list[ReplicaView]:
+    """Those of them that need no partner, or have one among them."""
+    rows = list(rows)
+    roles = {row.role for row in rows}
+    return [row for row in rows if _PARTNER[row.role] in roles]
+
+
+def _cells(row: ReplicaView) -> tuple[str, ...]:
+    known = row.state not in _NO_NUMBERS
+    kv = f"{row.kv_blocks_used / row.kv_blocks_total:.0%}" if known and row.kv_blocks_total else "-"
+    numbers = (str(row.running), str(row.waiting)) if known else ("-", "-")
+    accuracy = "-" if row.accuracy is None else f"{row.accuracy:.0%}"
+    return (
+        row.id,
+        _shape(row.shape),
+        row.role.value,
+        row.state,
+        f"{row.share:.0%}",
+        *numbers,
+        kv,
+        str(row.in_flight),
+        accuracy,
+    )
+
+
+def _shape(shape: ShapeView) -> str:
+    degrees = (("tp", shape.tp), ("ep", shape.ep), ("pp", shape.pp))
+    return "-".join(f"{name}{degree}" for name, degree in degrees if name == "tp" or degree > 1)
+
+
+def _shortened(address: str) -> str:
+    """Of a long path its end, which tells replicas apart."""
+    return address if len(address) <= _LONGEST_ADDRESS else f"...{address[3 - _LONGEST_ADDRESS :]}"
+
+
+def _reason(row: ReplicaView) -> str:
+    parts = [row.reason]
+    if row.drain is not None:
+        parts[0] = f"{row.reason} ({row.drain.actor}, grace {row.drain.grace_seconds:g} s)"
+    if row.breaker_seconds:
+        parts.append(f"looked at again in {row.breaker_seconds:.0f} s")
+    return "; ".join(parts)

@@ -1,0 +1,68 @@
+"""Rows of `penstock top`: cells with their styles, in which no colour is the only sign of anything."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+from gateway.admin.live.view import Live, PoolLive, RecentRoute, Times
+from gateway.cli.top.top_text import count, share, took
+from gateway.fleets.listing import NOT_HEARD, UNKNOWN, ReplicaView, ShapeView
+from routing.health.replica_status import State
+
+#: Text and style of each cell.
+Row = Sequence[tuple[str, str]]
+
+_GOOD: Final = (State.READY.value, State.RETURNING.value)
+_STYLES: Final = dict.fromkeys(_GOOD, "green") | dict.fromkeys((State.DRAINING.value, State.DRAINED.value), "yellow")
+_SILENT: Final = (UNKNOWN, *(state.value for state in NOT_HEARD))
+
+
+def times_cells(times: Times | None) -> list[str]:
+    """The half, 95 % and 99 %."""
+    return ["-", "-", "-"] if times is None else [took(times.p50), took(times.p95), took(times.p99)]
+
+
+def replica_rows(live: Live, wide: bool) -> list[Row]:
+    """One row a replica, those in trouble first, as they may be the only ones that there is room for."""
+    rows = [(model.name, pool, row) for model in live.models for pool in model.pools for row in pool.replicas]
+    rows.sort(key=lambda found: found[2].state in _GOOD)
+    return [_replica(model, pool, row, wide) for model, pool, row in rows]
+
+
+def route_row(route: RecentRoute) -> Row:
+    """Where a request went, and why."""
+    at = datetime.fromtimestamp(route.time).astimezone().strftime("%H:%M:%S")
+    cells = [at, route.replica, route.policy, count(route.cached), count(route.predicted), took(route.ttft or None)]
+    return [*((cell, "") for cell in cells), (route.reason, "dim")]
+
+
+def _replica(model: str, pool: PoolLive, row: ReplicaView, wide: bool) -> Row:
+    heard = row.state not in _SILENT
+    kv = row.kv_blocks_used / row.kv_blocks_total if heard and row.kv_blocks_total else None
+    cells = [
+        (row.id, "bold"),
+        (_shape(row.shape), ""),
+        (row.state, _STYLES.get(row.state, "bold red")),
+        (share(row.share), ""),
+        (count(row.running if heard else None), ""),
+        (count(row.waiting if heard else None), ""),
+        ("-" if kv is None else share(kv), "yellow" if kv is not None and kv >= 0.9 else ""),
+        (count(row.in_flight), ""),
+    ]
+    if wide:
+        cells = [(model, ""), *cells[:2], (pool.role.value, ""), *cells[2:], (row.version or "-", "dim")]
+    return [*cells, (_why(row), "")]
+
+
+def _shape(shape: ShapeView) -> str:
+    degrees = (("tp", shape.tp), ("ep", shape.ep), ("pp", shape.pp))
+    return "-".join(f"{name}{degree}" for name, degree in degrees if name == "tp" or degree > 1)
+
+
+def _why(row: ReplicaView) -> str:
+    parts = [row.reason] if row.reason else []
+    if row.drain is not None:
+        parts.append(f"by {row.drain.actor}")
+    if row.breaker_seconds:
+        parts.append(f"again in {row.breaker_seconds:.0f} s")
+    return "; ".join(parts)

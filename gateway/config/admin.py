@@ -1,0 +1,23 @@
+"""Where the admin API listens, as the configuration writes it."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from gateway.config.tenants import Record
+
+
+class Admin(Record, frozen=True, kw_only=True):
+    """The admin API. Its key is the environment's `PENSTOCK_ADMIN_KEY`, or else the file `admin.key` in `state`."""
+
+    enabled: Annotated[bool, Meta(description="Whether `penstock serve` runs it.")] = True
+    host: Annotated[
+        str, Meta(min_length=1, max_length=255, description="Address to listen on; keep it away from clients.")
+    ] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=1, le=65535, description="TCP port.")] = 8081
+
+    @property
+    def url(self) -> str:
+        """Where it is reached from this machine."""
+        host = "127.0.0.1" if self.host in ("0.0.0.0", "::") else self.host
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"

@@ -1,0 +1,195 @@
+"""The models of the configuration file: their tokenizers, prices and replica pools."""
+
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta
+
+from gateway.config.models.adapters import LoraAdapter
+from gateway.config.models.addresses import is_discovered
+from gateway.config.models.embeddings import Embeddings
+from gateway.config.models.engines import EngineName, PoolShape, PoolTls, SimulatedEngine
+from gateway.config.models.fallbacks import Fallbacks
+from gateway.config.models.output import Output
+from gateway.config.models.price import Price
+from gateway.config.models.routing import Routing
+from gateway.config.models.triton import TritonModel
+from gateway.config.models.upstream import UpstreamSettings
+from gateway.config.tenants import END, NAME, Record
+from protos.types import Role
+
+#: A model's name, and each of its other ones.
+MODEL_NAME: Final = rf"^[A-Za-z0-9][A-Za-z0-9._:/@+-]{{0,127}}{END}"
+
+
+class Pool(Record, frozen=True, kw_only=True):
+    """Replicas of one shape."""
+
+    name: Annotated[
+        str,
+        Meta(
+            pattern=rf"^[A-Za-z0-9][A-Za-z0-9_-]{{0,47}}{END}",
+            description="Name of the pool in logs and metrics, unique in its model: 1 to 48 letters, digits, `_`, `-`.",
+        ),
+    ]
+    shape: Annotated[PoolShape, Meta(description="GPUs of each replica.")] = PoolShape()
+    role: Annotated[
+        Role,
+        Meta(
+            description="Phases that the replicas run: whole requests, or only one phase, as a pair with another pool. "
+            "A `prefill` pool needs a `decode` pool of the same engine, and the other way round."
+        ),
+    ] = Role.BOTH
+    engine: Annotated[
+        EngineName,
+        Meta(
+            description="What the replicas are. `simulated` and `tensorrt_llm`: `penstock replica` with that engine. "
+            "`trtllm_grpc`: a stock `trtllm-serve --grpc`. `triton`: Triton with a TensorRT-LLM model. `openai`: any "
+            "server with OpenAI's HTTP API. A replica that reports another engine gets no requests."
+        ),
+    ]
+    replicas: Annotated[
+        Annotated[int, Meta(ge=1, le=256)]
+        | Literal["registered"]
+        | Annotated[tuple[str, ...], Meta(min_length=1, max_length=1024)],
+        Meta(
+            description="A number: `penstock serve` starts that many on this machine (`simulated` only). A list of "
+            "addresses: `grpc://HOST:PORT`, `grpcs://HOST:PORT` (TLS) or `unix:/PATH`; of `openai`, the base URL that "
+            "its API's paths follow, as `https://HOST/v1`. An address may be a name whose DNS records are replicas: "
+            "`grpc+dns://NAME:PORT` (A and AAAA) or `grpc+srv://_SERVICE._tcp.NAME` (SRV), and the same with `grpcs`, "
+            "`http` and `https`. `registered`: those that `penstock replica --register` announces in the store."
+        ),
+    ]
+    tls: Annotated[
+        PoolTls | None, Meta(description="Certificates for `grpcs://` and `https://` addresses; unset: the system's.")
+    ] = None
+    version: Annotated[
+        str,
+        Meta(
+            max_length=128,
+            description="Version of the model. A replica that reports another one gets no requests; empty: any. It is "
+            "what clients see where the engine does not say its own.",
+        ),
+    ] = ""
+    triton: Annotated[
+        TritonModel | None, Meta(description="The model on Triton servers; `triton` only, and required there.")
+    ] = None
+    simulated: Annotated[
+        SimulatedEngine | None,
+        Meta(description="Settings of simulated replicas; only where `replicas` is a number."),
+    ] = None
+    upstream: Annotated[UpstreamSettings | None, Meta(description="How the servers are asked; only for `openai`.")] = (
+        None
+    )
+    channels: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=16,
+            description="Most gRPC channels that one worker opens to one `simulated` or `tensorrt_llm` replica.",
+        ),
+    ] = 4
+    streams_per_channel: Annotated[
+        int,
+        Meta(ge=1, le=65_536, description="Sequences on one such channel before a worker opens the next one."),
+    ] = 512
+
+    @property
+    def local_replicas(self) -> int:
+        """How many replicas `penstock serve` starts for this pool; 0 for a pool that runs elsewhere."""
+        return self.replicas if isinstance(self.replicas, int) else 0
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Where the file says that replicas are; empty for a pool of local or of registered ones."""
+        return () if isinstance(self.replicas, int | str) else self.replicas
+
+    @property
+    def listed_addresses(self) -> tuple[str, ...]:
+        """Of these, those of one replica each; the others are names to ask for in DNS."""
+        return tuple(address for address in self.addresses if not is_discovered(address))
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether its replicas register themselves."""
+        return self.replicas == "registered"
+
+    @property
+    def is_discovered(self) -> bool:
+        """Whether some of its replicas are found while the gateway runs."""
+        return self.is_registered or len(self.listed_addresses) < len(self.addresses)
+
+    @property
+    def replica_count(self) -> int:
+        """Replicas in the pool that the file knows of, wherever they run."""
+        return self.local_replicas or len(self.listed_addresses)
+
+
+class Model(Record, frozen=True, kw_only=True):
+    """One model that clients can ask for."""
+
+    name: Annotated[
+        str,
+        Meta(
+            pattern=MODEL_NAME,
+            description="Name that clients send as `model`: 1 to 128 letters, digits and `. _ : / @ + -`.",
+        ),
+    ]
+    aliases: Annotated[
+        tuple[Annotated[str, Meta(pattern=MODEL_NAME)], ...],
+        Meta(
+            max_length=64,
+            description="Other names that clients may send for it, as in `gpt-4o`. Answers, limits, scopes of keys and "
+            "metrics have the model's own name.",
+        ),
+    ] = ()
+    tokenizer: Annotated[
+        Annotated[str, Meta(min_length=1)] | None,
+        Meta(
+            description="A bundled tokenizer's name (`mistral-tekken`), or the path of a Hugging Face folder or tekken "
+            "file. A path has a `/` in it (`./models/mixtral`) and is relative to this file's folder. Unset, for "
+            "models whose pools are all `openai`: a prompt counts as a token for each 4 bytes until the upstream says "
+            "its own count.",
+        ),
+    ] = None
+    context: Annotated[
+        int,
+        Meta(ge=2, le=100_000_000, description="Context window in tokens: prompt and answer together."),
+    ]
+    output: Annotated[Output, Meta(description="How the model writes thoughts and tool calls.")] = Output()
+    routing: Annotated[Routing, Meta(description="How requests are spread over the pools.")] = Routing()
+    fallbacks: Annotated[
+        Fallbacks | None, Meta(description="Models that answer where this one cannot; unset: none.")
+    ] = None
+    safety: Annotated[
+        Annotated[str, Meta(pattern=NAME)] | None,
+        Meta(
+            description="Name of a policy whose rules hold for this model, beside the tenant's; of two that name one "
+            "filter the stricter action counts."
+        ),
+    ] = None
+    price: Annotated[Price | None, Meta(description="What its tokens cost, for usage and budgets; unset: nothing.")] = (
+        None
+    )
+    embeddings: Annotated[Embeddings, Meta(description="How its upstreams are asked for embeddings.")] = Embeddings()
+    pools: Annotated[
+        tuple[Pool, ...],
+        Meta(min_length=1, description="Replica pools that serve the model; their shapes may differ."),
+    ]
+
+    adapters: Annotated[
+        tuple[LoraAdapter, ...],
+        Meta(
+            max_length=4096,
+            description="LoRA adapters, each of which clients ask for as `MODEL:NAME`. A key or tenant may use those "
+            "whose full name one of its `models` matches: `MODEL:*` is all of them, and `MODEL` alone none.",
+        ),
+    ] = ()
+    allow_unlisted: Annotated[
+        bool, Meta(description="Serve adapters too that are not listed, if a replica knows them by name.")
+    ] = False
+
+    @property
+    def tokenizer_path(self) -> Path | None:
+        """Where the tokenizer's files are; None for a bundled one, or none."""
+        return Path(self.tokenizer) if self.tokenizer is not None and "/" in self.tokenizer else None

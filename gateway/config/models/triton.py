@@ -1,0 +1,101 @@
+"""What the configuration says of models behind Triton, and its rules."""
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import Annotated, Final, Literal
+from urllib.parse import urlsplit
+
+from msgspec import Meta
+
+from gateway.config.models.addresses import is_discovered
+from gateway.config.tenants import Record
+
+#: What stands for the replica's own host in a URL of the configuration.
+HOST: Final = "{host}"
+
+_TokenId = Annotated[int, Meta(ge=0, le=0x7FFF_FFFF)]
+
+
+class TritonModel(Record, frozen=True, kw_only=True):
+    """The model that is asked on each Triton server of a pool."""
+
+    model: Annotated[
+        str, Meta(min_length=1, max_length=256, description="Name of the model in the server's repository.")
+    ]
+    kind: Annotated[
+        Literal["tensorrt_llm", "ensemble", "tensorrt_llm_bls", "llm_api"],
+        Meta(
+            description="Which of TensorRT-LLM's templates it is made from. `tensorrt_llm` takes token ids, and can do "
+            "the most. `ensemble` and `tensorrt_llm_bls` take text, around such a model; so does `llm_api`, the "
+            "template over the LLM API."
+        ),
+    ]
+    batch_dimension: Annotated[
+        bool | None,
+        Meta(description="Whether its tensors have a batch dimension; unset: if its own `max_batch_size` is above 0."),
+    ] = None
+    metrics: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=2048)] | None,
+        Meta(
+            description="URL of the server's metrics, where its load is read: `http://{host}:8002/metrics`, `{host}` "
+            "being the replica's own. Unset: each worker knows only of the requests that it sent itself."
+        ),
+    ] = None
+    max_in_flight: Annotated[
+        Annotated[int, Meta(ge=1, le=1_000_000)] | None,
+        Meta(
+            description="Requests that it takes at once; more wait in the gateway's queue. Unset: as the metrics say, "
+            "or any number."
+        ),
+    ] = None
+    end_id: Annotated[
+        _TokenId | None,
+        Meta(description="Token that ends an answer; unset: the tokenizer's. Not for `llm_api`."),
+    ] = None
+    pad_id: Annotated[
+        _TokenId | None, Meta(description="Token that fills up; unset: the server's. Not for `llm_api`.")
+    ] = None
+    adds_bos: Annotated[
+        bool,
+        Meta(
+            description="The server begins each text with the token that opens a sequence, as the templates do unless "
+            "their `add_special_tokens` is false. Of no use for `tensorrt_llm`."
+        ),
+    ] = True
+
+
+def triton_problems(
+    engine: str, triton: TritonModel | None, addresses: tuple[str, ...], where: str
+) -> Iterator[tuple[str, str]]:
+    """Every violated rule of what a pool of some engine says of Triton, as (path, problem)."""
+    if engine != "triton":
+        if triton is not None:
+            yield f"{where}.triton", f"only triton replicas have it, not {engine}"
+        return
+    if find_spec("tritonclient") is None:
+        yield f"{where}.engine", "needs tritonclient, which is not installed: pip install 'penstock[triton]'"
+    if triton is None:
+        yield f"{where}.triton", "required: the model's name on the server, and its kind"
+        return
+    if triton.kind == "llm_api":
+        for name in ("end_id", "pad_id"):
+            if getattr(triton, name) is not None:
+                yield f"{where}.triton.{name}", "llm_api takes none: its own tokenizer has it"
+    if triton.metrics is None:
+        return
+    if not _is_url(triton.metrics.replace(HOST, "host")):
+        # The value may hold a password.
+        yield f"{where}.triton.metrics", f"expected a URL as http://{HOST}:8002/metrics"
+    elif HOST in triton.metrics and any(address.startswith("unix:") for address in addresses):
+        yield f"{where}.triton.metrics", f"a replica at unix:/PATH has no host: write it where {HOST} is"
+    elif HOST not in triton.metrics and (len(addresses) > 1 or any(map(is_discovered, addresses))):
+        yield f"{where}.triton.metrics", f"would be one URL for all replicas: it needs {HOST}"
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return usable and "@" not in parts.netloc and not parts.query and not parts.fragment and text.isprintable()

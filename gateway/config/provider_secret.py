@@ -1,0 +1,75 @@
+"""A secret in memory, which nothing prints by accident, and where it is read from."""
+
+import os
+import re
+from typing import Final, NoReturn
+
+from gateway.config.secrets import SecretSource
+
+_HIDDEN: Final = "***"
+# What an `Authorization` header can carry, without the space that would end the key.
+_KEY: Final = re.compile(r"[!-~]{1,4096}")
+KEY_FORM: Final = "1 to 4096 visible ASCII characters without spaces"
+_MAX_BYTES: Final = 16_384
+
+
+class SecretError(Exception):
+    """A secret that cannot be had; the text is one line that says where it was looked for, and shows none of it."""
+
+
+class Secret:
+    """A text that is shown to those alone who ask for it by `reveal`."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        """The text itself."""
+        return self._text
+
+    def __repr__(self) -> str:
+        return _HIDDEN
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a secret does not leave its process")
+
+
+def provider_key(text: str) -> Secret:
+    """A provider's key; white space around it, as editors leave it, is not part of it. Raises SecretError."""
+    text = text.strip()
+    if not text:
+        raise SecretError("the key is empty")
+    if not _KEY.fullmatch(text):
+        raise SecretError(f"the key must have {KEY_FORM}")
+    return Secret(text)
+
+
+def read_source(source: SecretSource) -> str:
+    """What an environment variable or a file has. Raises SecretError."""
+    if source.env is not None:
+        if not (text := os.environ.get(source.env, "")):
+            raise SecretError(f"the environment variable {source.env} is not set")
+        return text
+    path = source.path
+    if path is None:
+        raise SecretError(f"{source.shown} is neither in the environment nor in a file")
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MAX_BYTES + 1)
+    except OSError as error:
+        raise SecretError(f"{path} cannot be read: {error.strerror or error}") from None
+    if len(data) > _MAX_BYTES:
+        raise SecretError(f"{path} has more than {_MAX_BYTES} bytes, too many for a key")
+    # A key is ASCII; what is not becomes what no key can have.
+    return data.decode("ascii", "replace")
+
+
+def read_provider_key(source: SecretSource) -> Secret:
+    """The provider's key in an environment variable or a file. Raises SecretError."""
+    try:
+        return provider_key(read_source(source))
+    except SecretError as error:
+        # The text of the form alone does not say where.
+        raise SecretError(f"{source.shown}: {error}") from None

@@ -1,0 +1,153 @@
+"""The rules of filters and policies that span fields or that a type cannot say, and what they refer to."""
+
+import os
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from gateway.config.errors import echo
+from gateway.config.models.adapters import SEPARATOR
+from gateway.config.safety.settings import BUILT_IN, FilterSettings, Policy, Rules, Safety, Use
+from gateway.filtering.guards.guard_checks import guard_problems, unusable_guard, with_absolute_files
+from safety.pii.kinds import KINDS
+
+if TYPE_CHECKING:
+    from gateway.config.settings import Config
+
+Problems = Iterator[tuple[str, str]]
+
+_KINDS: Final = tuple(name for name in FilterSettings.__struct_fields__ if name != "name")
+#: They look at requests, and an answer is none.
+_OF_PROMPTS: Final = ("floods", "sizes")
+#: They are about answers: in a prompt they stand where they belong.
+_OF_ANSWERS: Final = ("canaries",)
+#: They say yes or no to a text as a whole.
+_WHOLE: Final = ("floods", "sizes", "model", "http")
+
+
+#: What takes a tenant's policy away on the command line.
+NO_POLICY: Final = "none"
+#: Personal data is worth replacing; what else is looked for is not to be said at all.
+_REDACTED: Final = ("pii", "presidio")
+
+
+def usual_action(settings: FilterSettings) -> str:
+    """What a match does where the rules do not say."""
+    return "redact" if kind_of(settings) in _REDACTED else "block"
+
+
+def kind_of(settings: FilterSettings) -> str:
+    """The field that says what a filter is; empty if none or several do."""
+    kinds = [name for name in _KINDS if getattr(settings, name) is not None]
+    return kinds[0] if len(kinds) == 1 else ""
+
+
+def as_use(use: str | Use) -> Use:
+    """A filter in its place, however it is written."""
+    return Use(filter=use) if isinstance(use, str) else use
+
+
+def safety_problems(config: "Config") -> Problems:
+    """What is wrong with filters, policies and who names them, as (path, problem)."""
+    safety = config.safety
+    kinds = {name: "injection" if name == "injection" else "pii" for name in BUILT_IN}
+    seen: set[str] = set()
+    asked = [*config.model_names]
+    asked += [f"{model.name}{SEPARATOR}{adapter.name}" for model in config.models for adapter in model.adapters]
+    for index, settings in enumerate(safety.filters):
+        where = f"safety.filters[{index}]"
+        if settings.name in seen:
+            yield f"{where}.name", f"{echo(settings.name)} is already the name of another filter"
+        seen.add(settings.name)
+        kind = kind_of(settings)
+        if kind and kinds.get(settings.name, kind) != kind:
+            yield f"{where}.name", f"{echo(settings.name)} is the name of a built-in filter of another kind"
+        if not kind:
+            yield where, f"expected exactly one of {', '.join(_KINDS)}"
+            continue
+        kinds[settings.name] = kind
+        yield from _filter_problems(settings, kind, where, asked)
+    yield from _rules_problems(safety, "safety", kinds)
+    names: set[str] = set()
+    for index, policy in enumerate(safety.policies):
+        where = f"safety.policies[{index}]"
+        if policy.name in names:
+            yield f"{where}.name", f"{echo(policy.name)} is already the name of another policy"
+        if policy.name == NO_POLICY:
+            yield f"{where}.name", f"{echo(policy.name)} means no policy, for `penstock tenants update --safety`"
+        names.add(policy.name)
+        yield from _rules_problems(policy, where, kinds)
+    for index, model in enumerate(config.models):
+        if model.safety is not None and model.safety not in names:
+            yield f"models[{index}].safety", f"there is no policy {echo(model.safety)} in safety.policies"
+
+
+def policy_names(policies: Sequence[Policy]) -> tuple[str, ...]:
+    """What tenants and models may name."""
+    return tuple(policy.name for policy in policies)
+
+
+def unusable_filters(config: "Config") -> Problems:
+    """Filters that cannot be built on this machine, as (path, problem): terms, expressions, kinds, keys."""
+    if not config.safety.filters:
+        return
+    # Here alone: the libraries take a while to import, and a configuration without filters needs none.
+    from gateway.filtering.filters.build_filters import FilterUnusable, all_settings, text_filter
+
+    for where, settings in all_settings(config.safety).values():
+        try:
+            text_filter(settings, where, prompts=True)
+        except FilterUnusable as error:
+            yield error.where, error.problem
+        if settings.guard is not None:
+            yield from unusable_guard(settings.guard, f"{where}.{kind_of(settings)}")
+
+
+def with_absolute_lists(safety: Safety, folder: Path) -> Safety:
+    """The section with the files of its filters taken from a folder."""
+    return msgspec.structs.replace(safety, filters=tuple(_absolute(settings, folder) for settings in safety.filters))
+
+
+def _absolute(settings: FilterSettings, folder: Path) -> FilterSettings:
+    if settings.terms is not None and settings.terms.file is not None:
+        terms = msgspec.structs.replace(settings.terms, file=os.path.abspath(folder / settings.terms.file))
+        settings = msgspec.structs.replace(settings, terms=terms)
+    if settings.http is not None:
+        settings = msgspec.structs.replace(settings, http=with_absolute_files(settings.http, folder))
+    return settings
+
+
+def _filter_problems(settings: FilterSettings, kind: str, where: str, models: Collection[str]) -> Problems:
+    inside = f"{where}.{kind}"
+    if settings.pii is not None and not frozenset(settings.pii.detect or KINDS).difference(settings.pii.ignore):
+        yield f"{inside}.ignore", "leaves no kind to look for"
+    if settings.terms is not None and not settings.terms.terms and settings.terms.file is None:
+        yield inside, "expected terms, a file, or both"
+    if settings.canaries is not None and not settings.canaries.tokens and settings.canaries.prefix is None:
+        yield inside, "expected tokens, a prefix, or both"
+    if settings.floods is not None and settings.floods.identical is None and settings.floods.similar is None:
+        yield inside, "expected identical, similar, or both"
+    if settings.sizes is not None and settings.sizes == type(settings.sizes)():
+        yield inside, "expected a bound"
+    if settings.guard is not None:
+        yield from guard_problems(settings.guard, inside, models)
+
+
+def _rules_problems(rules: Rules, where: str, kinds: dict[str, str]) -> Problems:
+    for direction, wrong, what in (("input", _OF_ANSWERS, "answers"), ("output", _OF_PROMPTS, "prompts")):
+        seen: set[str] = set()
+        for index, written in enumerate(getattr(rules, direction)):
+            use, inside = as_use(written), f"{where}.{direction}[{index}]"
+            kind = kinds.get(use.filter)
+            if kind is None:
+                yield inside, f"there is no filter {echo(use.filter)}; there are {', '.join(sorted(kinds))}"
+                continue
+            if kind in wrong:
+                yield inside, f"{kind} is a filter of {what} alone"
+            if use.filter in seen:
+                yield inside, f"{echo(use.filter)} is already in the list"
+            seen.add(use.filter)
+            if use.action == "redact" and kind in _WHOLE:
+                yield inside, f"a verdict of {kind} is about the text as a whole, which cannot be redacted"

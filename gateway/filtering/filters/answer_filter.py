@@ -1,0 +1,114 @@
+"""What looks at the answers of one request."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from gateway.filtering.filters.answer_text import Looked
+from gateway.filtering.filters.filter_policy import JudgeRule
+from gateway.filtering.filters.finding_records import Recorder
+from gateway.filtering.filters.questions import judged
+from safety.action import Action
+from safety.screen import Finding, Screening, applied
+
+#: Of what was shown already, so many characters go with a question.
+CONTEXT: Final = 4096
+#: The end of what has been gathered is looked at again with what follows it, by judges that find stretches.
+OVERLAP: Final = 64
+
+
+class AnswerFilter(msgspec.Struct):
+    """Screens for the texts of answers, and judges to be asked about them; `prompt` is what they answer."""
+
+    screening: Screening | None
+    judges: Sequence[JudgeRule]
+    prompt: str | None
+    fail_open: bool
+    recorder: Recorder
+    judged: "list[JudgedAnswer]" = []
+
+    def record(self, answers: Mapping[int, Sequence[Looked]]) -> None:
+        """Write down what was found in the texts of each answer, once they have ended."""
+        for index, texts in sorted(answers.items()):
+            findings = [finding for text in texts for finding in text.findings]
+            failures = sorted({name for text in texts for name in text.failures})
+            if findings or failures:
+                self.recorder.answer(index, sum(text.received for text in texts), findings, failures)
+
+    def record_judged(self) -> None:
+        """Write down what judges found."""
+        for answer in self.judged:
+            if answer.findings:
+                self.recorder.answer(answer.index, answer.received, answer.findings, ())
+
+    def answer(self, index: int) -> "JudgedAnswer":
+        """Another text of the answer of that index that judges are asked about."""
+        answer = JudgedAnswer(self, index)
+        self.judged.append(answer)
+        return answer
+
+
+class JudgedAnswer:
+    """One text of an answer before the judges: gathered, and shown after their verdict about it and what came before.
+
+    `blocked`: nothing more of it is shown.
+    """
+
+    def __init__(self, filter_: AnswerFilter, index: int) -> None:
+        self._filter = filter_
+        self.index = index
+        self._window = min(rule.window for rule in filter_.judges)
+        self._spans = frozenset(rule.name for rule in filter_.judges if rule.spans)
+        self._shown = ""
+        self._gathered = ""
+        self._due = self._window + (OVERLAP if self._spans else 0)
+        self.received = 0
+        self.blocked: Finding | None = None
+        self.findings: list[Finding] = []
+
+    def add(self, text: str) -> bool:
+        """The next piece; gives whether it is time for a question."""
+        self._gathered += text
+        self.received += len(text)
+        return len(self._gathered) >= self._due
+
+    async def settle(self, *, last: bool) -> str:
+        """Ask; gives what may be shown now, with `last` all that may be. Raises FilterFailed."""
+        if self.blocked is not None or not self._gathered:
+            return ""
+        of, before, text = self._filter, len(self._shown), self._gathered
+        found = await judged(
+            of.judges,
+            self._shown + text,
+            of.prompt,
+            of.recorder.tenant,
+            fail_open=of.fail_open,
+            left_out=of.recorder.answer_unjudged,
+        )
+        of_spans = [
+            finding._replace(start=max(0, finding.start - before), end=finding.end - before)
+            for finding in found
+            if finding.rule in self._spans and finding.end > before
+        ]
+        of_whole = [finding for finding in found if finding.rule not in self._spans]
+        end = len(text) if last or not self._spans else max(0, len(text) - OVERLAP)
+        # A stretch is not taken apart: it may be a longer one, once more has come.
+        end = min([end, *(finding.start for finding in of_spans if finding.end > end)])
+        decided = [finding for finding in of_spans if finding.start < end]
+        self._note(of_whole + decided)
+        self.blocked = next((finding for finding in of_whole if finding.action is Action.BLOCK), None)
+        if self.blocked is not None:
+            return ""
+        result = applied(text[:end], decided, self._shown)
+        self.blocked = result.blocked
+        self._shown = (self._shown + text[:end])[-CONTEXT:]
+        self._gathered = text[end:]
+        # What is undecided still is asked about again with a window more.
+        self._due = self._window + max(len(self._gathered), OVERLAP if self._spans else 0)
+        return result.text
+
+    def _note(self, findings: Sequence[Finding]) -> None:
+        """What a judge says of the text as a whole, it says again with every question."""
+        known = {(finding.rule, finding.label) for finding in self.findings if finding.rule not in self._spans}
+        self.findings += [finding for finding in findings if (finding.rule, finding.label) not in known]

@@ -1,0 +1,105 @@
+"""From the configuration to the filters that look at text alone."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from gateway.config.safety.settings import BUILT_IN, FilterSettings, InjectionFilter, PiiFilter, Safety, TermsFilter
+from safety.canaries import CanaryFilter
+from safety.expressions import BadExpression, ExpressionFilter
+from safety.filter import StreamFilter
+from safety.injection.filter import InjectionFilter as AnswerInjectionFilter
+from safety.injection.prompts import PromptInjectionFilter
+from safety.pii.filter import PiiFilter as Pii
+from safety.pii.kinds import KINDS, SECRETS
+from safety.term_list import TermListError, read_terms
+from safety.terms import TermError, TermFilter
+
+_NO_SETTINGS: Final = {
+    "pii": FilterSettings(name="pii", pii=PiiFilter()),
+    "secrets": FilterSettings(name="secrets", pii=PiiFilter(detect=tuple(sorted(SECRETS)))),
+    "injection": FilterSettings(name="injection", injection=InjectionFilter()),
+}
+
+
+class FilterUnusable(Exception):
+    """`where` is the field of the configuration, `problem` one line for whoever wrote it."""
+
+    def __init__(self, where: str, problem: str) -> None:
+        self.where = where
+        self.problem = problem
+        super().__init__(f"{where}: {problem}")
+
+
+def all_settings(safety: Safety) -> dict[str, tuple[str, FilterSettings]]:
+    """Every filter by its name, with its place in the configuration; a configured one takes a built-in one's name."""
+    found = {name: (f"safety ({name})", _NO_SETTINGS[name]) for name in BUILT_IN}
+    found |= {settings.name: (f"safety.filters[{i}]", settings) for i, settings in enumerate(safety.filters)}
+    return found
+
+
+def text_filters(safety: Safety, *, prompts: bool) -> dict[str, StreamFilter]:
+    """Every filter that needs nobody else, by its name, for prompts or for answers. Raises FilterUnusable."""
+    built: dict[str, StreamFilter] = {}
+    for name, (where, settings) in all_settings(safety).items():
+        filter_ = text_filter(settings, where, prompts=prompts)
+        if filter_ is not None:
+            built[name] = filter_
+    return built
+
+
+def text_filter(settings: FilterSettings, where: str, *, prompts: bool) -> StreamFilter | None:
+    """One filter; None for one that needs somebody else. Some see more in prompts, which they need not stream.
+
+    Raises FilterUnusable.
+    """
+    if settings.pii is not None:
+        return Pii(_kinds(settings.pii, f"{where}.pii"))
+    if settings.injection is not None:
+        kind = PromptInjectionFilter if prompts else AnswerInjectionFilter
+        return kind(settings.injection.threshold)
+    if settings.terms is not None:
+        return _terms(settings.name, settings.terms, f"{where}.terms")
+    if settings.expressions is not None:
+        expressions = settings.expressions
+        try:
+            return ExpressionFilter(settings.name, expressions.patterns, ignore_case=expressions.ignore_case)
+        except BadExpression as error:
+            raise FilterUnusable(f"{where}.expressions.patterns[{error.index}]", error.problem) from error
+    if settings.canaries is not None:
+        try:
+            return CanaryFilter(settings.canaries.tokens, settings.canaries.prefix)
+        except TermError as error:
+            raise FilterUnusable(f"{where}.canaries.tokens[{error.index}]", error.problem) from error
+    return None
+
+
+def _kinds(settings: PiiFilter, where: str) -> frozenset[str]:
+    for path, problem in kind_problems(settings, where):
+        raise FilterUnusable(path, problem)
+    return frozenset(settings.detect or KINDS) - frozenset(settings.ignore)
+
+
+def kind_problems(settings: PiiFilter, where: str) -> Iterator[tuple[str, str]]:
+    """What is wrong with the kinds of personal data that a filter names, as (path, problem)."""
+    for field in ("detect", "ignore"):
+        for index, kind in enumerate(getattr(settings, field)):
+            if kind not in KINDS:
+                yield f"{where}.{field}[{index}]", f"there is no kind {kind}; `penstock safety kinds` lists them"
+
+
+def _terms(name: str, settings: TermsFilter, where: str) -> TermFilter:
+    terms = list(settings.terms)
+    own = len(terms)
+    if settings.file is not None:
+        try:
+            terms += read_terms(Path(settings.file))
+        except TermListError as error:
+            raise FilterUnusable(f"{where}.file", str(error)) from error
+    try:
+        return TermFilter(name, terms, words=settings.match == "word")
+    except TermError as error:
+        if error.index < own:
+            raise FilterUnusable(f"{where}.terms[{error.index}]", error.problem) from error
+        line = f"{settings.file}, term {error.index - own + 1}"
+        raise FilterUnusable(f"{where}.file", f"{line}: {error.problem}") from error

@@ -1,0 +1,200 @@
+"""A worker's filters, and which of them look at a request: those of its tenant's rules and of its model's."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from gateway.config.safety.safety_checks import as_use, usual_action
+from gateway.config.safety.settings import BUILT_IN, FilterSettings, Rules, Use
+from gateway.config.settings import Config
+from gateway.config.tenants import Tenant
+from gateway.filtering.filters.build_filters import all_settings, text_filter
+from gateway.filtering.filters.clean_texts import CleanTexts
+from gateway.filtering.filters.filter_policy import FloodRule, JudgeRule, Policy, SizeRule
+from gateway.filtering.filters.floods import FloodGate, ScriptStore
+from gateway.filtering.filters.questions import judged
+from gateway.filtering.guards.bounded import BoundedJudge
+from gateway.filtering.guards.build_guards import Surroundings, build_judge
+from gateway.tenancy.tenants.caller import Caller
+from protos.errors import FilterFailed, ModelNotFound
+from routing.dispatch.dispatch import Attempt
+from safety.action import Action
+from safety.filter import StreamFilter
+from safety.screen import Finding, Rule, screened
+from safety.sieve import Sieve
+from safety.sizes import Sizes
+
+_ACTIONS: Final = {"flag": Action.FLAG, "redact": Action.REDACT, "block": Action.BLOCK}
+#: Longer texts are looked at beside the event loop.
+INLINE_CHARACTERS: Final = 16 * 1024
+_ROLES: Final = ("system", "developer", "user", "assistant", "tool", "function")
+
+
+class Policies:
+    """Filters are built once; policies are put together when a tenant first asks for a model, and kept."""
+
+    def __init__(self, config: Config, store: ScriptStore, around: Surroundings) -> None:
+        """Needs a running event loop. Raises FilterUnusable and GuardUnusable."""
+        safety = config.safety
+        self._default: Rules = safety
+        self._named: dict[str, Rules] = {policy.name: policy for policy in safety.policies}
+        self._of_models = {model.name: model.safety for model in config.models if model.safety is not None}
+        self._settings: dict[str, FilterSettings] = {}
+        self._filters: dict[str, StreamFilter] = {}
+        #: Those that see more in prompts than in answers.
+        self._of_prompts: dict[str, StreamFilter] = {}
+        self._judges: dict[str, BoundedJudge] = {}
+        self._floods: dict[str, FloodGate] = {}
+        used = {as_use(use).filter for rules in (safety, *safety.policies) for use in (*rules.input, *rules.output)}
+        configured = {settings.name for settings in safety.filters}
+        for name, (where, settings) in all_settings(safety).items():
+            self._settings[name] = settings
+            if name not in used and name not in configured and name in BUILT_IN:
+                continue
+            built = text_filter(settings, where, prompts=False)
+            if built is not None:
+                self._filters[name] = built
+                if settings.injection is not None:
+                    self._of_prompts[name] = _prompt_filter(settings, where)
+            elif settings.guard is not None:
+                self._judges[name] = build_judge(settings.guard, where, around)
+            elif settings.floods is not None:
+                self._floods[name] = FloodGate(store, settings.floods)
+        self._encoding = around.encoding
+        self._clean = CleanTexts()
+        of_texts = [self._filters[name] for name in self._filters if name in used]
+        self._sieve = Sieve([*of_texts, *self._of_prompts.values()])
+        self._made: dict[tuple[str | None, tuple[str, ...]], Policy | None] = {}
+
+    async def aclose(self) -> None:
+        """Give up what guards are asked, and close their connections."""
+        await asyncio.gather(*(judge.aclose() for judge in self._judges.values()))
+
+    def of(self, tenant: Tenant, *models: str) -> Policy | None:
+        """What looks at that tenant's requests to a model, or to one in another one's place; None: nothing.
+
+        Raises FilterFailed for a tenant whose rules are not in the configuration any more.
+        """
+        key = (tenant.safety, models)
+        try:
+            return self._made[key]
+        except KeyError:
+            policy = self._made[key] = self._policy(tenant, models)
+            return policy
+
+    async def judge_texts(self, caller: Caller, name: str | None, texts: Sequence[str]) -> list[list[Finding]]:
+        """What is found in each text: by the filter of that name, else by those of the caller's prompts, or, where
+        none look at those, by the ones that need no settings.
+
+        Raises ModelNotFound where there is no such filter, and FilterFailed.
+        """
+        tenant = caller.tenant.name
+        rules, judges, fail_open = self._asked(caller.tenant, name)
+        if sum(map(len, texts)) <= INLINE_CHARACTERS:
+            found = _flagged(rules, texts)
+        else:
+            found = await self._encoding.run(Attempt(), tenant, _flagged, rules, texts)
+        for index, text in enumerate(texts):
+            found[index] += await judged(judges, text, None, tenant, fail_open=fail_open)
+        return found
+
+    def _asked(self, tenant: Tenant, name: str | None) -> tuple[list[Rule], list[JudgeRule], bool]:
+        rules = self._rules_of(tenant)
+        if name is not None:
+            # Others' blocklists are not there to be asked about.
+            own = {as_use(use).filter for use in (*rules.input, *rules.output)} | set(BUILT_IN)
+            if name not in own or name in self._floods or self._settings[name].sizes is not None:
+                shown = name if len(name) <= 128 else name[:128] + "..."
+                raise ModelNotFound(f"There is no filter '{shown}'.", param="model")
+            return *self._flagging([name]), False
+        policy = self.of(tenant)
+        if policy is None or not (policy.prompt or policy.prompt_judges):
+            return *self._flagging(BUILT_IN), False
+        judges = [judge for judge in policy.prompt_judges if "user" in judge.roles]
+        return list(policy.prompt.get("user", ())), judges, policy.fail_open
+
+    def _flagging(self, names: Sequence[str]) -> tuple[list[Rule], list[JudgeRule]]:
+        """Filters by their names, as rules that do nothing about a match."""
+        judges = [self._judge_rule(name, Action.FLAG) for name in names if name in self._judges]
+        others = [name for name in names if name not in self._judges]
+        others = [name for name in others if name not in self._floods and self._settings[name].sizes is None]
+        return [self._rule(name, Action.FLAG, prompts=True) for name in others], judges
+
+    def _rules_of(self, tenant: Tenant) -> Rules:
+        if tenant.safety is None:
+            return self._default
+        named = self._named.get(tenant.safety)
+        if named is None:
+            raise FilterFailed.of(tenant.safety, f"the tenant {tenant.name} names this policy, and there is none")
+        return named
+
+    def _policy(self, tenant: Tenant, models: Sequence[str]) -> Policy | None:
+        own = self._rules_of(tenant)
+        all_rules = [own, *(self._named[self._of_models[model]] for model in models if model in self._of_models)]
+        inputs = self._uses([rules.input for rules in all_rules])
+        outputs = self._uses([rules.output for rules in all_rules])
+        if not inputs and not outputs:
+            return None
+        texts = {name: action for name, action in inputs.items() if name in self._filters}
+        by_role = {
+            role: tuple(self._rule(name, texts[name], prompts=True) for name in texts if self._sees(name, role))
+            for role in _ROLES
+        }
+        return Policy(
+            prompt=by_role if texts else {},
+            sizes=tuple(
+                SizeRule(name, Sizes(sizes.prompt_characters, sizes.message_characters, sizes.messages), action)
+                for name, action in inputs.items()
+                if (sizes := self._settings[name].sizes) is not None
+            ),
+            floods=tuple(
+                FloodRule(name, self._floods[name], action) for name, action in inputs.items() if name in self._floods
+            ),
+            prompt_judges=tuple(self._judge_rule(name, inputs[name]) for name in inputs if name in self._judges),
+            answer=tuple(self._rule(name, action) for name, action in outputs.items() if name in self._filters),
+            answer_judges=tuple(self._judge_rule(name, outputs[name]) for name in outputs if name in self._judges),
+            fail_open=all(rules.on_failure == "fail_open" for rules in all_rules),
+            record_text=own.record_text,
+            clean=self._clean,
+            sieve=self._sieve,
+        )
+
+    def _uses(self, lists: Sequence[Sequence[str | Use]]) -> dict[str, Action]:
+        """Each filter with the strictest action that any list gives it."""
+        found: dict[str, Action] = {}
+        for uses in lists:
+            for written in uses:
+                use = as_use(written)
+                action = _ACTIONS[use.action or usual_action(self._settings[use.filter])]
+                found[use.filter] = max(action, found.get(use.filter, action))
+        return found
+
+    def _sees(self, name: str, role: str) -> bool:
+        injection = self._settings[name].injection
+        return injection is None or role in injection.roles
+
+    def _rule(self, name: str, action: Action, *, prompts: bool = False) -> Rule:
+        filter_ = (self._of_prompts.get(name) if prompts else None) or self._filters.get(name)
+        if filter_ is None:  # a built-in one that no rules name, for moderations
+            filter_ = self._filters[name] = _prompt_filter(self._settings[name], name)
+        return Rule(name, filter_, action)
+
+    def _judge_rule(self, name: str, action: Action) -> JudgeRule:
+        settings = self._settings[name]
+        guard = settings.guard
+        assert guard is not None, "only guards come here"
+        spans = settings.presidio is not None or settings.plugin is not None
+        parallel = guard.parallel and action is not Action.REDACT
+        return JudgeRule(name, self._judges[name], action, parallel, guard.window_characters, spans, guard.roles)
+
+
+def _prompt_filter(settings: FilterSettings, where: str) -> StreamFilter:
+    filter_ = text_filter(settings, where, prompts=True)
+    assert filter_ is not None, "only filters that look at text alone come here"
+    return filter_
+
+
+def _flagged(rules: Sequence[Rule], texts: Sequence[str]) -> list[list[Finding]]:
+    """What each rule finds in each text, whatever the others do about it."""
+    alone = [[rule._replace(action=Action.FLAG)] for rule in rules]
+    return [[finding for rule in alone for finding in screened(text, rule).findings] for text in texts]

@@ -1,0 +1,272 @@
+"""A request's prompt before the filters: refused, changed, or as it was."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
+
+from gateway.api.openai.prompt_texts import PromptText
+from gateway.filtering.filters.filter_policy import INSTRUCTING, FloodRule, JudgeRule, Policy
+from gateway.filtering.filters.finding_records import Recorder
+from gateway.filtering.filters.questions import judged_texts
+from protos.errors import ContentFiltered, StoreUnavailable
+from safety.action import Action
+from safety.match import Match
+from safety.screen import Finding, Screen, Screened, Screening, applied, first_to_find
+from safety.sizes import Part, oversized
+
+_Path = tuple[str | int, ...]
+#: Members of a body that are the conversation, and not about it.
+_TALK: Final = ("messages", "prompt")
+#: Those whose items are messages to `sizes`; a `suffix` is a part of its prompt.
+_MESSAGES: Final = (*_TALK, "input", "suffix")
+#: Who says what tools gave.
+_TOOLS: Final = ("tool", "function")
+_members: Final[Callable[[dict[str, Any]], Iterable[Any]]] = dict.values
+#: Prompts of one request that are counted at one time.
+_AT_ONCE: Final = 4
+_Found = list[tuple[int, Screened]]
+
+
+class Apart(Protocol):
+    """Runs a function beside the event loop."""
+
+    def __call__(
+        self,
+        function: Callable[[Policy, str, Sequence[PromptText]], _Found],
+        policy: Policy,
+        tenant: str,
+        texts: Sequence[PromptText],
+    ) -> Awaitable[_Found]:
+        """What it gives."""
+        ...
+
+
+class PassedPrompt(NamedTuple):
+    """A prompt that may be answered.
+
+    `replaced` are the strings of its body that have changed, `screening` is what its answers are screened by, and
+    `open` the judges that have still to be asked, about `texts`.
+    """
+
+    replaced: Mapping[_Path, str]
+    screening: Screening | None
+    texts: Sequence[PromptText]
+    open: Sequence[JudgeRule]
+
+
+def passes_at_once(policy: Policy, tenant: str, messages: Iterable[dict[str, Any]]) -> bool:
+    """Whether a glance tells that nothing comes of messages, each of which is a role and a content, in that order.
+
+    False: `pass_prompt` has to look at them, with all else in the request.
+    """
+    looks, clean = policy.looks, policy.clean
+    known = clean.young
+    try:
+        for role, text in map(_members, messages):
+            look = looks[role]
+            if look is None:
+                continue
+            _, glance, key = look
+            name = hash((tenant, key, text))
+            if name not in known:
+                if glance(text):
+                    return False
+                clean.add(name)
+    except (ValueError, KeyError):
+        # One has more members than those.
+        return False
+    return True
+
+
+async def pass_prompt(
+    policy: Policy,
+    texts: Sequence[PromptText],
+    recorder: Recorder,
+    apart: Apart | None = None,
+    *,
+    again: bool = False,
+) -> PassedPrompt:
+    """Look at a prompt, with `apart` beside the event loop; `again`: for another model, so it is not counted anew.
+
+    Raises ContentFiltered, and FilterFailed or StoreUnavailable where a filter must not be passed over.
+    """
+    replaced: dict[_Path, str] = {}
+    tenant = recorder.tenant
+    found = _scanned(policy, tenant, texts) if apart is None else await apart(_scanned, policy, tenant, texts)
+    left = list(texts)
+    for index, result in found:
+        at = texts[index]
+        for rule in result.failures:
+            recorder.prompt_unjudged(rule)
+        if not result.findings:
+            continue
+        recorder.prompt(at.param, at.text, result.findings, all_known=True)
+        _refuse(result.blocked, at.param)
+        if result.text != at.text:
+            left[index] = at._replace(text=result.text)
+            replaced[at.path] = result.text
+    texts = left
+    asked_beside: Sequence[JudgeRule] = ()
+    if policy.looks_beyond_texts:
+        texts, asked_beside = await _look_beyond(policy, texts, replaced, recorder, again)
+    screening = policy.screening(at.text for at in texts if at.role in INSTRUCTING)
+    return PassedPrompt(replaced, screening, texts, asked_beside)
+
+
+async def _look_beyond(
+    policy: Policy, texts: Sequence[PromptText], replaced: dict[_Path, str], recorder: Recorder, again: bool
+) -> tuple[Sequence[PromptText], Sequence[JudgeRule]]:
+    """Sizes, floods and judges; gives what is left of the texts, and the judges that may be asked later."""
+    if policy.sizes:
+        _check_sizes(policy, texts, recorder)
+    if policy.floods and not again:
+        await _check_floods(policy, texts, recorder)
+    first = [rule for rule in policy.prompt_judges if not rule.parallel]
+    # What some redact the others do not see.
+    for redacts in (True, False):
+        rules = [rule for rule in first if (rule.action is Action.REDACT) is redacts]
+        if rules:
+            texts = await _judge_first(policy, rules, texts, replaced, recorder)
+    return texts, [rule for rule in policy.prompt_judges if rule.parallel]
+
+
+def _scanned(policy: Policy, tenant: str, texts: Sequence[PromptText]) -> _Found:
+    """The texts in which something was found, or could not be looked for."""
+    clean, looks = policy.clean, policy.looks
+    found = []
+    for index, (role, _, _, text) in enumerate(texts):
+        look = looks.get(role)
+        if look is None:
+            continue
+        rules, glance, key = look
+        name = clean.new(tenant, key, text)
+        if name is None:
+            continue
+        first = first_to_find(text, rules, glance)
+        if first is None:
+            clean.add(name)
+        else:
+            found.append((index, Screen(rules, fail_open=policy.fail_open).whole(text, first)))
+    return found
+
+
+async def ask_judges(policy: Policy, passed: PassedPrompt, recorder: Recorder) -> None:
+    """Ask the judges that may be asked while the prompt is computed. Raises ContentFiltered and FilterFailed."""
+    for index, findings in await _judge_all(policy, passed.open, recorder, passed.texts):
+        at = passed.texts[index]
+        recorder.prompt(at.param, at.text, findings)
+        _refuse(_blocking(findings), at.param)
+
+
+async def _judge_all(
+    policy: Policy, rules: Sequence[JudgeRule], recorder: Recorder, texts: Sequence[PromptText]
+) -> list[tuple[int, list[Finding]]]:
+    """What judges find in the texts of the roles that they look at; each text by its place in the list."""
+    asked = (
+        judged_texts(
+            rule,
+            [(index, at.text) for index, at in enumerate(texts) if at.role in rule.roles and at.text],
+            recorder.tenant,
+            fail_open=policy.fail_open,
+            left_out=recorder.prompt_unjudged,
+        )
+        for rule in rules
+    )
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    found: dict[int, list[Finding]] = {}
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+        for index, finding in answer:
+            found.setdefault(index, []).append(finding)
+    return sorted(found.items())
+
+
+async def _judge_first(
+    policy: Policy,
+    rules: Sequence[JudgeRule],
+    texts: Sequence[PromptText],
+    replaced: dict[_Path, str],
+    recorder: Recorder,
+) -> Sequence[PromptText]:
+    left = list(texts)
+    for index, findings in await _judge_all(policy, rules, recorder, texts):
+        at = texts[index]
+        recorder.prompt(at.param, at.text, findings)
+        _refuse(_blocking(findings), at.param)
+        text = applied(at.text, findings).text
+        if text != at.text:
+            left[index] = at._replace(text=text)
+            replaced[at.path] = text
+    return left
+
+
+def _check_sizes(policy: Policy, texts: Sequence[PromptText], recorder: Recorder) -> None:
+    parts = [Part(_message_of(at.path), at.text) for at in texts]
+    for rule in policy.sizes:
+        for index, match in oversized(parts, rule.sizes):
+            at = texts[index]
+            # Of a message with many texts it is the message that is over the bound.
+            step = "".join(f"[{step}]" for step in at.path[1:2])
+            param = at.param if parts[index].message is None else f"{at.path[0]}{step}"
+            finding = Finding.of(rule.name, rule.action, match)
+            recorder.prompt(param, at.text, [finding])
+            if rule.action is Action.BLOCK:
+                _refuse(finding, param)
+
+
+def _message_of(path: _Path) -> int | None:
+    if path[0] not in _MESSAGES:
+        return None
+    number = path[1] if len(path) > 1 else 0
+    return number if isinstance(number, int) else None
+
+
+async def _check_floods(policy: Policy, texts: Sequence[PromptText], recorder: Recorder) -> None:
+    prompts = _prompts(texts)
+    turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def check(rule: FloodRule, prompt: Sequence[PromptText]) -> list[Match]:
+        async with turns:
+            return await rule.gate.check(recorder.tenant, rule.name, [at.text for at in prompt])
+
+    for rule in policy.floods:
+        answers = await asyncio.gather(*(check(rule, prompt) for prompt in prompts), return_exceptions=True)
+        failed = [answer for answer in answers if isinstance(answer, BaseException)]
+        for error in failed:
+            if not (policy.fail_open and isinstance(error, StoreUnavailable)):
+                raise error
+        if failed:
+            recorder.prompt_unjudged(rule.name)
+        for prompt, answer in zip(prompts, answers, strict=True):
+            for match in () if isinstance(answer, BaseException) else answer:
+                finding = Finding.of(rule.name, rule.action, match)
+                recorder.prompt(prompt[0].param, "".join(at.text for at in prompt), [finding])
+                if rule.action is Action.BLOCK:
+                    _refuse(finding, None)
+
+
+def _prompts(texts: Sequence[PromptText]) -> list[list[PromptText]]:
+    """What is counted: of a conversation what its user says, or, where nobody says anything, its instructions."""
+    talk = [at for at in texts if at.path[0] in _TALK]
+    # What tools answered comes with all that the user has said again. It may be no text: then a call is the last one.
+    if not talk or talk[-1].role in _TOOLS or "tool_calls" in talk[-1].path:
+        return []
+    if talk[0].path[0] == "prompt":
+        return [[at] for at in talk]
+    for roles in (("user",), INSTRUCTING):
+        said = [at for at in talk if at.role in roles]
+        if any(at.text.strip() for at in said):
+            return [said]
+    return [talk]
+
+
+def _refuse(finding: Finding | None, param: str | None) -> None:
+    if finding is not None:
+        raise ContentFiltered(
+            f"The prompt was refused by the content filter '{finding.rule}' ({finding.label}).", param=param
+        )
+
+
+def _blocking(findings: Sequence[Finding]) -> Finding | None:
+    return next((finding for finding in findings if finding.action is Action.BLOCK), None)

@@ -1,0 +1,133 @@
+"""Asking judges about a text, or about many, of which several go into one question."""
+
+import asyncio
+import logging
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from math import ceil
+from typing import Final, NamedTuple
+
+from gateway.filtering.filters.filter_policy import JudgeRule
+from observability.logs import RateLimit
+from protos.errors import FilterFailed
+from safety.action import Action
+from safety.judge import JudgeFailed
+from safety.screen import Finding
+
+log = logging.getLogger(__name__)
+log.addFilter(RateLimit(per_second=5))
+
+#: Questions of one request to one judge, and those of them that are asked at one time.
+MOST_QUESTIONS: Final = 32
+_AT_ONCE: Final = 4
+_BETWEEN: Final = "\n\n"
+
+
+class _Member(NamedTuple):
+    """Where a text is in a question, and its place among all texts."""
+
+    start: int
+    end: int
+    place: int
+
+
+class _Question(NamedTuple):
+    text: str
+    members: Sequence[_Member]
+
+    def traced(self, finding: Finding) -> Iterator[tuple[int, Finding]]:
+        """The finding in the texts that it lies in; what lies between them alone is in none.
+
+        What is to be replaced is so in each of them; anything else counts once, in the first.
+        """
+        at = bisect_right(self.members, finding.start, key=lambda member: member.end)
+        for start, end, place in self.members[at:]:
+            if finding.end <= start:
+                return
+            yield place, finding._replace(start=max(finding.start, start) - start, end=min(finding.end, end) - start)
+            if finding.action is not Action.REDACT:
+                return
+
+
+async def judged_texts(
+    rule: JudgeRule,
+    texts: Sequence[tuple[int, str]],
+    tenant: str,
+    *,
+    fail_open: bool,
+    left_out: Callable[[str], None] | None = None,
+) -> list[tuple[int, Finding]]:
+    """What a judge finds in each of many texts, which come with their places among others. As `judged` otherwise."""
+    turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def ask(question: _Question) -> list[tuple[int, Finding]]:
+        # One long conversation is not to take all the turns that a guard has.
+        async with turns:
+            found = await _ask(rule, question.text, None, tenant, fail_open, left_out)
+        return [traced for finding in found for traced in question.traced(finding)]
+
+    answers = await asyncio.gather(*map(ask, _questions(texts)), return_exceptions=True)
+    found: list[tuple[int, Finding]] = []
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+        found += answer
+    return found
+
+
+def _questions(texts: Sequence[tuple[int, str]]) -> Iterator[_Question]:
+    """Each text, or of many several together."""
+    size = max(1, ceil(len(texts) / MOST_QUESTIONS))
+    for first in range(0, len(texts), size):
+        group = texts[first : first + size]
+        members, at = [], 0
+        for place, text in group:
+            members.append(_Member(at, at + len(text), place))
+            at += len(text) + len(_BETWEEN)
+        yield _Question(_BETWEEN.join(text for _, text in group), members)
+
+
+async def judged(
+    rules: Sequence[JudgeRule],
+    text: str,
+    prompt: str | None,
+    tenant: str,
+    *,
+    fail_open: bool,
+    left_out: Callable[[str], None] | None = None,
+) -> list[Finding]:
+    """What judges find in a text, all asked at once; `prompt`: it is an answer to that.
+
+    `left_out` is told of each that came to no verdict where `fail_open` lets that pass. Raises FilterFailed.
+    """
+    if not rules:
+        return []
+    asked = (_ask(rule, text, prompt, tenant, fail_open, left_out) for rule in rules)
+    # All are waited for, which none makes longer than its time: nothing is left behind when one fails.
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    found: list[Finding] = []
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+        found += answer
+    return found
+
+
+async def _ask(
+    rule: JudgeRule,
+    text: str,
+    prompt: str | None,
+    tenant: str,
+    fail_open: bool,
+    left_out: Callable[[str], None] | None,
+) -> list[Finding]:
+    try:
+        matches = await rule.judge.judge(text, prompt, tenant)
+    except JudgeFailed as error:
+        if not fail_open:
+            raise FilterFailed.of(rule.name, error.problem) from None
+        log.warning("the filter %s came to no verdict, and a request goes on without it: %s", rule.name, error.problem)
+        if left_out is not None:
+            left_out(rule.name)
+        return []
+    return [Finding.of(rule.name, rule.action, match) for match in matches]

@@ -1,0 +1,49 @@
+"""From the configuration to the guards of a worker."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gateway.config.safety.guards import Asking, HttpGuard, ModelGuard, PluginFilter, PresidioFilter
+from gateway.config.tenants import Tier
+from gateway.filtering.guards.bounded import BoundedJudge, Guard
+from gateway.filtering.guards.errors import GuardUnusable
+from gateway.filtering.guards.moderation_guard import ModerationGuard
+from gateway.filtering.guards.plugin_guard import PluginGuard
+from gateway.filtering.guards.presidio_guard import PresidioGuard
+from gateway.inference.served_model_guard import ServedModelGuard
+from gateway.models.served_model import ServedModel
+from gateway.scheduling.encoding_turns import EncodingTurns
+from gateway.tenancy.providers.provider_keys import KeyOf
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What guards need of their worker. `find` gives a served model by its name; `tier` is the highest one."""
+
+    find: Callable[[str], ServedModel | None]
+    tier: Tier
+    encoding: EncodingTurns
+    key_of: KeyOf
+
+
+def build_judge(settings: Asking, where: str, around: Surroundings) -> BoundedJudge:
+    """The judge of one configured filter, to be closed at the end.
+
+    `where` is the filter's place in the configuration, as `safety.filters[2]`. Raises GuardUnusable, which names the
+    field. Needs a running event loop.
+    """
+    return BoundedJudge(_guard(settings, where, around), settings)
+
+
+def _guard(settings: Asking, where: str, around: Surroundings) -> Guard:
+    if isinstance(settings, ModelGuard):
+        model = around.find(settings.name)
+        if model is None:
+            raise GuardUnusable(f"{where}.model.name", f"there is no model {settings.name}")
+        return ServedModelGuard(settings, model, around.tier, around.encoding)
+    if isinstance(settings, HttpGuard):
+        return ModerationGuard(settings, around.key_of)
+    if isinstance(settings, PresidioFilter):
+        return PresidioGuard(settings, f"{where}.presidio")
+    assert isinstance(settings, PluginFilter), "the configuration has no other kind"
+    return PluginGuard(settings, f"{where}.plugin")

@@ -1,0 +1,83 @@
+"""The replicas that have registered themselves, by pool. Pure: the store is read elsewhere."""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from gateway.config.models.addresses import Found, is_grpc_address
+from gateway.config.settings import Config
+from gateway.fleets.discovery.registrations import Registration
+
+log = logging.getLogger(__name__)
+
+#: Replicas of one pool; more are not believed.
+MOST_REPLICAS: Final = 1024
+_MOST_COMPLAINTS: Final = 1024
+
+
+class RegisteredPools:
+    """A replica whose record is gone stays for as long as it can be reached: the store may have lost the record.
+
+    Only one that neither says nor shows that it is there is dropped, and one whose address is another pool's now.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._members: dict[tuple[str, str], tuple[Found, ...]] = {
+            (model.name, pool.name): () for model in config.models for pool in model.pools if pool.is_registered
+        }
+        self._secure = {
+            (model.name, pool.name) for model in config.models for pool in model.pools if pool.tls is not None
+        }
+        self._complained: set[str] = set()
+
+    def __bool__(self) -> bool:
+        """Whether there are such pools at all."""
+        return bool(self._members)
+
+    def members(self, model: str, pool: str) -> Sequence[Found]:
+        """The replicas of a pool."""
+        return self._members.get((model, pool), ())
+
+    def heard(self, replicas: Iterable[Registration], answers: Callable[[str, str, Found], bool]) -> set[str]:
+        """Take in all records; gives the models of which another set of replicas is known now.
+
+        `answers` says of a model, a pool and a replica of it whether that can be reached.
+        """
+        said: dict[tuple[str, str], dict[str, Found]] = {place: {} for place in self._members}
+        for replica in replicas:
+            place = (replica.model, replica.pool)
+            problem = self._problem(replica)
+            if problem:
+                self._complain(replica, problem)
+            else:
+                said[place][replica.address] = Found(replica.address)
+        elsewhere = {address: place for place, found in said.items() for address in found}
+        changed = set()
+        for place, before in self._members.items():
+            found = said[place]
+            for member in before:
+                if member.address not in elsewhere and answers(*place, member):
+                    found[member.address] = member
+            now = tuple(found[address] for address in sorted(found)[:MOST_REPLICAS])
+            if now != before:
+                self._members[place] = now
+                changed.add(place[0])
+        return changed
+
+    def _problem(self, replica: Registration) -> str:
+        if (replica.model, replica.pool) not in self._members:
+            return "the configuration has no such pool of registered replicas"
+        if not is_grpc_address(replica.address):
+            return "its address cannot be read"
+        # Else whoever can write to the store could have the pool's requests unencrypted.
+        if (replica.model, replica.pool) in self._secure and not replica.address.startswith("grpcs://"):
+            return "the pool has tls, and its address is not grpcs://"
+        return ""
+
+    def _complain(self, replica: Registration, problem: str) -> None:
+        if replica.key not in self._complained and len(self._complained) < _MOST_COMPLAINTS:
+            self._complained.add(replica.key)
+            log.warning(
+                "a replica at %.256s registers for pool %.64s of model %.128s: %s",
+                *(replica.address, replica.pool, replica.model, problem),
+            )

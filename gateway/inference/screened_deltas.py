@@ -1,0 +1,181 @@
+"""An answer's pieces as they may be shown, once its parser has taken it apart."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from gateway.filtering.filters.answer_text import AnswerText, Looked, whole_characters
+from gateway.filtering.filters.filter_policy import NewScreen
+from gateway.text.parsing.call_ids import is_own_call_id, new_call_id
+from gateway.text.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text
+from gateway.text.sequence_text import GATHERED, TokenEntry
+from observability.digests import TextDigest
+from safety.screen import Screen, Screened
+
+_OF_CALLS: Final = (CallStart, CallArguments)
+#: Where a piece is said: a call by its number, what is said to the user, or the thoughts.
+Place = int | type[Delta]
+
+
+def place_of(delta: Delta) -> Place:
+    """Where it is said."""
+    return delta.call if isinstance(delta, _OF_CALLS) else type(delta)
+
+
+def piece_of(place: Place, text: str) -> Delta:
+    """What is said there."""
+    if isinstance(place, int):
+        return CallArguments(place, text)
+    return Text(text) if place is Text else Reasoning(text)
+
+
+class ScreenedDeltas:
+    """However an answer is cut into pieces, what is shown of them is the same.
+
+    What is said to the user, its thoughts and each call's arguments are texts of their own, held back as their screens
+    say. What is held is given before the answer goes on elsewhere; where it comes back, a match that begins in what has
+    been shown cuts it off. After a match that blocks nothing more is shown: the answer is `blocked`.
+
+    Logprobs wait for the text they came with, and are withheld where some of it is replaced or cut off.
+    """
+
+    __slots__ = (
+        "_at",
+        "_entries",
+        "_new_screen",
+        "_passed",
+        "_patient",
+        "_tails",
+        "_text",
+        "blocked",
+        "looked",
+        "shown",
+    )
+
+    def __init__(self, new_screen: NewScreen, *, patient: bool) -> None:
+        """`patient`: nobody waits for the text, so it may be gathered first."""
+        self._new_screen = new_screen
+        self._patient = patient
+        self._at: Place | None = None
+        self._text: AnswerText | None = None
+        #: How texts that seem to be over have ended.
+        self._tails: dict[Place, str] = {}
+        #: Logprobs with the stretch of their text, and replaced stretches before them.
+        self._entries: list[tuple[int, int, Sequence[TokenEntry]]] = []
+        self._passed = 0
+        self.blocked = False
+        #: What looks at its text, or has found something in one, or failed.
+        self.looked: list[Looked] = []
+        #: Gathers what is shown, if that is wanted.
+        self.shown: TextDigest | None = None
+
+    def feed(self, deltas: Sequence[Delta]) -> list[Delta]:
+        """The next pieces; gives what may be shown now. Raises FilterFailed."""
+        given: list[Delta] = []
+        for delta in deltas:
+            # Said or thought, as what came before.
+            if type(delta) is not self._at and (place := place_of(delta)) != self._at:
+                given += self._end()
+                self._at = place
+            if self.blocked:
+                break
+            if isinstance(delta, CallStart):
+                given += self._begin(delta)
+                continue
+            text = self._text or self._begun()
+            shown = text.feed(delta.text)
+            if self._entries or (isinstance(delta, Text) and delta.entries):
+                given += self._with_entries(text, shown, delta)
+            elif shown:
+                given.append(piece_of(self._at, shown))
+            if text.blocked:
+                self.blocked = True
+        if self.shown is not None:
+            hash_into(self.shown, given)
+        return given
+
+    def finish(self) -> list[Delta]:
+        """The rest of what may be shown. Raises FilterFailed."""
+        given = self._end()
+        if self.shown is not None:
+            hash_into(self.shown, given)
+        return given
+
+    def _begin(self, call: CallStart) -> list[Delta]:
+        name = self._whole(call.name)
+        self.blocked = name.blocked is not None
+        if self.blocked:
+            return []
+        # Some models name their calls themselves.
+        says = not is_own_call_id(call.id) and self._whole(call.id).findings
+        return [call._replace(name=name.text, id=new_call_id() if says else call.id)]
+
+    def _whole(self, text: str) -> Screened:
+        screen = self._new_screen()
+        found = screen.whole(whole_characters(text))
+        if found.findings or found.failures:
+            self.looked.append(screen)
+        return found
+
+    def _begun(self) -> AnswerText:
+        place = self._at
+        assert place is not None, "a text has its place"
+        screen = self._new_screen()
+        if self._patient:
+            screen.wait_for(GATHERED)
+        text = self._text = AnswerText(screen, json=isinstance(place, int))
+        self.looked.append(text)
+        if tail := self._tails.get(place):
+            text.follow(tail, self._new_screen)
+        return text
+
+    def _end(self) -> list[Delta]:
+        """What is held of the text that is over."""
+        text = self._text
+        if text is None or self._at is None or self.blocked:
+            return []
+        rest = text.finish()
+        self.blocked = text.blocked
+        self._tails[self._at] = text.tail
+        given: list[Delta] = [piece_of(self._at, rest)] if rest else []
+        if self._entries:
+            given = self._with_entries(text, rest)
+            self._entries.clear()
+        if not (text.findings or text.failures):
+            self.looked.remove(text)
+        self._text = None
+        self._passed = 0
+        return given
+
+    def _with_entries(self, text: AnswerText, shown: str, came: Delta | None = None) -> list[Delta]:
+        if isinstance(came, Text) and came.entries:
+            end = text.screen.received
+            self._entries.append((end - len(came.text), end, came.entries))
+        if text.mended:
+            # Of the text after it nothing is shown, though the screen would show it.
+            self._entries.clear()
+            return [Text(shown)] if shown else []
+        entries = self._released(text.screen)
+        return [Text(shown, entries)] if shown or entries else []
+
+    def _released(self, screen: Screen) -> tuple[TokenEntry, ...]:
+        """Logprobs of all that is decided, less what is not shown of it."""
+        replaced, growing = screen.replaced, screen.growing
+        given: list[TokenEntry] = []
+        count = 0
+        for start, end, entries in self._entries:
+            # What stands there without text may turn out to be within the stretch.
+            if end > screen.decided or start == growing:
+                break
+            count += 1
+            while self._passed < len(replaced) and replaced[self._passed][1] <= start:
+                self._passed += 1
+            if self._passed == len(replaced) or replaced[self._passed][0] >= end:
+                given += entries
+        del self._entries[:count]
+        return tuple(given)
+
+
+def hash_into(digest: TextDigest, deltas: Sequence[Delta]) -> None:
+    """All that they say."""
+    for delta in deltas:
+        digest.update(delta.name if isinstance(delta, CallStart) else delta.text)

@@ -1,0 +1,245 @@
+"""A model that this gateway serves as a guard: asked like any other request, but on nobody's account."""
+
+import re
+import secrets
+import time
+from collections.abc import Iterator
+from math import ceil
+from typing import Any, Final
+
+import msgspec
+
+from gateway.caching.lru import Lru
+from gateway.config.safety.guards import ModelGuard
+from gateway.config.tenants import Tenant, Tier, Waiting
+from gateway.inference.generate import Generation, generate
+from gateway.inference.generate_request import Chat, GenerateRequest
+from gateway.models.served_model import ServedModel
+from gateway.scheduling.encoding_turns import EncodingTurns
+from gateway.tenancy.auth.key_records import ApiKey
+from gateway.tenancy.limits.limiter import Ask, Rate, Usage
+from gateway.tenancy.tenants.caller import Caller
+from protos.errors import ContextLengthExceeded, InvalidRequest, PenstockError
+from protos.types import Payload, Sampling
+from routing.contracts.transport import Relay
+from routing.dispatch.dispatch import Attempt
+from safety.judge import JudgeFailed
+from safety.match import Match
+
+#: A text that does not fit is asked about in so many parts at most, one after the other.
+MAX_PARTS: Final = 16
+#: How much of a part is in the one before it too: a share of it, and characters at most.
+_OVERLAP, _MAX_OVERLAP = 8, 256
+#: An upstream's answer of a few tokens has less than a kilobyte.
+_MAX_ANSWER_BYTES: Final = 256 * 1024
+_PATH: Final = "/chat/completions"
+#: What a text is called that is unsafe in no category that is named.
+_GUARD: Final = "guard"
+#: Categories as guards call them where none are configured: `S1`, `O3`. Other words may be the text's own.
+_CATEGORY: Final = re.compile(r"[a-z]{1,3}[0-9]{1,3}")
+_BETWEEN: Final = re.compile(r"[\s,;:|]+")
+_TEXT: Final = "{text}"
+_MAX_CALLERS: Final = 4096
+#: Tenants have no slash in their names, so none is taken for this.
+_TENANT: Final = "safety/"
+
+
+class ServedModelGuard:
+    """A `Guard` that asks a served model.
+
+    Its requests have tenants of their own, one for each whose texts they are, in the highest tier: they wait apart from
+    the tenant's requests, and what replicas cache of one tenant's texts another one's questions do not find.
+    """
+
+    def __init__(self, settings: ModelGuard, model: ServedModel, tier: Tier, encoding: EncodingTurns) -> None:
+        """`tier` is the highest one."""
+        self._settings = settings
+        self._model = model
+        self._tier = tier
+        self._encoding = encoding
+        self._callers: Lru[str, Caller] = Lru(_MAX_CALLERS)
+
+    async def ask(self, text: str, prompt: str | None, tenant: str) -> list[Match]:
+        """As Guard has it.
+
+        What is too long for the model's context is halved until it fits. Of an answer's prompt the end is kept, until
+        it is no longer than the answer; a text is asked about in parts, each with the end of the one before it.
+        """
+        caller, count = self._caller(tenant), 1
+        while True:
+            try:
+                return await self._matches(text, prompt, caller, count)
+            except ContextLengthExceeded:
+                if prompt and len(prompt) > len(text) // count:
+                    prompt = prompt[ceil(len(prompt) / 2) :]
+                    continue
+                count *= 2
+                if count > min(MAX_PARTS, len(text)):
+                    raise JudgeFailed(f"the text does not fit into its model's context in {MAX_PARTS} parts") from None
+            except InvalidRequest:
+                raise JudgeFailed("its model, or its chat template, refuses the question") from None
+            except PenstockError as error:
+                raise JudgeFailed(f"its model gave no answer: {type(error).__name__}") from None
+
+    async def aclose(self) -> None:
+        """As Guard has it: what is under way ends with its questions."""
+
+    async def _matches(self, text: str, prompt: str | None, caller: Caller, count: int) -> list[Match]:
+        runs: list[tuple[int, int, list[str]]] = []
+        for start, end in _parts(len(text), count):
+            said = await self._answer(self._messages(text[start:end], prompt), caller)
+            labels = verdict_in(said, self._settings)
+            if labels and runs and start <= runs[-1][1]:
+                first, _, before = runs.pop()
+                runs.append((first, end, list(dict.fromkeys(before + labels))))
+            elif labels:
+                runs.append((start, end, labels))
+        return [Match(start, end, label) for start, end, labels in runs for label in labels]
+
+    def _messages(self, text: str, prompt: str | None) -> list[dict[str, Any]]:
+        instruction = self._settings.instruction
+        if instruction is not None:
+            return [{"role": "user", "content": instruction.replace(_TEXT, text)}]
+        if prompt is None:
+            return [{"role": "user", "content": text}]
+        return [{"role": "user", "content": prompt}, {"role": "assistant", "content": text}]
+
+    async def _answer(self, messages: list[dict[str, Any]], caller: Caller) -> str:
+        model, most, now = self._model, self._settings.max_tokens, time.monotonic()
+        body = msgspec.json.encode({"model": model.shown, "messages": messages, "temperature": 0, "stream": False})
+        request = GenerateRequest(
+            id="guard_" + secrets.token_hex(12),
+            caller=caller,
+            model=model,
+            prompt=Chat(messages),
+            size=len(body),
+            sampling=Sampling(temperature=0.0),
+            max_tokens=most,
+            stops=(),
+            stream=False,
+            arrived=now,
+        )
+        payload = Payload(_PATH, body, False, False, model.shown, most) if model.relays else None
+        until = now + self._settings.timeout_seconds
+        generation = await generate(request, _NO_LIMITS, self._encoding, Attempt(), until, until, None, payload)
+        try:
+            relay = generation.stream.relay
+            return await _text_of(generation) if relay is None else await _relayed_text(generation, relay)
+        finally:
+            generation.close()
+
+    def _caller(self, tenant: str) -> Caller:
+        caller = self._callers.get(tenant)
+        if caller is None:
+            name = _TENANT + tenant
+            # It waits as long as the guard's time, and as many as are asked at once.
+            waiting = Waiting(max_requests=self._settings.concurrency, max_seconds=self._settings.timeout_seconds)
+            key = ApiKey(key_id=name, name=name, tenant=name, created_at=0.0)
+            caller = Caller(key, Tenant(name=name, tier=self._tier.name, waiting=waiting), self._tier, 0)
+            self._callers.put(tenant, caller)
+        return caller
+
+
+def verdict_in(said: str, settings: ModelGuard) -> list[str]:
+    """The labels of what a guard found, as it says; none: nothing. Raises JudgeFailed for any other answer.
+
+    Categories stand after the verdict. Where some are configured, only those count; an answer without any is unsafe
+    all the same.
+    """
+    words = said.strip().casefold()
+    # The longer one first: it may begin with the other.
+    verdicts = sorted(((settings.unsafe, True), (settings.safe, False)), key=lambda each: -len(each[0]))
+    for verdict, unsafe in verdicts:
+        start = verdict.strip().casefold()
+        rest = words.removeprefix(start)
+        if rest is not words and not rest[:1].isalnum():
+            return _categories(rest, settings) if unsafe else []
+    raise JudgeFailed("its model said neither that the text is safe nor that it is not")
+
+
+def _categories(rest: str, settings: ModelGuard) -> list[str]:
+    named = list(dict.fromkeys(word for word in _BETWEEN.split(rest) if word))
+    configured = {category.casefold() for category in settings.categories}
+    counted = [word for word in named if word in configured]
+    others = [word for word in named if _CATEGORY.fullmatch(word)]
+    if configured:
+        return [_label(word) for word in counted] if counted or others else [_GUARD]
+    return others or [_GUARD]
+
+
+def _label(category: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", category).strip("_") or _GUARD
+
+
+def _parts(length: int, count: int) -> Iterator[tuple[int, int]]:
+    size = ceil(length / count)
+    overlap = min(size // _OVERLAP, _MAX_OVERLAP)
+    for start in range(0, length, size):
+        yield max(0, start - overlap), min(length, start + size)
+
+
+async def _text_of(generation: Generation) -> str:
+    texts: list[str] = []
+    events = generation.first
+    while True:
+        for event in events:
+            text, _ = generation.advance(event)
+            texts.append(text)
+        if not generation.open_sequences:
+            return "".join(texts)
+        events = await generation.stream.receive()
+
+
+class _Message(msgspec.Struct, frozen=True):
+    content: str | None = None
+
+
+class _Choice(msgspec.Struct, frozen=True):
+    message: _Message
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    choices: list[_Choice]
+
+
+_ANSWER: Final = msgspec.json.Decoder(_Answer)
+
+
+async def _relayed_text(generation: Generation, relay: Relay) -> str:
+    parts: list[bytes] = []
+    size = 0
+    while part := await relay.read():
+        parts.append(part)
+        size += len(part)
+        if size > _MAX_ANSWER_BYTES:
+            raise JudgeFailed(f"an answer of more than {_MAX_ANSWER_BYTES} bytes")
+    generation.stream.check()
+    try:
+        choices = _ANSWER.decode(b"".join(parts)).choices
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise JudgeFailed("its answer is not the chat API's") from None
+    return (choices[0].message.content or "") if choices else ""
+
+
+class _NoLimits:
+    """A `Limiter` for whoever works for the gateway itself."""
+
+    def last_rate(self, key_id: str) -> Rate | None:
+        return None
+
+    async def reserve(self, ask: Ask) -> "_NoLease":
+        return _NoLease(ask.most)
+
+
+class _NoLease:
+    def __init__(self, output: int) -> None:
+        self.output = output
+
+    def settle(self, usage: Usage) -> None:
+        pass
+
+    def release(self, *, rejected: bool = False) -> None:
+        pass
+
+
+_NO_LIMITS: Final = _NoLimits()

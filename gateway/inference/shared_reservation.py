@@ -1,0 +1,132 @@
+"""Several generations for one request of a client: one reservation for all of them, and one fate."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+from gateway.tenancy.limits.limiter import Ask, Lease, Rate, Usage
+from gateway.tenancy.tenants.caller import Caller
+from protos.errors import ClientGone, DeadlineExceeded, Overloaded, PenstockError, SlowClient, TokenLimitExceeded
+from routing.dispatch.dispatch import Attempt
+
+T = TypeVar("T")
+
+
+def check_input_tokens(caller: Caller, model: str, tokens: int, param: str) -> None:
+    """Of all parts together. Raises TokenLimitExceeded."""
+    most = caller.max_input_tokens(model)
+    if most is not None and tokens > most:
+        raise TokenLimitExceeded(
+            f"Your input has {tokens} tokens in all; with this API key and model it may have at most {most} "
+            "(max_input_tokens).",
+            param=param,
+        )
+
+
+class SharedLease:
+    """A request's reservation, as the `Limiter` of its parts. Its owner ends it once all of them have ended."""
+
+    def __init__(self, lease: Lease) -> None:
+        self._lease = lease
+        #: What the parts have used so far.
+        self.prompt = self.completion = self.cached = 0
+
+    @property
+    def used(self) -> Usage:
+        """By all parts together."""
+        return Usage(self.prompt, self.completion, self.cached)
+
+    async def reserve(self, ask: Ask) -> Lease:
+        """A part's share; nothing more is reserved."""
+        return _Share(self, ask)
+
+    def last_rate(self, key_id: str) -> Rate | None:
+        """Parts are told nothing of that."""
+        del key_id
+        return None
+
+    def end(self, error: BaseException | None = None) -> None:
+        """The request is over. With `error` it is paid for only where it was the client who ended it."""
+        left = isinstance(error, ClientGone | DeadlineExceeded | SlowClient | asyncio.CancelledError)
+        if error is None or (left and self.prompt + self.completion):
+            self._lease.settle(self.used)
+        else:
+            self.prompt = self.completion = self.cached = 0
+            self._lease.release(rejected=isinstance(error, Overloaded))
+
+
+class _Share:
+    """The first ending counts, as of any lease."""
+
+    __slots__ = ("_open", "_shared", "output")
+
+    def __init__(self, shared: SharedLease, ask: Ask) -> None:
+        self._shared = shared
+        self._open = True
+        self.output = ask.most
+
+    def settle(self, usage: Usage) -> None:
+        """The part used this."""
+        if self._open:
+            self._open = False
+            self._shared.prompt += usage.prompt
+            self._shared.completion += usage.completion
+            self._shared.cached += usage.cached
+
+    def release(self, *, rejected: bool = False) -> None:
+        """The part used nothing."""
+        del rejected
+        self._open = False
+
+
+class Several(Generic[T]):
+    """Parts that run beside each other, so many at once: the first error ends them all."""
+
+    def __init__(self, parts: Sequence[Callable[[Attempt], Awaitable[T]]], at_once: int) -> None:
+        self._waiting = list(enumerate(parts))[::-1]
+        self._at_once = min(at_once, len(parts))
+        self._results: dict[int, T] = {}
+        self._attempts: set[Attempt] = set()
+        self._error: BaseException | None = None
+
+    @property
+    def failed(self) -> bool:
+        """As Failable has it."""
+        return self._error is not None
+
+    def fail(self, error: PenstockError) -> None:
+        """As Failable has it."""
+        self._fail(error)
+
+    async def over(self, attempt: Attempt) -> list[T]:
+        """What each part gives. Raises the first error, and what `attempt` is failed with, once all have ended."""
+        attempt.follow(self)
+        tasks = [asyncio.ensure_future(self._run()) for _ in range(self._at_once)]
+        try:
+            await asyncio.wait(tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        if self._error is not None:
+            raise self._error
+        return [self._results[index] for index in sorted(self._results)]
+
+    def _fail(self, error: BaseException) -> None:
+        if self._error is None:
+            self._error = error
+            ending = error if isinstance(error, PenstockError) else ClientGone("Another part of the request failed.")
+            for attempt in self._attempts:
+                attempt.fail(ending)
+
+    async def _run(self) -> None:
+        while self._waiting and self._error is None:
+            index, part = self._waiting.pop()
+            attempt = Attempt()
+            self._attempts.add(attempt)
+            try:
+                self._results[index] = await part(attempt)
+            except Exception as error:
+                self._fail(error)
+            finally:
+                self._attempts.discard(attempt)

@@ -1,0 +1,99 @@
+"""How many tokens a request may have: by the model's context, by its tenant and key, and by what logprobs take."""
+
+from gateway.inference.generate_request import Chat, GenerateRequest
+from protos.errors import ContextLengthExceeded, InvalidRequest, TokenLimitExceeded
+
+#: Of one request, over all its tokens and sequences.
+MAX_LOGPROB_ENTRIES = 100_000
+
+
+def output_bound(request: GenerateRequest, prompt_tokens: int) -> int:
+    """Tokens that each of the request's answers may have.
+
+    What the client asks for by name is given or refused; a limit that it left to us is the tenant's default, or all
+    that fits. Raises ContextLengthExceeded, TokenLimitExceeded or InvalidRequest, with the parameter at fault.
+    """
+    caller, model, sequences = request.caller, request.model, request.sampling.n
+    most_input = caller.max_input_tokens(model.name)
+    if most_input is not None and prompt_tokens > most_input:
+        raise TokenLimitExceeded(
+            f"Your prompt has {prompt_tokens} tokens; with this API key and model it may have at most {most_input} "
+            "(max_input_tokens).",
+            param=_prompt_param(request),
+        )
+    room = _room(request, prompt_tokens)
+    asked = request.max_tokens
+    most_output = caller.max_output_tokens(model.name)
+    if most_output is None:
+        most = room
+    elif (asked or 1) * sequences > most_output:
+        raise TokenLimitExceeded(
+            f"You requested {(asked or 1) * sequences} output tokens; with this API key and model a request may have "
+            f"at most {most_output} over all of its answers (max_output_tokens).",
+            param="n" if asked is None else request.max_tokens_param,
+        )
+    else:
+        most = min(room, most_output // sequences)
+    if asked is None:
+        default = caller.default_output_tokens(model.name)
+        asked = most if default is None else min(default, most)
+    return _logprobs_bound(request, asked)
+
+
+def bound_to_tell(request: GenerateRequest, max_tokens: int) -> int | None:
+    """Of the bound of a request that names none, what an upstream must be told: what limits of tenant and key make of
+    it. None: there are none.
+    """
+    name, caller = request.model.name, request.caller
+    most, default = caller.max_output_tokens(name), caller.default_output_tokens(name)
+    limits = [] if most is None else [most // request.sampling.n]
+    if default is not None:
+        limits.append(default)
+    if not limits:
+        return None
+    # What the context leaves is no more than a guess where the prompt's length is one.
+    return min(limits) if request.opaque else min(*limits, max_tokens)
+
+
+def _prompt_param(request: GenerateRequest) -> str:
+    return "messages" if isinstance(request.prompt, Chat) else "prompt"
+
+
+def _room(request: GenerateRequest, prompt_tokens: int) -> int:
+    """What the context leaves for each answer. Raises ContextLengthExceeded with both figures."""
+    context, asked = request.model.context, request.max_tokens
+    room = context - prompt_tokens
+    if request.opaque:
+        # An estimate refuses nobody: the upstream knows.
+        return max(room, asked or 1)
+    if room < 1:
+        raise ContextLengthExceeded(
+            f"This model's maximum context length is {context} tokens. However, your prompt resulted in "
+            f"{prompt_tokens} tokens. Please reduce the length of the prompt.",
+            param=_prompt_param(request),
+        )
+    if asked is not None and asked > room:
+        raise ContextLengthExceeded(
+            f"This model's maximum context length is {context} tokens. However, you requested "
+            f"{prompt_tokens + asked} tokens ({prompt_tokens} in the prompt, {asked} in the completion). "
+            "Please reduce the length of the prompt or completion.",
+            param=request.max_tokens_param,
+        )
+    return room
+
+
+def _logprobs_bound(request: GenerateRequest, max_tokens: int) -> int:
+    """Tokens an answer may have when each carries logprobs, which take 500 bytes an entry in a worker.
+
+    Raises InvalidRequest when the client asks for more by name; a limit that it left to us is lowered instead.
+    """
+    alternatives = request.sampling.logprobs
+    if alternatives is None:
+        return max_tokens
+    most = max(1, MAX_LOGPROB_ENTRIES // (request.sampling.n * (1 + alternatives)))
+    if request.max_tokens is not None and max_tokens > most:
+        raise InvalidRequest(
+            f"With these logprobs an answer may have at most {most} tokens here; ask for fewer tokens or alternatives.",
+            param=request.max_tokens_param,
+        )
+    return min(max_tokens, most)

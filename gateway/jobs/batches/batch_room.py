@@ -1,0 +1,154 @@
+"""How many requests of batches a worker may run now for one model: what interactive requests leave free.
+
+Where replicas say how many requests they run at once, batches fill what is free, but for what is kept for whoever comes
+next: as many as interactive requests lately were at once beyond those that are now, and a part of the fleet that is
+small while nothing interactive waits and doubles whenever something does. And no more begin at once than an engine's
+queue holds without being stuck: what ended together would begin together, and hold up whoever comes then. Where they do
+not say it, or refuse, a limit is felt for: one more for each answer, half as many after a refusal. Nothing here waits
+or sleeps.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from math import floor
+from typing import Final, Protocol
+
+from gateway.scheduling.capacity import ENGINE_QUEUE, ENGINE_QUEUE_PART, Need, fits, servable
+from gateway.scheduling.division import Divider
+from gateway.tenancy.tenants.caller import is_background
+from routing.contracts.policy import ReplicaView
+
+#: Requests to begin with where replicas do not say how many they run.
+FIRST_LIMIT: Final = 8.0
+#: Part of the slots that is kept, at least and at most.
+LEAST_KEPT: Final = 0.02
+MOST_KEPT: Final = 0.5
+#: How fast what is kept beyond the least is given back: its half each so many seconds.
+GIVE_BACK_SECONDS: Final = 5.0
+#: How fast it is forgotten how many interactive requests there were at once: half of it each so many seconds.
+PEAK_SECONDS: Final = 15.0
+#: A limit is halved, and what is kept doubled, at most this often, in seconds.
+PATIENCE_SECONDS: Final = 0.5
+#: How old a look at the fleet may be, in seconds.
+LOOK_SECONDS: Final = 0.005
+_ONE: Final = Need(1, 1, 1, 1)
+
+
+class Fleet(Protocol):
+    """The replicas of a model."""
+
+    def candidates(self) -> Sequence[ReplicaView]:
+        """Those that take requests."""
+        ...
+
+
+class Turnstile(Protocol):
+    """Where requests for the model wait."""
+
+    @property
+    def waiting(self) -> int:
+        """How many wait."""
+        ...
+
+    @property
+    def divider(self) -> Divider:
+        """How many have their turn, by whose they are."""
+        ...
+
+    def depths(self) -> Mapping[str, int]:
+        """How many wait, by tenant."""
+        ...
+
+
+class Room:
+    """Of one model in one worker. A request is `begun` and then `ended`."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        turnstile: Turnstile,
+        watermark: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`watermark` is the part of a replica's slots that is filled at all; `clock` counts seconds."""
+        self._fleet = fleet
+        self._turnstile = turnstile
+        self._watermark = watermark
+        self._clock = clock
+        self.running = 0
+        self._limit = FIRST_LIMIT
+        self._kept = LEAST_KEPT
+        self._gave_back_at = self._pressed_at = self._refused_at = self._looked_at = -1e9
+        self._peak = 0.0
+        self._free = self._burst = 0.0
+        self._unsized = True
+
+    def free(self, unsent: Callable[[], int]) -> int:
+        """How many more may begin now; `unsent` says how many have begun that no replica counts yet."""
+        now = self._clock()
+        if self._pressed(now):
+            return 0
+        if now - self._looked_at >= LOOK_SECONDS:
+            self._look(now)
+            count = unsent()
+            self._free -= count
+            self._burst -= count
+        limit = self._limit - self.running
+        return max(0, int(limit if self._unsized else min(self._free, self._burst, limit)))
+
+    def begun(self) -> None:
+        """One more has begun."""
+        self.running += 1
+        self._free -= 1.0
+        self._burst -= 1.0
+
+    def ended(self, *, well: bool) -> None:
+        """One has ended; `well`: with an answer, and not because there was no room."""
+        self.running -= 1
+        if not well:
+            now = self._clock()
+            if now - self._refused_at >= PATIENCE_SECONDS:
+                self._refused_at = now
+                self._limit = max(1.0, min(self._limit, self.running + 1.0) / 2.0)
+        elif self.running + 1 >= self._limit * 0.5:
+            self._limit += 1.0
+
+    def _pressed(self, now: float) -> bool:
+        """Whether something waits that is no batch's; then more is kept from now on."""
+        if not self._turnstile.waiting or all(is_background(name) for name in self._turnstile.depths()):
+            return False
+        if now - self._pressed_at >= PATIENCE_SECONDS:
+            self._pressed_at = now
+            self._give_back(now)
+            self._kept = min(MOST_KEPT, 2.0 * self._kept)
+        return True
+
+    def _give_back(self, now: float) -> None:
+        """What was kept for a reason that is past."""
+        passed, self._gave_back_at = min(now - self._gave_back_at, 60.0), now
+        self._kept = max(LEAST_KEPT, self._kept * 0.5 ** (passed / GIVE_BACK_SECONDS))
+        self._peak *= 0.5 ** (passed / PEAK_SECONDS)
+
+    def _look(self, now: float) -> None:
+        self._looked_at = now
+        self._give_back(now)
+        others = self._turnstile.divider.foreground
+        self._peak = max(self._peak, float(others))
+        free = burst = slots = 0.0
+        unsized = False
+        for view in servable(self._fleet.candidates()):
+            workers = view.load.workers or 1
+            unsized = unsized or not view.max_batch_size
+            slots += view.max_batch_size / workers
+            if fits(view, _ONE, self._watermark):
+                occupied = view.load.running + view.load.waiting
+                # Of a replica's slots only whole ones are anybody's.
+                free += max(0.0, (floor(self._watermark * view.max_batch_size) - occupied) / workers - view.sent)
+                queue = max(ENGINE_QUEUE, ENGINE_QUEUE_PART * view.max_batch_size) - view.load.waiting
+                burst += max(0.0, queue / workers - view.sent)
+        kept = max(1.0, self._kept * slots, self._peak - others)
+        self._unsized = unsized
+        self._free, self._burst = free - kept, burst
+        if not unsized:
+            # What is free is known: the limit is there for what refuses all the same.
+            self._limit = max(self._limit, FIRST_LIMIT) if now - self._refused_at < 10.0 else slots + FIRST_LIMIT

@@ -1,0 +1,327 @@
+"""Runs batches in one worker: finds what is to be done, takes it in leases, and begins requests where there is room."""
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import time
+from collections import deque
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, Final
+
+from gateway.api.server.internal_exchange import InnerExchange
+from gateway.jobs.batches.batch_room import Room
+from gateway.jobs.batches.callers import Callers
+from gateway.jobs.batches.job_run import JobRun
+from gateway.jobs.batches.jobs import CHECK, FINISH, RENEW_SECONDS, Claim, JobName, Jobs
+from gateway.jobs.batches.lines import TASK_REQUESTS
+from gateway.jobs.batches.refusal import refused
+from gateway.jobs.batches.request_sender import Reply, ask, exchange_of, route_of
+from gateway.jobs.batches.stages import Stages, read_index
+from gateway.jobs.batches.task_run import MOST_TRIES, TaskRun, Waiting
+from gateway.jobs.files.content_keys import content_name
+from gateway.jobs.files.file_store import Files
+from protos.errors import BatchMissing, ClientError, PenstockError, StoreUnavailable
+
+if TYPE_CHECKING:
+    from gateway.server.gateway import Gateway
+
+log = logging.getLogger(__name__)
+
+#: How often new work is looked for, and room while something waits for it, in seconds.
+POLL_SECONDS: Final = 1.0
+ROOM_SECONDS: Final = 0.02
+#: How often what is out of date is removed, in seconds.
+SWEEP_SECONDS: Final = 60.0
+#: Tasks in this worker's hands, at most; and requests of one batch from which on another task of it is taken.
+MOST_TASKS: Final = 64
+LOW_WATER: Final = TASK_REQUESTS // 2
+#: Requests that begin in one go: the event loop is others' too.
+MOST_AT_ONCE: Final = 16
+#: How long running requests get to hand in their results when the worker ends, in seconds.
+_ENDING_SECONDS: Final = 3.0
+
+
+class BatchRunner:
+    """`start` it, and `aclose` it in the end."""
+
+    def __init__(self, gateway: "Gateway", jobs: Jobs, files: Files, callers: Callers) -> None:
+        self._gateway = gateway
+        self._jobs = jobs
+        self._files = files
+        self._callers = callers
+        self._stages = Stages(jobs, files, callers, gateway.config, gateway.model)
+        # Requests of batches are to leave room for others in the worker, too.
+        self._most = min(gateway.config.batches.max_concurrency, max(1, gateway.config.listen.max_in_flight // 2))
+        self._rooms: dict[str, Room] = {}
+        self._runs: deque[JobRun] = deque()
+        #: What has begun, with its model's name.
+        self._begun: dict[InnerExchange, str] = {}
+        self._running = 0
+        self._held: dict[str, Claim] = {}
+        self._work: set[asyncio.Task[None]] = set()
+        self._wake = asyncio.Event()
+        self._next_look = 0.0
+        self._away = False
+
+    def start(self) -> None:
+        """Begin to look for work; needs a running event loop."""
+        self._spawn(self._run())
+
+    async def _run(self) -> None:
+        self._spawn(self._every(RENEW_SECONDS, self._renew))
+        self._spawn(self._every(SWEEP_SECONDS, self._sweep))
+        while True:
+            now = time.monotonic()
+            if now >= self._next_look or any(run.hungry(now, LOW_WATER) for run in self._runs):
+                self._next_look = now + POLL_SECONDS
+                await self._guarded(self._find)
+            self._begin_some()
+            waiting = any(run.ready for run in self._runs)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(ROOM_SECONDS if waiting else POLL_SECONDS):
+                    await self._wake.wait()
+            self._wake.clear()
+
+    async def aclose(self) -> None:
+        """End what runs, and hand in what has been answered."""
+        work = list(self._work)
+        for task in work:
+            task.cancel()
+        await asyncio.gather(*work, return_exceptions=True)
+        held = [each for run in self._runs for each in run.tasks]
+        requests = [request for each in held for request in each.running]
+        for each in held:
+            each.stop()
+        await asyncio.gather(*requests, return_exceptions=True)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_ENDING_SECONDS):
+                await asyncio.gather(*(each.hand_in("over" if each.over else "free", patient=False) for each in held))
+
+    async def _find(self) -> None:
+        """Take what there is to do, as long as there is room for it."""
+        now = time.monotonic()
+        active = await self._jobs.active()
+        known = {run.job: run for run in self._runs}
+        for job, enlisted in active:
+            run = known.get(job)
+            if run is not None and not run.wants(now, LOW_WATER):
+                continue
+            claim = await self._jobs.claim(job, secrets.token_hex(8), enlisted, tasks=self._has_room())
+            if claim is None:
+                if run is not None:
+                    run.rest(now + POLL_SECONDS)
+                continue
+            await self._take(claim, run)
+        names = {job for job, _ in active}
+        self._runs = deque(run for run in self._runs if run.tasks or run.job in names)
+
+    async def _take(self, claim: Claim, run: JobRun | None) -> None:
+        if claim.what == CHECK:
+            self._spawn(self._stage(claim, self._stages.check(claim)))
+        elif claim.what == FINISH:
+            self._spawn(self._stage(claim, self._stages.finish(claim)))
+        else:
+            if run is None:
+                run = await self._job_run(claim.job)
+                self._runs.append(run)
+            place = run.index[int(claim.what)]
+            raw = await self._files.contents.read(
+                content_name(claim.job.tenant, run.request.input_file_id), place.offset, place.length
+            )
+            task = TaskRun(claim, raw, self._jobs, self._files.contents)
+            run.tasks.append(task)
+            self._held[claim.token] = claim
+            if task.over:
+                self._spawn(self._hand_over(run, task))
+
+    async def _job_run(self, job: JobName) -> JobRun:
+        batch = await self._jobs.get(job.tenant, job.id)
+        return JobRun(job, batch.request, await read_index(self._files, job))
+
+    async def _stage(self, claim: Claim, work: Coroutine[Any, Any, None]) -> None:
+        """Its lease is kept until it ends; one that fails is taken again once the lease is over."""
+        self._held[claim.token] = claim
+        try:
+            await work
+        except PenstockError as error:
+            log.warning("batch %s: %s waits: %s", claim.job.id, claim.what, error.message)
+        except Exception:
+            log.exception("batch %s: %s failed", claim.job.id, claim.what)
+        finally:
+            self._held.pop(claim.token, None)
+            self._look_now()
+
+    def _has_room(self) -> bool:
+        if sum(len(run.tasks) for run in self._runs) >= MOST_TASKS or self._running >= self._most:
+            return False
+        return not self._rooms or any(room.free(lambda: 0) for room in self._rooms.values())
+
+    def _begin_some(self) -> None:
+        """Begin requests where there is room, of one batch after another."""
+        now, begun, passed = time.monotonic(), 0, 0
+        while self._runs and passed < len(self._runs) and begun < MOST_AT_ONCE and self._running < self._most:
+            run = self._runs[0]
+            self._runs.rotate(-1)
+            if self._begin_one(run, now):
+                begun, passed = begun + 1, 0
+            else:
+                passed += 1
+        if begun >= MOST_AT_ONCE:
+            self._wake.set()
+
+    def _begin_one(self, run: JobRun, now: float) -> bool:
+        task = run.next_task(now)
+        waiting = None if task is None else task.peek(now)
+        if task is None or waiting is None:
+            return False
+        room = self._room(waiting.model)
+        if room is not None and room.free(lambda: self._unsent(waiting.model)) < 1:
+            return False
+        task.take(now)
+        self._running += 1
+        run.running += 1
+        if room is not None:
+            room.begun()
+        request = asyncio.create_task(self._request(run, task, waiting, room))
+        task.running.add(request)
+        request.add_done_callback(task.running.discard)
+        return True
+
+    async def _request(self, run: JobRun, task: TaskRun, waiting: Waiting, room: Room | None) -> None:
+        well = True
+        try:
+            try:
+                reply = await self._ask(run, task, waiting)
+            finally:
+                run.running -= 1
+            now = time.monotonic()
+            # A tenant's own limit says nothing of the fleet.
+            well = reply.status != 503 and reply.record.code != "upstream_rate_limited"
+            if reply.again and (reply.no_room or waiting.tries + 1 < MOST_TRIES):
+                task.put_back(waiting, reply, now, run.refused(reply, now))
+            else:
+                task.answer(waiting, reply)
+                run.answered()
+                if reply.record.endpoint:
+                    self._gateway.observatory.ended(reply.record)
+        finally:
+            self._running -= 1
+            if room is not None:
+                room.ended(well=well)
+            self._wake.set()
+        if task.over:
+            self._spawn(self._hand_over(run, task))
+
+    async def _ask(self, run: JobRun, task: TaskRun, waiting: Waiting) -> Reply:
+        route = route_of(run.request.endpoint)
+        try:
+            caller = await self._callers.of(run.request.key_id)
+            if route is None:
+                raise ClientError(f"{run.request.endpoint} is not served any more.")
+        except PenstockError as error:
+            return refused(error)
+        exchange = exchange_of(self._gateway, caller, route, waiting.body)
+        self._begun[exchange] = waiting.model
+        try:
+            return await ask(self._gateway, exchange, route)
+        except asyncio.CancelledError:
+            current = asyncio.current_task()
+            if task.stopped or current is None or current.uncancel() > 0:
+                if exchange.record.sent:
+                    # What it has used is used.
+                    self._gateway.observatory.ended(exchange.record)
+                raise
+            # The overseer has given the request up, and not the one who ends batches.
+            return refused(StoreUnavailable("The request was given up."))
+        finally:
+            del self._begun[exchange]
+
+    async def _hand_over(self, run: JobRun, task: TaskRun) -> None:
+        """A task has come to its end here."""
+        await task.hand_in("over")
+        self._drop(run, task)
+
+    def _drop(self, run: JobRun, task: TaskRun) -> None:
+        self._held.pop(task.claim.token, None)
+        if task in run.tasks:
+            run.tasks.remove(task)
+        if run.stopping and not run.tasks and run in self._runs:
+            # What is left of it is anybody's.
+            self._runs.remove(run)
+        run.rest(0.0)
+        self._look_now()
+
+    async def _renew(self) -> None:
+        """Keep all leases, hand in what there is, and end what is to end."""
+        outcomes = {token: await self._jobs.renew(claim) for token, claim in list(self._held.items())}
+        for run in list(self._runs):
+            for task in list(run.tasks):
+                outcome = outcomes.get(task.claim.token, "ok")
+                if outcome == "lost":
+                    task.lost = True
+                    task.stop()
+                    self._drop(run, task)
+                elif outcome != "ok":
+                    run.stopping = True
+                    if not task.stopped:
+                        running = list(task.running)
+                        task.stop()
+                        self._spawn(self._end(run, task, running))
+                elif task.has_results and not task.over and not task.stuck:
+                    self._spawn(task.hand_in("keep"))
+
+    async def _end(self, run: JobRun, task: TaskRun, running: "list[asyncio.Task[None]]") -> None:
+        await asyncio.gather(*running, return_exceptions=True)
+        await self._hand_over(run, task)
+
+    async def _sweep(self) -> None:
+        await self._files.sweep()
+        for tenant in await self._files.tenants():
+            await self._jobs.forget(tenant)
+
+    async def _every(self, seconds: float, work: Any) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            await self._guarded(work)
+
+    async def _guarded(self, work: Any) -> None:
+        """Whatever goes wrong is tried again; of a store that is away it is said once."""
+        try:
+            await work()
+        except BatchMissing:
+            pass  # it has been forgotten meanwhile
+        except PenstockError as error:
+            if not self._away:
+                log.warning("batches wait: %s", error.message)
+            self._away = True
+            await asyncio.sleep(POLL_SECONDS)
+        except Exception:
+            log.exception("batches wait")
+            await asyncio.sleep(POLL_SECONDS)
+        else:
+            self._away = False
+
+    def _room(self, name: str) -> Room | None:
+        """That of the model that answers to a name; None: none does, which its endpoint will say."""
+        model = self._gateway.find_model(name)
+        if model is None:
+            return None
+        room = self._rooms.get(model.name)
+        if room is None:
+            room = Room(model.fleet, model.turnstile, self._gateway.config.admission.watermark)
+            self._rooms[model.name] = room
+        return room
+
+    def _unsent(self, name: str) -> int:
+        room = self._room(name)
+        return sum(not exchange.record.sent and self._room(other) is room for exchange, other in self._begun.items())
+
+    def _look_now(self) -> None:
+        self._next_look = 0.0
+        self._wake.set()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)

@@ -1,0 +1,80 @@
+"""Who a batch's requests are made for: its key, looked up again and again, so that one taken back counts no more."""
+
+import time
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import msgspec
+
+from gateway.caching.lru import Lru
+from gateway.config.tenants import Tenant, Tier, Waiting
+from gateway.tenancy.auth.key_records import ApiKey
+from gateway.tenancy.tenants.caller import Caller
+from protos.errors import AuthenticationFailed, KeyExpired, KeyNotFound, TenantGone
+
+#: How old an answer may be, in seconds.
+FRESH_SECONDS: Final = 0.9
+#: How long a batch's request may wait for its turn, in seconds: it goes on only where there is room.
+_PATIENCE_SECONDS: Final = 0.5
+_MOST: Final = 1000
+#: Its share of a fleet on which others are active too.
+_WEIGHT: Final = 0.01
+
+
+class Keys(Protocol):
+    """The keys in the store."""
+
+    async def get(self, key_id: str) -> ApiKey:
+        """Raises KeyNotFound and StoreUnavailable."""
+        ...
+
+
+class Tenants(Protocol):
+    """The tenants that there are."""
+
+    def find(self, name: str) -> tuple[Tenant, int, Tier] | None:
+        """A tenant with its tier and the tier's rank."""
+        ...
+
+
+class Callers:
+    """Of one worker."""
+
+    def __init__(self, keys: Keys, tenants: Tenants, tiers: int, clock: Callable[[], float] = time.time) -> None:
+        """`tiers` is how many there are; `clock` counts seconds since 1970."""
+        self._keys = keys
+        self._tenants = tenants
+        self._rank = tiers - 1
+        self._clock = clock
+        self._known: Lru[str, tuple[float, Caller]] = Lru(_MOST)
+
+    async def of(self, key_id: str) -> Caller:
+        """The key's owner, as one whose requests go last: at the lowest tier's rank, with hardly any share.
+
+        Raises AuthenticationFailed or TenantGone where it is good no more, and StoreUnavailable.
+        """
+        known, now = self._known.get(key_id), self._clock()
+        if known is not None and now - known[0] < FRESH_SECONDS:
+            return known[1]
+        try:
+            key = await self._keys.get(key_id)
+        except KeyNotFound:
+            raise AuthenticationFailed("The API key that made this batch no longer exists.") from None
+        if key.revoked:
+            raise AuthenticationFailed("The API key that made this batch has been revoked.")
+        if key.expired(now):
+            raise KeyExpired("The API key that made this batch has expired.")
+        found = self._tenants.find(key.tenant)
+        if found is None:
+            raise TenantGone(f"The tenant '{key.tenant}' of this API key no longer exists.")
+        caller = self._last(key, *found)
+        if known is not None and known[1] == caller:
+            caller = known[1]
+        self._known.put(key_id, (now, caller))
+        return caller
+
+    def _last(self, key: ApiKey, tenant: Tenant, _: int, tier: Tier) -> Caller:
+        patience = Waiting(max_requests=tenant.waiting.max_requests, max_seconds=_PATIENCE_SECONDS)
+        tenant = msgspec.structs.replace(tenant, waiting=patience)
+        tier = msgspec.structs.replace(tier, weight=_WEIGHT, reserved=0.0)
+        return Caller(key, tenant, tier, self._rank, background=True)

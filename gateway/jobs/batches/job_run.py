@@ -1,0 +1,84 @@
+"""A batch in the hands of a worker: the tasks that it has of it, and when it asks for more."""
+
+from collections.abc import Sequence
+from math import inf
+from typing import Final
+
+from gateway.jobs.batches.batch_records import BatchRequest, Task
+from gateway.jobs.batches.jobs import JobName
+from gateway.jobs.batches.request_sender import Reply
+from gateway.jobs.batches.task_run import FIRST_WAIT, LONGEST_WAIT, TaskRun
+
+#: Refusals that end as soon as something that runs does; of others the answer says when they do.
+_IN_USE: Final = ("concurrent_requests", "budget_in_use")
+#: How often the number of a batch's requests at once is halved at most, in seconds.
+_HALVE_SECONDS: Final = 0.25
+
+
+class JobRun:
+    """`stopping` once the batch is about to end before all of it is done; `running` are its requests here."""
+
+    def __init__(self, job: JobName, request: BatchRequest, index: Sequence[Task]) -> None:
+        self.job = job
+        self.request = request
+        self.index = index
+        self.tasks: list[TaskRun] = []
+        self.stopping = False
+        self.running = 0
+        #: Felt for where a limit of the tenant's refuses: half as many after a refusal, one more for so many answers.
+        self._limit = inf
+        self._halved_at = -inf
+        self._rests_until = 0.0
+        self._paused_until = 0.0
+        self._pause = 0.0
+
+    @property
+    def ready(self) -> int:
+        """Requests that could begin at once."""
+        return sum(task.ready for task in self.tasks)
+
+    def wants(self, now: float, low_water: int) -> bool:
+        """Whether another task of it is to be taken."""
+        if self.stopping or now < self._rests_until or now < self._paused_until:
+            return False
+        return self.ready < low_water and not any(task.stuck for task in self.tasks)
+
+    def hungry(self, now: float, low_water: int) -> bool:
+        """The same, where that should not wait for the next look."""
+        return bool(self.tasks) and self.wants(now, low_water)
+
+    def rest(self, until: float) -> None:
+        """There was nothing more to take; it is not asked again before that time."""
+        self._rests_until = until
+
+    def next_task(self, now: float) -> TaskRun | None:
+        """Whose request may begin now; the task that was taken first goes first."""
+        if self.stopping or now < self._paused_until or self.running >= self._limit:
+            return None
+        for task in self.tasks:
+            if not task.stuck and not task.lost and task.peek(now) is not None:
+                return task
+        return None
+
+    def answered(self) -> None:
+        """A request has its answer."""
+        self._limit += 1.0 / self._limit
+        self._pause = 0.0
+
+    def refused(self, reply: Reply, now: float) -> float:
+        """A request was refused; gives the seconds after which it may be tried again.
+
+        What a limit of the tenant's refuses it would refuse the batch's other requests for a while, too.
+        """
+        if reply.status != 429:
+            return reply.retry_after
+        if reply.record.code in _IN_USE and self.running:
+            if now - self._halved_at >= _HALVE_SECONDS:
+                self._halved_at = now
+                self._limit = max(1.0, min(self._limit, self.running + 1.0) / 2.0)
+            return 0.0
+        if now >= self._paused_until:
+            self._pause = min(LONGEST_WAIT, max(FIRST_WAIT, 2.0 * self._pause))
+        wait = max(self._pause, reply.retry_after)
+        self._paused_until = max(self._paused_until, now + wait)
+        return wait

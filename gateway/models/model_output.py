@@ -1,0 +1,30 @@
+"""The form of a model's answers, from its files and the configuration."""
+
+import logging
+
+from gateway.config.models.settings import Model
+from gateway.text.parsing.families.registry import HARMONY, output_format, recognised
+from gateway.text.parsing.output_format import OutputFormat
+from gateway.text.tokens.loader import LoadedTokenizer
+
+log = logging.getLogger(__name__)
+
+
+def model_output(model: Model, loaded: LoadedTokenizer) -> OutputFormat | None:
+    """None: its answers are text, or nobody here sees their tokens."""
+    if model.tokenizer is None:
+        return None
+    seen_tools, seen_reasoning = recognised(loaded.template, loaded.tokenizer.specials)
+    tools = _chosen(model.output.tools, seen_tools)
+    reasoning = _chosen(model.output.reasoning, seen_reasoning)
+    if HARMONY in (tools, reasoning) and not {tools, reasoning} <= {None, HARMONY}:
+        # Both were not configured so: what was, counts.
+        tools, reasoning = (tools, None) if model.output.reasoning == "auto" else (None, reasoning)
+    log.info("model %s: its form of tool calls is %s, of thoughts %s", model.name, tools or "none", reasoning or "none")
+    return output_format(tools, reasoning)
+
+
+def _chosen(configured: str, seen: str | None) -> str | None:
+    if configured == "auto":
+        return seen
+    return None if configured == "none" else configured

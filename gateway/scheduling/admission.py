@@ -1,0 +1,139 @@
+"""Leave to run, from the moment it is given to its one ending."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from gateway.scheduling.capacity import Demand, Need
+from gateway.scheduling.division import TenantUse
+from routing.contracts.policy import Decision, RouteRequest, RoutingPolicy
+
+
+class TurnRequest(msgspec.Struct, frozen=True):
+    """A request for a turn. `rank`, `weight` and `reserved` are those of the tenant's tier.
+
+    `expected_output` is in tokens, of all `n` sequences together. It waits until `wait_until` on the turnstile's clock
+    and only while no more than `max_waiting` of its tenant wait. `policy` decides instead of the turnstile's own.
+    """
+
+    request_id: str
+    tenant: str
+    rank: int
+    weight: float
+    reserved: float
+    route: RouteRequest
+    expected_output: int
+    n: int
+    wait_until: float
+    max_waiting: int
+    policy: RoutingPolicy | None = None
+
+
+class Turn:
+    """Leave for one request, for one decision; `release` is its one ending, whatever happened before.
+
+    `decision` is None when no replica is there at all: dispatching then says so. `route` is the request as it was
+    decided. `charged` is the cost that the fair queue was told, None when the request did not have to stand in it.
+    """
+
+    __slots__ = (
+        "_prefill_at",
+        "_prefill_tokens",
+        "_promises",
+        "_released",
+        "_unpromise",
+        "charged",
+        "cost",
+        "decision",
+        "demand",
+        "request",
+        "route",
+        "sent",
+        "tenant",
+        "waited_seconds",
+    )
+
+    def __init__(
+        self,
+        request: TurnRequest,
+        route: RouteRequest,
+        demand: Demand,
+        tenant: TenantUse,
+        decision: Decision | None,
+        cost: int,
+        promises: dict[str, Need],
+        unpromise: Callable[[str, Need], None],
+        released: Callable[["Turn", int], None],
+    ) -> None:
+        """`promises` are by replica; `unpromise` is called when a replica's view has begun to count the request, or
+        never will, and `released` at its end.
+        """
+        self.request = request
+        self.route = route
+        self.demand = demand
+        self.tenant = tenant
+        self.decision = decision
+        self.cost = cost
+        self.charged: int | None = None
+        self.waited_seconds = 0.0
+        #: Whether any replica has been asked.
+        self.sent = False
+        self._promises = promises
+        self._unpromise = unpromise
+        self._released: Callable[[Turn, int], None] | None = released
+        self._prefill_at: str | None = None
+        self._prefill_tokens = 0
+        tenant.cost += cost
+        tenant.turns += 1
+        if decision is not None:
+            self._begin_prefill(decision.entry.id)
+
+    @property
+    def replica_id(self) -> str | None:
+        """Where the request is to go first."""
+        return self.decision.entry.id if self.decision is not None else None
+
+    @property
+    def kv_tokens(self) -> int:
+        """What the request is expected to fill of the KV cache."""
+        return self.demand.whole.kv_tokens
+
+    def opened(self, replica_id: str, *, computes: bool = True) -> None:
+        """The submit is on the wire: from now on the replica's view counts it. Called once per submit.
+
+        `computes`: the prompt is computed there, and not handed over.
+        """
+        self.sent = True
+        need = self._promises.pop(replica_id, None)
+        if need is not None:
+            self._unpromise(replica_id, need)
+        else:
+            self._break_promises()
+        if self._released is not None and replica_id != self._prefill_at and computes:
+            self.started()
+            self._begin_prefill(replica_id)
+
+    def started(self) -> None:
+        """The prompt has been computed."""
+        at, self._prefill_at = self._prefill_at, None
+        if at is not None:
+            self.tenant.end_prefill(at, self._prefill_tokens)
+
+    def release(self, output_tokens: int) -> None:
+        """The request is over, with so many output tokens. Idempotent."""
+        released, self._released = self._released, None
+        if released is not None:
+            self._break_promises()
+            self.started()
+            self.tenant.cost -= self.cost
+            self.tenant.turns -= 1
+            released(self, output_tokens)
+
+    def _begin_prefill(self, replica_id: str) -> None:
+        self._prefill_at, self._prefill_tokens = replica_id, self.demand.prompt_tokens_at(replica_id)
+        self.tenant.begin_prefill(replica_id, self._prefill_tokens)
+
+    def _break_promises(self) -> None:
+        """The request went elsewhere, or will go nowhere any more."""
+        while self._promises:
+            self._unpromise(*self._promises.popitem())

@@ -1,0 +1,448 @@
+"""Where requests for one model wait for their turn, and what lets them through."""
+
+import asyncio
+import heapq
+import itertools
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from math import exp
+
+import msgspec
+
+from gateway.config.admission import Admission
+from gateway.scheduling.admission import Turn, TurnRequest
+from gateway.scheduling.candidates import PLAIN, Candidates, Kind, kind_of
+from gateway.scheduling.capacity import (
+    Demand,
+    Need,
+    feasible,
+    fits,
+    has_long_backlog,
+    parts_of,
+    servable,
+    sum_of,
+    usable,
+    with_promised,
+)
+from gateway.scheduling.division import Divider, Division
+from gateway.scheduling.fair_queue import FairQueue, cost_of
+from gateway.scheduling.objections import objections
+from gateway.scheduling.shares import ActiveTenant
+from gateway.scheduling.waiter import Asking, Waiter, demand_of
+from protos.errors import InternalError, Overloaded, ReplicaUnavailable
+from routing.contracts.policy import BetterWait, Decision, NoCandidate, ReplicaView, RouteRequest, RoutingPolicy
+from routing.dispatch.dispatch import Attempt
+
+log = logging.getLogger(__name__)
+
+#: Bounds of what a client is told to wait, and what it is told while nothing is known, in seconds.
+SHORTEST_RETRY, LONGEST_RETRY, UNKNOWN_RETRY = 1.0, 120.0, 5.0
+#: Over how long the rate of what is let through is averaged.
+RATE_SECONDS = 5.0
+#: How long the first in line finds no room before a replica is kept for it until there is some.
+HOLD_SECONDS = 1.0
+#: After a look at more tenants than this that let nobody through, how long to rest for each of them.
+LOOKS, REST_SECONDS = 8, 300e-6
+#: How old the time and the cached tokens that a request is decided by may be: while it waits, others fill the caches.
+STALE_SECONDS = 0.25
+_NOTHING: frozenset[str] = frozenset()
+
+
+class Turnstile:
+    """Lets the requests of one model through as its fleet has room, by turns that are fair between tenants.
+
+    A request that nothing waits before passes without waiting. All others stand in a fair queue, which is looked
+    through whenever room may have come: after a load report, a release and a change of the fleet.
+    """
+
+    def __init__(
+        self,
+        fleet: Candidates,
+        policy: RoutingPolicy,
+        admission: Admission,
+        clock: Callable[[], float] = time.monotonic,
+        cached: Callable[[RouteRequest], Mapping[str, int]] = lambda route: {},
+    ) -> None:
+        """`clock` counts seconds; `cached` says how much of a request's prompt which replica holds now.
+
+        The fleet's `on_load` is taken over.
+        """
+        #: How many got their turn how, by the rank of their tier and what is declared of admissions.
+        self.admissions: Counter[tuple[int, str]] = Counter()
+        self._fleet = fleet
+        self._policy = policy
+        self._watermark = admission.watermark
+        self._max_waiting = admission.max_waiting
+        self._clock = clock
+        self._cached = cached
+        self.divider = Divider(admission.watermark)
+        self._queue: FairQueue[Waiter] = FairQueue()
+        #: By tier's rank, each in order of arrival: the newest of the lowest is shed first.
+        self._by_rank: dict[int, dict[Waiter, None]] = {}
+        self._promised: dict[str, Need] = {}
+        self._blocked: Waiter | None = None
+        self._blocked_since = 0.0
+        self._held: frozenset[str] = frozenset()
+        self._rest_until = 0.0
+        self._rest: asyncio.TimerHandle | None = None
+        self._deadlines: list[tuple[float, int, Waiter]] = []
+        self._numbers = itertools.count()
+        self._alarm: asyncio.TimerHandle | None = None
+        self._granted = 0  # cost let through since the rate was last worked out
+        self._rate = 0.0
+        self._rated_at = clock()
+        fleet.on_load = self.pump
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait."""
+        return self._queue.waiting
+
+    def depths(self) -> dict[str, int]:
+        """Requests that wait, by tenant that has any."""
+        return self._queue.depths()
+
+    def active_here(self) -> list[ActiveTenant]:
+        """The tenants that are active in this worker."""
+        return self.divider.active_here(self._clock())
+
+    @property
+    def active_elsewhere(self) -> Sequence[ActiveTenant]:
+        """The tenants that are active in any worker, as far as is known."""
+        return self.divider.elsewhere
+
+    @active_elsewhere.setter
+    def active_elsewhere(self, tenants: Sequence[ActiveTenant]) -> None:
+        self.divider.elsewhere = tenants
+
+    def try_enter(self, request: TurnRequest) -> Turn | None:
+        """A turn at once, if nothing waits and a replica has room; None: `enter` is the way."""
+        views = self._views(request.route)
+        if self._queue.waiting and views:
+            return None
+        now = self._clock()
+        tenant = self.divider.seen(request.tenant, request.rank, request.weight, request.reserved, now)
+        asking = Asking(request, tenant)
+        if not views:
+            return self._grant(asking, None)
+        decision = self._choose(asking, views, now)
+        if decision is None:
+            return None
+        self.admissions[request.rank, "at_once"] += 1
+        return self._grant(asking, decision)
+
+    async def enter(self, request: TurnRequest, attempt: Attempt) -> Turn:
+        """Wait for a turn.
+
+        Raises Overloaded when too many wait already or the time is up, and whatever `attempt` is failed with.
+        """
+        now = self._clock()
+        tenant = self.divider.seen(request.tenant, request.rank, request.weight, request.reserved, now)
+        waiter = Waiter(request, tenant, now, self._leave)
+        kind = kind_of(request.route, self._fleet.candidates())
+        waiter.entry = self._queue.push(request.tenant, request.weight, _cost(request), waiter, kind)
+        tenant.waiting += 1
+        self._by_rank.setdefault(request.rank, {})[waiter] = None
+        try:
+            attempt.follow(waiter)
+            if not waiter.failed:
+                self._arrive(waiter, now)
+            return await waiter.future
+        except BaseException:
+            self._leave(waiter)
+            if waiter.future.done() and not waiter.failed and not waiter.future.cancelled():
+                waiter.future.result().release(0)  # the task ended between being given its turn and taking it
+            raise
+
+    def consider(self, request: TurnRequest) -> Decision | None:
+        """Where the request would go if it came now and it were its turn; None: nowhere. Changes nothing here."""
+        imagined, views, now = copy(self), self._views(request.route), self._clock()
+        divider = imagined.divider = self.divider.imagined(request.tenant)
+        asking = Asking(request, divider.seen(request.tenant, request.rank, request.weight, request.reserved, now))
+        return imagined._choose(asking, views, now, self._held) if views else None
+
+    def objections(self, request: TurnRequest) -> dict[str, str]:
+        """What speaks now against each replica that is there, by id; empty where nothing does. Changes nothing here."""
+        divider, now = self.divider.imagined(request.tenant), self._clock()
+        views = self._fleet.candidates((), request.route.needs, request.route.adapter)
+        tenant = divider.seen(request.tenant, request.rank, request.weight, request.reserved, now)
+        demand = demand_of(request, request.route)
+        return objections(views, self._promised, demand, tenant, divider, now, self._watermark, self._held)
+
+    def _views(self, route: RouteRequest) -> Sequence[ReplicaView]:
+        """Where the request could be served now."""
+        return servable(self._fleet.candidates((), route.needs, route.adapter))
+
+    def _arrive(self, waiter: Waiter, now: float) -> None:
+        """Let a newcomer through, past others that found no room, if it finds some; else it waits if it may."""
+        views = self._views(waiter.route)
+        if waiter.tenant.waiting == 1 and views:
+            decision = self._choose(waiter, views, now, self._held)
+            if decision is not None:
+                self._queue.serve_alone(waiter.entry)
+                self._let_through(waiter, decision, now)
+                return
+        self._bound(waiter)
+        if waiter.entry.waiting:
+            self._set_alarm(waiter)
+
+    def _let_through(self, waiter: Waiter, decision: Decision, now: float) -> None:
+        self._forget(waiter)
+        turn = self._grant(waiter, decision)
+        turn.charged, turn.waited_seconds = turn.cost, now - waiter.since
+        self.admissions[waiter.request.rank, "waited" if turn.waited_seconds else "at_once"] += 1
+        waiter.future.set_result(turn)
+
+    def pump(self) -> None:
+        """Let through whoever there is room for now, in order; turn all away when there is no fleet to wait for."""
+        self.divider.loads_changed()
+        if not self._queue.waiting:
+            return
+        now = self._clock()
+        everyone = servable(self._fleet.candidates())
+        if not everyone:
+            self._turn_away()
+        if now < self._rest_until or not everyone:
+            return
+        looks = turns = 0
+        by_kind: dict[Kind, Sequence[ReplicaView]] = {PLAIN: everyone}
+
+        def take(waiter: Waiter) -> bool:
+            nonlocal looks, turns
+            if waiter.future.done():
+                return False  # its task has been cancelled, and will take it off the queue
+            kind, first = kind_of(waiter.route, everyone), looks == 0
+            views = by_kind.get(kind)
+            if views is None:
+                views = by_kind[kind] = self._views(waiter.route)
+            if not views:
+                waiter.future.set_exception(_nobody())
+                return False
+            kept = _NOTHING if waiter is self._blocked else self._held
+            try:
+                decision = self._choose(waiter, views, now, kept)
+                if decision is None:
+                    looks += 1
+                    if first:
+                        self._is_blocked(waiter, views, now)
+                    return False
+            except Exception:
+                # It fails this request, and not the session of the replica whose report has brought us here.
+                log.exception("no decision on request %s", waiter.request.request_id)
+                waiter.future.set_exception(InternalError("The gateway failed on this request."))
+                return False
+            turns += 1
+            self._let_through(waiter, decision, now)
+            return True
+
+        self._queue.serve(take)
+        if looks > LOOKS and not turns:
+            self._rest_until = now + looks * REST_SECONDS
+            if self._rest is not None:
+                self._rest.cancel()
+            self._rest = asyncio.get_running_loop().call_later(looks * REST_SECONDS, self.pump)
+
+    def _turn_away(self) -> None:
+        for waiter in [waiter for peers in self._by_rank.values() for waiter in peers]:
+            waiter.fail(_nobody())
+
+    def expire(self) -> None:
+        """End the waiting of those whose time is up; called by a timer."""
+        now = self._clock()
+        while self._deadlines and (self._deadlines[0][0] <= now or not self._deadlines[0][2].entry.waiting):
+            waiter = heapq.heappop(self._deadlines)[2]
+            if waiter.entry.waiting:
+                self._shed(waiter, "The model stayed at its capacity for as long as this request may wait.")
+        self._alarm = None
+        if self._deadlines:
+            self._arm(self._deadlines[0][0] - now)
+
+    def _choose(
+        self, asking: Asking, views: Sequence[ReplicaView], now: float, kept: frozenset[str] = _NOTHING
+    ) -> Decision | None:
+        """Where the request may go now, if it may; not to `kept`, which is another's."""
+        try:
+            return self._decide(asking, views, now, kept)
+        except BetterWait:
+            return None
+
+    def _decide(
+        self, asking: Asking, views: Sequence[ReplicaView], now: float, kept: frozenset[str]
+    ) -> Decision | None:
+        if now - asking.route.now > STALE_SECONDS:
+            self._refresh(asking, now)
+        promised, divider, demand, tenant = self._promised, self.divider, asking.demand, asking.tenant
+        # It is the whole fleet that is divided, whatever part of it can serve this request.
+        plain = not asking.route.needs and not asking.route.adapter
+        whole = views if plain else servable(self._fleet.candidates())
+        if promised:
+            views = [with_promised(view, promised[view.id]) if view.id in promised else view for view in views]
+        divider.asks(tenant, demand.least_prompt_tokens, now)
+        division = divider.division(tenant, whole, now)
+        lanes, avoid, shared = None, division.avoid, len(division.active) > 1
+        if shared:
+            if not divider.has_room(tenant, division, views if plain else whole):
+                return None
+            lanes = division.lanes.get(tenant.name)
+        if lanes is None and not kept:
+            # Nearly always the policy's first choice will do, and there is no need to look at all of them.
+            pleasant = servable([view for view in views if view.id not in avoid]) if avoid else views
+            try:
+                first = self._pick(asking, pleasant or views)
+            except BetterWait:
+                if self._able(asking, views, division):
+                    raise
+                first = None  # no time will make room for it
+            if first is not None and self._suits(first, demand):
+                return first
+        able = self._able(asking, views, division)
+        if not able:
+            return self._pick(asking, views, may_wait=False)  # none could ever: the engine will say so
+        if lanes is not None:
+            avoid = _NOTHING
+        if kept:
+            able = servable([view for view in able if view.id not in kept])
+        room = feasible(able, demand, self._watermark, avoid)
+        return self._pick(asking, room) if room else None
+
+    def _refresh(self, asking: Asking, now: float) -> None:
+        """See what the caches hold by now, of a request that has waited."""
+        asking.route = msgspec.structs.replace(asking.route, now=now, cached=self._cached(asking.route))
+        asking.demand = demand_of(asking.request, asking.route)
+
+    def _pick(self, asking: Asking, views: Sequence[ReplicaView], *, may_wait: bool = True) -> Decision | None:
+        """What the policy says; None where it can make nothing of these. Raises BetterWait if it may."""
+        route = asking.route if may_wait else msgspec.structs.replace(asking.route, may_wait=False)
+        try:
+            return (asking.request.policy or self._policy).pick(route, views)
+        except NoCandidate:
+            return None
+
+    def _suits(self, decision: Decision, demand: Demand) -> bool:
+        """Whether there is room for it that is worth no second look."""
+        for view in parts_of(decision):
+            if has_long_backlog(view) or not fits(view, demand.at(view), self._watermark):
+                return False
+        return True
+
+    def _able(self, asking: Asking, views: Sequence[ReplicaView], division: Division) -> Sequence[ReplicaView]:
+        lanes = division.lanes.get(asking.tenant.name)
+        outside = 0 if lanes is None else asking.tenant.prefill_outside(lanes)
+        return usable(views, asking.demand, lanes, outside)
+
+    def _grant(self, asking: Asking, decision: Decision | None) -> Turn:
+        request, demand = asking.request, asking.demand
+        cost = _cost(request)
+        self._granted += cost
+        self.divider.turn_given(asking.tenant)
+        promises: dict[str, Need] = {}
+        if decision is not None:
+            for view in parts_of(decision):
+                need = promises[view.id] = demand.at(view)
+                before = self._promised.get(view.id)
+                self._promised[view.id] = need if before is None else sum_of(before, need)
+        return Turn(
+            request, asking.route, demand, asking.tenant, decision, cost, promises, self._unpromise, self._released
+        )
+
+    def _unpromise(self, replica_id: str, need: Need) -> None:
+        promised = self._promised[replica_id]
+        if promised.sequences == need.sequences:
+            del self._promised[replica_id]
+        else:
+            self._promised[replica_id] = sum_of(promised, need, -1)
+
+    def _released(self, turn: Turn, output_tokens: int) -> None:
+        self.divider.turn_over(turn.tenant, self._clock())
+        if turn.charged is not None:
+            request = turn.request
+            true_cost = cost_of(request.route.prompt_tokens, output_tokens)
+            self._queue.charge(request.tenant, request.weight, true_cost - turn.charged)
+        self.pump()
+
+    def _is_blocked(self, waiter: Waiter, views: Sequence[ReplicaView], now: float) -> None:
+        """The first in line found no room; after a while a replica is kept for it, where room then gathers.
+
+        Otherwise small requests behind it could take every bit of room as it comes, and it would wait for ever.
+        """
+        if waiter is not self._blocked:
+            self._blocked, self._blocked_since, self._held = waiter, now, _NOTHING
+        elif now - self._blocked_since >= HOLD_SECONDS and not self._held_is_there(views):
+            division = self.divider.division(waiter.tenant, views, now)
+            if len(division.active) < 2 or self.divider.has_room(waiter.tenant, division, views):
+                decision = self._pick(waiter, self._able(waiter, views, division) or views, may_wait=False)
+                self._held = frozenset(view.id for view in parts_of(decision)) if decision is not None else _NOTHING
+
+    def _held_is_there(self, views: Sequence[ReplicaView]) -> bool:
+        return bool(self._held) and self._held <= {view.id for view in views}
+
+    def _bound(self, waiter: Waiter) -> None:
+        """Shed what is beyond the tenant's and the worker's bounds."""
+        request = waiter.request
+        if self._queue.depth(request.tenant) > request.max_waiting:
+            self._shed(waiter, "The model is at its capacity and as many of your requests wait as may.")
+        elif self._queue.waiting > self._max_waiting:
+            lowest = self._by_rank[max(self._by_rank)]
+            self._shed(next(reversed(lowest)), "The model is at its capacity and too many requests wait.")
+
+    def _shed(self, waiter: Waiter, message: str) -> None:
+        self.admissions[waiter.request.rank, "shed"] += 1
+        waiter.fail(Overloaded(f"{message} Try again later.", retry_after=self._retry_after()))
+
+    def _retry_after(self) -> float:
+        """Seconds until what waits now will have been let through, at the rate of the last seconds."""
+        now = self._clock()
+        passed = now - self._rated_at
+        if passed >= 1.0:
+            weight = exp(-passed / RATE_SECONDS)
+            self._rate = self._rate * weight + self._granted / passed * (1.0 - weight)
+            self._rated_at, self._granted = now, 0
+        if self._rate <= 0.0:
+            return UNKNOWN_RETRY
+        return min(max(self._queue.cost / self._rate, SHORTEST_RETRY), LONGEST_RETRY)
+
+    def _leave(self, waiter: Waiter) -> None:
+        if waiter.entry.waiting:
+            self._queue.remove(waiter.entry)
+            self._forget(waiter)
+
+    def _forget(self, waiter: Waiter) -> None:
+        """Whichever way it stops waiting: nothing here points to it any longer, but for a stale deadline."""
+        waiter.tenant.waiting -= 1
+        peers = self._by_rank[waiter.request.rank]
+        del peers[waiter]
+        if not peers:
+            del self._by_rank[waiter.request.rank]
+        if waiter is self._blocked:
+            self._blocked, self._held = None, _NOTHING
+        if not self._by_rank:
+            self._deadlines.clear()
+            if self._alarm is not None:
+                self._alarm.cancel()
+                self._alarm = None
+
+    def _set_alarm(self, waiter: Waiter) -> None:
+        """One timer for all, at the earliest deadline."""
+        if len(self._deadlines) > 2 * self._queue.waiting + LOOKS:
+            self._deadlines = [deadline for deadline in self._deadlines if deadline[2].entry.waiting]
+            heapq.heapify(self._deadlines)
+        until = waiter.request.wait_until
+        heapq.heappush(self._deadlines, (until, next(self._numbers), waiter))
+        if self._alarm is None or self._deadlines[0][2] is waiter:
+            self._arm(until - self._clock())
+
+    def _arm(self, seconds: float) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm = asyncio.get_running_loop().call_later(max(0.0, seconds), self.expire)
+
+
+def _nobody() -> ReplicaUnavailable:
+    return ReplicaUnavailable("No replica of this model can take the request now.")
+
+
+def _cost(request: TurnRequest) -> int:
+    return cost_of(request.route.prompt_tokens, request.expected_output)

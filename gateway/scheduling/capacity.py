@@ -1,0 +1,248 @@
+"""What a fleet can take now: pure functions over the replicas' views.
+
+A request that no replica has room for is better kept here than in an engine's queue, where it can no longer go
+elsewhere, cannot be overtaken by a tenant whose turn it is, and holds up whatever comes behind it.
+
+The room of a replica is what its engine's report leaves below the watermark. All workers read that report at the
+same time, so between two reports each takes only its part of the room, or one request if its part is smaller.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from gateway.scheduling.shares import ActiveTenant
+from protos.types import Role
+from routing.contracts.policy import Decision, ReplicaView
+
+#: Prompt tokens that a tenant may have before their first token on replicas of its choice, while others are active
+#: too; a quarter of a step of TensorRT-LLM's default size. Also what may stand before a prompt of any length.
+ALLOWANCE_TOKENS = 2048
+#: Steps that only prompts fill: as much backlog as keeps an engine busy until the next report.
+BACKLOG_STEPS = 2
+#: Requests in an engine's own queue, and their part of its running slots, from which on its scheduler is stuck. Until
+#: the next step begins, what has just arrived waits there too.
+ENGINE_QUEUE = 4
+ENGINE_QUEUE_PART = 0.02
+
+
+class Need(msgspec.Struct, frozen=True):
+    """What a request takes of a replica: sequences, prompt tokens to compute, KV cache as expected and at most."""
+
+    sequences: int
+    prompt_tokens: int
+    kv_tokens: int
+    most_kv_tokens: int
+
+    def kv_at(self, view: ReplicaView) -> int:
+        """Tokens in the KV cache that this replica must have room for."""
+        return self.most_kv_tokens if view.reserves_output else self.kv_tokens
+
+
+class Demand(msgspec.Struct, frozen=True):
+    """What a request takes of the fleet: `whole` of a replica that holds nothing of it and runs all of it.
+
+    `cached` are prompt tokens that replicas hold, by id: they need not be computed there, but take as much room.
+    """
+
+    whole: Need
+    cached: Mapping[str, int] = {}
+
+    @property
+    def least_prompt_tokens(self) -> int:
+        """Prompt tokens to compute where the most are cached."""
+        most = max(self.cached.values()) if self.cached else 0
+        return self.whole.prompt_tokens - most
+
+    def prompt_tokens_at(self, replica_id: str) -> int:
+        """Prompt tokens to compute on a replica that computes prompts."""
+        return self.whole.prompt_tokens - self.cached.get(replica_id, 0)
+
+    def at(self, view: ReplicaView) -> Need:
+        """What it takes of this replica, by its role: a prefill replica has no more than a token of each answer."""
+        whole = self.whole
+        if view.role is Role.DECODE:
+            return Need(whole.sequences, 0, whole.kv_tokens, whole.most_kv_tokens)
+        if view.role is Role.PREFILL:
+            tokens = whole.prompt_tokens + whole.sequences
+            return Need(whole.sequences, self.prompt_tokens_at(view.id), tokens, tokens)
+        if view.id not in self.cached:
+            return whole
+        return Need(whole.sequences, self.prompt_tokens_at(view.id), whole.kv_tokens, whole.most_kv_tokens)
+
+
+def parts_of(decision: Decision) -> tuple[ReplicaView, ...]:
+    """The replicas that a request needs room at."""
+    return (decision.replica,) if decision.prefill is None else (decision.prefill, decision.replica)
+
+
+def servable(views: Sequence[ReplicaView]) -> Sequence[ReplicaView]:
+    """Less the prefill replicas where there is nothing to decode, and the other way round."""
+    for view in views:
+        if view.role is not Role.BOTH:
+            break
+    else:
+        return views
+    roles = {view.role for view in views}
+    if Role.PREFILL in roles and Role.DECODE in roles:
+        return views
+    return [view for view in views if view.role is Role.BOTH]
+
+
+def sum_of(one: Need, other: Need, sign: int = 1) -> Need:
+    """Both together, or with sign -1 the one without the other."""
+    return Need(
+        one.sequences + sign * other.sequences,
+        one.prompt_tokens + sign * other.prompt_tokens,
+        one.kv_tokens + sign * other.kv_tokens,
+        one.most_kv_tokens + sign * other.most_kv_tokens,
+    )
+
+
+def with_promised(view: ReplicaView, promised: Need) -> ReplicaView:
+    """The view as it will be once everything that has leave to run there has been sent."""
+    return ReplicaView(
+        view.id,
+        view.pool,
+        view.shape,
+        view.role,
+        view.load,
+        view.sent + promised.sequences,
+        view.sent_prompt_tokens + promised.prompt_tokens,
+        view.sent_kv_tokens + promised.kv_at(view),
+        view.max_batch_size,
+        view.kv_block_tokens,
+        view.max_num_tokens,
+        view.reserves_output,
+        view.features,
+        view.adapters,
+    )
+
+
+def fits(view: ReplicaView, need: Need, watermark: float) -> bool:
+    """Whether the replica has room for the request now. An empty one has room for whatever it can hold at all."""
+    return not obstacle(view, need, watermark)
+
+
+def obstacle(view: ReplicaView, need: Need, watermark: float) -> str:
+    """What of the replica has no room for the request now, in words; empty where it fits."""
+    load, sent, slots = view.load, view.sent, view.max_batch_size
+    occupied = load.running + load.waiting
+    if not occupied and not sent:
+        return "" if could_ever(view, need) else "too small for this request"
+    workers = load.workers or 1
+    if slots:
+        if load.waiting > ENGINE_QUEUE and load.waiting > ENGINE_QUEUE_PART * slots:
+            return "requests wait in its engine"
+        if not _within(watermark * slots - occupied, sent, need.sequences, workers):
+            return "no free slots"
+    if load.kv_blocks_total:
+        free = watermark * load.kv_blocks_total - load.kv_blocks_used - load.kv_blocks_reserved
+        if not _within(free * view.kv_block_tokens, view.sent_kv_tokens, need.kv_at(view), workers):
+            return "no room in its KV cache"
+    backlog, sent_prompts = load.prefill_tokens, view.sent_prompt_tokens
+    if not view.max_num_tokens or backlog + sent_prompts <= ALLOWANCE_TOKENS:
+        return ""
+    if _within(BACKLOG_STEPS * view.max_num_tokens - backlog, sent_prompts, need.prompt_tokens, workers):
+        return ""
+    return "prompts fill its next steps"
+
+
+def _within(room: float, sent: int, more: int, workers: int) -> bool:
+    """Whether `more` fits beside what was sent: into this worker's part of the room, if it sent anything yet."""
+    return sent + more <= (room / workers if sent else room)
+
+
+def could_ever(view: ReplicaView, need: Need) -> bool:
+    """Whether the replica could hold the request if it had nothing else."""
+    kv_total = view.load.kv_blocks_total * view.kv_block_tokens
+    return (not kv_total or need.kv_at(view) <= kv_total) and (
+        not view.max_batch_size or need.sequences <= view.max_batch_size
+    )
+
+
+def has_long_backlog(view: ReplicaView) -> bool:
+    """Whether a small request would wait noticeably for prompts before it."""
+    most = view.max_num_tokens // 2 or ALLOWANCE_TOKENS
+    return view.load.prefill_tokens + view.sent_prompt_tokens > most
+
+
+def feasible(
+    views: Sequence[ReplicaView], demand: Demand, watermark: float, avoid: frozenset[str] = frozenset()
+) -> Sequence[ReplicaView]:
+    """The replicas with room, reduced to the best kind of which there are any that can serve.
+
+    Best are those that are not to be avoided and have no long backlog, then those without a long backlog.
+    """
+    room = [view for view in views if fits(view, demand.at(view), watermark)]
+    quick = [view for view in room if not has_long_backlog(view)]
+    return servable([view for view in quick if view.id not in avoid]) or servable(quick) or servable(room)
+
+
+def usable(
+    views: Sequence[ReplicaView], demand: Demand, lanes: frozenset[str] | None, outside_tokens: int
+) -> Sequence[ReplicaView]:
+    """The replicas that a tenant may use at all for a request: outside its lanes only within its allowance.
+
+    `outside_tokens` of its prompts are being computed outside already. `lanes` None: everywhere. Where none of its
+    lanes could ever hold the request, all replicas that could are its lanes; empty if there is none at all. Lanes are
+    of replicas that compute prompts; decoding is nobody's.
+    """
+    able = servable([view for view in views if could_ever(view, demand.at(view))])
+    if lanes is None:
+        return able
+    allowed = [
+        view
+        for view in able
+        if view.id in lanes
+        or view.role is Role.DECODE
+        or outside_tokens + demand.prompt_tokens_at(view.id) <= ALLOWANCE_TOKENS
+    ]
+    return servable(allowed) or able
+
+
+def use_of(views: Sequence[ReplicaView]) -> float:
+    """How full the fleet is, 0 to 1: of its running slots or of its KV cache, whichever is fuller.
+
+    Prefill replicas hold requests only for moments, so that their room is nobody's.
+    """
+    slots = slots_used = kv = kv_used = 0
+    for view in views:
+        if view.role is Role.PREFILL:
+            continue
+        load = view.load
+        slots += view.max_batch_size
+        slots_used += load.running + load.waiting + view.sent
+        kv += load.kv_blocks_total * view.kv_block_tokens
+        kv_used += (load.kv_blocks_used + load.kv_blocks_reserved) * view.kv_block_tokens + view.sent_kv_tokens
+    return max(slots_used / slots if slots else 0.0, kv_used / kv if kv else 0.0)
+
+
+class Reserve:
+    """What part of the fleet must stay free of which tenant; made once for every reading of the fleet's use."""
+
+    #: Of the fleet, what is left to tenants below their share, whatever is reserved for their tiers.
+    SPARE = 0.1
+    #: Of the fleet, at most so much is kept from anybody: who has no share still gets something through.
+    MOST = 0.9
+
+    def __init__(self, active: Sequence[ActiveTenant], share: Mapping[str, float], used: Mapping[str, float]) -> None:
+        """`used` is each tenant's part of the fleet now, as far as this worker can tell."""
+        missing = {member.name: share[member.name] - used.get(member.name, 0.0) for member in active}
+        self._above = {name for name, some in missing.items() if some <= 0.0}
+        self._spare = min(sum(max(0.0, some) for some in missing.values()), self.SPARE)
+        self._unused: dict[int, float] = {}
+        for member in active:
+            rest = self._unused.get(member.rank, member.reserved)
+            self._unused[member.rank] = rest - used.get(member.name, 0.0)
+        self._all_unused = sum(max(0.0, rest) for rest in self._unused.values())
+
+    def kept_from(self, tenant: str, rank: int) -> float:
+        """What a tenant at or above its share must leave free, and nothing for one below.
+
+        That is what the other active tiers have reserved and do not use, and at least `SPARE` while any tenant is
+        below its share. Not all that the others miss of their shares: they may never ask for it.
+        """
+        if tenant not in self._above:
+            return 0.0
+        return min(self.MOST, max(self._all_unused - max(0.0, self._unused.get(rank, 0.0)), self._spare))

@@ -1,0 +1,222 @@
+"""How a fleet is divided among the tenants of one model: who is active, their shares, their lanes, what they use."""
+
+from collections.abc import Iterable, Sequence
+from copy import copy
+
+import msgspec
+
+from gateway.scheduling.capacity import ALLOWANCE_TOKENS, Reserve, use_of
+from gateway.scheduling.shares import ActiveTenant, heavy_parts, lanes, shares
+from gateway.tenancy.tenants.caller import is_background
+from protos.types import Role
+from routing.contracts.policy import ReplicaView
+
+#: How long a tenant counts as active, and as heavy, after it last was.
+ACTIVE_SECONDS = 10.0
+#: How old a division may be. One that lacks a replica is made anew at once, and so is one that lacks a tenant, unless
+#: it has so many that one more makes little difference. One that has a replica too many is not: those that return after
+#: a fault are candidates only now and then.
+DIVISION_SECONDS = 0.5
+MANY_TENANTS = 64
+#: Turns given on one reading of the fleet's use, at most; each load that is reported begins a new one.
+TURNS_PER_READING = 32
+
+
+class TenantUse:
+    """What one tenant has under way in this worker, and when it was last seen."""
+
+    __slots__ = (
+        "background",
+        "cost",
+        "heavy_until",
+        "name",
+        "prefill",
+        "prefill_tokens",
+        "rank",
+        "reserved",
+        "seen",
+        "turns",
+        "waiting",
+        "weight",
+    )
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.background = is_background(name)
+        self.rank = 0
+        self.weight = 1.0
+        self.reserved = 0.0
+        #: Of what has a turn, how many have one, and how many wait for one.
+        self.cost = 0
+        self.turns = 0
+        self.waiting = 0
+        self.seen = 0.0
+        self.heavy_until = 0.0
+        #: Tokens of prompts without a first token, by replica and in all.
+        self.prefill: dict[str, int] = {}
+        self.prefill_tokens = 0
+
+    def begin_prefill(self, replica_id: str, tokens: int) -> None:
+        """A prompt of the tenant is on its way to the replica."""
+        self.prefill[replica_id] = self.prefill.get(replica_id, 0) + tokens
+        self.prefill_tokens += tokens
+
+    def end_prefill(self, replica_id: str, tokens: int) -> None:
+        """It has been computed, or will not be."""
+        left = self.prefill[replica_id] - tokens
+        self.prefill_tokens -= tokens
+        if left:
+            self.prefill[replica_id] = left
+        else:
+            del self.prefill[replica_id]
+
+    def prefill_outside(self, lanes: frozenset[str]) -> int:
+        """Tokens of prompts without a first token on other replicas than these."""
+        return sum(tokens for replica_id, tokens in self.prefill.items() if replica_id not in lanes)
+
+
+class Division(msgspec.Struct, frozen=True):
+    """Who gets what, as of some moment. Only heavy tenants have lanes; `avoid` are those of all of them."""
+
+    until: float
+    replicas: int
+    active: tuple[ActiveTenant, ...]
+    shares: dict[str, float]
+    lanes: dict[str, frozenset[str]]
+    avoid: frozenset[str]
+    most_kept: float
+
+
+_NOBODY = Division(0.0, 0, (), {}, {}, frozenset(), 0.0)
+
+
+class Divider:
+    """Keeps what each tenant uses, and works out the division when it is asked for one that is out of date."""
+
+    def __init__(self, watermark: float) -> None:
+        self.elsewhere: Sequence[ActiveTenant] = ()
+        #: Requests that have their turn, but for those in the background.
+        self.foreground = 0
+        self._watermark = watermark
+        self._tenants: dict[str, TenantUse] = {}
+        self._division = _NOBODY
+        self._use: float | None = None
+        self._reserve: Reserve | None = None
+        self._turns = 0
+
+    def imagined(self, name: str) -> "Divider":
+        """A copy to ask what would be if this tenant came; nothing changes here, as long as only this one does."""
+        imagined = copy(self)
+        imagined._tenants = dict(self._tenants)
+        if name in self._tenants:
+            imagined._tenants[name] = copy(self._tenants[name])
+        return imagined
+
+    def seen(self, name: str, rank: int, weight: float, reserved: float, now: float) -> TenantUse:
+        """The tenant has come with a request, and this is its tier now."""
+        tenant = self._tenants.get(name)
+        if tenant is None:
+            tenant = self._tenants[name] = TenantUse(name)
+        tenant.rank, tenant.weight, tenant.reserved, tenant.seen = rank, weight, reserved, now
+        return tenant
+
+    def asks(self, tenant: TenantUse, prompt_tokens: int, now: float) -> None:
+        """Note whether the tenant wants more prompts computed than its allowance, which makes it heavy for a while."""
+        if tenant.prefill_tokens + prompt_tokens > ALLOWANCE_TOKENS:
+            if tenant.heavy_until <= now:
+                self._division = _NOBODY
+            tenant.heavy_until = now + ACTIVE_SECONDS
+
+    def division(self, tenant: TenantUse, views: Sequence[ReplicaView], now: float) -> Division:
+        """How the fleet is divided now, with this tenant among the active ones."""
+        division = self._division
+        if (
+            now >= division.until
+            or division.replicas < len(views)
+            or (tenant.name not in division.shares and not tenant.background and len(division.active) < MANY_TENANTS)
+        ):
+            division = self._division = self._divide(views, now)
+            self._reserve = None
+        return division
+
+    def loads_changed(self) -> None:
+        """A replica has reported, so that the fleet's use is to be read again."""
+        self._use = None
+
+    def turn_given(self, tenant: TenantUse) -> None:
+        """One more request counts in the fleet's use."""
+        self._turns += 1
+        if not tenant.background:
+            self.foreground += 1
+        if self._turns >= TURNS_PER_READING:
+            self._use = None
+
+    def turn_over(self, tenant: TenantUse, now: float) -> None:
+        """One that had its turn has ended."""
+        tenant.seen = now
+        if not tenant.background:
+            self.foreground -= 1
+
+    def has_room(self, tenant: TenantUse, division: Division, views: Sequence[ReplicaView]) -> bool:
+        """Whether the tenant may fill more of the fleet, given what others have reserved there.
+
+        What is in the background asks for its turn only where there is room that others leave.
+        """
+        if tenant.background:
+            return True
+        if self._use is None:
+            self._use, self._reserve, self._turns = use_of(views), None, 0
+        use = self._use
+        if use < self._watermark * (1.0 - division.most_kept):
+            return True
+        if self._reserve is None:
+            whole = sum(other.cost for other in self._tenants.values()) or 1
+            used = {name: use * other.cost / whole for name, other in self._tenants.items()}
+            self._reserve = Reserve(division.active, division.shares, used)
+        kept = self._reserve.kept_from(tenant.name, tenant.rank)
+        return not kept or use < self._watermark * (1.0 - kept)
+
+    def active_here(self, now: float) -> list[ActiveTenant]:
+        """The tenants that this worker knows to be active. The others are forgotten.
+
+        What is in the background has no part of the fleet, and takes none from anybody.
+        """
+        self._tenants = {
+            name: tenant
+            for name, tenant in self._tenants.items()
+            if tenant.turns or tenant.waiting or now - tenant.seen < ACTIVE_SECONDS
+        }
+        return [
+            ActiveTenant(name, tenant.rank, tenant.weight, tenant.reserved, now < tenant.heavy_until)
+            for name, tenant in self._tenants.items()
+            if not tenant.background
+        ]
+
+    def _divide(self, views: Sequence[ReplicaView], now: float) -> Division:
+        active = tuple(sorted(merged([*self.elsewhere, *self.active_here(now)]), key=lambda tenant: tenant.name))
+        found: dict[str, frozenset[str]] = {}
+        if len(active) > 1:
+            light = any(not tenant.heavy for tenant in active)
+            computing = [(view.id, view.shape.gpus) for view in views if view.role is not Role.DECODE]
+            found = lanes(heavy_parts(active), computing, spare=light)
+        reserved = sum({tenant.rank: tenant.reserved for tenant in active}.values())
+        return Division(
+            until=now + DIVISION_SECONDS,
+            replicas=len(views),
+            active=active,
+            shares=shares(active),
+            lanes=found,
+            avoid=frozenset().union(*found.values()),
+            most_kept=min(Reserve.MOST, max(reserved, Reserve.SPARE)) if len(active) > 1 else 0.0,
+        )
+
+
+def merged(notes: Iterable[ActiveTenant]) -> Iterable[ActiveTenant]:
+    """One of each tenant: the last note of it, and heavy if any note says so."""
+    found: dict[str, ActiveTenant] = {}
+    for note in notes:
+        before = found.get(note.name)
+        if before is not None and before.heavy and not note.heavy:
+            note = msgspec.structs.replace(note, heavy=True)  # noqa: PLW2901
+        found[note.name] = note
+    return found.values()

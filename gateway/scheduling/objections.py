@@ -1,0 +1,71 @@
+"""Why a request would not be let go to a replica now: what the turnstile goes by, in words for whoever asks."""
+
+from collections.abc import Mapping, Sequence
+
+from gateway.scheduling.capacity import (
+    Demand,
+    Need,
+    could_ever,
+    has_long_backlog,
+    obstacle,
+    servable,
+    usable,
+    with_promised,
+)
+from gateway.scheduling.division import Divider, TenantUse
+from routing.contracts.policy import ReplicaView
+
+UNPAIRED = "nothing to pair it with"
+TOO_SMALL = "too small for this request"
+RESERVED = "what is free is reserved for others"
+NOT_ITS_LANE = "not one of the tenant's lanes"
+KEPT = "kept for a request that waited long"
+BACKLOG = "prompts wait there already"
+OTHERS_LANE = "another tenant's lane"
+
+
+def objections(
+    views: Sequence[ReplicaView],
+    promised: Mapping[str, Need],
+    demand: Demand,
+    tenant: TenantUse,
+    divider: Divider,
+    now: float,
+    watermark: float,
+    kept: frozenset[str],
+) -> dict[str, str]:
+    """What speaks first of all against each replica, by id; empty where nothing does.
+
+    A long backlog and others' lanes are objections only as long as there is a better replica. `promised` is what has
+    leave to go where, `kept` is held for another request; `divider` is told of this one, as if it came.
+    """
+    divider.asks(tenant, demand.least_prompt_tokens, now)
+    views = [with_promised(view, promised[view.id]) if view.id in promised else view for view in views]
+    division = divider.division(tenant, views, now)
+    reserved = len(division.active) > 1 and not divider.has_room(tenant, division, views)
+    lanes = division.lanes.get(tenant.name)
+    outside = 0 if lanes is None else tenant.prefill_outside(lanes)
+    avoid = division.avoid if lanes is None else frozenset()
+    paired = {view.id for view in servable(views)}
+    able = {view.id for view in usable(views, demand, lanes, outside)}
+    found = {}
+    for view in views:
+        need = demand.at(view)
+        if view.id not in paired:
+            why = UNPAIRED
+        elif not could_ever(view, need):
+            why = TOO_SMALL
+        elif reserved:
+            why = RESERVED
+        elif why := obstacle(view, need, watermark):
+            pass
+        elif view.id not in able:
+            why = NOT_ITS_LANE
+        elif view.id in kept:
+            why = KEPT
+        elif has_long_backlog(view):
+            why = BACKLOG
+        elif view.id in avoid:
+            why = OTHERS_LANE
+        found[view.id] = why
+    return found

@@ -1,0 +1,191 @@
+"""The ASGI application of one worker process."""
+
+import asyncio
+import contextlib
+import gc
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
+from functools import partial
+from itertools import groupby
+from re import Pattern
+from typing import Final
+
+from starlette.routing import Route, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from gateway.api.anthropic.messages_routes import ROUTES as MESSAGES
+from gateway.api.files.batch_endpoints import ROUTES as BATCHES
+from gateway.api.files.file_endpoints import ROUTES as FILES
+from gateway.api.openai.chat import CHAT
+from gateway.api.openai.completions import COMPLETIONS
+from gateway.api.openai.embeddings import ROUTES as EMBEDDINGS
+from gateway.api.openai.infer import infer
+from gateway.api.openai.model_list import get_model, list_models
+from gateway.api.openai.moderations import moderate
+from gateway.api.openai.rerank import ROUTES as RERANK
+from gateway.api.openai.tokenize import ROUTES as TOKENIZE
+from gateway.api.openapi.openapi_route import documented
+from gateway.api.responses.responses_routes import ROUTES as RESPONSES_ROUTES
+from gateway.api.server.api_route import ApiRoute, Handler
+from gateway.api.server.cors import CrossOrigin
+from gateway.api.server.error_form import OPENAI_ERRORS, ErrorForm
+from gateway.api.server.health import healthz, readyz
+from gateway.api.server.http_exchange import OTHER, Exchange
+from gateway.api.server.run_handler import serve
+from gateway.api.server.url_hints import meant
+from gateway.config.settings import Config
+from gateway.server.end_streams import END_STREAMS
+from gateway.server.gateway import Gateway
+from protos.errors import MethodNotAllowed, RouteNotFound
+
+#: Requests leave next to no cycles, so looking for them at every 700 new objects, Python's default, finds nothing and
+#: costs some microseconds of each request.
+_GC_THRESHOLDS: Final = (10_000, 20, 50)
+#: Stands for every method.
+ANY: Final = "*"
+
+
+class Endpoint:
+    """An ASGI application for one path: checks the method, counts the request, renders what goes wrong."""
+
+    def __init__(
+        self,
+        state: "State",
+        handlers: Mapping[str, Handler],
+        name: str = "",
+        errors: ErrorForm = OPENAI_ERRORS,
+        cross_origin: CrossOrigin | None = None,
+    ) -> None:
+        """`handlers` by method, which may be `ANY`. Requests to an endpoint with a name are told of once they end."""
+        self._state = state
+        self._handlers = dict(handlers)
+        self._methods = [*(method for method in handlers if method != ANY), "OPTIONS"]
+        if "GET" in handlers:
+            self._methods.insert(self._methods.index("GET") + 1, "HEAD")
+        self._cross_origin = cross_origin
+        self._name = name
+        self._named = bool(name)
+        self._errors = errors
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """Answer one request; raises nothing but a cancellation."""
+        # No coroutine of its own: it would be resumed with every token.
+        gateway = self._state.gateway
+        return serve(gateway, partial(self._begin, gateway, scope, receive, send))
+
+    def _begin(self, gateway: Gateway, scope: Scope, receive: Receive, send: Send) -> tuple[Exchange, Handler, bool]:
+        exchange = Exchange(scope, receive, send, gateway.sampler, self._name)
+        exchange.errors = self._errors
+        if self._cross_origin is not None:
+            self._cross_origin.mark(exchange, scope)
+        handler, named = self._handlers.get(exchange.method), self._named
+        if handler is None:
+            handler, named = self._of_other_method(exchange, scope)
+        return exchange, handler, named
+
+    def _of_other_method(self, exchange: Exchange, scope: Scope) -> tuple[Handler, bool]:
+        """A handler, and whether the request is told of: not if it only asks what may be asked."""
+        if exchange.method == "HEAD":
+            # GET without the body (RFC 9110, 9.3.2).
+            exchange.leave_out_body()
+            if "GET" in self._handlers:
+                return self._handlers["GET"], self._named
+        if self._cross_origin is not None:
+            told = self._cross_origin.preflight(scope, self._methods)
+            if told is not None:
+                return partial(_answer_empty, headers=told), False
+        if ANY in self._handlers:
+            return self._handlers[ANY], self._named
+        if exchange.method == "OPTIONS":
+            return partial(_answer_empty, headers=[self._allow]), False
+        return self._refuse_method, self._named
+
+    @property
+    def _allow(self) -> tuple[bytes, bytes]:
+        return b"allow", ", ".join(self._methods).encode()
+
+    async def _refuse_method(self, gateway: Gateway, exchange: Exchange) -> None:
+        exchange.answer_headers = [self._allow]
+        use = " or ".join(method for method in self._methods if method not in ("HEAD", "OPTIONS"))
+        raise MethodNotAllowed(f"Not allowed to {exchange.method} on {exchange.path}; use {use}.")
+
+
+class State:
+    """What the lifespan fills in; requests come only after it."""
+
+    gateway: Gateway
+
+
+async def _answer_empty(gateway: Gateway, exchange: Exchange, headers: list[tuple[bytes, bytes]]) -> None:
+    await exchange.respond(200, b"", headers=headers)
+
+
+async def _refuse_path(gateway: Gateway, exchange: Exchange, known: Iterable[Pattern[str]]) -> None:
+    path = exchange.path if len(exchange.path) <= 128 else exchange.path[:128] + "..."
+    near = meant(exchange.path, known)
+    hint = "" if near is None or len(near) > 128 else f". Did you mean {near}?"
+    raise RouteNotFound(f"Invalid URL ({exchange.method} {path}){hint}")
+
+
+_ROUTES: Final = (
+    ApiRoute("POST", "/v1/chat/completions", partial(infer, dialect=CHAT), CHAT.endpoint),
+    ApiRoute("POST", "/v1/completions", partial(infer, dialect=COMPLETIONS), COMPLETIONS.endpoint),
+    *MESSAGES,
+    *EMBEDDINGS,
+    *RERANK,
+    *TOKENIZE,
+    ApiRoute("GET", "/v1/models", list_models, "models"),
+    ApiRoute("GET", "/v1/models/{model:path}", get_model, "models"),
+    ApiRoute("POST", "/v1/moderations", moderate, "moderations"),
+    *RESPONSES_ROUTES,
+    *FILES,
+    *BATCHES,
+    ApiRoute("GET", "/healthz", healthz),
+    ApiRoute("GET", "/readyz", readyz),
+)
+#: The whole API; neighbours with the same path share an endpoint.
+ROUTES: Final = documented(_ROUTES)
+
+
+def build(config: Config) -> ASGIApp:
+    """The application for a configuration; its lifespan opens and closes everything."""
+    state = State()
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Router) -> AsyncIterator[None]:
+        state.gateway = Gateway(config)
+        try:
+            await state.gateway.start()
+            asyncio.get_running_loop().add_signal_handler(END_STREAMS, state.gateway.end_streams)
+            gc.collect()
+            gc.freeze()
+            gc.set_threshold(*_GC_THRESHOLDS)
+            yield
+        finally:
+            await state.gateway.aclose()
+
+    cross_origin = None if config.listen.cors is None else CrossOrigin(config.listen.cors)
+
+    def endpoint(routes: Iterable[ApiRoute]) -> Endpoint:
+        first, *others = routes
+        handlers = {one.method: one.handler for one in (first, *others)}
+        return Endpoint(state, handlers, first.endpoint, first.errors, cross_origin)
+
+    paths = {path: endpoint(routes) for path, routes in groupby(ROUTES, key=lambda route: route.path)}
+    # No `methods`: a wrong one gets our error, in the API's form, from the endpoint itself.
+    routes = [Route(path, served) for path, served in paths.items()]
+    offered = {route.path for route in ROUTES if route.method != ANY}
+    refuse_path = partial(_refuse_path, known=[route.path_regex for route in routes if route.path in offered])
+    router = Router(
+        routes=routes,
+        redirect_slashes=False,
+        default=Endpoint(state, {ANY: refuse_path}, OTHER, cross_origin=cross_origin),
+        lifespan=lifespan,
+    )
+    direct = {path: served for path, served in paths.items() if "{" not in path}
+
+    def app(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        # Every coroutine between the server and the stream is resumed once per token, and Starlette's application
+        # class would wrap `send` twice as well: generating paths go straight to their endpoint.
+        return direct.get(scope.get("path", ""), router)(scope, receive, send)
+
+    return app

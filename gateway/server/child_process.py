@@ -1,0 +1,90 @@
+"""A penstock command as a child of `penstock serve`, restarted with growing delays when it dies."""
+
+import logging
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from gateway.server.ports import StartError
+from gateway.store import with_parent
+from gateway.store.socket_path import make_socket_folder
+
+log = logging.getLogger(__name__)
+
+START_SECONDS = 30.0
+FIRST_RESTART_SECONDS = 0.5
+LAST_RESTART_SECONDS = 30.0
+#: A process that ran this long has recovered: its next failure starts with the shortest delay again.
+HEALTHY_SECONDS = 60.0
+
+
+class ChildProcess:
+    """One process. All its methods belong to one thread, for the kernel ends a child with the thread that started it.
+
+    `name` is what the log calls it; `sockets` are files that it makes once it is ready.
+    """
+
+    def __init__(self, name: str, command: list[str], sockets: Sequence[Path] = ()) -> None:
+        self.name = name
+        self._command = command
+        self._sockets = sockets
+        self._process: subprocess.Popen[bytes] | None = None
+        self._started = 0.0
+        self._delay = FIRST_RESTART_SECONDS
+        self._restart_at: float | None = None
+
+    def start(self) -> None:
+        """Launch the process. It dies with this one, and Ctrl-C on the terminal does not reach it."""
+        for path in self._sockets:
+            make_socket_folder(path)
+            path.unlink(missing_ok=True)
+        self._started = time.monotonic()
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-S", with_parent.__file__, str(os.getpid()), *self._command],
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def wait_until_ready(self, deadline: float, stopping: threading.Event) -> None:
+        """Return once every socket is there, or when it is to stop. Raises StartError."""
+        assert self._process is not None
+        while not all(path.exists() for path in self._sockets) and not stopping.is_set():
+            status = self._process.poll()
+            if status is not None:
+                raise StartError(f"{self.name} ended with status {status} at its start; see its line above")
+            if time.monotonic() > deadline:
+                raise StartError(f"{self.name} did not get ready within {START_SECONDS:.0f} s")
+            time.sleep(0.02)
+
+    def watch(self) -> None:
+        """Called at regular times: restarts the process, when its delay is over, if it has died."""
+        now = time.monotonic()
+        if self._process is not None and self._process.poll() is not None:
+            if now - self._started > HEALTHY_SECONDS:
+                self._delay = FIRST_RESTART_SECONDS
+            log.error(
+                "%s ended with status %s; restarting it in %.1f s", self.name, self._process.returncode, self._delay
+            )
+            self._process = None
+            self._restart_at = now + self._delay
+            self._delay = min(self._delay * 2, LAST_RESTART_SECONDS)
+        elif self._restart_at is not None and now >= self._restart_at:
+            self._restart_at = now + self._delay
+            self.start()
+            self._restart_at = None
+
+    def stop(self, deadline: float) -> None:
+        """End the process: at first kindly."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(max(0.1, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

@@ -1,0 +1,287 @@
+"""`penstock serve`: store, admin API, local replica pools and workers as one unit that starts and stops in order.
+
+The store starts first and stops last. Replicas outlive the workers, so that streams can finish while these drain.
+A worker that dies is restarted by Granian's own supervisor, any other process that dies by this one.
+"""
+
+import contextlib
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator
+from functools import partial
+from multiprocessing import resource_tracker
+from pathlib import Path
+
+from granian.constants import HTTPModes, Interfaces, Loops, SSLProtocols
+from granian.http import HTTP1Settings, HTTP2Settings
+from granian.log import LogLevels
+from granian.server import Server
+from granian.server.mp import MPServer
+
+from gateway.admin.admin_key import AdminKeyError, admin_key
+from gateway.config.settings import Config, usable_cores
+from gateway.fleets.local_replicas import replica_addresses, replica_command
+from gateway.server.child_process import (
+    FIRST_RESTART_SECONDS,
+    HEALTHY_SECONDS,
+    LAST_RESTART_SECONDS,
+    START_SECONDS,
+    ChildProcess,
+)
+from gateway.server.end_streams import END_STREAMS
+from gateway.server.ports import StartError, check_port
+from gateway.server.worker import load_worker
+from gateway.store.embedded import EmbeddedStore, EmbeddedStoreError
+
+log = logging.getLogger(__name__)
+
+#: A worker that was restarted this often within the time below is not restarted again: the gateway ends instead.
+MAX_WORKER_RESTARTS = 5
+WORKER_RESTARTS_SECONDS = 60.0
+#: What a worker gets beyond the grace, to end its streams with an error.
+KILL_SECONDS = 2
+#: Of one request over HTTP/2, names and values together.
+MAX_HEADER_BYTES = 1 << 16
+#: What the admin API gets to end after SIGTERM, beyond its own grace.
+ADMIN_STOP_SECONDS = 5.0
+
+
+def take_signals() -> None:
+    """Let SIGINT and SIGTERM mean the same, for this process alone; both end a start with KeyboardInterrupt.
+
+    A Ctrl-C on a terminal goes to every process of the foreground group. A blocked signal stays so in the processes
+    that are started from here, hence only this one acts on it and ends the others in order. Call it from the main
+    thread, before anything is started; Granian handles SIGTERM once it serves.
+    """
+    # It unblocks SIGINT when it starts this helper of its own, so that comes first.
+    resource_tracker.ensure_running()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+    def forward() -> None:
+        while True:
+            signal.sigwait({signal.SIGINT})
+            # Handlers run in the main thread, which only a signal of its own wakes from a wait.
+            signal.pthread_kill(main_thread, signal.SIGTERM)
+
+    main_thread = threading.get_ident()
+    threading.Thread(target=forward, name="interrupts", daemon=True).start()
+
+
+def check_ports(config: Config) -> None:
+    """Raises StartError when an address cannot be bound, before anything is started."""
+    listen, admin = config.listen, config.admin
+    check_port(listen.host, listen.port, "listen.port")
+    if admin.enabled:
+        check_port(admin.host, admin.port, "admin.port")
+
+
+class StoreProcess:
+    """The embedded store, restarted with growing delays when it dies."""
+
+    def __init__(self, store: EmbeddedStore) -> None:
+        self._store = store
+        self._delay = FIRST_RESTART_SECONDS
+        self._restart_at = 0.0
+        self._healthy_at = 0.0
+
+    def watch(self) -> None:
+        """Called at regular times: restarts the store, when its delay is over, if it has died."""
+        now = time.monotonic()
+        if self._store.pid is not None or now < self._restart_at:
+            return
+        log.error("the embedded store has ended; restarting it")
+        if now > self._healthy_at:
+            self._delay = FIRST_RESTART_SECONDS
+        try:
+            self._store.start()
+        except EmbeddedStoreError as error:
+            log.error("%s", error)  # noqa: TRY400 - its text is all that an operator needs
+        now = time.monotonic()
+        self._restart_at, self._healthy_at = now + self._delay, now + HEALTHY_SECONDS
+        self._delay = min(self._delay * 2, LAST_RESTART_SECONDS)
+
+
+@contextlib.contextmanager
+def embedded_store(config: Config) -> Iterator[None]:
+    """The embedded store, if the configuration has one, watched until the end. Raises EmbeddedStoreError."""
+    if not config.store.embedded:
+        yield
+        return
+    store = EmbeddedStore(config.state_dir)
+
+    def start(_: threading.Event) -> None:
+        store.start()
+
+    with _kept("store", start, StoreProcess(store).watch, store.stop):
+        yield
+
+
+@contextlib.contextmanager
+def local_replicas(config: Config) -> Iterator[None]:
+    """Every local pool, started together, watched until the end. Raises StartError."""
+    processes = [
+        ChildProcess(
+            f"replica pool {model.name}/{pool.name}",
+            replica_command(config, m, p),
+            [Path(address.removeprefix("unix:")) for address in replica_addresses(config, m, p)],
+        )
+        for m, model in enumerate(config.models)
+        for p, pool in enumerate(model.pools)
+        if pool.local_replicas
+    ]
+
+    def start(stopping: threading.Event) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        for process in processes:
+            process.start()
+        for process in processes:
+            process.wait_until_ready(deadline, stopping)
+
+    def watch() -> None:
+        for process in processes:
+            process.watch()
+
+    def stop() -> None:
+        deadline = time.monotonic() + config.listen.drain_seconds + 2.0
+        for process in processes:
+            process.stop(deadline)
+
+    with _kept("replicas", start, watch, stop):
+        yield
+
+
+@contextlib.contextmanager
+def admin_api(config: Config, config_file: Path) -> Iterator[None]:
+    """The admin API's process, if the configuration wants it, watched until the end. Raises StartError."""
+    if not config.admin.enabled:
+        yield
+        return
+    try:
+        # Made here if need be, so that one that cannot be used ends the start.
+        admin_key(config)
+    except AdminKeyError as error:
+        raise StartError(str(error)) from error
+    command = [sys.executable, "-m", "gateway.cli.main", "admin", "--config", str(config_file.resolve())]
+    process = ChildProcess("the admin API", command)
+
+    def start(_: threading.Event) -> None:
+        process.start()
+
+    def stop() -> None:
+        process.stop(time.monotonic() + ADMIN_STOP_SECONDS)
+
+    with _kept("admin API", start, process.watch, stop):
+        yield
+
+
+@contextlib.contextmanager
+def _kept(
+    name: str, start: Callable[[threading.Event], None], watch: Callable[[], None], stop: Callable[[], None]
+) -> Iterator[None]:
+    """Runs `start`, `watch` at regular times, and `stop`. Raises what `start` raises.
+
+    All in a thread of their own: the kernel ends a child with the thread that started it, and this one stays.
+    """
+    stopping, started = threading.Event(), threading.Event()
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            start(stopping)
+        except BaseException as error:
+            failures.append(error)
+        started.set()
+        while not stopping.wait(0.2):
+            try:
+                watch()
+            except Exception:
+                # This thread's end would take its children with it; what failed is tried again at the next look.
+                log.exception("cannot look after the %s", name)
+        stop()
+
+    keeper = threading.Thread(target=run, name=name, daemon=True)
+    keeper.start()
+    try:
+        started.wait()
+        if failures:
+            raise failures[0]
+        yield
+    finally:
+        stopping.set()
+        keeper.join()
+
+
+class Restarts(dict[int, float]):
+    """Granian's record of when each worker was restarted, by which it recognizes a crash loop.
+
+    Of its own it gives up as soon as a worker dies within 5.5 s of its restart; this record tells it of a restart
+    only when there have been MAX_WORKER_RESTARTS within WORKER_RESTARTS_SECONDS.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._times: defaultdict[int, deque[float]] = defaultdict(lambda: deque(maxlen=MAX_WORKER_RESTARTS))
+
+    def __setitem__(self, worker: int, time_: float) -> None:
+        times = self._times[worker]
+        times.append(time_)
+        if len(times) == MAX_WORKER_RESTARTS and time_ - times[0] < WORKER_RESTARTS_SECONDS:
+            super().__setitem__(worker, time_)
+
+    def clear(self) -> None:
+        """Granian forgets before each restart; what counts here goes by time."""
+
+
+def serve_workers(config: Config, started: Callable[[], None]) -> None:
+    """Run Granian's workers until a signal ends them; `started` is called in a thread of its own once they run."""
+    # glibc gives each of a worker's threads a heap of its own, which costs 10 MB and more and gains nothing here.
+    os.environ.setdefault("MALLOC_ARENA_MAX", "2")
+    listen = config.listen
+    server = Server(
+        "gateway.server.worker:load_worker",
+        address=listen.host,
+        port=listen.port,
+        interface=Interfaces.ASGI,
+        workers=listen.worker_count(usable_cores()),
+        loop=Loops.uvloop,
+        http=HTTPModes.auto if listen.http2 else HTTPModes.http1,
+        websockets=False,
+        backlog=4096,
+        # Connections, not requests: idle keep-alive ones count, so it lies well above `max_in_flight`, which refuses
+        # with an answer where this would only let clients wait.
+        backpressure=4 * listen.max_in_flight,
+        http1_settings=HTTP1Settings(header_read_timeout=listen.header_timeout_seconds * 1000),
+        # Else a client that is gone without a word would keep its connection for ever.
+        http2_settings=HTTP2Settings(
+            keep_alive_interval=listen.header_timeout_seconds * 1000, max_headers_size=MAX_HEADER_BYTES
+        ),
+        ssl_cert=None if listen.tls is None else Path(listen.tls.certificate),
+        ssl_key=None if listen.tls is None else Path(listen.tls.key),
+        ssl_protocol_min=SSLProtocols.tls12,
+        respawn_failed_workers=True,
+        respawn_interval=0.1,
+        workers_kill_timeout=max(1, round(listen.drain_seconds)) + KILL_SECONDS,
+        log_level=LogLevels.warning,
+        # Its lines go where all others go, in their form.
+        log_dictconfig={"handlers": {}, "loggers": {"_granian": {"propagate": True}}},
+    )
+    server.respawned_wrks = Restarts()
+    threading.Thread(target=started, name="announce", daemon=True).start()
+    threading.Thread(target=_end_streams, args=(server, listen.drain_seconds), name="grace", daemon=True).start()
+    server.serve(target_loader=partial(load_worker, config), wrap_loader=False)
+
+
+def _end_streams(server: MPServer, drain_seconds: float) -> None:
+    """When the grace after a signal is over, have the workers end their streams with an error; then they are killed."""
+    while not server.interrupt_signal:
+        time.sleep(0.2)
+    time.sleep(drain_seconds)
+    for worker in list(server.wrks):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(worker.inner.pid, END_STREAMS)

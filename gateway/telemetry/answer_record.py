@@ -1,0 +1,95 @@
+"""A request's record, once it has been answered."""
+
+import logging
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from gateway.inference.generate import Generation
+from gateway.text.tokens.detokenizer import written_text
+from observability.digests import Digests, TextDigest
+from observability.outcome import Outcome
+from observability.record import RequestRecord
+from protos.types import FinishReason
+from routing.dispatch.routed import note_route
+from safety.action import Action
+
+log = logging.getLogger(__name__)
+
+_BLOCK: Final = Action.BLOCK.name.lower()
+
+
+def digest_shown(generation: Generation, digests: Digests | None) -> None:
+    """Before the first event: have what is shown hashed, but for streams of just what the tokens say.
+
+    Those are written token by token, and hashed at their end.
+    """
+    if digests is None:
+        return
+    filter_ = generation.request.filter
+    screened = [answer.screened for answer in generation.answers or () if answer.screened is not None]
+    if screened or (filter_ is not None and filter_.judges):
+        generation.digests = [digests.begin() for _ in generation.sequences]
+        if filter_ is None or not filter_.judges:
+            for digest, each in zip(generation.digests, screened, strict=True):
+                each.shown = digest
+        return
+    for sequence in generation.sequences:
+        if not (sequence.plain and generation.request.stream):
+            sequence.shown = digests.begin()
+
+
+def describe(generation: Generation, digests: Digests | None) -> None:
+    """Fill in what the answer tells; it has ended, whatever way, and is closed. Raises nothing: it has gone out."""
+    try:
+        _describe(generation, digests)
+    except Exception:
+        log.exception("request %s cannot be described", generation.request.id)
+
+
+def _describe(generation: Generation, digests: Digests | None) -> None:
+    request, stream, timing = generation.request, generation.stream, generation.timing
+    record, model, usage = request.record, request.model, generation.usage
+    record.model = model.name
+    record.stream, record.sequences = request.stream, len(generation.sequences)
+    record.prompt_tokens, record.completion_tokens, record.cached_tokens = usage.prompt, usage.completion, usage.cached
+    record.reasoning_tokens = generation.reasoning_tokens
+    record.cost_nano_usd = model.price.nano(usage.prompt, usage.cached, usage.completion)
+    # Of an earlier model that turned it away.
+    record.rejected_tokens = 0
+    note_route(record, stream)
+    record.version = model.fleet.version(record.replica) or ""
+    record.engine_queue_us, record.engine_prefill_us = timing.queue_us, timing.prefill_us
+    record.engine_decode_us = timing.decode_us
+    if not record.last_token:
+        record.last_token = time.monotonic()
+    reasons = [sequence.finish_reason for sequence in generation.sequences]
+    if stream.counts is not None:
+        reasons = [stream.counts.reason]
+    if reasons[0] is not None:
+        record.finish = reasons[0].value
+    cut = any(verdict.where == "answer" and verdict.action == _BLOCK for verdict in record.verdicts)
+    # Where one text goes on after another something that redacts may end it, too.
+    cut = cut or (stream.relay is None and FinishReason.CONTENT_FILTER in reasons)
+    if cut and record.outcome is Outcome.OK:
+        record.outcome = Outcome.CUT
+    if digests is not None and stream.relay is None:
+        _digest(generation, record, digests)
+
+
+def _digest(generation: Generation, record: RequestRecord, digests: Digests) -> None:
+    table = generation.table
+    texts: Sequence[TextDigest | None] = [sequence.shown for sequence in generation.sequences]
+    if generation.digests is not None:
+        texts = generation.digests
+    hashes = []
+    for shown, tokens, sequence in zip(texts, generation.stream.inbox.tokens, generation.sequences, strict=False):
+        if shown is not None:
+            record.answer_characters += shown.characters
+            hashes.append(shown.hexdigest())
+        else:
+            # What came and was not read any more has not been shown.
+            text = written_text(table, tokens[: sequence.completion_tokens])
+            record.answer_characters += len(text)
+            hashes.append(digests.of(text.encode()))
+    record.answer_hash = hashes[0] if len(hashes) == 1 else digests.of("".join(hashes).encode())

@@ -1,0 +1,65 @@
+"""Many small questions to the store in few round trips, for those that ask after every tenant at once."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Protocol
+
+from gateway.store.lua_script import Script
+from gateway.tenancy.limits.usage_reading import ReadingStore
+from protos.errors import StoreUnavailable
+
+
+class BatchingStore(ReadingStore, Protocol):
+    """A store that also takes many calls of a script at once."""
+
+    async def run_many(self, script: Script, calls: Sequence[tuple[str, bytes]]) -> list[bytes | StoreUnavailable]:
+        """Run a Lua script for each (key, argument) in one round trip. Raises StoreUnavailable."""
+        ...
+
+
+class SharedTrips:
+    """A ReadingStore: scripts with one key and one argument that are run in one tick of the event loop go together."""
+
+    def __init__(self, store: BatchingStore) -> None:
+        self._store = store
+        self._waiting: dict[Script, list[tuple[str, bytes, asyncio.Future[bytes]]]] = {}
+        self._trips: set[asyncio.Task[None]] = set()
+
+    async def hgetall_many(self, keys: Sequence[str]) -> list[dict[bytes, bytes]]:
+        """All fields of many hashes, in order."""
+        return await self._store.hgetall_many(keys)
+
+    async def now(self) -> float:
+        """The store's clock, seconds since the epoch."""
+        return await self._store.now()
+
+    async def run(self, script: Script, keys: Sequence[str], arguments: Sequence[str | bytes]) -> object:
+        """Run a Lua script and give its reply. Raises StoreUnavailable."""
+        if len(keys) != 1 or len(arguments) != 1 or not isinstance(argument := arguments[0], bytes):
+            return await self._store.run(script, keys, arguments)
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[bytes] = loop.create_future()
+        waiting = self._waiting.setdefault(script, [])
+        waiting.append((keys[0], argument, future))
+        if len(waiting) == 1:
+            loop.call_soon(self._depart, script)
+        return await future
+
+    def _depart(self, script: Script) -> None:
+        task = asyncio.create_task(self._trip(script, self._waiting.pop(script)))
+        self._trips.add(task)
+        task.add_done_callback(self._trips.discard)
+
+    async def _trip(self, script: Script, calls: Sequence[tuple[str, bytes, "asyncio.Future[bytes]"]]) -> None:
+        replies: Sequence[bytes | StoreUnavailable]
+        try:
+            replies = await self._store.run_many(script, [(key, argument) for key, argument, _ in calls])
+        except StoreUnavailable as error:
+            replies = [error] * len(calls)
+        for (_, _, future), reply in zip(calls, replies, strict=True):
+            if future.done():
+                continue  # whoever asked has left
+            if isinstance(reply, bytes):
+                future.set_result(reply)
+            else:
+                future.set_exception(reply)

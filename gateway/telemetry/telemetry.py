@@ -1,0 +1,86 @@
+"""All that a worker tells of what it does, put together from the configuration."""
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from gateway.config.observability.journal import journal_settings
+from gateway.config.settings import Config
+from gateway.telemetry.gauges import Counting, Courier, Limiter, Model
+from gateway.telemetry.metrics_publisher import MetricsPublisher
+from gateway.telemetry.record_publisher import Observatory
+from observability.digests import Digests, digest_key
+from observability.request_log import RequestLog
+from observability.sink import Sink
+from observability.tracing.sampling import HeadSampler
+
+if TYPE_CHECKING:
+    from observability.journal.journal import Journal
+    from observability.record import RequestRecord
+
+
+class CountingSink(Sink, Counting, Protocol):
+    """A sink that tells what it has lost."""
+
+
+class Telemetry:
+    """One of a worker; what is switched off is not there, and costs nothing."""
+
+    def __init__(
+        self,
+        config: Config,
+        worker: str,
+        models: Mapping[str, Model],
+        in_flight: Collection[object],
+        courier: Courier,
+        limiter: Limiter,
+    ) -> None:
+        """`worker` is its name in traces; the rest is looked at for gauges."""
+        wanted = config.observability
+        #: Which requests are traced from their start.
+        self.sampler = HeadSampler(wanted.traces.ratio)
+        self._sinks: dict[str, CountingSink] = {}
+        if wanted.logs.requests != "none":
+            self._sinks["log"] = RequestLog(wanted.logs.requests, per_second=wanted.logs.per_second)
+        if wanted.traces.enabled:
+            # Each worker pays for what it imports.
+            from observability.tracing.trace_sink import TraceSink
+
+            self._sinks["traces"] = TraceSink(
+                wanted.traces.endpoint,
+                instance=worker,
+                headers=wanted.traces.headers,
+                slow_seconds=wanted.traces.slow_seconds,
+                errors=wanted.traces.errors,
+                queue=wanted.traces.queue,
+            )
+        #: None: requests are not written down.
+        self.journal: Journal[RequestRecord] | None = None
+        #: For its hashes.
+        self.digests: Digests | None = None
+        if wanted.journal.enabled:
+            from observability.journal.journal import request_journal
+
+            self.journal = request_journal(journal_settings(wanted.journal, config.state_dir))
+            self._sinks["journal"] = self.journal
+            self.digests = Digests(digest_key(config.state_dir))
+        self._metrics: MetricsPublisher | None = None
+        sinks: list[Sink] = list(self._sinks.values())
+        if wanted.metrics.enabled:
+            self._metrics = MetricsPublisher(config, models, in_flight, courier, limiter, wanted.metrics.tenants)
+            sinks.append(self._metrics.sink)
+        #: Where ended requests go.
+        self.observatory = Observatory(sinks)
+
+    def start(self) -> None:
+        """Begin; needs a running event loop."""
+        if self.journal is not None:
+            self.journal.start()
+        self.observatory.start()
+        if self._metrics is not None:
+            self._metrics.start(self._sinks)
+
+    async def aclose(self) -> None:
+        """Hand on the rest and end. Idempotent."""
+        await self.observatory.aclose()
+        if self._metrics is not None:
+            await self._metrics.aclose()

@@ -1,0 +1,279 @@
+"""From an Authorization header to a caller: a bounded cache in front of the store, never older than a second."""
+
+import asyncio
+import logging
+import math
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from gateway.caching.lru import Lru
+from gateway.tenancy.auth.key_store import PREFIX, Found, KeyStore, digest_of
+from gateway.tenancy.tenants.caller import Caller
+from gateway.tenancy.tenants.tenant_directory import Directory
+from protos.errors import AuthenticationFailed, ClientError, KeyExpired, StoreUnavailable, TenantGone
+
+log = logging.getLogger(__name__)
+
+POLL_SECONDS: Final = 0.4
+#: A remembered answer counts only while the last poll that succeeded began this recently, in seconds. A key revoked
+#: at t is then refused from t + FRESH_SECONDS on; what is left of the promised second covers scheduling.
+FRESH_SECONDS: Final = 0.9
+#: How long after the last poll that succeeded began a key may go on without the store, in seconds.
+OUTAGE_SECONDS: Final = 900.0
+#: Keys of fail_open tenants, those used last, that are read again at once after a change has made them be forgotten.
+MAX_RELEARNED: Final = 512
+
+_BEARER: Final = b"Bearer "
+_LONGEST_HEADER: Final = 4096
+_USUAL_LENGTH: Final = len(_BEARER) + len(PREFIX) + 43
+_MASKED_LENGTH: Final = 24
+_SECRET = re.compile(rb"%s[A-Za-z0-9_-]{43}" % PREFIX.encode())
+_SCHEME = re.compile(rb"[Bb][Ee][Aa][Rr][Ee][Rr] +(?P<token>[!-~]+) *")
+
+_MISSING: Final = (
+    "You didn't provide an API key. You need to provide your API key in an Authorization header using Bearer auth "
+    "(i.e. Authorization: Bearer YOUR_KEY)."
+)
+_MALFORMED: Final = "The Authorization header is malformed. It must be of the form: Authorization: Bearer YOUR_KEY."
+_REVOKED: Final = "This API key has been revoked."
+
+_EXPIRED: Final = "This API key has expired."
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A remembered key that was good, until its end at least, which is in seconds by the store's clock."""
+
+    caller: Caller
+    ends: float
+    fail_open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    """A remembered reason to refuse a key."""
+
+    kind: type[ClientError]
+    message: str
+
+
+class Authenticator:
+    """Checks keys for one worker. `run` must be running for answers to be remembered; close with `aclose`.
+
+    A change of keys or tenants counts within a second. While the store does not answer, a remembered key of a tenant
+    with `on_store_failure: fail_open` stays good for as long as 15 minutes, and no change, such as that the key was
+    revoked, can be seen; a key's own end is seen all the same. Other keys get StoreUnavailable, and never a 401.
+    """
+
+    def __init__(
+        self,
+        keys: KeyStore,
+        directory: Directory,
+        *,
+        cache_size: int = 10_000,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`cache_size` bounds the remembered good keys and, separately, the refused ones; `clock` gives seconds."""
+        self._keys = keys
+        self._directory = directory
+        self._clock = clock
+        self._known: Lru[bytes, _Known] = Lru(cache_size)
+        self._refused: Lru[bytes, _Refusal] = Lru(cache_size)
+        self._lookups: dict[bytes, asyncio.Task[_Known | _Refusal]] = {}
+        self._tasks: set[asyncio.Task[_Known | _Refusal]] = set()
+        self._refreshing = asyncio.Lock()
+        self._version: bytes | None = None
+        self._fresh_until = float("-inf")
+        self._lapsed: list[bytes] = []
+        self._outage = False
+        self._outage_until = float("-inf")
+        #: What the store's clock shows beyond this worker's; after it is learned it is corrected with every poll.
+        self._ahead = 0.0
+
+    async def authenticate(self, header: bytes | None) -> Caller:
+        """Whose key an Authorization header's value names; answers from memory without giving up the event loop.
+
+        Raises:
+            AuthenticationFailed: No key, a malformed one, an unknown, a revoked or an expired one.
+            TenantGone: The key's tenant no longer exists.
+            StoreUnavailable: The store did not answer and nothing that may be used is remembered.
+        """
+        token = _token(header)
+        digest = digest_of(token)
+        now = self._clock()
+        if now < self._fresh_until:
+            known = self._known.get(digest)
+            if known is not None:
+                return _unexpired(known, now + self._ahead)
+            refusal = self._refused.get(digest)
+            if refusal is not None:
+                raise refusal.kind(refusal.message)
+        elif self._outage and (known := self._kept(digest)):
+            return _unexpired(known, now + self._ahead)
+        # Before a digest is looked up in the store: a token that cannot be ours costs it nothing.
+        if not _SECRET.fullmatch(token):
+            raise AuthenticationFailed(_incorrect(token))
+        try:
+            answer = await self._look_up(digest, token)
+        except StoreUnavailable:
+            kept = self._kept(digest)
+            if kept is None:
+                raise
+            return _unexpired(kept, self._clock() + self._ahead)
+        if isinstance(answer, _Refusal):
+            raise answer.kind(answer.message)
+        return answer.caller
+
+    async def poll(self) -> None:
+        """Ask once whether any key or tenant has changed, and forget what was remembered if so.
+
+        Raises:
+            StoreUnavailable: The store did not answer; what is remembered goes stale by itself.
+        """
+        started, before = self._clock(), self._version
+        try:
+            version, now = await self._keys.version()
+            if version != before:
+                await self._refresh(version, before)
+        except StoreUnavailable as error:
+            if not self._outage:
+                log.warning("keys and tenants cannot be read; changes are not seen meanwhile: %s", error.__cause__)
+            self._outage = True
+            raise
+        if self._outage:
+            log.warning("keys and tenants can be read again")
+            self._outage = False
+        if version != self._version:
+            # A lookup came by a newer version meanwhile; the next poll sees it too.
+            return
+        # The store read its clock after that: a key ends a moment early rather than late.
+        self._ahead = now - started
+        self._fresh_until = started + FRESH_SECONDS
+        self._outage_until = started + OUTAGE_SECONDS
+        await self._relearn()
+
+    async def run(self) -> None:
+        """Poll until cancelled, through store outages."""
+        while True:
+            started = self._clock()
+            try:
+                await self.poll()
+            except StoreUnavailable:
+                pass
+            except Exception:
+                log.exception("the version of keys and tenants cannot be read")
+            await asyncio.sleep(max(0.01, POLL_SECONDS - (self._clock() - started)))
+
+    async def aclose(self) -> None:
+        """End the lookups that are under way."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _kept(self, digest: bytes) -> _Known | None:
+        """What is remembered of a key that may be used while the store does not answer."""
+        known = self._known.get(digest)
+        return known if known is not None and known.fail_open and self._clock() < self._outage_until else None
+
+    async def _refresh(self, version: bytes, before: bytes | None) -> None:
+        """Take over a version's tenants and forget all keys, unless the version known is no longer the one `before`."""
+        async with self._refreshing:
+            if self._version != before:
+                return
+            await self._directory.load()
+            self._version = version
+            self._lookups.clear()
+            # Behind those of an earlier change that have not been asked for yet; each once, the latest last.
+            lapsed = dict.fromkeys(digest for digest, known in self._known.items() if known.fail_open)
+            self._lapsed = [*(d for d in self._lapsed if d not in lapsed), *lapsed][-MAX_RELEARNED:]
+            self._known.clear()
+            self._refused.clear()
+
+    async def _relearn(self) -> None:
+        """Ask for the forgotten keys that an outage would need: it may come before their owners do."""
+        lapsed = self._lapsed
+        if not lapsed:
+            return
+        found = await self._keys.find_many(lapsed)
+        if found[0].version != self._version or self._lapsed is not lapsed:
+            return  # there has been another change: the next poll asks again
+        self._lapsed = []
+        for digest, each in zip(lapsed, found, strict=True):
+            answer = self._judge(each, b"")
+            if isinstance(answer, _Known):
+                self._known.put(digest, answer)
+
+    async def _look_up(self, digest: bytes, token: bytes) -> _Known | _Refusal:
+        """Ask the store, once for all who wait for the same key; gives the key or the reason of its refusal."""
+        task = self._lookups.get(digest)
+        if task is None:
+            task = asyncio.create_task(self._fetch(digest, token))
+            self._lookups[digest] = task
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        # A caller that goes away must not take the answer from the others.
+        return await asyncio.shield(task)
+
+    async def _fetch(self, digest: bytes, token: bytes) -> _Known | _Refusal:
+        before = self._version
+        try:
+            found = await self._keys.find(digest)
+            if found.version != before:
+                # The store is ahead of the last poll. This key and its tenant shall be of one time.
+                await self._refresh(found.version, before)
+        finally:
+            if self._lookups.get(digest) is asyncio.current_task():
+                del self._lookups[digest]
+        answer = self._judge(found, token)
+        # What was read before the change that is known by now is not to be remembered.
+        if found.version == self._version:
+            if isinstance(answer, _Known):
+                self._known.put(digest, answer)
+            else:
+                self._refused.put(digest, answer)
+        if isinstance(answer, _Known) and found.now >= answer.ends:
+            return _Refusal(KeyExpired, _EXPIRED)
+        return answer
+
+    def _judge(self, found: Found, token: bytes) -> _Known | _Refusal:
+        """What a record means, but for its end."""
+        key = found.key
+        if key is None:
+            return _Refusal(AuthenticationFailed, _incorrect(token))
+        if key.revoked:
+            return _Refusal(AuthenticationFailed, _REVOKED)
+        tenancy = self._directory.find(key.tenant)
+        if tenancy is None:
+            return _Refusal(TenantGone, f"The tenant '{key.tenant}' of this API key no longer exists.")
+        tenant, rank, tier = tenancy
+        ends = math.inf if key.expires_at is None else key.expires_at
+        return _Known(Caller(key, tenant, tier, rank), ends, tenant.on_store_failure == "fail_open")
+
+
+def _unexpired(known: _Known, now: float) -> Caller:
+    if now >= known.ends:
+        raise KeyExpired(_EXPIRED)
+    return known.caller
+
+
+def _token(header: bytes | None) -> bytes:
+    """The credential in a header's value, which need not look like a key of ours."""
+    if header is None:
+        raise AuthenticationFailed(_MISSING)
+    if len(header) == _USUAL_LENGTH and header.startswith(_BEARER):
+        return header[len(_BEARER) :]
+    match = _SCHEME.fullmatch(header) if len(header) <= _LONGEST_HEADER else None
+    if match is None:
+        raise AuthenticationFailed(_MALFORMED)
+    return match["token"]
+
+
+def _incorrect(token: bytes) -> str:
+    """OpenAI's wording; of the key it shows 8 characters in front and 4 at the end, and less of a short one."""
+    text = token.decode("ascii", "replace")
+    shown = f"{text[:8]}{'*' * 8}{text[-4:]}" if len(text) >= _MASKED_LENGTH else "*" * 8
+    return f"Incorrect API key provided: {shown}."

@@ -1,0 +1,104 @@
+"""What limits one caller's requests to one model, ready to be sent to the store."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+
+from gateway.config.models.price import NANO, Price
+from gateway.config.tenants import Limits
+from gateway.tenancy.tenants.caller import Caller
+
+_PERIODS = {"day": 1, "month": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Limits that several requests share; 0 where there is none.
+
+    `name` is `tenant`, `key:ID` (the first key of its line of rotations) or `model:NAME`.
+    """
+
+    name: str
+    requests: int
+    tokens: int
+    input_tokens: int
+    output_tokens: int
+    concurrency: int
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetPlan:
+    """A scope's budget in nanodollars; `period` is 1 for a day, 2 for a month."""
+
+    scope: str
+    period: int
+    limit: int
+    alerts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """A caller's scopes for one model. `encoded` is all of it as gateway/limits/lua/batch.lua reads it.
+
+    Without any scope or budget it is not `metered`: nothing has to be asked before a request runs.
+    """
+
+    tenant: str
+    model: str
+    key_id: str
+    scopes: tuple[Scope, ...]
+    budgets: tuple[BudgetPlan, ...]
+    price: Price
+    fail_open: bool
+    digest: str
+    encoded: msgspec.Raw
+
+    @property
+    def metered(self) -> bool:
+        """Whether there is anything to reserve."""
+        return bool(self.scopes or self.budgets)
+
+
+def plan_for(caller: Caller, model: str, price: Price) -> Plan:
+    """The plan of a caller's requests to a model: its tenant's limits, those for the model, and the key's own."""
+    tenant, key = caller.tenant, caller.key
+    bounds = [("tenant", tenant.limits), (key.limit_scope, key.limits)]
+    if model in tenant.model_limits:
+        bounds.append((f"model:{model}", tenant.model_limits[model]))
+    scopes = tuple(scope for name, limits in bounds if (scope := _scope(name, limits)) is not None)
+    budgets = tuple(_budgets(bounds))
+    cached = price.input if price.cached_input is None else price.cached_input
+    content = [
+        model,
+        key.key_id,
+        [[s.name, s.requests, s.tokens, s.input_tokens, s.output_tokens, s.concurrency] for s in scopes],
+        [[b.scope, b.period, b.limit, b.alerts] for b in budgets],
+        [1000 * price.input, 1000 * cached, 1000 * price.output],
+    ]
+    digest = hashlib.sha256(msgspec.msgpack.encode(content)).hexdigest()[:16]
+    encoded = msgspec.Raw(msgspec.msgpack.encode([*content, digest]))
+    return Plan(
+        tenant=tenant.name,
+        model=model,
+        key_id=key.key_id,
+        scopes=scopes,
+        budgets=budgets,
+        price=price,
+        fail_open=tenant.on_store_failure == "fail_open",
+        digest=digest,
+        encoded=encoded,
+    )
+
+
+def _scope(name: str, limits: Limits) -> Scope | None:
+    values = (limits.rpm, limits.tpm, limits.input_tpm, limits.output_tpm, limits.concurrency)
+    return Scope(name, *(value or 0 for value in values)) if any(values) else None
+
+
+def _budgets(bounds: list[tuple[str, Limits]]) -> Iterator[BudgetPlan]:
+    for name, limits in bounds:
+        if limits.budget is not None:
+            budget = limits.budget
+            yield BudgetPlan(name, _PERIODS[budget.period], round(budget.usd * NANO), tuple(sorted(budget.alerts)))

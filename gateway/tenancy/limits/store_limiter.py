@@ -1,0 +1,201 @@
+"""The limiter of a worker: exact counts in the store, the worker's own for some tenants while the store is away."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from gateway.caching.lru import Lru
+from gateway.tenancy.limits.expected_output import UNKNOWN_OUTPUT, ExpectedOutput
+from gateway.tenancy.limits.limit_refusals import refusal_error
+from gateway.tenancy.limits.limiter import Ask, Lease, Rate, Room, Usage
+from gateway.tenancy.limits.limits_batcher import BOOK, REJECTED, RESERVE, SETTLE, UNUSED, USED, Courier
+from gateway.tenancy.limits.local import LocalLimits
+from gateway.tenancy.limits.plan import Plan
+from observability.metrics.declarations import RESERVATION_RESULTS
+from protos.errors import StoreUnavailable
+
+#: How often use that nothing had to be reserved for is booked.
+BOOK_SECONDS: Final = 1.0
+#: Keys whose last known headroom is remembered, for answers that reserve nothing themselves.
+MAX_RATES: Final = 10_000
+
+_REFUSED, _TOO_LATE = 0, 2
+
+
+class StoreLimiter:
+    """`courier` must be running, and so must `run`."""
+
+    def __init__(self, courier: Courier, *, clock: Callable[[], float] = time.monotonic) -> None:
+        #: How reservations have ended, by what is declared of them.
+        self.reservations = dict.fromkeys(RESERVATION_RESULTS, 0)
+        self._courier = courier
+        self._local = LocalLimits(clock)
+        self._expected = ExpectedOutput()
+        self._books: dict[tuple[str, str], tuple[Plan, Sequence[int]]] = {}
+        self._rates: Lru[str, tuple[Rate, float]] = Lru(MAX_RATES)
+        self._clock = clock
+
+    async def reserve(self, ask: Ask) -> Lease:
+        """Raises RateLimited, QuotaExceeded or StoreUnavailable."""
+        plan, courier = ask.plan, self._courier
+        if not plan.metered:
+            # What was told of limits that have been taken away since is told no longer.
+            self._rates.discard(plan.key_id)
+            return BookedLease(self, ask, self._expected.of(plan, ask.most, ask.sequences))
+        lease_id = f"{courier.holder}/{courier.number()}"
+        answer: list[Any] = [_TOO_LATE]
+        future: asyncio.Future[list[Any]] | None = None
+        try:
+            # One that came too late is sent again, once: what the courier took for the store's clock may be wrong.
+            for _ in range(2):
+                operation = [RESERVE, lease_id, 0, ask.input, ask.most, ask.sequences, UNKNOWN_OUTPUT]
+                future = courier.reserve(plan.tenant, operation, plan)
+                answer = await future
+                if answer[0] != _TOO_LATE:
+                    break
+            else:
+                raise StoreUnavailable
+        except asyncio.CancelledError:
+            # Between the answer and its reader: the courier takes it for delivered.
+            if future is not None and future.done() and not future.cancelled() and future.exception() is None:
+                courier.disown(plan.tenant, lease_id)
+            raise
+        except StoreUnavailable:
+            self.reservations["failed_open" if plan.fail_open else "failed_closed"] += 1
+            if not plan.fail_open:
+                raise
+            return self._reserve_locally(ask)
+        self._rates.put(plan.key_id, (Rate(Room(*answer[2:5]), Room(*answer[5:8])), self._clock()))
+        if answer[0] == _REFUSED:
+            self.reservations["refused"] += 1
+            raise refusal_error(plan, answer[1])
+        self.reservations["granted"] += 1
+        return StoreLease(courier, ask, lease_id, answer[1])
+
+    def last_rate(self, key_id: str) -> Rate | None:
+        """What the key's latest reservation in this worker left; None before one, and where nothing limits."""
+        known = self._rates.get(key_id)
+        if known is None:
+            return None
+        rate, at = known
+        seconds = self._clock() - at
+        if seconds < 1:
+            # Headers tell whole seconds, rounded up.
+            return rate
+        return Rate(_later(rate.requests, int(seconds * 1000)), _later(rate.tokens, int(seconds * 1000)))
+
+    async def run(self) -> None:
+        """Book from time to time, until cancelled."""
+        while True:
+            await asyncio.sleep(BOOK_SECONDS)
+            self.book_now()
+
+    def book_now(self) -> None:
+        """Send off what is to be booked; while the store is away it goes on gathering."""
+        if not self._courier.available:
+            return
+        books, self._books = self._books, {}
+        for plan, counts in books.values():
+            self._courier.post(plan.tenant, [BOOK, self._courier.number(), 0, *counts], plan)
+
+    def book(self, ask: Ask, usage: Usage) -> None:
+        """Note the use of a request that reserved nothing in the store."""
+        self._note(ask.plan, (1, usage.prompt, usage.cached, usage.completion, 0, 0))
+        if usage.completion:
+            self._expected.learn(ask.plan, usage.completion, ask.sequences)
+
+    def book_rejection(self, ask: Ask) -> None:
+        """Note a request that this worker would not run, of those that the store was not asked for."""
+        self._note(ask.plan, (0, 0, 0, 0, 1, ask.input))
+
+    def _note(self, plan: Plan, amounts: Sequence[int]) -> None:
+        name = (plan.tenant, plan.digest)
+        known = self._books.get(name)
+        counts = amounts if known is None else [a + b for a, b in zip(known[1], amounts, strict=True)]
+        self._books[name] = (plan, counts)
+
+    def _reserve_locally(self, ask: Ask) -> Lease:
+        output = self._expected.of(ask.plan, ask.most, ask.sequences)
+        for scope in ask.plan.scopes:
+            if scope.tokens:
+                output = min(output, max(1, scope.tokens - ask.input))
+            if scope.output_tokens:
+                output = min(output, scope.output_tokens)
+        taken = self._local.take(ask, output)
+        if not isinstance(taken, int):
+            self.book_rejection(ask)
+            raise refusal_error(ask.plan, taken)
+        return BookedLease(self, ask, output, self._local, taken)
+
+
+def _later(room: Room, passed_ms: int) -> Room:
+    """What is certain of a limit some time after it was told: it is all free once that has been long enough."""
+    if passed_ms >= room.reset_ms:
+        return Room(room.limit, room.limit, 0)
+    return Room(room.limit, room.remaining, room.reset_ms - passed_ms)
+
+
+class StoreLease:
+    """A lease that the store knows."""
+
+    __slots__ = ("_ask", "_courier", "_id", "_open", "output")
+
+    def __init__(self, courier: Courier, ask: Ask, lease_id: str, output: int) -> None:
+        self._courier = courier
+        self._ask = ask
+        self._id = lease_id
+        self._open = True
+        self.output = output
+        courier.opened(ask.plan.tenant)
+
+    def settle(self, usage: Usage) -> None:
+        """The request used this."""
+        self._end(USED, usage.prompt, usage.cached, usage.completion)
+
+    def release(self, *, rejected: bool = False) -> None:
+        """The request used nothing."""
+        self._end(REJECTED if rejected else UNUSED, 0, 0, 0)
+
+    def _end(self, *ending: int) -> None:
+        if not self._open:
+            return
+        self._open = False
+        tenant = self._ask.plan.tenant
+        self._courier.ended(tenant)
+        operation: list[Any] = [SETTLE, self._id, *ending]
+        self._courier.post(tenant, operation)
+
+
+class BookedLease:
+    """A lease that only this worker knows: nothing limits it, or the store was away. Its use is booked at its end."""
+
+    __slots__ = ("_ask", "_limiter", "_local", "_open", "_taken", "output")
+
+    def __init__(
+        self, limiter: StoreLimiter, ask: Ask, output: int, local: LocalLimits | None = None, taken: int = 0
+    ) -> None:
+        self._limiter = limiter
+        self._ask = ask
+        self._local = local
+        self._taken = taken
+        self._open = True
+        self.output = output
+
+    def settle(self, usage: Usage) -> None:
+        """The request used this."""
+        if self._end((1, usage.prompt, usage.completion)):
+            self._limiter.book(self._ask, usage)
+
+    def release(self, *, rejected: bool = False) -> None:
+        """The request used nothing."""
+        if self._end((0, 0, 0)) and rejected:
+            self._limiter.book_rejection(self._ask)
+
+    def _end(self, used: tuple[int, int, int]) -> bool:
+        if not self._open:
+            return False
+        self._open = False
+        if self._local is not None:
+            self._local.give_back(self._taken, self._ask, self.output, used)
+        return True

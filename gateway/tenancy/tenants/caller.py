@@ -1,0 +1,119 @@
+"""Who makes a request: a key and its tenant, with what both together allow."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from gateway.config.model_patterns import matches
+from gateway.config.tenants import Limits, Tenant, Tier
+from gateway.tenancy.auth.key_records import ApiKey
+from protos.errors import EndpointNotAllowed
+
+#: In front of a group's name, where it stands for its tenants'; no tenant's name begins so.
+_GROUP: Final = "/"
+#: Behind a tenant's name where its requests go last; no tenant's name has a slash.
+_BACKGROUND: Final = "/background"
+_PATHS: Final = {
+    "chat": "/v1/chat/completions",
+    "completions": "/v1/completions",
+    "responses": "/v1/responses",
+    "messages": "/v1/messages",
+    "embeddings": "/v1/embeddings",
+    "rerank": "/v1/rerank",
+    "score": "/v1/score",
+    "tokenize": "/v1/tokenize",
+    "models": "/v1/models",
+    "moderations": "/v1/moderations",
+    "files": "/v1/files",
+    "batches": "/v1/batches",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """Bounds on the tokens of one request; None is none."""
+
+    max_input: int | None
+    max_output: int | None
+    default_output: int | None
+
+    @classmethod
+    def strictest(cls, *scopes: Limits) -> "_Bounds":
+        most = _least(limits.max_output_tokens for limits in scopes)
+        default = _least(limits.default_output_tokens for limits in scopes)
+        return cls(
+            max_input=_least(limits.max_input_tokens for limits in scopes),
+            max_output=most,
+            default_output=default if default is None or most is None else min(default, most),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Made once for each key that a worker remembers. `rank` is the place of the tier, 0 for the highest.
+
+    `cache_owner` says whose cached prefixes its requests use and leave: the tenant's, or its group's. No two are equal.
+    Requests in the `background` stand in the queue under a name of their own, so that the tenant's others do not wait
+    behind them.
+    """
+
+    key: ApiKey
+    tenant: Tenant
+    tier: Tier
+    rank: int
+    background: bool = False
+    cache_owner: str = field(init=False, repr=False, compare=False)
+    _usual: _Bounds = field(init=False, repr=False, compare=False)
+    _of_models: dict[str, _Bounds] = field(init=False, repr=False, compare=False)
+    _all_models: bool = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        group = self.tenant.cache_group
+        object.__setattr__(self, "cache_owner", self.tenant.name if group is None else f"{_GROUP}{group}")
+        both = (self.key.limits, self.tenant.limits)
+        of_models = {name: _Bounds.strictest(*both, limits) for name, limits in self.tenant.model_limits.items()}
+        object.__setattr__(self, "_usual", _Bounds.strictest(*both))
+        object.__setattr__(self, "_of_models", of_models)
+        object.__setattr__(self, "_all_models", "*" in self.key.models and "*" in self.tenant.models)
+
+    @property
+    def queue_name(self) -> str:
+        """Whose requests they are in the fair queue."""
+        return self.tenant.name + _BACKGROUND if self.background else self.tenant.name
+
+    def allows_model(self, name: str) -> bool:
+        """Whether key and tenant both may use a model."""
+        return self._all_models or (matches(self.key.models, name) and matches(self.tenant.models, name))
+
+    def allows_endpoint(self, endpoint: str) -> bool:
+        """Whether the key may use an endpoint: `chat`, `completions`, `models` or `moderations`."""
+        return not self.key.endpoints or endpoint in self.key.endpoints
+
+    def require_endpoint(self, endpoint: str) -> None:
+        """Raises EndpointNotAllowed unless the key may use an endpoint."""
+        if not self.allows_endpoint(endpoint):
+            raise EndpointNotAllowed(f"This API key may not use {_PATHS[endpoint]}.")
+
+    def max_input_tokens(self, model: str) -> int | None:
+        """The longest prompt for a model, in tokens; None: no bound but the context."""
+        return self._of_models.get(model, self._usual).max_input
+
+    def max_output_tokens(self, model: str) -> int | None:
+        """The most output tokens of one request for a model, over all of its answers; None: no bound."""
+        return self._of_models.get(model, self._usual).max_output
+
+    def default_output_tokens(self, model: str) -> int | None:
+        """The output tokens of each answer where a request names no limit; None: all that fit.
+
+        It is never above `max_output_tokens`, which several answers of one request share.
+        """
+        return self._of_models.get(model, self._usual).default_output
+
+
+def is_background(queue_name: str) -> bool:
+    """Whether what stands in the queue under that name goes last."""
+    return queue_name.endswith(_BACKGROUND)
+
+
+def _least(values: Iterable[int | None]) -> int | None:
+    return min((value for value in values if value is not None), default=None)

@@ -1,0 +1,112 @@
+"""In which form a chat template takes calls of tools.
+
+APIs have a call's arguments as JSON text, and null as the content of a message that only calls. Some templates want the
+arguments as an object, some test for null and others join it to a text, and some refuse ids that are not of nine
+characters. Which form a template wants is found once, by showing it a call.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+from typing import Any, Final, NamedTuple, NoReturn
+
+from gateway.text.tokens.chat_format import TemplateError
+
+#: So much of an id's end is shown where a template wants short ones.
+SHORT_ID_CHARS: Final = 9
+
+_NAME, _KEY, _FLAG, _VALUE = "probe_call", "probe_key", "probe_flag", "probe value"
+_ARGUMENTS: Final = json.dumps({_KEY: _VALUE, _FLAG: True})
+_PYTHON: Final = re.compile(rf"{_FLAG}\W+True")
+_ID: Final = "call_0123456789abcdef01234567"
+
+#: Offered in probes.
+PROBE_TOOLS: Final[tuple[dict[str, Any], ...]] = (
+    {
+        "type": "function",
+        "function": {
+            "name": _NAME,
+            "description": "Eleven",
+            "parameters": {"type": "object", "properties": {_KEY: {"type": "string", "description": "Twelve"}}},
+        },
+    },
+)
+#: A call and what came of it, as OpenAI writes them.
+PROBE_CALL: Final[tuple[dict[str, Any], ...]] = (
+    {"role": "user", "content": "Thirteen"},
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": _ID, "type": "function", "function": {"name": _NAME, "arguments": _ARGUMENTS}}],
+    },
+    {"role": "tool", "content": "Fourteen", "tool_call_id": _ID, "name": _NAME},
+)
+
+
+class CallForm(NamedTuple):
+    """`null`: nothing said is null, and not an empty text; `parsed`: arguments are objects; `short`: ids are."""
+
+    null: bool
+    parsed: bool
+    short: bool
+
+    def message(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A message with calls, or with what came of one, in this form; others as they are."""
+        calls = message.get("tool_calls")
+        if calls:
+            content = message.get("content") or (None if self.null else "")
+            return {**message, "content": content, "tool_calls": [self._call(call) for call in calls]}
+        if self.short and "tool_call_id" in message:
+            return {**message, "tool_call_id": message["tool_call_id"][-SHORT_ID_CHARS:]}
+        return message
+
+    def _call(self, call: Mapping[str, Any]) -> dict[str, Any]:
+        function = call["function"]
+        if self.parsed:
+            arguments = parsed_json(function["arguments"] or "{}", otherwise=None)
+            if isinstance(arguments, dict):
+                function = {**function, "arguments": arguments}
+        return {**call, "function": function, "id": call["id"][-SHORT_ID_CHARS:] if self.short else call["id"]}
+
+
+#: Those that are like the API's come last: most templates want objects, and can join a text to an empty one.
+_FORMS: Final = tuple(
+    CallForm(null, parsed, short) for short, null, parsed in product((False, True), (False, True), (True, False))
+)
+
+
+def find_call_form(render: Callable[[Sequence[Mapping[str, Any]]], str]) -> CallForm | None:
+    """The form in which `render` writes a call whole; None: it does in none. `render` raises TemplateError."""
+    try:
+        nones = render(PROBE_CALL[:1]).count("None")
+    except TemplateError:
+        nones = 0
+    pythonic: CallForm | None = None
+    for form in _FORMS:
+        try:
+            text = render([form.message(message) for message in PROBE_CALL])
+        except TemplateError:
+            continue
+        if not all(word in text for word in (_NAME, _KEY, _FLAG, _VALUE)) or text.count("None") > nones:
+            continue
+        if not form.parsed and _ARGUMENTS not in text:
+            continue  # a JSON text of the JSON text
+        if form.parsed and _PYTHON.search(text):
+            # The words of a call in Python, or an object that was written by mistake: then the text is right.
+            pythonic = pythonic or form
+            continue
+        return form
+    return pythonic
+
+
+def parsed_json(text: str, *, otherwise: Any) -> Any:
+    """What a JSON text says; `otherwise` where it is none."""
+    try:
+        return json.loads(text, parse_constant=_not_json)
+    except (ValueError, RecursionError):
+        return otherwise
+
+
+def _not_json(name: str) -> NoReturn:
+    raise ValueError(name)

@@ -1,0 +1,225 @@
+"""Chat templates: messages to the token ids of a prompt."""
+
+import datetime
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+import jinja2
+from jinja2 import meta, nodes
+from jinja2.ext import Extension, loopcontrols
+from jinja2.parser import Parser
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import Namespace
+
+from gateway.text.tokens.call_form import PROBE_CALL, PROBE_TOOLS, CallForm, find_call_form
+from gateway.text.tokens.chat_format import Messages, TemplateError
+from gateway.text.tokens.tokenizer import Tokenizer, TokenizerError
+from gateway.text.tokens.trusted_marks import JOIN, ROLES, Marks, pieces, unmarked
+
+log = logging.getLogger(__name__)
+
+
+class _Generation(Extension):
+    """`{% generation %}`, by which templates for training mark answers; here only its content counts."""
+
+    tags = {"generation"}  # noqa: RUF012 -- jinja2's name and type
+
+    def parse(self, parser: Parser) -> list[nodes.Node]:
+        """The nodes between the tags."""
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
+def _raise_exception(message: str) -> NoReturn:
+    raise TemplateError(unmarked(str(message)))
+
+
+def _strftime_now(form: str) -> str:
+    return datetime.datetime.now().strftime(form)  # templates state the local date
+
+
+def _tojson(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+
+_DICT_ATTRIBUTES = frozenset(dir(dict))
+
+
+class _Sandbox(ImmutableSandboxedEnvironment):
+    """The sandbox with a short cut for what templates read most, which takes a third off a short chat's rendering."""
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        """Items of a dict and values of a namespace are data that the template may have, so they need no inspection."""
+        kind = type(obj)
+        if kind is dict and attribute in obj and attribute not in _DICT_ATTRIBUTES:
+            return obj[attribute]
+        if kind is Namespace and not attribute.startswith("_"):
+            try:
+                return getattr(obj, attribute)
+            except AttributeError:
+                return self.undefined(obj=obj, name=attribute)
+        return super().getattr(obj, attribute)
+
+
+def _environment() -> ImmutableSandboxedEnvironment:
+    environment = _Sandbox(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols])
+    environment.filters["tojson"] = _tojson
+    environment.globals["raise_exception"] = _raise_exception
+    environment.globals["strftime_now"] = _strftime_now
+    return environment
+
+
+# Short talks of every shape, whose text is free of control tokens: a rewritten template must render them as before.
+_PROBES: tuple[list[dict[str, Any]], ...] = (
+    [{"role": "user", "content": "One"}],
+    [{"role": "system", "content": "Two"}, {"role": "user", "content": "Three"}],
+    [{"role": "user", "content": "Four"}, {"role": "assistant", "content": "Five"}, {"role": "user", "content": "Six"}],
+    [
+        {"role": "system", "content": "Seven"},
+        {"role": "user", "content": "Eight"},
+        {"role": "assistant", "content": "Nine"},
+        {"role": "user", "content": "Ten"},
+    ],
+)
+
+#: How a template fails whose messages or tools are not what it expects; JSON may be nested too deeply to be written.
+_FAULTS = (
+    *(jinja2.TemplateError, ArithmeticError, AttributeError, LookupError),
+    *(RecursionError, TypeError, ValueError),
+)
+#: What every template is given.
+_GIVEN = frozenset({"messages", "add_generation_prompt"})
+#: What is none, and not undefined, where there is nothing: so Hugging Face's library has it.
+_ABSENT: Mapping[str, Any] = {"tools": None, "documents": None}
+
+
+def _run(template: jinja2.Template, values: Mapping[str, Any]) -> str:
+    try:
+        return template.render(values)
+    except _FAULTS as error:
+        if isinstance(error, TemplateError):
+            raise
+        raise TemplateError("The messages do not fit the model's chat template.") from error
+
+
+class ChatTemplate:
+    """A Jinja template in the form that Hugging Face models carry, in Jinja's immutable sandbox.
+
+    The template is the operator's file, the messages are a caller's. Messages are data: they are never compiled, and
+    loops of a template run over them or over ranges, which the sandbox holds to 100,000 steps, so time and memory
+    grow with the request's size only. A template written to exhaust the machine is not defended against.
+    """
+
+    def __init__(self, source: str, *, specials: Mapping[str, int], variables: Mapping[str, str] | None = None) -> None:
+        """`specials` are the vocabulary's control tokens; `variables` such as bos_token are there in every render.
+
+        Raises TokenizerError for a template that does not parse, or whose control tokens cannot be told from text.
+        """
+        environment = _environment()
+        self._marks = Marks(specials)
+        self._knows_developer = "developer" in source
+        #: What a message's thoughts are called.
+        self._thinks_as = "thinking" if ".thinking" in source and "reasoning_content" not in source else ""
+        variables = variables or {}
+        try:
+            plain = environment.from_string(source)
+            tree = environment.parse(source)
+            #: Names that it is not given anyway: a caller's values may have these, and change nothing of the file's.
+            self.reads = frozenset(meta.find_undeclared_variables(tree)) - _GIVEN - variables.keys()
+            self._marks.rewrite(tree)
+            self._template = jinja2.Template.from_code(
+                environment, environment.compile(tree), {**environment.globals, JOIN: self._marks.join}
+            )
+        except jinja2.TemplateSyntaxError as error:
+            raise TokenizerError(f"chat template, line {error.lineno}: {error.message}") from error
+        self._variables = {name: self._marks.add(value) for name, value in variables.items()}
+        self._call_form: CallForm | None = None
+        told = [self._tells(plain, variables, probe) for probe in _PROBES]
+        if not any(told):
+            raise TokenizerError("chat template: it refuses even the simplest messages")
+        self._learn_tools(plain, variables)
+
+    @property
+    def calls(self) -> bool:
+        """See `ChatFormat`."""
+        return self._call_form is not None
+
+    def _learn_tools(self, plain: jinja2.Template, variables: Mapping[str, str]) -> None:
+        """Whether it can be given tools, and in what form their calls. A template may be of use without."""
+        tools = {"tools": list(PROBE_TOOLS)} if "tools" in self.reads else {}
+
+        def render(messages: Messages) -> str:
+            return _run(plain, {**_ABSENT, **tools, **variables, "messages": messages, "add_generation_prompt": True})
+
+        form = find_call_form(render)
+        probe = [*(PROBE_CALL if form is None else map(form.message, PROBE_CALL))]
+        try:
+            if tools and not self._tells(plain, variables, probe[:1], tools):
+                self.reads -= {"tools"}
+            if form is not None and self._tells(plain, variables, probe, tools):
+                self._call_form = form
+        except TokenizerError as error:
+            log.warning("%s; its models cannot call tools", error)
+            self.reads -= {"tools"}
+
+    def _tells(
+        self,
+        plain: jinja2.Template,
+        variables: Mapping[str, str],
+        probe: Sequence[Mapping[str, Any]],
+        extras: Mapping[str, Any] | None = None,
+    ) -> bool:
+        """Whether it takes such a talk. Raises TokenizerError where it does not write the same with marks."""
+        try:
+            fixed = {**variables, "messages": probe, "add_generation_prompt": True}
+            expected = _run(plain, {**_ABSENT, **(extras or {}), **fixed})
+            marked = self._render(probe, add_generation_prompt=True, **(extras or {}))
+        except TemplateError:
+            return False  # a shape that the template refuses
+        if unmarked(marked) != expected or pieces(marked)[1::2] != self._marks.find(expected):
+            raise TokenizerError("chat template: its control tokens cannot be told from the text of messages")
+        return True
+
+    def render(self, messages: Messages, *, add_generation_prompt: bool = True, **extras: Any) -> str:
+        """The prompt as text. Control tokens in it are not told from a message's text: use `encode_chat` for ids.
+
+        Raises TemplateError.
+        """
+        return unmarked(self._render(messages, add_generation_prompt=add_generation_prompt, **extras))
+
+    def encode_chat(
+        self, tokenizer: Tokenizer, messages: Messages, *, add_generation_prompt: bool = True, **extras: Any
+    ) -> list[int]:
+        """The prompt as token ids; no message can put a control token into it.
+
+        `extras` (tools, documents and the like) are a caller's data as messages are. The encoding releases the GIL,
+        the rendering does not. Raises TemplateError.
+        """
+        marked = self._render(messages, add_generation_prompt=add_generation_prompt, **extras)
+        return tokenizer.encode_parts(pieces(marked))
+
+    def _render(self, messages: Messages, *, add_generation_prompt: bool, **extras: Any) -> str:
+        prepared = [self._prepare(message) for message in messages]
+        fixed = {**self._variables, "messages": prepared, "add_generation_prompt": add_generation_prompt}
+        return _run(self._template, {**_ABSENT, **extras, **fixed})
+
+    def _prepare(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
+        role = message["role"]
+        if role not in ROLES:
+            raise TemplateError(f"{role!r} is not a role.")
+        if role == "developer" and not self._knows_developer:
+            return {**message, "role": "system"}
+        if len(message) > 2:
+            if self._call_form is not None:
+                message = self._call_form.message(message)
+            if self._thinks_as and "reasoning_content" in message:
+                return {**message, self._thinks_as: message["reasoning_content"]}
+        return message

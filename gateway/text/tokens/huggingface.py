@@ -1,0 +1,85 @@
+"""Vocabularies that only the `tokenizers` library runs: SentencePiece-like, and byte-level of unusual make."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from tokenizers import Tokenizer as NativeTokenizer
+
+from gateway.text.tokens.tokenizer import TokenizerError, without_surrogates
+from gateway.text.tokens.tokenizer_json import BYTE_OF, TokenizerJson
+
+_BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+
+
+class HuggingFaceTokenizer:
+    """A `Tokenizer` over a tokenizer.json, run by the `tokenizers` library."""
+
+    def __init__(self, text: str, parsed: TokenizerJson, *, eos_ids: frozenset[int], bos_id: int | None) -> None:
+        """`text` is the file that `parsed` describes; raises TokenizerError for one that the library refuses."""
+        try:
+            self._marked = NativeTokenizer.from_str(text)
+            self._plain = NativeTokenizer.from_str(text)
+        except Exception as error:  # the library raises bare Exception
+            raise TokenizerError(f"not a tokenizer: {error}") from error
+        # Which tokens are read in a text is a setting of the whole tokenizer, and threads share this object.
+        self._plain.encode_special_tokens = True
+        for native in (self._marked, self._plain):
+            native.no_truncation()
+            native.no_padding()
+        self.vocab_size = max(self._plain.get_vocab(with_added_tokens=True).values()) + 1
+        self.eos_ids = eos_ids
+        self.bos_id = bos_id
+        self.specials: Mapping[str, int] = parsed.specials()
+        longest_first = sorted(self.specials, key=len, reverse=True)
+        self._find_specials = re.compile("|".join(map(re.escape, longest_first)) or "(?!)").findall
+        self._control = frozenset(self.specials.values())
+        self._words = frozenset(parsed.words().values())
+        decoding = parsed.decoding()
+        self.strips_leading_space = decoding.strips_leading_space
+        self._byte_level = decoding.byte_level
+        self._byte_fallback = decoding.byte_fallback
+        self._space = decoding.space
+
+    def encode(self, text: str, *, special: bool) -> list[int]:
+        """See `Tokenizer`."""
+        native = self._marked if special else self._plain
+        try:
+            return native.encode(text, add_special_tokens=False).ids
+        except TypeError:  # "must be str": what the library says of a lone surrogate
+            return native.encode(without_surrogates(text), add_special_tokens=False).ids
+
+    def encode_parts(self, parts: Sequence[str]) -> list[int]:
+        """See `Tokenizer`.
+
+        A SentencePiece vocabulary may write a text's first word unlike a later one, so the prompt is encoded whole.
+        Only where that would read a control token in a text is it encoded in parts; a part is then a text of its own.
+        """
+        whole = "".join(parts)
+        controls = [self.specials[part] for part in parts[1::2]]
+        if self._find_specials(whole) == parts[1::2]:
+            ids = self.encode(whole, special=True)
+            # The library may find control tokens in the normalized text which the raw one does not have.
+            if [token for token in ids if token in self._control] == controls:
+                return ids
+        ids = []
+        for index, part in enumerate(parts):
+            if index % 2:
+                ids.append(self.specials[part])
+            elif part:
+                ids += self.encode(part, special=False)
+        return ids
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """See `Tokenizer`."""
+        if token_id in self._control or not 0 <= token_id < self.vocab_size:
+            return b""
+        word = self._plain.id_to_token(token_id)
+        if word is None:
+            return b""
+        if token_id in self._words:
+            return word.encode()
+        if self._byte_level:
+            return bytes(BYTE_OF[char] for char in word if char in BYTE_OF)
+        if self._byte_fallback and (byte := _BYTE_TOKEN.fullmatch(word)):
+            return bytes((int(byte[1], 16),))
+        return word.replace(self._space, " ").encode() if self._space else word.encode()

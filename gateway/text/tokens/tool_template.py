@@ -1,0 +1,23 @@
+"""Models that carry a chat template of its own for chats with tools."""
+
+from typing import Any
+
+from gateway.text.tokens.chat_format import Messages
+from gateway.text.tokens.chat_template import ChatTemplate
+from gateway.text.tokens.tokenizer import Tokenizer
+
+
+class ToolTemplate:
+    """The `ChatFormat` of a template, and of another one where a chat is offered tools or has called some."""
+
+    def __init__(self, default: ChatTemplate, tool_use: ChatTemplate) -> None:
+        """As the model's files name them."""
+        self._default, self._tool_use = default, tool_use
+        self.reads = (default.reads & tool_use.reads) | (tool_use.reads & {"tools"})
+        self.calls = tool_use.calls
+
+    def encode_chat(self, tokenizer: Tokenizer, messages: Messages, **extras: Any) -> list[int]:
+        """See `ChatFormat`."""
+        called = "tools" in extras or any("tool_calls" in message for message in messages)
+        template = self._tool_use if called else self._default
+        return template.encode_chat(tokenizer, messages, **extras)

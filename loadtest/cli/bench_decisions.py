@@ -1,0 +1,48 @@
+"""`penstock bench decisions`: what a routing decision costs, and the index of prefixes that it is made with."""
+
+import argparse
+import json
+import sys
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from routing.contracts.policy_settings import PolicySettings
+from routing.policies import POLICIES
+
+#: Replicas of the fleets that are decided in.
+FLEETS = (16, 256)
+#: Their decision needs a profile of the fleet.
+_PROFILED = ("combined", "pd_heatmap")
+
+
+def register(benchmarks: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add `decisions`."""
+    parser = benchmarks.add_parser("decisions", help="CPU for a routing decision and a look at the prefix index")
+    parser.add_argument("--no-index", action="store_true", help="leave the index out, which takes a minute and 1 GB")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results as JSON")
+    parser.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from loadtest.load.decision_cost import decision_cost
+    from loadtest.load.index_cost import index_cost
+
+    names = [name for name in POLICIES if name not in _PROFILED]
+    settings = PolicySettings()
+    costs = [[decision_cost(name, partial(POLICIES[name], settings), count) for count in FLEETS] for name in names]
+    print("CPU us for a decision among " + " and ".join(f"{count} replicas" for count in FLEETS))
+    for row in costs:
+        print(f"  {row[0].policy:16}" + "".join(f"{cost.us:8.1f}" for cost in row))
+    index = None
+    if not arguments.no_index:
+        index = index_cost()
+        print("\n".join(index.lines()))
+    if arguments.json:
+        try:
+            arguments.json.write_text(json.dumps(msgspec.to_builtins({"decisions": costs, "index": index}), indent=2))
+        except OSError as error:
+            print(f"penstock bench: {arguments.json}: {error.strerror}", file=sys.stderr)
+            return 1
+    return 0

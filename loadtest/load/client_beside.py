@@ -1,0 +1,23 @@
+"""A client's load as one part of a benchmark, and its times to first token."""
+
+from loadtest.load.client import LoadResult, LoadSpec
+from loadtest.load.processes import BenchError
+from loadtest.load.stack import Stack
+from loadtest.load.statistics import Percentiles, percentiles
+from loadtest.load.track import Track
+
+
+def tracked_load(stack: Stack, spec: LoadSpec, label: str, track: Track) -> LoadResult:
+    """Run it, as the current part of `track`. Raises BenchError."""
+    track.at(label)
+    result = stack.load(spec, lambda ended: track.at(label, ended / spec.requests))
+    track.part_done()
+    return result
+
+
+def first_tokens(result: LoadResult) -> Percentiles:
+    """Times to first token in ms. Raises BenchError if there are none."""
+    found = percentiles(result.ttft_ms)
+    if found is None:
+        raise BenchError(f"no request of the client succeeded: {result.errors}")
+    return found

@@ -1,0 +1,23 @@
+"""A collector of telemetry that takes everything and keeps nothing: `python -m loadtest.load.collector PORT`."""
+
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+class _Taker(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        """Take an export; an empty answer is a success without reservations (OTLP 1.x, OTLP/HTTP response)."""
+        self.rfile.read(int(self.headers.get("content-length", "0")))
+        self.send_response(200)
+        self.send_header("content-type", "application/x-protobuf")
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (the library's name)
+        """Say nothing."""
+
+
+if __name__ == "__main__":
+    ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), _Taker).serve_forever()

@@ -1,0 +1,41 @@
+"""Whether filters leave the prompts and answers of their benchmark alone: it is to measure looking, not acting."""
+
+import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+from loadtest.load.processes import BenchError
+from loadtest.load.stack import Stack
+
+
+class Said(NamedTuple):
+    """An answer's text and how it ended, however it came."""
+
+    text: str
+    finish_reason: str
+
+
+def require_same_answers(stack: Stack, bodies: Sequence[bytes]) -> None:
+    """Ask each of them, of which an engine must make the same answer every time, with filters and without.
+
+    Raises BenchError where a request fails or an answer differs.
+    """
+    with ThreadPoolExecutor(2 * len(bodies)) as threads:
+        without = [threads.submit(stack.ask, body, "plain") for body in bodies]
+        filtered = [threads.submit(stack.ask, body, "filtered") for body in bodies]
+    for one, other in zip(without, filtered, strict=True):
+        expected, found = said(one.result()), said(other.result())
+        if found != expected:
+            raise BenchError(
+                f"filters change what they are measured with: {found.text!r} ({found.finish_reason}) instead of "
+                f"{expected.text!r} ({expected.finish_reason})"
+            )
+
+
+def said(answer: bytes) -> Said:
+    """What an answer's body says, of a stream or as a whole."""
+    events = [line.removeprefix(b"data: ") for line in answer.splitlines() if line.startswith(b"data: {")]
+    choices = [choice for event in events or [answer] for choice in json.loads(event).get("choices", ())]
+    texts = [(choice.get("delta") or choice.get("message") or {}).get("content") or "" for choice in choices]
+    return Said("".join(texts), "".join(choice.get("finish_reason") or "" for choice in choices))

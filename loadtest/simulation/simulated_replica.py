@@ -1,0 +1,144 @@
+"""One replica in virtual time: the engine model, driven as fast as it can say what comes next."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from loadtest.simulation.block_names import own_blocks
+from protos.types import KvRemoved, KvStored, KvUpdate, Load, Role, Shape, Work
+from replicas.engine_limits import CapacityPolicy, Limits
+from replicas.model import ReplicaModel, Sequence
+from replicas.timing import StepTimer
+
+if TYPE_CHECKING:
+    from loadtest.simulation.flight import Flight
+
+NEVER: Final = float("inf")
+_UPDATE_HASHES: Final = 2048
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Leg(Sequence):
+    """What one replica does of a request: all of it, its prompt, or its answer after another computed the prompt."""
+
+    flight: "Flight"
+    hands_off: bool = False
+
+    def further_blocks(self, count: int) -> list[int]:
+        """Nobody else's: what an answer holds is found again only where a later prompt in the trace names it."""
+        return own_blocks(self.flight.number, len(self._chain), count)
+
+
+class Replica:
+    """The model of one replica, its clock, and what has happened since somebody last asked.
+
+    `load` is as of the last finished step, `due` when the step in progress ends.
+    """
+
+    def __init__(self, name: str, pool: str, shape: Shape, role: Role, limits: Limits, timer: StepTimer) -> None:
+        self.id, self.pool, self.shape, self.role, self.limits = name, pool, shape, role, limits
+        self.model: ReplicaModel[Leg] = ReplicaModel(limits, timer)
+        self.model.cache.drain_events()
+        self.load = self.model.load
+        self.due = NEVER
+        self.last = 0.0  # when the last step ended
+        self.steps = 0
+        self.busy = 0.0  # s of steps that computed something
+        self.version = 0  # grows whenever `load` may have changed
+        self.prefilling = 0  # legs of others' prompts that are still to be handed off
+        self.ended: list[Leg] = []
+        self.works: list[Work] = []
+        self._updates = 0
+
+    @property
+    def reserves_output(self) -> bool:
+        """Whether a request runs only once all that it may ask for has room."""
+        return self.limits.policy is CapacityPolicy.GUARANTEED_NO_EVICT
+
+    def submit(self, leg: Leg, now: float) -> None:
+        """Queue a leg that arrives now. The replica must have been advanced to this time."""
+        self.model.submit([leg], now)
+        self.prefilling += leg.hands_off
+        if self.due == NEVER:
+            self._begin(now)
+
+    def advance(self, until: float) -> None:
+        """Do all steps that end by then. What they bring is added to `ended` and `works`."""
+        model = self.model
+        while self.due <= until:
+            now = self.due
+            work = model.work
+            ended = model.end(now)
+            if work is not None:
+                self.steps += 1
+                self.works.append(work)
+            if ended:
+                self.ended += ended
+            steps, now = model.forward(now, until)
+            if steps and model.work is not None:
+                self.steps += steps
+                self.works.append(model.work)
+                self.busy += now - self.due
+            self.last = now
+            self.load = model.load
+            self.version += 1
+            self._begin(now)
+
+    def drain_kv(self, *, wanted: bool) -> list[KvUpdate]:
+        """What the cache has stored and evicted since the last call, in messages of a size that a server sends.
+
+        Nothing unless it is `wanted`, but then, too, it is only said once.
+        """
+        events = self.model.cache.drain_events()
+        if not wanted:
+            return []
+        # Ordered sets: what is stored and evicted in between never was there.
+        stored: dict[int, None] = {}
+        removed: dict[int, None] = {}
+        for event in events:
+            match event.data:
+                case KvStored(_, blocks):
+                    _exchange((block for block, _ in blocks), removed, stored)
+                case KvRemoved(blocks):
+                    _exchange(blocks, stored, removed)
+        names, gone = list(stored), list(removed)
+        updates = []
+        for at in range(0, max(len(names), len(gone)), _UPDATE_HASHES):
+            self._updates += 1
+            part = slice(at, at + _UPDATE_HASHES)
+            updates.append(KvUpdate(self._updates, stored=names[part], removed=gone[part]))
+        return updates
+
+    def reported(self, workers: int) -> Load:
+        """The load as the replica's server sends it to each of this many gateway workers."""
+        load = self.load
+        return Load(
+            load.running,
+            load.waiting,
+            load.kv_blocks_used,
+            load.kv_blocks_total,
+            load.tokens_in_flight,
+            False,
+            load.prefill_tokens,
+            workers,
+            load.kv_blocks_reserved,
+            load.prefill_pairs,
+            self.steps,
+        )
+
+    def _begin(self, now: float) -> None:
+        seconds = self.model.begin(now)
+        if seconds is None:
+            self.due = NEVER
+            return
+        self.due = now + seconds
+        if self.model.work is not None:
+            self.busy += seconds
+
+
+def _exchange(blocks: Iterable[int], undone: dict[int, None], done: dict[int, None]) -> None:
+    for block in blocks:
+        if block in undone:
+            del undone[block]
+        else:
+            done[block] = None

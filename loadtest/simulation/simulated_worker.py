@@ -1,0 +1,156 @@
+"""One gateway worker as the simulation needs it: what it believes of the replicas, and the policy that it asks."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from loadtest.simulation.simulated_replica import Replica
+from loadtest.simulation.simulated_requests import TimedRequest
+from protos.types import Role, Work
+from routing.contracts.policy import (
+    BetterWait,
+    Decision,
+    NoCandidate,
+    ReplicaView,
+    RouteRequest,
+    RoutingPolicy,
+    Stepped,
+)
+from routing.estimates.decode_length import DecodeLength, Origin
+from routing.prefix.prefix_directory import PrefixDirectory
+
+_MODEL: Final = "simulated"
+#: As in gateway/scheduling: how old what is known of a waiting request may be.
+STALE_SECONDS: Final = 0.25
+
+
+class _Sent:
+    """What this worker sent to one replica since its last finished step, as routing/transports/unreported.py counts it."""
+
+    __slots__ = ("kv_tokens", "prompt_tokens", "sequences")
+
+    def __init__(self) -> None:
+        self.sequences = self.prompt_tokens = self.kv_tokens = 0
+
+
+class Worker:
+    """Views of the replicas as routing/transports/session_transport.py makes them, each from a load and what was sent since."""
+
+    def __init__(
+        self, replicas: Sequence[Replica], policy: RoutingPolicy, lengths: DecodeLength, workers: int, max_tokens: int
+    ) -> None:
+        self.policy = policy
+        self.prefixes = PrefixDirectory(clock=lambda: self.now) if policy.uses_prefixes else None
+        self.now = 0.0
+        self._replicas = replicas
+        self._lengths = lengths
+        self._workers = workers
+        self._max_tokens = max_tokens
+        self._place = {replica.id: place for place, replica in enumerate(replicas)}
+        self._sent = [_Sent() for _ in replicas]
+        self._seen = [-1] * len(replicas)
+        self._views = [self._view(place) for place in range(len(replicas))]
+        self._smallest = min(replica.limits.kv_tokens for replica in replicas)
+        if self.prefixes:
+            for replica in replicas:
+                limits = replica.limits
+                self.prefixes.joined(replica.id, limits.tokens_per_block, limits.kv_blocks, True)
+
+    def ask(self, number: int, timed: TimedRequest) -> RouteRequest:
+        """What the policy is told of a request that has just arrived."""
+        prompt, self.now = timed.prompt_tokens, timed.arrival
+        return RouteRequest(
+            request_id=str(number),
+            prompt_tokens=prompt,
+            max_tokens=self._max_tokens,
+            expected_output=self._lengths.expected(self.origin(number), prompt, self._max_tokens),
+            cached=self._cached(timed),
+            chain=timed.chain if self.prefixes else (),
+            arrived=timed.arrival,
+            now=timed.arrival,
+            may_wait=True,
+        )
+
+    def again(self, request: RouteRequest, timed: TimedRequest, now: float) -> RouteRequest:
+        """The same of one that has waited."""
+        if now - request.now < STALE_SECONDS:
+            return request
+        self.now = now
+        return msgspec.structs.replace(request, cached=self._cached(timed), now=now)
+
+    def pick(self, request: RouteRequest, timed: TimedRequest, kept: frozenset[str] = frozenset()) -> Decision:
+        """Ask the policy. Raises NoCandidate when no replica is large enough, or as the policy does, and BetterWait."""
+        candidates = self._candidates(timed.prompt_tokens + timed.output_tokens)
+        if kept:
+            candidates = [view for view in candidates if view.id not in kept]
+            if not any(view.role is Role.BOTH for view in candidates):
+                raise BetterWait
+        if not candidates:
+            raise NoCandidate("no replica can hold so long a request")
+        return self.policy.pick(request, candidates)
+
+    def _cached(self, timed: TimedRequest) -> Mapping[str, int]:
+        return self.prefixes.match(timed.chain, timed.prompt_tokens) if self.prefixes and timed.chain else {}
+
+    def origin(self, number: int) -> Origin:
+        """Whose request it is: nobody in particular."""
+        return Origin(_MODEL, request_id=str(number))
+
+    def sent(self, replica_id: str, prompt_tokens: int, kv_tokens: int) -> None:
+        """A leg goes to a replica, with so many prompt tokens to compute and so many to hold."""
+        place = self._place[replica_id]
+        self._forget_reported(place)
+        sent = self._sent[place]
+        sent.sequences += 1
+        sent.prompt_tokens += prompt_tokens
+        sent.kv_tokens += kv_tokens
+        self._views[place] = self._view(place)
+
+    def stepped(self, place: int, works: Sequence[Work]) -> None:
+        """A replica (by its place) has done steps."""
+        view = self._fresh(place)
+        for work in works:
+            self.policy.observe(Stepped(view, work))
+
+    def _candidates(self, tokens: int) -> list[ReplicaView]:
+        """The replicas, in their order, that can hold a request of this many tokens."""
+        views, seen = self._views, self._seen
+        for place, replica in enumerate(self._replicas):
+            if replica.version != seen[place]:
+                self._fresh(place)
+        if tokens <= self._smallest:
+            return views.copy()
+        fits = zip(self._replicas, views, strict=True)
+        return [view for replica, view in fits if tokens <= replica.limits.kv_tokens]
+
+    def _fresh(self, place: int) -> ReplicaView:
+        replica = self._replicas[place]
+        if replica.version != self._seen[place]:
+            self._forget_reported(place)
+            self._views[place] = self._view(place)
+        return self._views[place]
+
+    def _forget_reported(self, place: int) -> None:
+        """Any step that ended after something was sent has reported it."""
+        if self._seen[place] != self._replicas[place].version:
+            self._seen[place] = self._replicas[place].version
+            self._sent[place] = _Sent()
+
+    def _view(self, place: int) -> ReplicaView:
+        replica, sent = self._replicas[place], self._sent[place]
+        limits = replica.limits
+        return ReplicaView(
+            replica.id,
+            replica.pool,
+            replica.shape,
+            replica.role,
+            replica.reported(self._workers),
+            sent.sequences,
+            sent.prompt_tokens,
+            sent.kv_tokens,
+            limits.max_batch_size,
+            limits.tokens_per_block,
+            limits.max_num_tokens,
+            replica.reserves_output,
+        )

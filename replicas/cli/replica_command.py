@@ -1,0 +1,157 @@
+"""`penstock replica`: serve one engine, or several alike, to gateways."""
+
+import argparse
+import asyncio
+import logging
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import uvloop
+
+from gateway.cli.replica_registration import Registrar, add_registration_options, check_registration
+from observability.logs import configure_logging
+from protos.pem import PemError
+from protos.types import Role
+from replicas.cli.replica_engines import engines_of
+from replicas.cli.simulated_options import add_simulated_options, positive
+from replicas.cli.trtllm_options import add_trtllm_options
+
+if TYPE_CHECKING:
+    from replicas.server_tls import ServerTls
+
+log = logging.getLogger(__name__)
+
+_LAST_PORT = 65535
+
+
+def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add `replica`."""
+    parser = subparsers.add_parser(
+        "replica",
+        help="start a replica server",
+        # All options are more than a screen, and would hide the error that they are printed with.
+        usage="penstock replica --engine {simulated,tensorrt_llm} --model MODEL --listen ADDRESS [OPTION ...]",
+    )
+    parser.add_argument(
+        "--engine", choices=["simulated", "tensorrt_llm"], required=True, help="what produces the tokens"
+    )
+    parser.add_argument("--model", required=True, help="the model's name, as the gateway's configuration has it")
+    parser.add_argument(
+        "--tokenizer",
+        help="bundled name, folder or tekken file (default: mistral-tekken, or the checkpoint's of a real engine)",
+    )
+    parser.add_argument(
+        "--listen",
+        type=_address,
+        action="append",
+        metavar="ADDRESS",
+        help="HOST:PORT or unix:/PATH; given several times, this process hosts that many replicas",
+    )
+    parser.add_argument(
+        "--port",
+        dest="listen",
+        type=_any_host,
+        action="append",
+        metavar="PORT",
+        help="short for --listen 0.0.0.0:PORT",
+    )
+    parser.add_argument("--tp", type=positive, default=1, help="tensor parallel degree")
+    parser.add_argument("--ep", type=positive, default=1, help="expert parallel degree")
+    parser.add_argument("--pp", type=positive, default=1, help="pipeline parallel degree")
+    parser.add_argument("--role", choices=[role.value for role in Role], default=Role.BOTH.value)
+    parser.add_argument(
+        "--model-version", default="", metavar="VERSION", help="of the model; gateways compare it with theirs"
+    )
+    parser.add_argument("--max-sequence-tokens", type=positive, help="prompt and answer together")
+    parser.add_argument("--drain-seconds", type=float, default=30.0, help="grace for open requests after SIGTERM")
+    parser.add_argument(
+        "--scheduler",
+        choices=["guaranteed_no_evict", "max_utilization", "static_batch"],
+        default="guaranteed_no_evict",
+        help="which requests the engine admits; static_batch is tensorrt_llm's",
+    )
+    add_registration_options(parser)
+    tls = parser.add_argument_group("TLS on HOST:PORT addresses; the files are read anew when they change")
+    tls.add_argument("--tls-certificate", type=Path, metavar="FILE", help="PEM certificate to show; needs --tls-key")
+    tls.add_argument("--tls-key", type=Path, metavar="FILE", help="PEM private key of the certificate")
+    tls.add_argument(
+        "--tls-client-ca", type=Path, metavar="FILE", help="PEM authorities; gateways must show a certificate of theirs"
+    )
+    parser.add_argument(
+        "--adapter",
+        action="append",
+        default=[],
+        metavar="NAME=PATH",
+        help="a LoRA adapter that is known by its name; a simulated engine needs no path, but --max-adapters",
+    )
+    add_simulated_options(parser)
+    add_trtllm_options(parser)
+    parser.set_defaults(run=_run)
+
+
+def _address(text: str) -> str:
+    host, _, port = text.rpartition(":")
+    # gRPC would take a port that is too large for another one.
+    if not text.startswith("unix:") and not (host and port.isascii() and port.isdigit() and int(port) <= _LAST_PORT):
+        raise argparse.ArgumentTypeError("expected HOST:PORT or unix:/PATH, with a port from 0 (any) to 65535")
+    return text
+
+
+def _any_host(text: str) -> str:
+    return _address(f"0.0.0.0:{text}")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    configure_logging()
+    # The one place where the gateway's package imports the replicas'.
+    from replicas.replica_server import AddressInUse, serve_pool
+
+    try:
+        if not arguments.listen:
+            raise ValueError("give an address to serve on: --listen or --port")
+        check_registration(arguments)
+        tls = _tls(arguments)
+        engines = engines_of(arguments)
+    except ValueError as error:
+        print(f"penstock replica: {error}", file=sys.stderr)
+        return 2
+
+    async def serve() -> int:
+        stop = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        registering: list[asyncio.Task[None]] = []
+
+        def ready(addresses: list[str]) -> None:
+            log.info("serving on %s", ", ".join(addresses))
+            if arguments.register is not None:
+                registrar = Registrar(arguments, [engine.info for _, engine in engines], addresses)
+                registering.append(asyncio.create_task(registrar.run(stop)))
+
+        try:
+            return await serve_pool(engines, drain_seconds=arguments.drain_seconds, stop=stop, ready=ready, tls=tls)
+        finally:
+            stop.set()
+            await asyncio.gather(*registering)
+
+    try:
+        return uvloop.run(serve())
+    except (AddressInUse, PemError) as error:
+        print(f"penstock replica: {error}", file=sys.stderr)
+        return 1
+
+
+def _tls(arguments: argparse.Namespace) -> "ServerTls | None":
+    """The files that the options name. Raises ValueError."""
+    from replicas.server_tls import ServerTls
+
+    certificate, key, client_ca = arguments.tls_certificate, arguments.tls_key, arguments.tls_client_ca
+    if certificate is None and key is None and client_ca is None:
+        return None
+    if certificate is None or key is None:
+        raise ValueError("TLS needs both --tls-certificate and --tls-key")
+    if all(address.startswith("unix:") for address in arguments.listen):
+        raise ValueError("TLS is for HOST:PORT addresses; a unix socket has none")
+    return ServerTls(certificate, key, client_ca)

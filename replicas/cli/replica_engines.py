@@ -1,0 +1,200 @@
+"""The engines of `penstock replica`: made from its options."""
+
+import argparse
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from gateway.text.tokens.identity import tokenizer_hash
+from gateway.text.tokens.loader import load_tokenizer
+from gateway.text.tokens.tokenizer import TokenizerError
+from protos.script import read_script
+from protos.types import Role, Shape
+from replicas.cli.simulated_options import add_simulated_options
+from replicas.cli.trtllm_options import adapter_paths, add_trtllm_options, kv_arguments, retention_arguments
+
+if TYPE_CHECKING:
+    from replicas.engine import Engine
+
+_OPTIONS: Final[Mapping[str, Callable[[argparse.ArgumentParser], None]]] = {
+    "simulated": add_simulated_options,
+    "tensorrt_llm": add_trtllm_options,
+}
+#: What a simulated engine's tokens mean, unless told otherwise.
+SIMULATED_TOKENIZER = "mistral-tekken"
+
+
+def engines_of(arguments: argparse.Namespace) -> "list[tuple[str, Engine]]":
+    """Engines and the addresses they are for, not started. Raises ValueError with what is wrong with the options."""
+    _refuse_foreign(arguments)
+    if arguments.engine == "tensorrt_llm":
+        return [(arguments.listen[0], _tensorrt_llm(arguments))]
+    return _simulated(arguments)
+
+
+def _refuse_foreign(arguments: argparse.Namespace) -> None:
+    """Options of another engine would be without effect. Raises ValueError."""
+    for engine, add in _OPTIONS.items():
+        alone = argparse.ArgumentParser()
+        add(alone)
+        for name, unset in vars(alone.parse_args([])).items():
+            if engine != arguments.engine and getattr(arguments, name) != unset:
+                shown = "cp" if name == "context_parallel" else name.replace("_", "-")
+                raise ValueError(f"--{shown} is for --engine {engine}")
+
+
+def _shape(arguments: argparse.Namespace) -> Shape:
+    return Shape(tp=arguments.tp, ep=arguments.ep, pp=arguments.pp)
+
+
+def _simulated(arguments: argparse.Namespace) -> "list[tuple[str, Engine]]":
+    """One engine an address, all saying the same sentences."""
+    from replicas.engine_limits import CapacityPolicy
+    from replicas.engines.answer_lengths import Corpus, corpus_sentences
+    from replicas.engines.simulated import SimulatedEngine
+    from replicas.engines.vocabulary import Vocabulary
+
+    policy = arguments.scheduler.upper()
+    if policy not in CapacityPolicy.__members__:
+        raise ValueError(f"the simulated engine has no scheduler {arguments.scheduler}")
+    if arguments.adapter and not arguments.max_adapters:
+        raise ValueError("--adapter of the simulated engine needs --max-adapters")
+    loaded = load_tokenizer(arguments.tokenizer or SIMULATED_TOKENIZER)
+    tokenizer, identity = loaded.tokenizer, tokenizer_hash(loaded)
+    end = min(tokenizer.eos_ids, default=0)
+    vocabulary = Vocabulary(
+        tokenizer.vocab_size,
+        end,
+        tokenizer.token_bytes,
+        encode=lambda text: tokenizer.encode(text, special=False),
+        encode_marked=lambda text: tokenizer.encode(text, special=True),
+        specials=tokenizer.specials,
+    )
+    script = () if arguments.answers is None else read_script(arguments.answers)
+    corpus = Corpus(
+        sentences=tuple(tuple(tokenizer.encode(line + " ", special=False)) for line in corpus_sentences()),
+        eos=end,
+    )
+    return [
+        (
+            address,
+            SimulatedEngine(
+                model=arguments.model,
+                profile=arguments.profile,
+                corpus=corpus,
+                shape=_shape(arguments),
+                role=Role(arguments.role),
+                policy=CapacityPolicy[policy],
+                speed=arguments.speed,
+                instant=arguments.instant,
+                pace_seconds=None if arguments.pace_ms is None else arguments.pace_ms / 1000,
+                output_tokens=arguments.output_tokens,
+                max_batch_size=arguments.slots,
+                max_sequence_tokens=arguments.max_sequence_tokens,
+                adapters=tuple(each.partition("=")[0] for each in arguments.adapter),
+                max_adapters=arguments.max_adapters,
+                version=arguments.model_version,
+                tokenizer_hash=identity,
+                vocabulary=vocabulary,
+                script=script,
+            ),
+        )
+        for address in arguments.listen
+    ]
+
+
+def _tensorrt_llm(arguments: argparse.Namespace) -> "Engine":
+    """One engine fills the GPUs that the process sees."""
+    from replicas.engines.tensorrt_llm.library import load_library
+    from replicas.engines.tensorrt_llm.options import (
+        LORA_MODULES,
+        ChunkingPolicy,
+        KvOptions,
+        LoraOptions,
+        Options,
+        Retention,
+        SchedulerPolicy,
+    )
+    from replicas.engines.tensorrt_llm.trtllm_engine import TensorRtLlmEngine
+
+    if len(arguments.listen) > 1:
+        raise ValueError("an engine of TensorRT-LLM has a process of its own: give one address")
+    checkpoint = arguments.checkpoint or arguments.model
+    end_ids, vocabulary, identity = _vocabulary(arguments, checkpoint)
+    lora = None
+    if arguments.lora or arguments.adapter:
+        lora = LoraOptions(
+            adapter_paths(arguments.adapter),
+            modules=tuple(arguments.lora_module or LORA_MODULES),
+            max_rank=arguments.lora_rank,
+            on_gpu=arguments.lora_on_gpu,
+            in_memory=arguments.lora_in_memory,
+        )
+    given: dict[str, Any] = {
+        name: getattr(arguments, name) for name in _SAME_NAME if getattr(arguments, name) is not None
+    }
+    options = Options(
+        checkpoint=checkpoint,
+        max_sequence_tokens=arguments.max_sequence_tokens or _context(checkpoint),
+        end_ids=end_ids,
+        shape=_shape(arguments),
+        role=Role(arguments.role),
+        tokenizer=arguments.tokenizer,
+        kv=KvOptions(**kv_arguments(arguments)),
+        scheduler=SchedulerPolicy[arguments.scheduler.upper()],
+        chunking=ChunkingPolicy[arguments.chunking.upper()] if arguments.chunking else None,
+        chunked_prefill=not arguments.no_chunked_prefill,
+        lora=lora,
+        retention=Retention(**retention_arguments(arguments)),
+        vocab_size=vocabulary,
+        version=arguments.model_version,
+        tokenizer_hash=identity,
+        extra=dict(arguments.llm_option),
+        **given,
+    )
+    return TensorRtLlmEngine(options, load_library())
+
+
+#: Options of the command that are the engine's by the same name; unset, the engine's own defaults hold.
+_SAME_NAME = (
+    "model",
+    "context_parallel",
+    "moe_tp",
+    "attention_dp",
+    "dtype",
+    "trust_remote_code",
+    "max_batch_size",
+    "max_num_tokens",
+    "stream_interval",
+    "guided_backend",
+    "transceiver",
+    "transceiver_tokens",
+    "warmup_seconds",
+    "probe_seconds",
+    "probe_timeout_seconds",
+)
+
+
+def _vocabulary(arguments: argparse.Namespace, checkpoint: str) -> tuple[tuple[int, ...], int | None, str]:
+    """Tokens that end an answer, the vocabulary's size if it is known, and what the tokenizer is known by."""
+    source = arguments.tokenizer or checkpoint
+    chosen = tuple(arguments.end_id)
+    try:
+        loaded = load_tokenizer(source)
+    except TokenizerError as error:
+        if not chosen:
+            raise ValueError(
+                f"no tokenizer: {error}; give --checkpoint or --tokenizer a folder that has one, or --end-id"
+            ) from error
+        return chosen, None, ""
+    return chosen or tuple(sorted(loaded.tokenizer.eos_ids)), loaded.tokenizer.vocab_size, tokenizer_hash(loaded)
+
+
+def _context(checkpoint: str) -> int:
+    """What the checkpoint's configuration says. Raises ValueError where it says nothing."""
+    try:
+        found = json.loads((Path(checkpoint) / "config.json").read_text(encoding="utf-8"))
+        return int(found.get("text_config", found)["max_position_embeddings"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{checkpoint} does not say how long its context is; give --max-sequence-tokens") from error

@@ -1,0 +1,434 @@
+"""The replica's end of the session protocol: one gRPC server in front of one engine.
+
+A session belongs to a gateway worker. Its submits get handles of the engine; what the engine emits goes to the
+outboxes of the sessions concerned and leaves as one message a step. A session that ends cancels what it left open.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import grpc.aio
+
+from protos import codec
+from protos.protocol_error import ProtocolError
+from protos.stock_codec import HEALTHY
+from protos.types import PROTOCOL_VERSION, Failure, Finish, FinishReason, Load, ReplicaInfo, Submit, Work
+from replicas.consumer import Consumer
+from replicas.engine import Engine, EngineStep, Launched
+from replicas.kv_events import KvLedger
+from replicas.kv_relay import KvRelay
+from replicas.server_tls import ServerTls, add_port, server_credentials
+from replicas.startup import started
+from replicas.stock_service import StockService
+from replicas.worker_session import Session
+
+log = logging.getLogger(__name__)
+
+#: Steps a worker may leave unacknowledged before the replica merges further ones.
+ACK_WINDOW = 32
+#: Seconds between looks at idle sessions, and the silence after which the next look says something: a session speaks
+#: at least every 0.5 s, and after three times as long a worker takes the replica for lost.
+HEARTBEAT_SECONDS = 0.2
+MAX_SILENCE_SECONDS = 0.3
+#: How long a new session may take to say hello.
+HELLO_SECONDS = 5.0
+#: How long closing waits for a worker to take the last steps.
+FLUSH_SECONDS = 1.0
+#: A 128k-token prompt is about 400 kB of varints; a batch of them must fit.
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+#: Prompts that occupy an engine for so long that every worker is told when one comes and when it is done: those with
+#: work that waits, or that they would rather not put behind it, cannot wait for the next heartbeat.
+LONG_PROMPT_TOKENS = 2048
+#: How long a change of the KV cache may wait for company, where a worker has no other reason to be told something.
+KV_DELAY_SECONDS = 0.02
+#: Sequences of one submit; the APIs ask for 128 at most, and each costs memory before the engine has looked at it.
+MAX_SEQUENCES = 1024
+
+_OPTIONS = [
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.so_reuseport", 0),
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+]
+
+
+class AddressInUse(OSError):
+    """The replica's address could not be bound."""
+
+
+class _Owner:
+    """Where an engine handle answers, which of its sequences are still open, and whether its prompt is computed."""
+
+    __slots__ = ("consumer", "first_stream", "long", "open", "outbox", "started")
+
+    def __init__(self, consumer: Consumer, first_stream: int, submit: Submit) -> None:
+        self.consumer = consumer
+        self.outbox = consumer.outbox
+        self.first_stream = first_stream
+        self.open = set(range(submit.sampling.n))
+        self.started = False
+        self.long = len(submit.prompt_ids) >= LONG_PROMPT_TOKENS
+
+
+class ReplicaServer:
+    """Serves one engine on one address until closed.
+
+    `failed` is set to the engine's exception when the engine is lost; the owner then exits so that a supervisor
+    starts a fresh process, with a fresh epoch.
+    """
+
+    def __init__(self, engine: Engine, *, epoch: int | None = None, tls: ServerTls | None = None) -> None:
+        self._engine = engine
+        self._tls = tls
+        self._epoch = time.time_ns() if epoch is None else epoch
+        self._sessions: set[Session] = set()
+        self._owners: dict[int, _Owner] = {}
+        self._handles = 0
+        self._load = Load(kv_blocks_total=engine.info.kv_blocks_total)
+        self._work: Work | None = None
+        self._adapters: tuple[str, ...] | None = None
+        self._steps = 0
+        # What the engine was given since its last step: sequences, and what is to be computed of their prompts.
+        self._unseen = self._unseen_tokens = self._unseen_pairs = 0
+        self._ledger = KvLedger(engine.info.kv_block_tokens, engine.info.kv_blocks_total)
+        self._kv_timer: asyncio.TimerHandle | None = None
+        #: KV cache events for subscribers of the stock service.
+        self.relay = KvRelay(engine.info.kv_blocks_total)
+        self._stock = StockService(self)
+        self._workers: Counter[str] = Counter()
+        self._draining = False
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._grpc: grpc.aio.Server | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+
+    @property
+    def info(self) -> ReplicaInfo:
+        """What the engine says of itself."""
+        return self._engine.info
+
+    @property
+    def condition(self) -> str:
+        """What keeps the replica from taking requests, or `OK`."""
+        if self.failed.done():
+            return "The engine is lost"
+        return "Draining: no new requests are taken" if self._draining else HEALTHY
+
+    async def start(self, address: str) -> str:
+        """Listen on `host:port` (port 0: any) or `unix:/path`; returns the address bound.
+
+        Raises AddressInUse, or PemError where a file for TLS cannot be used.
+        """
+        handler: Any = grpc.stream_stream_rpc_method_handler(self._session)
+        server = grpc.aio.server(options=_OPTIONS)
+        session = grpc.method_handlers_generic_handler(codec.SERVICE, {"Session": handler})
+        server.add_generic_rpc_handlers((session, self._stock.handlers()))
+        try:
+            port = add_port(server, address, self._tls)
+        except RuntimeError as error:
+            raise AddressInUse(f"cannot listen on {address}") from error
+        await server.start()
+        self._grpc = server
+        self._tasks = [asyncio.create_task(self._run_engine()), asyncio.create_task(self._heartbeat())]
+        return address if address.startswith("unix:") else f"{address.rsplit(':', 1)[0]}:{port}"
+
+    async def drain(self, grace_seconds: float) -> None:
+        """Refuse new submits, tell the workers, and wait until the open ones are done or the grace is over."""
+        self._draining = True
+        self._broadcast_load()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._idle.wait(), grace_seconds)
+
+    async def close(self) -> None:
+        """Send what is gathered, then end every connection; streams still open end with it."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._kv_timer is not None:
+            self._kv_timer.cancel()
+        for session in self._sessions:
+            session.close_when_empty()
+        writers = [session.writer for session in self._sessions if session.writer is not None]
+        if writers:
+            await asyncio.wait(writers, timeout=FLUSH_SECONDS)
+        await self._stock.flush(FLUSH_SECONDS)
+        if self._grpc is not None:
+            await self._grpc.stop(grace=None)
+
+    async def _run_engine(self) -> None:
+        try:
+            await self._engine.run(self._emit)
+            raise RuntimeError("the engine stopped by itself")
+        except Exception as error:
+            log.exception("the engine is lost; failing %d open requests", len(self._owners))
+            self._draining = True
+            failure = Finish(FinishReason.ERROR, failure=Failure("engine_error", "the engine is lost"))
+            for handle, owner in list(self._owners.items()):
+                for index in list(owner.open):
+                    self._finish(handle, index, failure)
+            self._broadcast_load()
+            self.failed.set_result(error)
+
+    def _emit(self, step: EngineStep) -> None:
+        touched: set[Consumer] = set()
+        owners, long_started = self._owners, False
+        for delta in step.deltas:
+            owner = owners.get(delta.handle)
+            if owner is not None:
+                outbox = owner.outbox
+                outbox.add_tokens(owner.first_stream + delta.index, delta.token_ids, delta.logprobs)
+                # Told once a request: its other sequences find what the first has just computed.
+                if not owner.started and delta.cached_tokens is not None:
+                    outbox.add_start(owner.first_stream, delta.cached_tokens)
+                    owner.started = True
+                    long_started |= owner.long
+                touched.add(owner.consumer)
+        for handle, cached_tokens in step.started:
+            owner = owners.get(handle)
+            if owner is not None and not owner.started:
+                owner.outbox.add_start(owner.first_stream, cached_tokens)
+                owner.started = True
+                long_started |= owner.long
+        for handle, index, finish in step.finishes:
+            consumer = self._finish(handle, index, finish)
+            if consumer is not None:
+                touched.add(consumer)
+        self._load, self._work = step.load, step.work
+        if step.adapters is not None:
+            self._adapters = step.adapters
+            for session in self._sessions:
+                session.outbox.adapters = step.adapters
+            touched |= self._sessions
+        self._steps += 1
+        self._unseen = self._unseen_tokens = self._unseen_pairs = 0
+        if step.kv_events:
+            self._ledger.take(step.kv_events)
+            self.relay.take(step.kv_events)
+            if self._kv_timer is None:
+                self._kv_timer = asyncio.get_running_loop().call_later(KV_DELAY_SECONDS, self._tell_kv)
+        load = self._current_load()
+        for listener in touched | self._sessions if long_started else touched:
+            listener.report(load, self._work)
+
+    def _tell_kv(self) -> None:
+        """Wake the sessions that have changes of the KV cache to send and nothing else has made them do it."""
+        self._kv_timer = None
+        for session in self._sessions:
+            if session.kv:
+                session.notify()
+
+    def _finish(self, handle: int, index: int, finish: Finish) -> Consumer | None:
+        owner = self._owners.get(handle)
+        if owner is None or index not in owner.open:
+            return None
+        owner.open.discard(index)
+        owner.outbox.add_finish(owner.first_stream + index, finish)
+        owner.consumer.closed(owner.first_stream + index)
+        if not owner.open:
+            self._forget(handle, owner)
+        return owner.consumer
+
+    def _forget(self, handle: int, owner: _Owner) -> None:
+        del self._owners[handle]
+        owner.consumer.forgotten(owner.first_stream)
+        if not self._owners:
+            self._idle.set()
+
+    def _current_load(self) -> Load:
+        """The engine's last report, with what it was given since then: every submit so far counts in it."""
+        load = self._load
+        return Load(
+            load.running,
+            load.waiting + self._unseen,
+            load.kv_blocks_used,
+            load.kv_blocks_total,
+            load.tokens_in_flight,
+            self._draining,
+            load.prefill_tokens + self._unseen_tokens,
+            len(self._workers),
+            load.kv_blocks_reserved,
+            load.prefill_pairs + self._unseen_pairs,
+            self._steps,
+        )
+
+    def _broadcast_load(self) -> None:
+        load = self._current_load()
+        for session in self._sessions:
+            session.report(load, self._work)
+
+    async def _heartbeat(self) -> None:
+        """Sessions without traffic of their own still learn the load soon, and can tell silence from death."""
+        said: dict[Session, Load] = {}
+        while True:
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+            now, load = time.monotonic(), self._current_load()
+            said = {session: known for session, known in said.items() if session in self._sessions}
+            for session in self._sessions:
+                quiet = now - session.last_write
+                if quiet >= MAX_SILENCE_SECONDS or (quiet >= HEARTBEAT_SECONDS and said.get(session) != load):
+                    said[session] = load
+                    session.report(load, self._work)
+
+    async def _session(self, messages: AsyncIterator[bytes], context: "grpc.aio.ServicerContext[Any, Any]") -> None:
+        session = await self._open_session(context)
+        if session is None:
+            return
+        self._sessions.add(session)
+        session.outbox.adapters = self._adapters
+        self._workers[session.worker] += 1
+        session.report(self._current_load(), self._work)
+        session.writer = asyncio.create_task(self._write(session, context))
+        try:
+            while (data := await context.read()) is not grpc.aio.EOF:
+                self._receive(session, codec.decode_up(data))
+        except ProtocolError as error:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        finally:
+            self._sessions.discard(session)
+            self._workers -= Counter((session.worker,))
+            if session.kv is not None:
+                self._ledger.unsubscribe(session.kv)
+            session.writer.cancel()
+            for handle in list(session.handles.values()):
+                self.drop(handle)
+
+    async def _open_session(self, context: "grpc.aio.ServicerContext[Any, Any]") -> Session | None:
+        try:
+            async with asyncio.timeout(HELLO_SECONDS):
+                first = await context.read()
+        except TimeoutError:
+            await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "no hello came")
+        if first is grpc.aio.EOF:
+            return None
+        try:
+            hello = codec.decode_up(first).hello
+        except ProtocolError:
+            hello = None
+        if hello is None:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "a session begins with hello")
+        if hello.protocol_version != PROTOCOL_VERSION:
+            await context.abort(
+                grpc.StatusCode.FAILED_PRECONDITION,
+                f"this replica speaks session protocol {PROTOCOL_VERSION}, the worker {hello.protocol_version}",
+            )
+        await context.write(
+            codec.encode_welcome(codec.Welcome(PROTOCOL_VERSION, self._epoch, self._engine.info, ACK_WINDOW))
+        )
+        return Session(hello.worker, self._ledger.subscribe() if hello.kv_updates else None, ACK_WINDOW)
+
+    async def _write(self, session: Session, context: "grpc.aio.ServicerContext[Any, Any]") -> None:
+        # The peer's going away ends the read side, which cancels this task; a failed write needs no report of its own.
+        try:
+            while (message := await session.next_message()) is not None:
+                await context.write(message)
+        except (grpc.RpcError, grpc.aio.InternalError, asyncio.InvalidStateError):
+            pass
+        except Exception:
+            log.exception("a step of the engine cannot be sent; ending the session of %s", session.worker)
+            with contextlib.suppress(Exception):
+                await context.abort(grpc.StatusCode.INTERNAL, "the engine's output cannot be sent")
+
+    def _receive(self, session: Session, up: codec.Up) -> None:
+        if up.hello is not None:
+            raise ProtocolError("a second hello")
+        session.acknowledge(up.ack)
+        if up.kv_resync and session.kv is not None:
+            session.kv.restart()
+            session.notify()
+        for stream_id, submit in up.submits:
+            self._submit(session, stream_id, submit)
+        for stream_id in up.cancels:
+            handle = session.handles.get(stream_id)
+            if handle is not None:
+                self._engine.cancel(handle)
+
+    def _submit(self, session: Session, stream_id: int, submit: Submit) -> None:
+        if not 1 <= submit.sampling.n <= MAX_SEQUENCES:
+            raise ProtocolError(f"a submit has 1 to {MAX_SEQUENCES} sequences, not {submit.sampling.n}")
+        streams = range(stream_id, stream_id + submit.sampling.n)
+        if stream_id in session.handles or not session.streams.isdisjoint(streams):
+            raise ProtocolError(f"stream {stream_id} is still open")
+        session.submitted += submit.sampling.n
+        session.streams.update(streams)
+        session.handles[stream_id] = self._handles + 1
+        self.run(session, stream_id, submit)
+
+    def run(self, consumer: Consumer, first_stream: int, submit: Submit) -> int:
+        """Have the engine run a request, whose sequences answer to `consumer` from `first_stream` on; its handle."""
+        self._handles += 1
+        handle = self._handles
+        owner = _Owner(consumer, first_stream, submit)
+        self._owners[handle] = owner
+        self._idle.clear()
+        if self._draining:
+            failure = Finish(FinishReason.ERROR, failure=Failure("draining", "the replica is draining"))
+            for index in range(submit.sampling.n):
+                self._finish(handle, index, failure)
+            consumer.report(self._current_load(), self._work)
+            return handle
+        self._unseen += submit.sampling.n
+        if submit.handoff is None:  # else its KV comes from elsewhere
+            tokens = len(submit.prompt_ids)
+            self._unseen_tokens += tokens
+            self._unseen_pairs += tokens * (tokens + 1) // 2
+        self._engine.submit(handle, submit)
+        if owner.long:
+            self._broadcast_load()
+        return handle
+
+    def drop(self, handle: int) -> None:
+        """Nobody waits for a request any more: the engine ends it. Unknown handles are ignored."""
+        owner = self._owners.get(handle)
+        if owner is not None:
+            self._engine.cancel(handle)
+            self._forget(handle, owner)
+
+
+async def serve_pool(
+    engines: list[tuple[str, Engine]],
+    *,
+    drain_seconds: float,
+    stop: asyncio.Event,
+    ready: Callable[[list[str]], None],
+    tls: ServerTls | None = None,
+) -> int:
+    """Serve (address, engine) pairs in this process until `stop` is set, then drain.
+
+    Engines are loaded before anything listens, unless `stop` is set meanwhile. Returns the process's exit status: 0, or
+    1 when an engine was lost. Raises AddressInUse, PemError, or what an engine raises when it cannot be loaded.
+    """
+    servers: list[ReplicaServer] = []
+    launched = [engine for _, engine in engines if isinstance(engine, Launched)]
+    if tls is not None:
+        # A real engine takes minutes to load; files that cannot be used are to be known before.
+        server_credentials(tls)
+    try:
+        if not await started(launched, stop):
+            return 0
+        addresses = []
+        for address, engine in engines:
+            server = ReplicaServer(engine, tls=tls)
+            addresses.append(await server.start(address))
+            servers.append(server)
+        ready(addresses)
+        stopping = asyncio.ensure_future(stop.wait())
+        endings: list[asyncio.Future[Any]] = [stopping, *(server.failed for server in servers)]
+        await asyncio.wait(endings, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        status = 1 if any(server.failed.done() for server in servers) else 0
+        # A lost engine fails its own streams at once; its neighbours in this process still finish theirs.
+        await asyncio.gather(*(server.drain(drain_seconds) for server in servers if not server.failed.done()))
+        return status
+    finally:
+        await asyncio.gather(*(server.close() for server in servers))
+        for each in launched:
+            await each.stop()

@@ -1,0 +1,80 @@
+"""What a decision chooses among: replicas that run whole requests, and pairs of a prefill and a decode replica."""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from protos.types import Load, Role, Shape
+from routing.contracts.policy import Decision, NoCandidate, ReplicaView
+
+
+class Unit(msgspec.Struct, frozen=True):
+    """A candidate. `view` is the replica's own, or what a pair looks like as one; `prefill` is None but for a pair."""
+
+    view: ReplicaView
+    replica: ReplicaView
+    prefill: ReplicaView | None = None
+
+    @property
+    def entry(self) -> ReplicaView:
+        """Where the prompt is computed, and so where its prefix may be cached."""
+        return self.prefill or self.replica
+
+    def decision(self, reason: str) -> Decision:
+        """To take this unit."""
+        return Decision(self.replica, self.prefill, reason)
+
+
+def units(candidates: Sequence[ReplicaView]) -> list[Unit]:
+    """All units among the candidates. Raises NoCandidate when there is none.
+
+    Prefill and decode replicas are paired in turn, each in at least one pair, so that a policy that knows nothing of
+    pairs treats every one as a replica of the size of both.
+    """
+    found = [Unit(view, view) for view in candidates if view.role is Role.BOTH]
+    if len(found) < len(candidates):
+        found += (Unit(as_one(prefill, decode), decode, prefill) for prefill, decode in pairs(candidates))
+    if not found:
+        raise NoCandidate("there are prefill or decode replicas, but no pair of both")
+    return found
+
+
+def pairs(candidates: Sequence[ReplicaView]) -> Iterator[tuple[ReplicaView, ReplicaView]]:
+    """Prefill and decode replicas in turn; nothing where one kind is missing."""
+    prefill = [view for view in candidates if view.role is Role.PREFILL]
+    decode = [view for view in candidates if view.role is Role.DECODE]
+    if prefill and decode:
+        for number in range(max(len(prefill), len(decode))):
+            yield prefill[number % len(prefill)], decode[number % len(decode)]
+
+
+def as_one(prefill: ReplicaView, decode: ReplicaView) -> ReplicaView:
+    """A pair as a single replica: all its GPUs, both loads, the decode side's KV cache."""
+    before, after = prefill.load, decode.load
+    load = Load(
+        running=before.running + after.running,
+        waiting=before.waiting + after.waiting,
+        kv_blocks_used=after.kv_blocks_used,
+        kv_blocks_total=after.kv_blocks_total,
+        tokens_in_flight=before.tokens_in_flight + after.tokens_in_flight,
+        prefill_tokens=before.prefill_tokens + after.prefill_tokens,
+        workers=max(before.workers, after.workers),
+        kv_blocks_reserved=after.kv_blocks_reserved,
+        prefill_pairs=before.prefill_pairs + after.prefill_pairs,
+    )
+    return ReplicaView(
+        id=f"{prefill.id}+{decode.id}",
+        pool=decode.pool,
+        shape=Shape(tp=prefill.shape.gpus + decode.shape.gpus),
+        role=Role.BOTH,
+        load=load,
+        sent=prefill.sent + decode.sent,
+        sent_prompt_tokens=prefill.sent_prompt_tokens + decode.sent_prompt_tokens,
+        sent_kv_tokens=decode.sent_kv_tokens,
+        max_batch_size=min(prefill.max_batch_size, decode.max_batch_size),
+        kv_block_tokens=decode.kv_block_tokens,
+        max_num_tokens=prefill.max_num_tokens,
+        reserves_output=decode.reserves_output,
+        features=prefill.features & decode.features,
+        adapters=prefill.adapters & decode.adapters,
+    )

@@ -1,0 +1,192 @@
+"""A request on a pair: one replica computes its prompt and the first token, another one decodes from its KV cache.
+
+The order of things and what may be cancelled when are those of TensorRT-LLM's disaggregated serving: the prefill may be
+cancelled at any time. Once it has handed off, cancelling the decode side would strand the transfer of the KV cache, so
+that waits for the first token.
+"""
+
+import asyncio
+from typing import Final
+
+import msgspec
+
+from protos.errors import PenstockError, ReplicaFailed, ReplicaUnavailable
+from protos.types import Finish, FinishReason, Handoff, Timing
+from routing.contracts.transport import Event, Leg, Relay
+from routing.dispatch.attempt import Trip, error_of
+from routing.fleet.fleet import Fleet
+
+#: How long each side may take, in seconds: the first for queue and prompt, the second until its first token. Health
+#: checks find replicas that are dead or stuck; these bound what they cannot see, so they are generous.
+PREFILL_SECONDS: Final = 120.0
+TRANSFER_SECONDS: Final = 30.0
+#: A transfer that nobody waits for any more is given up after so long, stranded or not.
+ORPHAN_SECONDS: Final = 60.0
+
+
+class PairTrip(Trip):
+    """First at the decision's prefill replica, then at the one that decodes.
+
+    The first tokens go to the reader as soon as the prefill has them; the decode side does not repeat them.
+    """
+
+    __slots__ = ("_alarm", "_arrived", "_fleet", "_handed_over", "_kv_tokens", "_prefilled")
+
+    def open(self, fleet: Fleet, kv_tokens: int | None) -> None:
+        """Send the prompt. Raises ReplicaUnavailable."""
+        self._fleet, self._kv_tokens = fleet, kv_tokens
+        #: How the sequences that go on have ended on the prefill side.
+        self._prefilled: dict[int, Finish] = {}
+        #: Tokens that there were when the decode side took over; None before.
+        self._handed_over: int | None = None
+        self._arrived = False
+        self._alarm: asyncio.TimerHandle | None = None
+        route, submit = self.route, msgspec.structs.replace(self.submit, prefill_only=True)
+        to_compute = route.prompt_tokens - route.cached.get(self.replica_id, 0)
+        self.leg = fleet.open(self.replica_id, submit, route.prompt_tokens + self.sequences, to_compute, self)
+        self.owner.opened(self)
+        self._set_alarm(PREFILL_SECONDS)
+
+    def started(self, cached_tokens: int) -> None:
+        """The prompt has been computed, or its KV cache has arrived."""
+        if self._handed_over is None:
+            super().started(cached_tokens)
+        else:
+            self._arrived = True
+
+    def finished(self, index: int, finish: Finish) -> None:
+        """A sequence has ended on one side, perhaps to go on at the other."""
+        if self._handed_over is not None:
+            self._arrived = True
+            super().finished(index, finish)
+            return
+        error = error_of(finish)
+        if error is not None:
+            self.lost(error)
+            return
+        if finish.reason is FinishReason.LENGTH and finish.handoff is not None and self.submit.max_tokens > 1:
+            self._prefilled[index] = finish
+        else:
+            super().deliver(index, finish)
+        if self._prefilled and len(self._prefilled) == self.left:
+            self._prefill_done()
+
+    def deliver(self, index: int, finish: Finish) -> None:
+        """With the figures of both sides: waiting for the KV cache counts as queueing."""
+        first, timing = self._prefilled[index], finish.timing
+        waited = timing.queue_us + timing.prefill_us
+        joined = Timing(first.timing.queue_us + waited, first.timing.prefill_us, timing.decode_us)
+        super().deliver(
+            index,
+            Finish(finish.reason, first.prompt_tokens, first.cached_tokens, finish.completion_tokens, joined),
+        )
+
+    def close(self) -> None:
+        """Cancel upstream what has not finished, where that is safe; else as soon as it is."""
+        self._no_alarm()
+        leg = self.leg
+        if leg is None or leg.closed:
+            return
+        if self._handed_over is None or self._has_arrived():
+            leg.close()
+        else:
+            Orphan(leg)
+
+    def _prefill_done(self) -> None:
+        """All sequences have ended on the prefill side. A handoff is of all of them, so it is for all or none."""
+        self._no_alarm()
+        if self.leg is not None:
+            self.leg.close()
+        handoff = next(iter(self._prefilled.values())).handoff
+        if handoff is None or len(self._prefilled) < self.sequences:
+            self.owner.parted(self)
+        elif not self._give_first_tokens(handoff):
+            self.lost(ReplicaFailed("The model's engine gave no first token."))
+        elif not self.owner.inbox.failed:
+            self._hand_over(handoff)
+
+    def _give_first_tokens(self, handoff: Handoff) -> bool:
+        """To the reader, unless the prefill side has done so; whether there are any."""
+        inbox = self.owner.inbox
+        for position, index in enumerate(self.indices):
+            if len(inbox.tokens[index]) == self.submit.generated:
+                if position >= len(handoff.first_tokens):
+                    return False
+                inbox.put((index, (handoff.first_tokens[position],), None, None))
+        return True
+
+    def _hand_over(self, handoff: Handoff) -> None:
+        self.replica_id = self.decision.replica.id
+        self._handed_over = self.tokens
+        submit = msgspec.structs.replace(self.submit, handoff=handoff)
+        try:
+            self.leg = self._fleet.open(self.replica_id, submit, self._kv_tokens, 0, self)
+        except ReplicaUnavailable as error:
+            self.lost(error)
+            return
+        self.owner.opened(self)
+        self._set_alarm(TRANSFER_SECONDS)
+
+    def _has_arrived(self) -> bool:
+        """Whether the decode side has the KV cache: it has said something."""
+        return self._arrived or (self._handed_over is not None and self.tokens > self._handed_over)
+
+    def _set_alarm(self, seconds: float) -> None:
+        self._alarm = asyncio.get_running_loop().call_later(seconds, self._is_late)
+
+    def _no_alarm(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+
+    def _is_late(self) -> None:
+        if self._handed_over is None:
+            self.lost(ReplicaUnavailable("The replica did not compute the prompt in time."))
+        elif not self._has_arrived():
+            self.lost(ReplicaUnavailable("The replica did not take over the request in time."))
+
+
+class Orphan:
+    """The `Receiver` and `Sink` of a decode leg that nobody wants: cancels it once its KV cache has arrived."""
+
+    __slots__ = ("_alarm", "_leg", "sequence")
+
+    def __init__(self, leg: Leg) -> None:
+        self.sequence = 0
+        self._leg = leg
+        self._alarm = asyncio.get_running_loop().call_later(ORPHAN_SECONDS, self._end)
+        leg.sink = leg.receiver = self
+
+    @property
+    def sink(self) -> "Orphan":
+        """Tokens are only a sign."""
+        return self
+
+    def put(self, event: Event) -> None:
+        """There are tokens."""
+        del event
+        self._end()
+
+    def started(self, cached_tokens: int) -> None:
+        """The KV cache is there."""
+        del cached_tokens
+        self._end()
+
+    def relayed(self, relay: Relay) -> None:
+        """An answer of bytes, which no decode replica gives."""
+        del relay
+        self._end()
+
+    def finished(self, index: int, finish: Finish) -> None:
+        """A sequence is over."""
+        del index, finish
+        self._end()
+
+    def lost(self, error: PenstockError) -> None:
+        """There is nothing left to cancel."""
+        del error
+        self._end()
+
+    def _end(self) -> None:
+        self._alarm.cancel()
+        self._leg.close()

@@ -1,0 +1,136 @@
+"""What the requests of one model are dispatched with, in one worker, and where it is reported how they went."""
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from typing import Final
+
+import msgspec
+
+from protos.errors import PenstockError
+from protos.types import Role, Work
+from routing.contracts.policy import (
+    Decision,
+    Ended,
+    Left,
+    NoCandidate,
+    ReplicaView,
+    Report,
+    Routed,
+    RouteRequest,
+    RoutingPolicy,
+    Stepped,
+)
+from routing.dispatch.attempt import Trip
+from routing.dispatch.hedging import Hedging
+from routing.dispatch.retry_budget import RetryBudget
+from routing.fleet.fleet import Fleet
+from routing.prefix.prefix_directory import Prefix
+
+log = logging.getLogger(__name__)
+
+
+_UNKNOWN: Final = Prefix((), {})
+
+
+class Desk:
+    """Fleet, policy and what they need. The fleet's `on_work` and `on_left` are taken over.
+
+    `clock` counts seconds, and is the one of the requests' times.
+    """
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        policy: RoutingPolicy,
+        *,
+        hedging: Hedging | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.fleet = fleet
+        self.hedging = hedging
+        self.clock = clock
+        self.budget = RetryBudget(clock)
+        self._policy = policy
+        self._prefixes = fleet.prefixes if policy.uses_prefixes else None
+        fleet.on_work = self._stepped
+        fleet.on_left = self._left
+
+    def explained(self, policy: RoutingPolicy) -> "Desk":
+        """The same for one request, whose decisions `policy` makes: one that notes what this one's says."""
+        desk = copy(self)
+        desk._policy = policy
+        return desk
+
+    def takes(self, decision: Decision) -> bool:
+        """Whether it can still be followed."""
+        takes, prefill = self.fleet.takes, decision.prefill
+        return takes(decision.replica.id) and (prefill is None or takes(prefill.id))
+
+    def choose(
+        self, route: RouteRequest, exclude: Sequence[str], failure: PenstockError | None, *, whole: bool = False
+    ) -> Decision:
+        """The policy's decision among the others; `whole`: for a single replica.
+
+        Raises ReplicaUnavailable when there is none, or `failure`, which says why.
+        """
+        candidates = self.fleet.candidates(exclude, route.needs, route.adapter)
+        if whole:
+            candidates = [view for view in candidates if view.role is Role.BOTH]
+        if candidates:
+            try:
+                return self._policy.pick(msgspec.structs.replace(route, may_wait=False), candidates)
+            except NoCandidate:
+                pass
+        raise failure or self.fleet.nobody()
+
+    def look_up(self, prompt_ids: Sequence[int], salt: str) -> Prefix:
+        """What is known of a prompt in the replicas' caches; nothing where the policy does not ask."""
+        return _UNKNOWN if self._prefixes is None else self._prefixes.look_up(prompt_ids, salt)
+
+    def cached(self, route: RouteRequest) -> Mapping[str, int]:
+        """How much of a request's prompt which replica holds now."""
+        if self._prefixes is None or not route.chain:
+            return {}
+        return self._prefixes.match(route.chain, route.prompt_tokens)
+
+    def routed(self, trip: Trip) -> None:
+        """A trip has begun."""
+        trip.routed_at = self.clock()
+        self._observe(Routed(trip.route, trip.decision))
+        if self._prefixes is not None and trip.route.chain:
+            self._prefixes.routed(trip.replica_id, trip.route.chain)
+
+    def started(self, trip: Trip) -> None:
+        """Its prompt has been computed."""
+        trip.started_at = self.clock()
+        if self._prefixes is not None and trip.route.chain:
+            predicted = trip.route.cached.get(trip.replica_id, 0)
+            self._prefixes.told(trip.replica_id, predicted, trip.cached_tokens)
+
+    def ended(self, trip: Trip, error: PenstockError | None) -> None:
+        """It is over, whatever way; told once for each that began. `error` is what ended it, if anything did."""
+        ttft = None if trip.started_at is None else trip.started_at - trip.routed_at
+        output = trip.tokens - trip.tokens_before
+        seconds = self.clock() - trip.routed_at
+        self._observe(Ended(trip.route, trip.decision, trip.cached_tokens, output, ttft, trip.timing, seconds))
+        if error is not None:
+            self.fleet.failed(trip.replica_id, error, seconds, begun=ttft is not None)
+        elif not trip.left:
+            self.fleet.succeeded(trip.replica_id)
+            if trip.replica_id != trip.decision.entry.id:
+                self.fleet.succeeded(trip.decision.entry.id)
+
+    def _stepped(self, view: ReplicaView, work: Work) -> None:
+        self._observe(Stepped(view, work))
+
+    def _left(self, replica_id: str) -> None:
+        self._observe(Left(replica_id))
+
+    def _observe(self, report: Report) -> None:
+        # What a policy makes of it must not end the session whose step it was.
+        try:
+            self._policy.observe(report)
+        except Exception:
+            log.exception("the policy failed on a report")

@@ -1,0 +1,449 @@
+"""The replicas of one model: connected, watched, and shown to policies as a snapshot."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
+from math import inf
+
+from protos.errors import ReplicaDraining, ReplicaUnavailable, UpstreamRateLimited
+from protos.features import Feature
+from protos.types import Role, Submit, Work
+from routing.contracts.policy import ReplicaView
+from routing.contracts.transport import Leg, Receiver
+from routing.fleet.membership import Membership
+from routing.health.outcomes import Outcome, outcome_of
+from routing.health.panic import may_eject
+from routing.health.patience import TICK_SECONDS
+from routing.health.replica_health import STEPPING_SECONDS
+from routing.health.replica_pace import LEAST_PEERS, Pace, slow_ones
+from routing.health.replica_status import ReplicaStatus, State
+from routing.policies.abilities import Abilities, known_adapters
+from routing.prefix.prefix_directory import Accuracy, PrefixDirectory
+from routing.transports.registry import connection_to
+from routing.transports.replica_connection import Listener, ReplicaConnection, Surroundings
+from routing.transports.replica_spec import ReplicaSpec
+
+log = logging.getLogger(__name__)
+
+#: How long a replica must be much slower than its peers before it is left alone.
+SLOW_SECONDS = 5.0
+#: How often they are compared.
+JUDGE_SECONDS = 1.0
+
+
+class Fleet:
+    """All replicas of one model, by id. `on_load` is called whenever a replica reports its load, comes or goes.
+
+    `on_work` is called for each step of an engine that says what it did, with the replica's view after it, and
+    `on_left` with the id of a replica that is gone for good.
+    """
+
+    def __init__(
+        self,
+        specs: Iterable[ReplicaSpec],
+        worker: str,
+        prefixes: PrefixDirectory | None = None,
+        *,
+        abilities: Abilities | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`worker` names this process to replicas, `prefixes` is told of their KV caches; `clock` counts seconds.
+
+        `abilities` says which replicas can do what.
+        """
+        self.prefixes = prefixes
+        self._abilities = abilities or Abilities()
+        self.on_load: Callable[[], None] = _ignore
+        self.on_work: Callable[[ReplicaView, Work], None] = _ignore_work
+        self.on_left: Callable[[str], None] = _ignore_left
+        self._clock = clock
+        listener = Listener(self._refresh, self._loaded, self._worked, self._failing)
+        self._around = Surroundings(worker, listener, clock, prefixes)
+        self._connections = {spec.id: connection_to(spec, self._around) for spec in specs}
+        self._members = Membership(connection.spec for connection in self._connections.values())
+        self._closing: set[asyncio.Task[None]] = set()
+        self._prove_first = False
+        self._ready: tuple[ReplicaConnection, ...] = ()
+        self._ready_ids: frozenset[str] = frozenset()
+        #: Of the ready ones, those that only a part of the decisions may choose.
+        self._returning: frozenset[ReplicaConnection] = frozenset()
+        self._refreshed = asyncio.Event()
+        #: What operators drain: when the streams that are still open there are ended, by `clock`.
+        self._drains: Mapping[str, float] = {}
+        self._paces = {id_: Pace() for id_ in self._connections}
+        self._slow_since: dict[str, float] = {}
+        self._judged_at = clock()
+        self._watch: asyncio.Task[None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._connections) - len(self._members.leaving)
+
+    def start(self, *, prove_first: bool = False) -> None:
+        """Begin to connect to every replica, and to look after them.
+
+        With `prove_first` a replica gets no requests before it has answered a probe, if others of its role have.
+        """
+        self._prove_first = prove_first
+        for connection in self._connections.values():
+            connection.start(prove_first=prove_first)
+        self._watch = asyncio.create_task(self._look_after())
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        if self._watch is not None:
+            self._watch.cancel()
+            await asyncio.gather(self._watch, return_exceptions=True)
+        await asyncio.gather(*(connection.aclose() for connection in self._connections.values()), *self._closing)
+
+    def set_replicas(self, specs: Iterable[ReplicaSpec]) -> None:
+        """From now on the fleet has these replicas; call it once it has started.
+
+        One that is not among them gets no more requests. What runs there may end within `membership.LEAVE_SECONDS`,
+        and ends with ReplicaDraining after that, so that it goes on elsewhere; then all that is known of it is
+        forgotten.
+        """
+        present = {id_: connection.spec for id_, connection in self._connections.items()}
+        before = set(self._members.leaving)
+        self._members.want(specs, present, self._clock())
+        for id_ in sorted(self._members.leaving.keys() - before):
+            log.info("replica %s at %s is no longer among the replicas", id_, present[id_].address)
+        self._let_in()
+        self._refresh()
+
+    def answers(self, replica_id: str) -> bool:
+        """Whether that replica can be reached."""
+        connection = self._connections.get(replica_id)
+        return connection is not None and connection.connected
+
+    @property
+    def ready(self) -> bool:
+        """Whether a whole request can be served: by one replica, or by a prefill and a decode replica together."""
+        roles = {connection.spec.role for connection in self._ready}
+        return Role.BOTH in roles or {Role.PREFILL, Role.DECODE} <= roles
+
+    @property
+    def ready_replicas(self) -> int:
+        """How many replicas take requests."""
+        return len(self._ready)
+
+    @property
+    def refused_replicas(self) -> int:
+        """How many answer as something else than what is configured."""
+        return sum(connection.health.state is State.REFUSED for connection in self._connections.values())
+
+    async def wait_ready(self, minimum: int) -> None:
+        """Return once that many replicas, or all if they are fewer, can take a request."""
+        while len(self._ready) < min(minimum, len(self)):
+            await self._refreshed.wait()
+
+    def problems(self) -> dict[str, str]:
+        """Why each replica that cannot take requests cannot, by replica id; for operators, not for clients."""
+        found = {}
+        for id_, connection in self._connections.items():
+            if id_ not in self._ready_ids:
+                state, reason = self._state(connection)
+                found[id_] = reason or state.value
+        return found
+
+    def statuses(self) -> list[ReplicaStatus]:
+        """How every replica is, for operators."""
+        now = self._clock()
+        accuracy = self.prefixes.accuracy() if self.prefixes is not None else {}
+        return [self._status(connection, now, accuracy.get(id_)) for id_, connection in self._connections.items()]
+
+    def candidates(self, exclude: Sequence[str] = (), needs: int = 0, adapter: str = "") -> list[ReplicaView]:
+        """The replicas that can take a request with these needs and adapter now, less the excluded ids.
+
+        One that comes back after it was away is among them for a growing part of the calls.
+        """
+        ready: Sequence[ReplicaConnection] = self._ready
+        if needs:
+            ready = [c for c in ready if not needs & ~c.view.features]
+        if adapter:
+            ready = [c for c in ready if self._abilities.can(c, needs, adapter)]
+        if exclude:
+            return [c.view for c in ready if c.spec.id not in exclude]
+        if self._returning:
+            now, returning = self._clock(), self._returning
+            taking = [c.view for c in ready if c not in returning or c.health.takes_part(now)]
+            if taking:
+                return taking
+            # All that can do what is needed have just come back.
+        return [c.view for c in ready]
+
+    def lacks(self, needs: int, adapter: str = "") -> list[Feature]:
+        """What no replica, ready or not, can do of this; as Abilities.lacks."""
+        return self._abilities.lacks(self._connections.values(), needs, adapter)
+
+    def why_not(self, needs: int, adapter: str = "") -> dict[str, str]:
+        """Why each ready replica that cannot take such a request cannot, by its id."""
+        return self._abilities.why_not(self._ready, needs, adapter)
+
+    @property
+    def known_adapters(self) -> frozenset[str]:
+        """The LoRA adapters that any replica serves by name."""
+        return known_adapters(self._connections.values())
+
+    def nobody(self) -> ReplicaUnavailable:
+        """The error of a request that no replica can take now: when to come back, where replicas have said so."""
+        waits = [wait for c in self._connections.values() if (wait := c.back_off) is not None]
+        if waits:
+            return UpstreamRateLimited("The model's provider takes no more requests now.", retry_after=min(waits))
+        return ReplicaUnavailable("No replica of this model can take the request now.")
+
+    def takes(self, replica_id: str) -> bool:
+        """Whether that replica can take a request now."""
+        return replica_id in self._ready_ids
+
+    def open(
+        self,
+        replica_id: str,
+        submit: Submit,
+        kv_tokens: int | None = None,
+        compute_tokens: int | None = None,
+        receiver: Receiver | None = None,
+    ) -> Leg:
+        """Send a request to one replica, as `Transport.open` does. Raises ReplicaUnavailable."""
+        connection = self._connections.get(replica_id)
+        if connection is None:
+            raise ReplicaUnavailable("The replica has left the fleet.")
+        return connection.open(submit, kv_tokens, compute_tokens, receiver)
+
+    def version(self, replica_id: str) -> str:
+        """The version of the model that it serves: what the replica says, or else the configuration; may be empty."""
+        connection = self._connections.get(replica_id)
+        return _version(connection) if connection is not None else ""
+
+    def fingerprint(self, replica_id: str) -> str:
+        """What made an answer, for `system_fingerprint`: the engine's own name, and `@` and the model's version."""
+        connection = self._connections.get(replica_id)
+        if connection is None:
+            return ""
+        name, version = connection.info.fingerprint if connection.info else "", _version(connection)
+        return f"{name}@{version}" if name and version else name or version
+
+    def succeeded(self, replica_id: str) -> None:
+        """An attempt at that replica has ended well."""
+        connection = self._connections.get(replica_id)
+        if connection is not None:
+            connection.health.breaker.succeeded(self._clock())
+
+    def failed(self, replica_id: str, error: BaseException, lasted: float = inf, *, begun: bool = False) -> None:
+        """An attempt at that replica has ended with an error, whosever fault it is; it `lasted` so many seconds.
+
+        `begun`: something of its answer had come.
+        """
+        connection = self._connections.get(replica_id)
+        if connection is None:
+            return
+        health, now = connection.health, self._clock()
+        # An engine that reports no steps shows by its answers that it makes some.
+        stepping = health.is_stepping(now) or (begun and not connection.reports_steps)
+        outcome = outcome_of(error, stepping=stepping or lasted < STEPPING_SECONDS)
+        if outcome is Outcome.SUCCESS:
+            health.breaker.succeeded(now)
+        elif outcome is Outcome.FAULT and health.breaker.failed(now):
+            self._failing(replica_id, f"its requests fail, the last one with {getattr(error, 'detail', '') or error}")
+
+    def drain(self, until: Mapping[str, float]) -> None:
+        """Give no requests to these replicas, and to no others than the ready ones.
+
+        What is still open at one when its time has come, by the fleet's clock, ends with ReplicaDraining, so that it
+        goes on elsewhere.
+        """
+        before, self._drains = self._drains, until
+        for id_ in sorted(before.keys() ^ until.keys()):
+            log.info("replica %s is %s by an operator", id_, "drained" if id_ in until else "resumed")
+        if before.keys() != until.keys():
+            self._refresh()
+
+    def tick(self) -> None:
+        """Look after every replica; called at regular intervals of the event loop's life."""
+        now = self._clock()
+        for id_, connection in self._connections.items():
+            connection.tick(probes=id_ not in self._drains)
+            if now >= self._drains.get(id_, inf):
+                connection.fail_streams(ReplicaDraining("The replica is being drained."))
+        self._see_off(now)
+        if now - self._judged_at >= JUDGE_SECONDS:
+            self._judged_at = now
+            self._judge_paces(now)
+
+    def _let_in(self) -> None:
+        """Begin to connect to those that are wanted and not there."""
+        for spec in self._members.missing(self._connections):
+            log.info("replica %s at %s is among the replicas", spec.id, spec.address)
+            connection = self._connections[spec.id] = connection_to(spec, self._around)
+            self._paces[spec.id] = Pace()
+            connection.start(prove_first=self._prove_first)
+
+    def _see_off(self, now: float) -> None:
+        """Part with those that leave, once nothing runs there any more, or has had its time."""
+        for id_, until in list(self._members.leaving.items()):
+            connection = self._connections[id_]
+            if now >= until:
+                connection.fail_streams(ReplicaDraining("The replica has left the fleet."))
+            if not connection.in_flight:
+                self._part_with(connection)
+
+    def _part_with(self, connection: ReplicaConnection) -> None:
+        id_ = connection.spec.id
+        self._members.ends(id_)
+        del self._connections[id_], self._paces[id_]
+        self._slow_since.pop(id_, None)
+        self._refresh()
+        task = asyncio.create_task(self._close(connection))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    async def _close(self, connection: ReplicaConnection) -> None:
+        try:
+            await connection.aclose()
+        finally:
+            # Only now: what it said last has been heard.
+            id_ = connection.spec.id
+            if self.prefixes is not None:
+                self.prefixes.left(id_)
+            self.on_left(id_)
+            self._members.ended(id_)
+            if self._watch is not None and not self._watch.done():
+                self._let_in()
+
+    async def _look_after(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            try:
+                self.tick()
+            except Exception:
+                # Whatever it was: a fleet that nobody looks after any more is worse than one tick that was missed.
+                log.exception("looking after the replicas")
+
+    def _judge_paces(self, now: float) -> None:
+        """Leave replicas alone that have been much slower than others of their kind for a while."""
+        slow: dict[str, str] = {}
+        for _, kind in groupby(sorted(self._ready, key=_kind), key=_kind):
+            paces = {connection.spec.id: self._paces[connection.spec.id] for connection in kind}
+            if len(paces) >= LEAST_PEERS:
+                slow |= slow_ones(paces, now)
+        self._slow_since = {id_: self._slow_since.get(id_, now) for id_ in slow}
+        for id_, since in list(self._slow_since.items()):
+            if now - since >= SLOW_SECONDS:
+                del self._slow_since[id_]
+                self._paces[id_] = Pace()
+                self._failing(id_, slow[id_])
+
+    def _failing(self, replica_id: str, reason: str) -> None:
+        """Leave a replica alone for a while, unless too many of its role are left alone already."""
+        connection = self._connections.get(replica_id)
+        if connection is None or connection.health.breaker.is_open:
+            return
+        health, role = connection.health, connection.spec.role
+        peers = [c for c in self._connections.values() if c.connected and c.spec.role is role]
+        if may_eject(len(peers), sum(peer.health.state is State.EJECTED for peer in peers)):
+            health.eject(self._clock(), reason)
+            return
+        if connection.connected:
+            log.warning("replica %s stays in service, for too few would be left: %s", replica_id, reason)
+        health.breaker.close(self._clock())
+
+    def _refresh(self) -> None:
+        able = [c for c in self._connections.values() if c.connected and not self._drains_now(c)]
+        ready: set[ReplicaConnection] = set()
+        returning: set[ReplicaConnection] = set()
+        for role in Role:
+            fit = [c for c in able if c.health.serves and c.spec.role is role]
+            proven = [c for c in fit if c.health.proven or not c.health.prove_first]
+            # Where nobody does better, an outlier is none.
+            chosen = proven or fit or [c for c in able if c.health.is_outlier and c.spec.role is role]
+            slow = [c for c in chosen if c.health.ramp is not None]
+            ready.update(chosen)
+            if len(slow) < len(chosen):
+                returning.update(slow)
+        self._ready = tuple(c for c in able if c in ready)
+        self._ready_ids = frozenset(c.spec.id for c in ready)
+        self._returning = frozenset(returning)
+        refreshed, self._refreshed = self._refreshed, asyncio.Event()
+        refreshed.set()
+        self.on_load()
+
+    def _drains_now(self, connection: ReplicaConnection) -> bool:
+        id_ = connection.spec.id
+        return connection.view.load.draining or id_ in self._drains or id_ in self._members.leaving
+
+    def _state(self, connection: ReplicaConnection) -> tuple[State, str]:
+        """With what operators and the replica itself say of draining, which goes before what would give it requests."""
+        health = connection.health
+        if not connection.connected or not self._drains_now(connection):
+            if health.serves and connection.spec.id not in self._ready_ids:
+                return State.PROBING, "it must answer a probe first, as others have"
+            return health.state, health.reason
+        if connection.spec.id in self._members.leaving:
+            return State.DRAINING, "it is no longer among the replicas of its pool"
+        if connection.spec.id not in self._drains:
+            return State.DRAINING, "the replica drains by itself"
+        load = connection.view.load
+        left = connection.in_flight or load.running + load.waiting
+        return (State.DRAINING if left else State.DRAINED), "drained by an operator"
+
+    def _status(self, connection: ReplicaConnection, now: float, accuracy: Accuracy | None) -> ReplicaStatus:
+        spec, load, health = connection.spec, connection.view.load, connection.health
+        state, reason = self._state(connection)
+        share = health.ramp.share(now) if connection in self._returning and health.ramp is not None else 1.0
+        return ReplicaStatus(
+            id=spec.id,
+            pool=spec.pool,
+            state=state,
+            reason=reason,
+            running=load.running,
+            waiting=load.waiting,
+            kv_blocks_used=load.kv_blocks_used,
+            kv_blocks_total=load.kv_blocks_total,
+            in_flight=connection.in_flight,
+            share=share if spec.id in self._ready_ids else 0.0,
+            breaker_seconds=health.breaker.remaining(now),
+            accuracy=_as_part(accuracy) if accuracy is not None else None,
+            address=spec.address,
+            # Of one that is refused that is what it should be.
+            version=_version(connection) if state is not State.REFUSED else "",
+            faults=health.breaker.faults,
+            ejections=health.ejections,
+        )
+
+    def _worked(self, replica_id: str, work: Work) -> None:
+        connection = self._connections.get(replica_id)
+        if connection is not None:
+            self._paces[replica_id].note(work, self._clock())
+            self.on_work(connection.view, work)
+
+    def _loaded(self) -> None:
+        self.on_load()
+
+
+def _kind(connection: ReplicaConnection) -> tuple[str, int, int, int]:
+    """What makes replicas of one model alike."""
+    spec = connection.spec
+    return (spec.role.value, spec.shape.tp, spec.shape.ep, spec.shape.pp)
+
+
+def _version(connection: ReplicaConnection) -> str:
+    return (connection.info.version if connection.info else "") or connection.spec.version
+
+
+def _as_part(accuracy: Accuracy) -> float | None:
+    """How near the predicted cached tokens are to those found, 0 to 1."""
+    less, more = sorted((accuracy.predicted_tokens, accuracy.cached_tokens))
+    return less / more if more > 0.0 else None
+
+
+def _ignore() -> None:
+    """Nobody listens yet."""
+
+
+def _ignore_work(view: ReplicaView, work: Work) -> None:
+    """Nobody listens yet."""
+
+
+def _ignore_left(replica_id: str) -> None:
+    """Nobody remembers anything of it."""

@@ -1,0 +1,258 @@
+"""Links to engines that report nothing by themselves: their load is what this worker has there, or what was scraped.
+
+Each request is a call of its own. Whether the replica can be reached is looked at regularly.
+"""
+
+import asyncio
+import logging
+import random
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from protos.errors import PenstockError, ReplicaUnavailable
+from protos.types import Load, ReplicaInfo, Submit
+from routing.contracts.transport import Leg, Receiver
+from routing.health.probe import PROBE, Probe, TokenProbe
+from routing.transports.mailbox import Mailbox
+from routing.transports.mismatch import mismatch
+from routing.transports.replica_connection import ReplicaConnection, Surroundings
+from routing.transports.replica_spec import ReplicaSpec
+
+log = logging.getLogger(__name__)
+
+#: How often a replica is looked at, and how long a look may take.
+LOOK_SECONDS: Final = 1.0
+LOOK_TIMEOUT_SECONDS: Final = 5.0
+#: One that cannot be reached is looked at more and more seldom, up to this.
+LAST_RETRY_SECONDS: Final = 5.0
+
+
+class Unreachable(Exception):
+    """A look at a replica found nothing there; `refused`: something else than what the configuration names."""
+
+    def __init__(self, problem: str, *, refused: bool = False) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.refused = refused
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """What a look at a replica found. `load` is the engine's own, of all who use it; None: it does not say."""
+
+    info: ReplicaInfo
+    load: Load | None = None
+
+
+@dataclass(slots=True)
+class _Flight:
+    """One request at the replica: how to end it, and what it counts for while it is there."""
+
+    cancel: Callable[[], None]
+    sequences: int
+    kv_tokens: int
+    compute_tokens: int
+    started: bool = False
+    reported: bool = False
+    gone: bool = False
+
+
+class CountedConnection(ReplicaConnection):
+    """What kinds of engines differ in: how one is looked at, and how a request is sent."""
+
+    def __init__(self, spec: ReplicaSpec, around: Surroundings) -> None:
+        super().__init__(spec, around)
+        self._flights: dict[Mailbox, _Flight] = {}
+        self._reached = False
+        self._scraped: Load | None = None
+        # Sums over the flights: all, those whose prompt is not computed, and those that no scraped load includes.
+        self._sequences = self._tokens = self._prefill = 0
+        self._sent = self._sent_prompt = self._sent_kv = 0
+
+    @abstractmethod
+    async def _look(self) -> Sighting:
+        """See whether the replica is there and how it is. Raises Unreachable, or TimeoutError when cut short."""
+
+    @abstractmethod
+    def _send(self, submit: Submit, mailbox: Mailbox) -> Callable[[], None]:
+        """Begin to send a request, and give what cancels it, which is called once at most and never after its end.
+
+        What comes is dealt to the mailbox at once: `start`, tokens into its `sink` (numbered from `-mailbox.base`),
+        or `relay`; then `finish` for each sequence from number 0 on, or `_lost` when nothing more can come.
+        """
+
+    @property
+    def connected(self) -> bool:
+        """Whether the last look found it."""
+        return self._reached
+
+    @property
+    def in_flight(self) -> int:
+        """Sequences of requests that this worker has there."""
+        return self._sequences
+
+    def open(
+        self,
+        submit: Submit,
+        kv_tokens: int | None = None,
+        compute_tokens: int | None = None,
+        receiver: Receiver | None = None,
+    ) -> Leg:
+        """Send a request, as `Transport.open` does. Raises ReplicaUnavailable."""
+        if not self._reached:
+            raise ReplicaUnavailable("The replica is not connected.")
+        n, prompt = submit.sampling.n, len(submit.prompt_ids)
+        if submit.delta_interval > 1:
+            # Of an answer that comes whole nobody hears when its prompt has been computed.
+            compute_tokens = 0
+        mailbox = Mailbox(0, n, self._detach, asyncio.get_running_loop(), receiver)
+        flight = _Flight(
+            _no_call,
+            n,
+            prompt + n * submit.max_tokens if kv_tokens is None else kv_tokens,
+            prompt if compute_tokens is None else compute_tokens,
+        )
+        self._flights[mailbox] = flight
+        self._count(flight, 1)
+        flight.cancel = self._send(submit, mailbox)
+        self._see()
+        return mailbox
+
+    def fail_streams(self, error: PenstockError) -> None:
+        """End every open stream with an error; the engine is told to stop."""
+        for mailbox in list(self._flights):
+            mailbox.fail(error)
+
+    async def aclose(self) -> None:
+        """End every call; open streams fail."""
+        self._closing = True
+        self.fail_streams(ReplicaUnavailable("The connection to the replica was closed."))
+        await super().aclose()
+
+    def _begin(self) -> None:
+        self._spawn(self._keep_looking())
+
+    def _ask(self) -> Probe | None:
+        try:
+            return TokenProbe(self.open(PROBE))
+        except ReplicaUnavailable:
+            return None
+
+    def _started(self, mailbox: Mailbox, cached_tokens: int) -> None:
+        """The prompt of a request has been computed; to be called by kinds in place of `mailbox.start`."""
+        flight = self._flights.get(mailbox)
+        if flight is not None and not flight.started:
+            self._prefill -= flight.compute_tokens
+            flight.started = True
+            self._see()
+        mailbox.start(cached_tokens)
+
+    def _lost(self, mailbox: Mailbox, error: PenstockError) -> None:
+        """Nothing more can come of a request; to be called by kinds in place of `mailbox.cut`."""
+        if mailbox in self._flights:
+            self._detach(mailbox, cancel=False)
+        mailbox.cut(error)
+
+    def _alive(self) -> None:
+        """The engine has done something."""
+        self.health.progress.renew()
+
+    def _detach(self, mailbox: Mailbox, cancel: bool) -> None:
+        flight = self._flights.pop(mailbox)
+        self._count(flight, -1)
+        flight.gone = True
+        self._see()
+        self._listener.loaded()
+        if cancel:
+            flight.cancel()
+
+    def _count(self, flight: _Flight, sign: int) -> None:
+        self._sequences += sign * flight.sequences
+        self._tokens += sign * flight.kv_tokens
+        if not flight.started:
+            self._prefill += sign * flight.compute_tokens
+        if not flight.reported:
+            self._sent += sign * flight.sequences
+            self._sent_prompt += sign * flight.compute_tokens
+            self._sent_kv += sign * flight.kv_tokens
+
+    async def _keep_looking(self) -> None:
+        delay = LOOK_SECONDS
+        while True:
+            try:
+                async with asyncio.timeout(LOOK_TIMEOUT_SECONDS):
+                    before = list(self._flights.values())
+                    self._sighted(await self._look(), before)
+                delay = LOOK_SECONDS
+            except (Unreachable, TimeoutError) as error:
+                self._missed(error)
+                delay = min(delay * 1.5, LAST_RETRY_SECONDS)
+            except Exception:
+                # Whatever it was: a replica that is never looked at again is worse than one more failed look.
+                log.exception("replica %s at %s", self.spec.id, self.spec.address)
+            await asyncio.sleep(delay * random.uniform(0.75, 1.0))
+
+    def _sighted(self, sighting: Sighting, before: list[_Flight]) -> None:
+        problem = mismatch(self.spec, sighting.info)
+        if problem:
+            self._missed(Unreachable(problem, refused=True))
+            return
+        self.info, self._scraped = sighting.info, sighting.load
+        if sighting.load is not None:
+            for flight in before:
+                if not flight.reported:
+                    flight.reported = True
+                    if not flight.gone:
+                        self._sent -= flight.sequences
+                        self._sent_prompt -= flight.compute_tokens
+                        self._sent_kv -= flight.kv_tokens
+        self._see()
+        if not self._reached:
+            self._reached = True
+            self._found()
+        self._listener.loaded()
+
+    def _missed(self, error: Unreachable | TimeoutError) -> None:
+        problem = error.problem if isinstance(error, Unreachable) else f"no answer within {LOOK_TIMEOUT_SECONDS:g} s"
+        refused = isinstance(error, Unreachable) and error.refused
+        if not self._reached:
+            self.health.away(problem, refused=refused)
+            return
+        # What is open there may still be answered; it ends by itself if not.
+        self._reached = False
+        self._gone(problem)
+        if refused:
+            self.health.away(problem, refused=True)
+
+    def _see(self) -> None:
+        """Renew the view."""
+        load, info = self._scraped, self.info
+        if load is None:
+            load = Load(
+                running=self._sequences,
+                tokens_in_flight=self._tokens,
+                prefill_tokens=self._prefill,
+                workers=1,
+            )
+            sent = sent_prompt = sent_kv = 0
+        else:
+            sent, sent_prompt, sent_kv = self._sent, self._sent_prompt, self._sent_kv
+        self.view = msgspec.structs.replace(
+            self.view,
+            load=load,
+            sent=sent,
+            sent_prompt_tokens=sent_prompt,
+            sent_kv_tokens=sent_kv,
+            max_batch_size=info.max_batch_size if info else 0,
+            max_num_tokens=info.max_num_tokens if info else 0,
+            kv_block_tokens=info.kv_block_tokens if info else 0,
+            features=info.features.value if info else self.spec.features.value,
+        )
+
+
+def _no_call() -> None:
+    """Nothing has been sent yet."""

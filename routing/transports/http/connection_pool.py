@@ -1,0 +1,190 @@
+"""The connections to one upstream: kept after an answer, opened when there is none to spare."""
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+from math import ceil
+from typing import Final
+
+from protos.pem import PemError
+from routing.transports.http.http1_connection import HttpConnection
+from routing.transports.http.http1_request import Exchange, Fault, HttpFailure
+from routing.transports.http.origin import Origin
+from routing.transports.http.upstream_timeouts import Timeouts
+
+log = logging.getLogger(__name__)
+
+#: How often silence is looked for. It is counted in such ticks, so that a stall of this process is nobody's silence.
+TICK_SECONDS: Final = 0.25
+#: How long a connection is kept without a request: less than most peers and the boxes between keep it.
+IDLE_SECONDS: Final = 30.0
+#: How many there may be, where nobody says.
+MOST_CONNECTIONS: Final = 4096
+
+
+_DEFAULT: Final = Timeouts()
+
+
+class _Patience:
+    """`Timeouts`, in ticks. The first tick may come right after a sign of life."""
+
+    def __init__(self, timeouts: Timeouts) -> None:
+        self.first_byte = ceil(timeouts.first_byte / TICK_SECONDS) + 1
+        self.between_bytes = ceil(timeouts.between_bytes / TICK_SECONDS) + 1
+        self.idle = ceil(IDLE_SECONDS / TICK_SECONDS)
+
+
+class _Attempt:
+    """The `Carrier` of an exchange while its connection is made."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self.exchange: Exchange | None = exchange
+        self.task: asyncio.Task[None] | None = None
+
+    def cancel(self) -> None:
+        """As Carrier has it."""
+        self.exchange = None
+        if self.task is not None:
+            self.task.cancel()
+
+    def pause(self) -> None:
+        """Nothing comes yet."""
+
+    def resume(self) -> None:
+        """Nothing comes yet."""
+
+    def soon(self, ticks: int) -> None:
+        """Nothing comes yet."""
+
+
+class ConnectionPool:
+    """At most `most` connections to one origin; `contexts` gives the TLS context for the next one."""
+
+    def __init__(
+        self,
+        origin: Origin,
+        *,
+        contexts: Callable[[], ssl.SSLContext] | None = None,
+        server_name: str = "",
+        timeouts: Timeouts = _DEFAULT,
+        most: int = MOST_CONNECTIONS,
+    ) -> None:
+        """`server_name` is what the certificate must be for, where that is not the host. Needs a running event loop."""
+        self.origin = origin
+        self._contexts = contexts
+        self._server_name = server_name or origin.host
+        self._timeouts = timeouts
+        self._patience = _Patience(timeouts)
+        self._most = most
+        self._loop = asyncio.get_running_loop()
+        #: The one used last is used next, so that those too many grow old.
+        self._idle: list[HttpConnection] = []
+        self._open: set[HttpConnection] = set()
+        self._attempts: set[_Attempt] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def connections(self) -> int:
+        """How many there are, those that are being made included."""
+        return len(self._open) + len(self._attempts)
+
+    def send(self, exchange: Exchange) -> None:
+        """Begin an exchange, which is told nothing before this returns."""
+        if self._idle:
+            self._idle.pop().take(exchange)
+        else:
+            self._connect(exchange)
+
+    def free(self, connection: HttpConnection) -> None:
+        """As Home has it."""
+        self._idle.append(connection)
+
+    def lost(self, connection: HttpConnection) -> None:
+        """As Home has it."""
+        self._open.discard(connection)
+        if connection in self._idle:
+            self._idle.remove(connection)
+
+    def again(self, exchange: Exchange) -> None:
+        """As Home has it: on a fresh connection, for what closed one may have closed them all."""
+        self._connect(exchange)
+
+    async def aclose(self) -> None:
+        """End everything; exchanges under way are told nothing more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for connection in list(self._open):
+            connection.cancel()
+        tasks = [attempt.task for attempt in self._attempts if attempt.task is not None]
+        for attempt in list(self._attempts):
+            attempt.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def tick(self) -> None:
+        """Look for silence."""
+        for connection in list(self._open):
+            connection.tick()
+
+    def _connect(self, exchange: Exchange) -> None:
+        attempt, full = _Attempt(exchange), self.connections >= self._most
+        exchange.carrier = attempt
+        self._attempts.add(attempt)
+        attempt.task = self._loop.create_task(self._make(attempt, full=full))
+        # Of a task that is cancelled before it has begun nothing runs but this.
+        attempt.task.add_done_callback(lambda _: self._attempts.discard(attempt))
+
+    async def _make(self, attempt: _Attempt, *, full: bool) -> None:
+        failure = None
+        try:
+            if full:
+                raise OSError(f"there are {self._most} already")
+            async with asyncio.timeout(self._timeouts.connect):
+                connection = await self._connection()
+            if connection.closed:  # uvloop may tell of the end before of the begin
+                raise OSError("it was closed at once")
+        except TimeoutError:
+            failure = f"no connection within {self._timeouts.connect:g} s"
+        except (OSError, PemError, ValueError) as error:
+            failure = in_words(error, self._server_name)
+        self._attempts.discard(attempt)
+        exchange, attempt.exchange = attempt.exchange, None
+        if exchange is None:
+            if failure is None:
+                connection.cancel()
+        elif failure is not None:
+            exchange.carrier = None
+            exchange.failed(HttpFailure(Fault.UNREACHABLE, failure))
+        else:
+            self._open.add(connection)
+            connection.take(exchange)
+            if self._timer is None:
+                self._timer = self._loop.call_later(TICK_SECONDS, self._ticked)
+
+    async def _connection(self) -> HttpConnection:
+        context = self._contexts() if self._contexts is not None else None
+        _, connection = await self._loop.create_connection(
+            lambda: HttpConnection(self, self._patience),
+            self.origin.host,
+            self.origin.port,
+            ssl=context,
+            server_hostname=self._server_name if context is not None else None,
+        )
+        return connection
+
+    def _ticked(self) -> None:
+        self.tick()
+        self._timer = self._loop.call_later(TICK_SECONDS, self._ticked) if self._open else None
+
+
+def in_words(error: Exception, server_name: str) -> str:
+    """Why no connection could be made."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not accepted for {server_name}: {error.verify_message or error.reason}"
+    if isinstance(error, PemError):
+        return str(error)
+    if isinstance(error, socket.gaierror):
+        return f"its name cannot be looked up: {error.strerror}"
+    return f"no connection: {error}"

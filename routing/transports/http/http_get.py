@@ -1,0 +1,64 @@
+"""Short questions to an upstream: one request, its whole answer in memory."""
+
+import asyncio
+from typing import Final
+
+from routing.transports.http.connection_pool import ConnectionPool
+from routing.transports.http.http1_request import Exchange, Fault, Headers, HttpFailure
+from routing.transports.http.origin import head
+
+_ACCEPT: Final = {"accept": "*/*", "accept-encoding": "identity", "user-agent": "penstock"}
+
+
+class _Whole(Exchange):
+    __slots__ = ("_limit", "_parts", "_size", "_status", "answer")
+
+    def __init__(self, request: bytes, limit: int) -> None:
+        super().__init__(request)
+        self._limit = limit
+        self._status = self._size = 0
+        self._parts: list[bytes] = []
+        self.answer: asyncio.Future[tuple[int, bytes]] = asyncio.get_running_loop().create_future()
+
+    def answered(self, status: int, headers: Headers) -> None:
+        self._status = status
+
+    def received(self, data: bytes) -> None:
+        self._parts.append(data)
+        self._size += len(data)
+        if self._size > self._limit:
+            self.cancel()
+            self.failed(HttpFailure(Fault.NONSENSE, f"an answer of more than {self._limit} bytes"))
+
+    def ended(self) -> None:
+        if not self.answer.done():
+            self.answer.set_result((self._status, b"".join(self._parts)))
+
+    def failed(self, failure: HttpFailure) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(failure)
+
+
+async def get(
+    pool: ConnectionPool, target: str, headers: dict[str, str], limit: int, timeout: float
+) -> tuple[int, bytes]:
+    """Status and body, of `limit` bytes at most, within `timeout` seconds. Redirects are not followed.
+
+    Raises HttpFailure, and ValueError for a target or header that cannot be sent.
+    """
+    request = head("GET", target, pool.origin, _ACCEPT | headers) + b"\r\n"
+    try:
+        async with asyncio.timeout(timeout):
+            return await ask(pool, request, limit)
+    except TimeoutError:
+        raise HttpFailure(Fault.TIMEOUT, f"no answer within {timeout:g} s") from None
+
+
+async def ask(pool: ConnectionPool, request: bytes, limit: int) -> tuple[int, bytes]:
+    """Status and body, of `limit` bytes at most, of the answer to a request in HTTP's own bytes. Raises HttpFailure."""
+    exchange = _Whole(request, limit)
+    pool.send(exchange)
+    try:
+        return await exchange.answer
+    finally:
+        exchange.cancel()

@@ -1,0 +1,115 @@
+"""One gRPC call on a connection: its message out, and the messages of its answer, each dealt out as it arrives."""
+
+from typing import Final, Protocol
+
+from routing.transports.http2.grpc_status import Status
+
+_PREFIX_BYTES: Final = 5
+_UNCOMPRESSED: Final = 0
+
+
+class Handler(Protocol):
+    """Who is told what comes of a call, by the reader of the connection: it neither waits nor raises."""
+
+    def received(self, message: bytes) -> None:
+        """The answer's next message."""
+        ...
+
+    def ended(self, status: Status, details: str) -> None:
+        """Nothing more comes; called once, and not after `Call.cancel`."""
+        ...
+
+
+class Carrier(Protocol):
+    """The connection that calls are on."""
+
+    def end(self, call: "Call", status: Status, details: str) -> None:
+        """Reset a call and tell its handler why."""
+        ...
+
+    def cancel(self, call: "Call") -> None:
+        """Reset a call that nobody waits for."""
+        ...
+
+
+class Call:
+    """`pending` of its message could not be sent yet, for `window` bytes are all that the peer takes of it now."""
+
+    __slots__ = (
+        "_carrier",
+        "_largest",
+        "_missing",
+        "_partial",
+        "answered",
+        "handler",
+        "number",
+        "open",
+        "pending",
+        "taken",
+        "window",
+    )
+
+    def __init__(self, number: int, handler: Handler, carrier: Carrier, window: int, largest: int) -> None:
+        """No message may be longer than `largest` bytes."""
+        self.number = number
+        self.handler = handler
+        self.window = window
+        self.pending = memoryview(b"")
+        self.open = True
+        #: Whether the answer has begun.
+        self.answered = False
+        #: Bytes of it that the peer has not been told are taken.
+        self.taken = 0
+        self._carrier = carrier
+        self._largest = largest
+        self._partial = bytearray()
+        self._missing = 0  # bytes without which there is nothing to be seen in `_partial`
+
+    def cancel(self) -> None:
+        """Have the peer end it; its handler hears nothing more. Idempotent."""
+        if self.open:
+            self._carrier.cancel(self)
+
+    def feed(self, payload: bytes) -> None:
+        """More of the answer."""
+        partial = self._partial
+        if not partial and len(payload) >= _PREFIX_BYTES:
+            # Nearly always a frame is one message.
+            size = int.from_bytes(payload[1:_PREFIX_BYTES], "big")
+            if size == len(payload) - _PREFIX_BYTES and payload[0] == _UNCOMPRESSED and size <= self._largest:
+                self.handler.received(payload[_PREFIX_BYTES:])
+                return
+        partial += payload
+        self._missing -= len(payload)
+        if self._missing <= 0:
+            self._parse()
+
+    def _parse(self) -> None:
+        partial, at = self._partial, 0
+        while self.open and len(partial) - at >= _PREFIX_BYTES:
+            size = int.from_bytes(partial[at + 1 : at + _PREFIX_BYTES], "big")
+            if partial[at] != _UNCOMPRESSED:
+                self._carrier.end(self, Status.INTERNAL, "a compressed message, which was not offered")
+                return
+            if size > self._largest:
+                problem = f"Received message larger than max ({size} vs. {self._largest})"
+                self._carrier.end(self, Status.RESOURCE_EXHAUSTED, problem)
+                return
+            end = at + _PREFIX_BYTES + size
+            if len(partial) < end:
+                self._missing = end - len(partial)
+                break
+            message = bytes(partial[at + _PREFIX_BYTES : end])
+            at = end
+            self.handler.received(message)
+        del partial[:at]
+
+    @property
+    def whole(self) -> bool:
+        """Whether no message is half here."""
+        return not self._partial
+
+
+def framed(message: bytes) -> bytes:
+    """A message as gRPC sends it."""
+    return b"\x00" + len(message).to_bytes(4, "big") + message

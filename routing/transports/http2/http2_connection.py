@@ -1,0 +1,426 @@
+"""One HTTP/2 connection that carries gRPC calls (RFC 9113), from a client's side."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from struct import Struct
+from typing import Final, cast
+
+from protos.protocol_error import ProtocolError
+from routing.transports.http2 import hpack
+from routing.transports.http2.grpc_call import Call, Handler, framed
+from routing.transports.http2.grpc_status import Status, of_http, of_reset, of_trailers
+
+log = logging.getLogger(__name__)
+
+#: A connection with calls on which nothing came for so many ticks is asked whether it lives, and has one to answer.
+#: Servers take more than one question in 10 s for an attack.
+TICK_SECONDS: Final = 5.0
+QUIET_TICKS: Final = 4
+#: What a peer may send before it hears that it was taken; what comes is dealt out at once.
+WINDOW: Final = 2**31 - 1
+#: Bytes of header fields in one block.
+MAX_BLOCK: Final = 65_536
+#: Bytes that may wait for a peer to read them, when it wants to be answered; above what requests can come to.
+MAX_UNREAD: Final = 64 << 20
+
+_DATA, _HEADERS, _RESET, _SETTINGS, _PUSH, _PING, _GOAWAY, _WINDOW, _CONTINUATION = 0, 1, 3, 4, 5, 6, 7, 8, 9
+_END_STREAM, _ACK, _END_HEADERS, _PADDED, _PRIORITY = 0x1, 0x1, 0x4, 0x8, 0x20
+_TABLE_SIZE, _MAY_PUSH, _MAX_CALLS, _INITIAL_WINDOW, _FRAME_SIZE = 1, 2, 3, 4, 5
+_NO_ERROR, _PROTOCOL_ERROR, _CANCEL = 0, 1, 8
+_HEADER: Final = Struct(">BHBBI")
+_HEADER_BYTES: Final = _HEADER.size
+_U32: Final = Struct(">I")
+_SETTING: Final = Struct(">HI")
+_PING_BYTES: Final = 8
+_MAX_FRAME: Final = 16_384
+#: Of settings, what RFC 9113 allows (6.5.2).
+_BOUNDS: Final = {_INITIAL_WINDOW: range(WINDOW + 1), _FRAME_SIZE: range(_MAX_FRAME, 1 << 24)}
+_LAST_NUMBER: Final = 2**31 - 1
+_MAX_KNOWN: Final = 128
+
+
+def _frame(kind: int, flags: int, number: int, payload: bytes | memoryview = b"") -> bytes:
+    length = len(payload)
+    return _HEADER.pack(length >> 16, length & 0xFFFF, kind, flags, number) + payload
+
+
+_PREFACE: Final = (
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+    + _frame(
+        _SETTINGS,
+        0,
+        0,
+        b"".join(_SETTING.pack(*each) for each in ((_TABLE_SIZE, 0), (_MAY_PUSH, 0), (_INITIAL_WINDOW, WINDOW))),
+    )
+    + _frame(_WINDOW, 0, 0, _U32.pack(WINDOW - 65_535))
+)
+
+
+class Full(ConnectionError):
+    """The peer takes no more calls at a time than the `calls` that are under way here."""
+
+    def __init__(self, calls: int, most: int) -> None:
+        super().__init__(f"the peer takes {most} calls at a time")
+        self.calls = calls
+
+
+class Connection(asyncio.Protocol):
+    """`ready` is done once the peer has shown that it speaks HTTP/2, or failed with ProtocolError or ConnectionError.
+
+    It takes no new calls once it is `closing`; then it ends with its last one.
+    """
+
+    def __init__(self, authority: str, scheme: str, largest: int) -> None:
+        """No message may be longer than `largest` bytes."""
+        loop = asyncio.get_running_loop()
+        self.ready: asyncio.Future[None] = loop.create_future()
+        self.lost: asyncio.Future[None] = loop.create_future()
+        self.closing = False
+        self._loop = loop
+        self._largest = largest
+        self._fields = (
+            (b":method", b"POST"),
+            (b":scheme", scheme.encode()),
+            (b":authority", authority.encode()),
+            (b"te", b"trailers"),
+            (b"content-type", b"application/grpc"),
+            (b"user-agent", b"penstock"),
+        )
+        self._blocks: dict[str, bytes] = {}  # path -> header block
+        self._known: dict[bytes, hpack.Fields] = {}  # the peer's blocks, of which there are few different ones
+        self._calls: dict[int, Call] = {}
+        self._starved: dict[int, Call] = {}
+        self._next = 1
+        self._rest = b""
+        self._block: tuple[int, int, bytearray] | None = None  # number, flags and begin of a block in several frames
+        self._window = 65_535
+        self._call_window = 65_535
+        self._frame_size = _MAX_FRAME
+        self._most = _LAST_NUMBER
+        self._taken = 0
+        self._quiet = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._transport: asyncio.WriteTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Say which protocol this is."""
+        self._transport = cast(asyncio.WriteTransport, transport)  # not by its type, which uvloop has of its own
+        self._transport.write(_PREFACE)
+        self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Every call ends."""
+        self._over(f"the connection was closed{f': {error}' if error else ''}")
+
+    def start(self, path: str, message: bytes, handler: Handler, metadata: Mapping[str, str] | None = None) -> Call:
+        """Begin a call. Raises ConnectionError if it cannot be, Full if it can soon.
+
+        `metadata` is its own, by names in lower case, of a few hundred bytes at most. Nothing is told to the handler
+        before this returns.
+        """
+        if self.closing or self._transport is None:
+            raise ConnectionError("the connection is closed")
+        if len(self._calls) >= self._most:
+            raise Full(len(self._calls), self._most)
+        block = self._blocks.get(path)
+        if block is None:
+            block = self._blocks[path] = hpack.encode((*self._fields[:1], (b":path", path.encode()), *self._fields[1:]))
+        if metadata:
+            block += hpack.encode((name.encode(), value.encode()) for name, value in metadata.items())
+        number = self._next
+        self._next += 2
+        call = Call(number, handler, self, self._call_window, self._largest)
+        self._calls[number] = call
+        if self._next > _LAST_NUMBER:
+            self.closing = True
+        call.pending = memoryview(framed(message))
+        self._transport.write(_frame(_HEADERS, _END_HEADERS, number, block) + self._sendable(call))
+        return call
+
+    def cancel(self, call: Call) -> None:
+        """Reset a call that nobody waits for."""
+        self._forget(call)
+        self._write(_frame(_RESET, 0, call.number, _U32.pack(_CANCEL)))
+        self._close_if_done()
+
+    def end(self, call: Call, status: Status, details: str) -> None:
+        """Reset a call and tell its handler why."""
+        self.cancel(call)
+        self._tell(call, status, details)
+
+    def close(self, why: str = "the connection is closed") -> None:
+        """End every call and the connection."""
+        self._write(_frame(_GOAWAY, 0, 0, _U32.pack(0) + _U32.pack(_NO_ERROR)))
+        self._over(why)
+
+    def close_when_done(self) -> None:
+        """Take no more calls."""
+        self.closing = True
+        self._close_if_done()
+
+    def data_received(self, data: bytes) -> None:
+        """Read whole frames; called for whatever the network brings."""
+        self._quiet = 0
+        if self._rest:
+            data = self._rest + data
+        at, size, calls = 0, len(data), self._calls
+        try:
+            while size - at >= _HEADER_BYTES:
+                high, low, kind, flags, number = _HEADER.unpack_from(data, at)
+                begin = at + _HEADER_BYTES
+                at = begin + (high << 16 | low)
+                if at - begin > _MAX_FRAME:
+                    raise ProtocolError(_guess(data))
+                if at > size:
+                    at = begin - _HEADER_BYTES
+                    break
+                if kind == _DATA and not flags and self._block is None:
+                    # The frame that there is one of for each token.
+                    call = calls.get(number)
+                    if call is not None:
+                        call.feed(data[begin:at])
+                    self._take(call, at - begin)
+                else:
+                    self._read(kind, flags, number, data[begin:at])
+        except ProtocolError as error:
+            self._write(_frame(_GOAWAY, 0, 0, _U32.pack(0) + _U32.pack(_PROTOCOL_ERROR)))
+            self._over(f"another protocol is spoken there: {error}", error)
+            return
+        except Exception as error:
+            log.exception("a connection's data cannot be handled")
+            self._over(f"the connection failed: {error!r}")
+            return
+        self._rest = data[at:]
+
+    def _read(self, kind: int, flags: int, number: int, payload: bytes) -> None:
+        if (self._block is not None) != (kind == _CONTINUATION):
+            raise ProtocolError("frames within a header block")
+        if not self.ready.done() and kind != _SETTINGS:
+            raise ProtocolError("a connection that does not begin with settings")
+        if kind in (_DATA, _HEADERS):
+            self._read_stream(kind, flags, number, payload)
+        elif kind == _CONTINUATION:
+            self._continue(flags, number, payload)
+        elif kind == _RESET:
+            call = self._calls.get(number)
+            if call is not None:
+                self._finish(call, *of_reset(_number(payload)))
+        elif kind == _SETTINGS:
+            self._configure(flags, payload)
+        elif kind == _PING:
+            if len(payload) != _PING_BYTES:
+                raise ProtocolError("a ping of the wrong size")
+            if not flags & _ACK:
+                self._reply(_frame(_PING, _ACK, 0, payload))
+        elif kind == _GOAWAY:
+            self._go_away(payload)
+        elif kind == _WINDOW:
+            self._widen(number, _number(payload) & 0x7FFF_FFFF)
+        elif kind == _PUSH:
+            raise ProtocolError("a push, which was not offered")
+
+    def _read_stream(self, kind: int, flags: int, number: int, payload: bytes) -> None:
+        call, length = self._calls.get(number), len(payload)
+        if flags & _PADDED:
+            if not payload or payload[0] >= len(payload):
+                raise ProtocolError("a frame with more padding than it has")
+            payload = payload[1 : len(payload) - payload[0]]
+        if kind == _HEADERS:
+            if flags & _PRIORITY:
+                payload = payload[5:]
+            self._block = (number, flags, bytearray(payload))
+            self._continue(flags, number, b"")
+            return
+        if call is not None:
+            call.feed(payload)
+            if flags & _END_STREAM and call.open:
+                self._finish(call, Status.UNKNOWN, "the call ended without a status")
+        self._take(call, length)
+
+    def _continue(self, flags: int, number: int, payload: bytes) -> None:
+        assert self._block is not None
+        begun, first_flags, block = self._block
+        block += payload
+        if begun != number or len(block) > MAX_BLOCK:
+            raise ProtocolError("a header block of two streams, or one that is too large")
+        if not flags & _END_HEADERS:
+            return
+        self._block = None
+        call = self._calls.get(number)
+        if call is not None:
+            self._headers(call, self._decoded(bytes(block)), ends=bool(first_flags & _END_STREAM))
+
+    def _decoded(self, block: bytes) -> hpack.Fields:
+        fields = self._known.get(block)
+        if fields is None:
+            fields = hpack.decode(block)
+            if len(self._known) < _MAX_KNOWN and len(block) < 256:
+                self._known[block] = fields
+        return fields
+
+    def _headers(self, call: Call, fields: hpack.Fields, *, ends: bool) -> None:
+        if not call.answered:
+            if not ends and fields[:1] and fields[0][0] == b":status" and fields[0][1].startswith(b"1"):
+                return  # an interim answer
+            wrong = of_http(fields)
+            if wrong is not None:
+                self.end(call, *wrong)
+                return
+            call.answered = True
+        if ends:
+            status, details = of_trailers(fields)
+            if status is Status.OK and not call.whole:
+                status, details = Status.INTERNAL, "the call ended within a message"
+            self._finish(call, status, details)
+
+    def _configure(self, flags: int, payload: bytes) -> None:
+        if flags & _ACK:
+            return
+        if len(payload) % _SETTING.size:
+            raise ProtocolError("settings that are cut off")
+        for name, value in _SETTING.iter_unpack(payload):
+            if name in _BOUNDS and value not in _BOUNDS[name]:
+                raise ProtocolError(f"setting {name} is {value}")
+            if name == _INITIAL_WINDOW:
+                for call in self._calls.values():
+                    call.window += value - self._call_window
+                self._call_window = value
+            elif name == _FRAME_SIZE:
+                self._frame_size = value
+            elif name == _MAX_CALLS:
+                self._most = value
+        self._reply(_frame(_SETTINGS, _ACK, 0))
+        if not self.ready.done():
+            self.ready.set_result(None)
+        self._send_starved()
+
+    def _go_away(self, payload: bytes) -> None:
+        if len(payload) < 8:
+            raise ProtocolError("a farewell that is cut off")
+        last, code = _U32.unpack_from(payload)[0] & _LAST_NUMBER, _U32.unpack_from(payload, 4)[0]
+        self.closing = True
+        why = f"the server goes away (HTTP/2's code {code}) {payload[8:200].decode('ascii', 'replace')}".rstrip()
+        for call in [call for number, call in self._calls.items() if number > last]:
+            self._finish(call, Status.UNAVAILABLE, why)
+        self._close_if_done()
+
+    def _widen(self, number: int, more: int) -> None:
+        if not number:
+            self._window += more
+            self._send_starved()
+        else:
+            call = self._calls.get(number)
+            if call is not None:
+                call.window += more
+                if call.pending:
+                    self._write(self._sendable(call))
+
+    def _send_starved(self) -> None:
+        for call in list(self._starved.values()):
+            self._write(self._sendable(call))
+
+    def _sendable(self, call: Call) -> bytes:
+        """What may be sent now of a call's message, as frames."""
+        frames, pending = [], call.pending
+        while pending:
+            size = min(len(pending), self._frame_size, self._window, call.window)
+            if size <= 0:
+                break
+            self._window -= size
+            call.window -= size
+            ends = size == len(pending)
+            frames.append(_frame(_DATA, _END_STREAM if ends else 0, call.number, pending[:size]))
+            pending = pending[size:]
+        call.pending = pending
+        if pending:
+            self._starved[call.number] = call
+        else:
+            self._starved.pop(call.number, None)
+        return b"".join(frames)
+
+    def _take(self, call: Call | None, length: int) -> None:
+        """Count what has come, and tell the peer before it believes that nothing more can be taken."""
+        self._taken += length
+        if self._taken > WINDOW // 2:
+            self._write(_frame(_WINDOW, 0, 0, _U32.pack(self._taken)))
+            self._taken = 0
+        if call is not None:
+            call.taken += length
+            if call.taken > WINDOW // 2 and call.open:
+                self._write(_frame(_WINDOW, 0, call.number, _U32.pack(call.taken)))
+                call.taken = 0
+
+    def _finish(self, call: Call, status: Status, details: str) -> None:
+        unsent = bool(call.pending)
+        self._forget(call)
+        if unsent:
+            self._write(_frame(_RESET, 0, call.number, _U32.pack(_CANCEL)))
+        self._tell(call, status, details)
+        self._close_if_done()
+
+    def _tell(self, call: Call, status: Status, details: str) -> None:
+        try:
+            call.handler.ended(status, details)
+        except Exception:
+            log.exception("the end of a call cannot be handled")
+
+    def _forget(self, call: Call) -> None:
+        call.open = False
+        self._calls.pop(call.number, None)
+        self._starved.pop(call.number, None)
+
+    def _close_if_done(self) -> None:
+        if self.closing and not self._calls:
+            self.close()
+
+    def _over(self, why: str, error: Exception | None = None) -> None:
+        self.closing = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self.ready.done():
+            self.ready.set_exception(error or ConnectionError(why))
+            self.ready.exception()  # perhaps nobody waits any more
+        calls = list(self._calls.values())
+        self._calls.clear()
+        for call in calls:
+            call.open = False
+            self._tell(call, Status.UNAVAILABLE, why)
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            # Not `close`, with which a peer could make TLS wait for its own farewell.
+            transport.abort()
+        if not self.lost.done():
+            self.lost.set_result(None)
+
+    def _tick(self) -> None:
+        self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
+        self._quiet = self._quiet + 1 if self._calls else 0
+        if self._quiet > QUIET_TICKS + 1:
+            self._over("no answer to a ping")
+        elif self._quiet > QUIET_TICKS:
+            self._write(_frame(_PING, 0, 0, bytes(_PING_BYTES)))
+
+    def _reply(self, data: bytes) -> None:
+        """What the peer wants to be answered. Raises ProtocolError if it goes on asking and reads none of it."""
+        if self._transport is not None and self._transport.get_write_buffer_size() > MAX_UNREAD:
+            raise ProtocolError("questions whose answers are not read")
+        self._write(data)
+
+    def _write(self, data: bytes) -> None:
+        if data and self._transport is not None:
+            self._transport.write(data)
+
+
+def _guess(data: bytes) -> str:
+    """What speaks where something else than a frame comes."""
+    if data.startswith(b"HTTP/"):
+        return "HTTP/1"
+    return "TLS; its address would be grpcs://" if data.startswith(b"\x15\x03") else "a frame that is too large"
+
+
+def _number(payload: bytes) -> int:
+    if len(payload) != _U32.size:
+        raise ProtocolError("a frame of the wrong size")
+    value: int = _U32.unpack(payload)[0]
+    return value

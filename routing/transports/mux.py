@@ -1,0 +1,286 @@
+"""Many requests over few gRPC streams: the gateway's end of the session protocol.
+
+A `Session` is one bidirectional stream on a channel of its own. Submits and cancels made in one event-loop tick
+leave as one message; each step that arrives is dealt out to the mailboxes of the requests it concerns.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import grpc.aio
+
+from protos import codec
+from protos.errors import InternalError, PenstockError, ReplicaUnavailable
+from protos.protocol_error import ProtocolError
+from protos.types import PROTOCOL_VERSION, Submit
+from routing.contracts.transport import Receiver
+from routing.health.patience import Patience, exhausted
+from routing.transports.mailbox import Mailbox
+from routing.transports.replica_tls import TlsFiles, open_channel
+from routing.transports.unreported import Unreported
+
+log = logging.getLogger(__name__)
+
+#: A replica says something at least every 0.5 s (replicas/replica_server.py); this much silence means it is gone.
+SILENCE_SECONDS = 1.5
+CONNECT_SECONDS = 2.0
+MAX_STREAM_ID = 0x7FFF_FFFF
+_OPTIONS = [
+    # Without this, channels to one address share one TCP connection and with it one flow-control window.
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.max_receive_message_length", 64 * 1024 * 1024),
+    ("grpc.max_send_message_length", 64 * 1024 * 1024),
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.enable_http_proxy", 0),
+]
+
+_Call = Any  # grpc.aio.StreamStreamCall[bytes, bytes]; the stubs' generic parameters do not fit raw bytes
+
+
+class SessionRefused(Exception):
+    """The replica answered, but not as a session this worker can use."""
+
+
+class Session:
+    """One open stream to a replica. `on_step` sees every step after its tokens were dealt out.
+
+    `unreported` are the submits that no load of this session's steps includes yet.
+    """
+
+    def __init__(
+        self,
+        channel: grpc.aio.Channel,
+        call: _Call,
+        welcome: codec.Welcome,
+        on_step: Callable[[codec.Step], None],
+        kv_updates: bool,
+    ) -> None:
+        self.welcome = welcome
+        self.unreported = Unreported()
+        self._channel = channel
+        self._call = call
+        self._on_step = on_step
+        self._mailboxes: dict[int, Mailbox] = {}
+        self._next_stream = 1
+        self._submits: list[tuple[int, Submit]] = []
+        self._cancels: list[int] = []
+        self._kv_updates = kv_updates
+        self._kv_resync = False
+        self._ack = 0
+        self._acked = 0
+        self._open = True
+        self._patience = Patience(SILENCE_SECONDS)
+        self._outgoing = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+
+    @classmethod
+    async def connect(
+        cls,
+        address: str,
+        worker: str,
+        on_step: Callable[[codec.Step], None],
+        *,
+        tls: TlsFiles | None = None,
+        kv_updates: bool = False,
+    ) -> "Session":
+        """Open a channel and a session on it, whose steps carry KV updates if that is asked for.
+
+        `address` and `tls` are as `open_channel` takes them. Raises SessionRefused, grpc.RpcError, PemError or
+        TimeoutError.
+        """
+        channel = open_channel(address, tls, _OPTIONS)
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                call: _Call = channel.stream_stream(codec.SESSION_METHOD)()
+                await call.write(codec.encode_hello(codec.Hello(PROTOCOL_VERSION, worker, kv_updates)))
+                data = await call.read()
+            if data is grpc.aio.EOF:
+                raise SessionRefused(await call.details() or "the stream ended before the welcome")
+            welcome = codec.decode_down(data)
+            if not isinstance(welcome, codec.Welcome) or welcome.protocol_version != PROTOCOL_VERSION:
+                raise SessionRefused("the first message is not a welcome of this protocol version")
+        except BaseException:
+            await channel.close()
+            raise
+        return cls(channel, call, welcome, on_step, kv_updates)
+
+    @property
+    def streams(self) -> int:
+        """Sequences open on this session."""
+        return len(self._mailboxes)
+
+    def open(
+        self,
+        submit: Submit,
+        kv_tokens: int | None = None,
+        compute_tokens: int | None = None,
+        receiver: Receiver | None = None,
+    ) -> Mailbox:
+        """Send a request with the next batch, as `Transport.open` does. Raises ReplicaUnavailable after the session."""
+        if not self._open:
+            raise ReplicaUnavailable("The connection to the replica is closed.")
+        sequences = submit.sampling.n
+        first = self._next_stream
+        if first + sequences > MAX_STREAM_ID:
+            first = 1
+        mailboxes = self._mailboxes
+        while not mailboxes.keys().isdisjoint(range(first, first + sequences)):
+            first += sequences
+        self._next_stream = first + sequences
+        mailbox = Mailbox(first, sequences, self._detach, self._loop, receiver)
+        for stream_id in range(first, first + sequences):
+            mailboxes[stream_id] = mailbox
+        self._submits.append((first, submit))
+        prompt_tokens = len(submit.prompt_ids)
+        if kv_tokens is None:
+            kv_tokens = prompt_tokens + sequences * (1 if submit.prefill_only else submit.max_tokens)
+        self.unreported.add(first, sequences, prompt_tokens if compute_tokens is None else compute_tokens, kv_tokens)
+        self._outgoing.set()
+        return mailbox
+
+    def resync_kv(self) -> None:
+        """Ask the replica for all its KV blocks anew, with the next batch."""
+        self._kv_resync = True
+        self._outgoing.set()
+
+    async def run(self) -> str:
+        """Carry messages both ways until either ends; then every open mailbox fails. Gives why it ended, in a line."""
+        directions = [asyncio.create_task(part()) for part in (self._read, self._write, self._listen)]
+        try:
+            done, _ = await asyncio.wait(directions, return_when=asyncio.FIRST_COMPLETED)
+            return "; ".join(dict.fromkeys(why for task in done if (why := _why(task.exception()))))
+        finally:
+            self._open = False
+            for task in directions:
+                task.cancel()
+            await asyncio.gather(*directions, return_exceptions=True)
+            self.fail_streams(ReplicaUnavailable("The connection to the replica was lost."))
+            await self.aclose()
+
+    def fail_streams(self, error: PenstockError) -> None:
+        """End every open stream with an error; the engine is told to stop."""
+        mailboxes = set(self._mailboxes.values())
+        if not self._open:
+            self._mailboxes.clear()
+        for mailbox in mailboxes:
+            if self._open:
+                mailbox.fail(error)
+            else:
+                mailbox.cut(error)
+
+    async def aclose(self) -> None:
+        """Close the channel; for a session that never runs."""
+        self._call.cancel()
+        await self._channel.close()
+
+    async def _read(self) -> None:
+        call = self._call
+        while (data := await call.read()) is not grpc.aio.EOF:
+            self._patience.renew()
+            step = codec.decode_down(data)
+            if not isinstance(step, codec.Step):
+                raise ProtocolError("a second welcome")
+            if step.kv_update is not None and not self._kv_updates:
+                raise ProtocolError("a KV update that was not asked for")
+            self._deal(step)
+            if step.load is not None:
+                self.unreported.reported(step.submits_seen)
+            self._on_step(step)
+            self._ack = step.seq
+            # Well before the window closes, yet not a message upward for each one downward.
+            if step.seq - self._acked >= self.welcome.ack_window // 4:
+                self._outgoing.set()
+
+    async def _listen(self) -> None:
+        await exhausted(self._patience)
+        raise TimeoutError(f"silent for {SILENCE_SECONDS:g} s")
+
+    def _deal(self, step: codec.Step) -> None:
+        mailboxes = self._mailboxes
+        for stream_id, cached_tokens in step.starts:
+            mailbox = mailboxes.get(stream_id)
+            # Further sequences of a request find what the first one has just computed; that was not in the cache.
+            if mailbox is not None and stream_id == mailbox.first_stream:
+                mailbox.start(cached_tokens)
+        if step.counts or step.logprobs:
+            self._deal_runs(step)
+        else:
+            for stream_id, token in zip(step.stream_ids, step.tokens, strict=True):
+                mailbox = mailboxes.get(stream_id)
+                if mailbox is not None:
+                    mailbox.sink.put((stream_id - mailbox.base, (token,), None, None))
+        for stream_id, finish in step.finishes:
+            mailbox = mailboxes.pop(stream_id, None)
+            if mailbox is not None:
+                mailbox.finish(stream_id - mailbox.base, finish)
+
+    def _deal_runs(self, step: codec.Step) -> None:
+        start, tokens = 0, step.tokens
+        counts = step.counts or [1] * len(step.stream_ids)
+        for position, (stream_id, count) in enumerate(zip(step.stream_ids, counts, strict=True)):
+            mailbox = self._mailboxes.get(stream_id)
+            if mailbox is not None:
+                run = tokens[start : start + count]
+                mailbox.sink.put((stream_id - mailbox.base, run, step.logprobs.get(position), None))
+            start += count
+
+    def _detach(self, mailbox: Mailbox, cancel: bool) -> None:
+        if cancel:
+            first = mailbox.first_stream
+            self._cancels.append(first)
+            self._outgoing.set()
+            for stream_id in range(first, first + mailbox.sequences):
+                self._mailboxes.pop(stream_id, None)
+
+    async def _write(self) -> None:
+        while True:
+            await self._outgoing.wait()
+            self._outgoing.clear()
+            submits, self._submits = self._submits, []
+            cancels, self._cancels = self._cancels, []
+            resync, self._kv_resync = self._kv_resync, False
+            self._acked = self._ack
+            await self._call.write(self._encode(submits, cancels, resync))
+
+    def _encode(self, submits: list[tuple[int, Submit]], cancels: list[int], resync: bool) -> bytes:
+        try:
+            return codec.encode_up(submits, cancels, self._ack, resync)
+        except (TypeError, ValueError):
+            # One request that does not fit the wire must not take the others of its batch with it.
+            sound = [(stream_id, submit) for stream_id, submit in submits if self._fits(stream_id, submit)]
+            return codec.encode_up(sound, cancels, self._ack, resync)
+
+    def _fits(self, stream_id: int, submit: Submit) -> bool:
+        try:
+            codec.encode_up([(stream_id, submit)], (), 0)
+        except (TypeError, ValueError):
+            log.exception("request %s cannot be sent", submit.request_id)
+            self.unreported.unsent(stream_id)
+            mailbox = self._mailboxes.get(stream_id)
+            if mailbox is not None:
+                mailbox.fail(InternalError("The gateway failed on this request."))
+            return False
+        return True
+
+
+def _why(error: BaseException | None) -> str:
+    """Why a session has ended; a defect of the gateway goes to the log whole."""
+    if error is None:
+        return ""
+    expected = (grpc.RpcError, ProtocolError, TimeoutError, asyncio.InvalidStateError, grpc.aio.UsageError)
+    if not isinstance(error, expected):
+        log.error("session lost", exc_info=error)
+    return describe(error)
+
+
+def describe(error: BaseException) -> str:
+    """One line for the log."""
+    if isinstance(error, grpc.aio.AioRpcError):
+        # Of an address that does not answer gRPC gives "..., last error: CODE: ADDRESS: PROBLEM".
+        problem = (error.details() or "").partition("; last error: ")[2].partition(": ")[2]
+        return problem or f"{error.code().name}: {error.details()}"
+    return str(error) or f"no answer within {CONNECT_SECONDS:g} s"

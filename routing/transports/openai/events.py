@@ -1,0 +1,204 @@
+"""An upstream's stream of server-sent events: cut into whole ones, and changed where it must be."""
+
+import re
+from typing import Final
+
+import msgspec
+
+from observability.unsaid import unsaid
+from routing.transports.openai.model_name import ModelName
+from routing.transports.openai.shape import Shape
+from routing.transports.openai.upstream_usage import Usage, answer_in
+
+#: More of one event than this is an error.
+MAX_EVENT_BYTES: Final = 8 * 1024 * 1024
+_MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ENCODER: Final = msgspec.json.Encoder()
+_DONE: Final = b"data: [DONE]\n\n"
+#: A quote within a JSON string is escaped, so that these are never part of one.
+_NO_USAGE: Final = re.compile(rb',\s*"usage"\s*:\s*null|"usage"\s*:\s*null\s*,')
+
+
+class BadStream(Exception):
+    """The stream cannot be relayed any further. `problem` is for the log, `told` if the upstream itself said so."""
+
+    def __init__(self, problem: str, *, told: bool = False) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.told = told
+
+
+class EventStream:
+    """Pure. However the bytes are cut when they come, what goes on is the same.
+
+    `seen` counts events with data, `usage` is what the upstream said last, and `cut` the sequences that reached their
+    limit. `done`: the end mark has come, and what follows it is of no interest; `surplus`: something did at once.
+    """
+
+    __slots__ = (
+        "_ended",
+        "_model",
+        "_rest",
+        "_return",
+        "_sequences",
+        "_shape",
+        "_usage_wanted",
+        "cut",
+        "done",
+        "seen",
+        "surplus",
+        "usage",
+    )
+
+    def __init__(self, answer_model: str, *, usage: bool, sequences: int = 1) -> None:
+        """`usage`: the client wants the chunk with the counts."""
+        self._sequences = sequences
+        self._ended: set[int] = set()
+        self._model = ModelName(answer_model)
+        self._shape = Shape()
+        self._usage_wanted = usage
+        self._rest = bytearray()
+        #: Whether the last byte was a carriage return, which may be half a line's end.
+        self._return = False
+        self.seen = 0
+        self.usage: Usage | None = None
+        self.cut: set[int] = set()
+        self.done = self.surplus = False
+
+    def feed(self, data: bytes) -> bytes:
+        """The whole events that there are now, as the client is to see them. Raises BadStream."""
+        if self.done:
+            self.surplus = self.surplus or bool(data.strip())
+            return b""
+        if not self._rest and not self._return:
+            shown = self._shape.shown(data)
+            if shown is not None:
+                self.seen += 1
+                return shown
+        if self._return or b"\r" in data:
+            data = self._with_plain_ends(data)
+        if self._rest or data[-2:] != b"\n\n":
+            data = self._whole(data)
+            if not data:
+                return data
+        return self._shown(data)
+
+    def _shown(self, data: bytes) -> bytes:
+        """Whole events, as the client is to see them."""
+        came, usage = data, data.count(b'"usage"')
+        if usage and not self._usage_wanted:
+            data = data.replace(b',"usage":null', b"")
+            usage = data.count(b'"usage"')
+        if (
+            (usage and usage != data.count(b'"usage":null'))
+            or b"[DONE]" in data
+            or b'"error"' in data
+            or _has_ends(data)
+            or data.startswith(b"\n")
+            or b"\n\n\n" in data
+        ):
+            return self._model.shown(self._looked_at(data))
+        self.seen += data.startswith(b"data:") + data.count(b"\ndata:")
+        data = self._model.shown(data)
+        if came.startswith(b"data:"):
+            self._shape.learn(came, data)
+        return data
+
+    def close(self) -> bytes:
+        """The stream has ended: the end mark, if it came without its own end, or is not missed.
+
+        Some servers (Transformers') send none. Where every sequence has told why it ended, nothing more was to come.
+        """
+        rest = bytes(self._rest).strip()
+        if not self.done and (rest in (b"data: [DONE]", b"data:[DONE]") or (not rest and self._complete)):
+            self.done = True
+            return _DONE
+        return b""
+
+    @property
+    def _complete(self) -> bool:
+        return len(self._ended) == self._sequences
+
+    def _with_plain_ends(self, data: bytes) -> bytes:
+        if self._return:
+            data = b"\r" + data
+        self._return = data.endswith(b"\r")
+        if self._return:
+            data = data[:-1]
+        return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+    def _whole(self, data: bytes) -> bytes:
+        """With what came before, as far as it is whole events."""
+        rest = self._rest
+        at = max(0, len(rest) - 1)
+        rest += data
+        end = rest.rfind(b"\n\n", at)
+        if end < 0:
+            if len(rest) > MAX_EVENT_BYTES:
+                raise BadStream(f"an event of more than {MAX_EVENT_BYTES} bytes")
+            return b""
+        whole = bytes(memoryview(rest)[: end + 2])
+        del rest[: end + 2]
+        return whole
+
+    def _looked_at(self, data: bytes) -> bytes:
+        kept: list[bytes] = []
+        for part in data.split(b"\n\n"):
+            event = part.lstrip(b"\n")  # lines without an event between them end nothing
+            if self.done:
+                self.surplus = self.surplus or bool(event)
+            elif event:
+                shown = self._event(event)
+                if shown:
+                    kept.append(shown)
+        kept.append(b"")
+        return b"\n\n".join(kept)
+
+    def _event(self, event: bytes) -> bytes:
+        """One event, without its end; empty for one that the client is not to see."""
+        if not (event.startswith(b"data:") or b"\ndata:" in event):
+            return event
+        if not (b'"usage"' in event or b"[DONE]" in event or b'"error"' in event or _has_ends(event)):
+            self.seen += 1
+            return event
+        text = _data_of(event)
+        if text == b"[DONE]":
+            self.done, self.surplus = True, bool(self._rest.strip())
+            return event
+        try:
+            chunk = answer_in(text)
+        except ValueError:
+            raise BadStream("an event that is not the API's JSON") from None
+        if chunk.is_error:
+            # Its words may quote the prompt or the answer.
+            raise BadStream(f"an error in the stream: {unsaid(bytes(chunk.error or b''))}", told=True)
+        for choice in chunk.choices or ():
+            if choice.finish_reason is not None:
+                self._ended.add(choice.index)
+            if choice.finish_reason == "length":
+                self.cut.add(choice.index)
+        if chunk.usage is not None:
+            self.usage = chunk.usage
+        self.seen += bool(chunk.choices)
+        if self._usage_wanted or b'"usage"' not in event:
+            return event
+        if chunk.usage is None:
+            return _NO_USAGE.sub(b"", event)
+        return _without_usage(text) if chunk.choices else b""
+
+
+def _has_ends(data: bytes) -> bool:
+    """Whether a sequence may say why it ends."""
+    return data.count(b'"finish_reason"') != data.count(b'"finish_reason":null')
+
+
+def _data_of(event: bytes) -> bytes:
+    """The data of an event, its lines joined."""
+    lines = [line[5:] for line in event.split(b"\n") if line.startswith(b"data:")]
+    return b"\n".join(line.removeprefix(b" ") for line in lines).strip()
+
+
+def _without_usage(text: bytes) -> bytes:
+    members = _MEMBERS.decode(text)
+    members.pop("usage", None)
+    return b"data: " + _ENCODER.encode(members)

@@ -1,0 +1,217 @@
+"""The link to an upstream that speaks OpenAI's API over HTTP: its answers are relayed as they come."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from observability.logs import RateLimit
+from protos.errors import ClientError, PenstockError, ReplicaUnavailable, UpstreamRateLimited, UpstreamRefusesKey
+from protos.types import ReplicaInfo, Submit
+from routing.contracts.transport import Leg, Receiver
+from routing.health.probe import Probe
+from routing.transports.counted_transport import CountedConnection, Sighting, Unreachable
+from routing.transports.http.connection_pool import MOST_CONNECTIONS, ConnectionPool
+from routing.transports.http.origin import origin_of
+from routing.transports.mailbox import Mailbox
+from routing.transports.openai.settings import UpstreamSettings
+from routing.transports.openai.upstream_call import UpstreamCall
+from routing.transports.openai.upstream_check import Looks
+from routing.transports.openai.upstream_refusals import Refusal
+from routing.transports.openai.upstream_request import Requests
+from routing.transports.openai.upstream_stream import StreamCall
+from routing.transports.openai.whole import WholeCall
+from routing.transports.replica_connection import Surroundings
+from routing.transports.replica_spec import ReplicaSpec
+from routing.transports.replica_tls import SslContexts
+
+log = logging.getLogger(__name__)
+log.addFilter(RateLimit(per_second=20))
+
+#: Connections beside those of requests: looks, and answers whose end mark has come and whose end has not.
+_MORE_CONNECTIONS: Final = 64
+
+
+class OpenAIConnection(CountedConnection):
+    """Takes submits with a payload only. `spec.settings` are UpstreamSettings. Needs a running event loop.
+
+    An upstream that is over its limit (429, or 503 with a time to wait) gets no requests for as long as it says.
+    """
+
+    def __init__(self, spec: ReplicaSpec, around: Surroundings) -> None:
+        super().__init__(spec, around)
+        settings = spec.settings if isinstance(spec.settings, UpstreamSettings) else UpstreamSettings()
+        self._settings = settings
+        #: As Upstream has it.
+        self.model = settings.model or spec.model
+        origin = origin_of(spec.address)
+        server_name = spec.tls.server_name if spec.tls is not None else ""
+        origin = replace(origin, called=spec.host or (server_name if origin.tls else ""))
+        self._pool = ConnectionPool(
+            origin,
+            contexts=SslContexts(spec.tls).get if origin.tls else None,
+            server_name=server_name,
+            timeouts=settings.timeouts,
+            most=(settings.max_in_flight or MOST_CONNECTIONS) + _MORE_CONNECTIONS,
+        )
+        self._requests = Requests(origin, self.model, settings)
+        self._looks = Looks(self._pool, settings, self._look_headers, spec.id)
+        #: What is sent next, between `open` and `_send`.
+        self._request = b""
+        self._block_tokens = 0
+        #: When its health is looked at next.
+        self._look_at = 0.0
+        #: Until when it asks to be left alone.
+        self._away_until: float | None = None
+
+    @property
+    def connected(self) -> bool:
+        """Whether the last look found it, and it has not asked to be left alone."""
+        return self._reached and self._away_until is None
+
+    @property
+    def back_off(self) -> float | None:
+        """As ReplicaConnection has it."""
+        return None if self._away_until is None else max(0.0, self._away_until - self._clock())
+
+    def open(
+        self,
+        submit: Submit,
+        kv_tokens: int | None = None,
+        compute_tokens: int | None = None,
+        receiver: Receiver | None = None,
+    ) -> Leg:
+        """Send a request, as `Transport.open` does. Raises ReplicaUnavailable."""
+        seconds = self.back_off
+        if seconds is not None:
+            raise UpstreamRateLimited("The model's provider takes no more requests now.", retry_after=seconds)
+        if submit.payload is None or receiver is None:
+            raise ReplicaUnavailable("The replica takes only requests in its API's own form.")
+        most = self._settings.max_in_flight
+        if most and len(self._flights) >= most:
+            raise ReplicaUnavailable("The replica has as many requests as it may have.")
+        try:
+            adapter = submit.adapter.name if submit.adapter is not None else ""
+            key = self._settings.key()
+            self._request = self._requests.request(submit.payload, key, adapter, submit.cache_salt, submit.trace)
+        except (ValueError, OSError) as error:
+            log.warning("replica %s at %s: a request cannot be sent: %s", self.spec.id, self.spec.address, error)
+            raise ReplicaUnavailable("The replica cannot be asked.") from None
+        return super().open(submit, kv_tokens, compute_tokens, receiver)
+
+    def tick(self, *, probes: bool) -> None:
+        """Look after the replica, as ReplicaConnection has it."""
+        if self._away_until is not None and self._clock() >= self._away_until:
+            self._away_until = None
+            if self._reached:
+                self._found()
+        super().tick(probes=probes)
+
+    async def aclose(self) -> None:
+        """End every call; open streams fail."""
+        await super().aclose()
+        await self._pool.aclose()
+
+    def answers(self, mailbox: Mailbox, cached_tokens: int) -> None:
+        """As Upstream has it."""
+        self._alive()
+        # Whoever answers is healthy.
+        self._look_at = self._clock() + self._settings.health_seconds
+        self._started(mailbox, cached_tokens)
+
+    def gave_up(self, call: UpstreamCall, error: PenstockError, what: str) -> None:
+        """As Upstream has it."""
+        self._look_at = 0.0
+        self._end(call, error, what)
+
+    def refuses(self, call: UpstreamCall, said: Refusal) -> None:
+        """As Upstream has it."""
+        error = said.error
+        # Before the request is free to go elsewhere, so that it does not come here again.
+        if said.back_off:
+            self._back_off(said)
+        if isinstance(error, UpstreamRefusesKey):
+            self._listener.failing(self.spec.id, said.what)
+            self._end(call, error, said.what, logging.ERROR)
+            return
+        if isinstance(error, ClientError):
+            self._alive()
+        self._end(call, error, said.what)
+
+    async def _look(self) -> Sighting:
+        now = self._clock()
+        if self._away_until is not None:
+            return Sighting(self._own_info())
+        if now >= self._look_at:
+            if not self._reached:
+                self._looks.renew()
+            await self._looks.health()
+            self._look_at = now + self._settings.health_seconds
+        found = await self._looks.load()
+        if found is not None:
+            self._block_tokens = found.block_tokens
+        return Sighting(self._own_info(), found.load if found is not None else None)
+
+    def _ask(self) -> Probe | None:
+        return _LookProbe(self._looks)
+
+    def _send(self, submit: Submit, mailbox: Mailbox) -> Callable[[], None]:
+        payload, request = submit.payload, self._request
+        assert payload is not None, "open has seen to it"
+        kind = StreamCall if payload.stream else WholeCall
+        call = kind(self, request, payload, submit, mailbox)
+        self._pool.send(call)
+        return call.stop
+
+    def _own_info(self) -> ReplicaInfo:
+        """What is configured, for it says nothing of that itself."""
+        spec = self.spec
+        return ReplicaInfo(
+            model=spec.model,
+            engine=spec.engine,
+            fingerprint="",
+            shape=spec.shape,
+            role=spec.role,
+            max_batch_size=self._settings.max_in_flight,
+            max_sequence_tokens=0,
+            kv_block_tokens=self._block_tokens,
+            kv_blocks_total=0,
+            features=spec.features,
+        )
+
+    def _look_headers(self) -> dict[str, str]:
+        return {**self._settings.headers, **self._requests.key_header(self._settings.key())}
+
+    def _back_off(self, said: Refusal) -> None:
+        until, known = self._clock() + said.back_off, self._away_until
+        if known is None or until > known:
+            self._away_until = until
+        if known is None and self._reached:
+            self.health.away(f"it asks to be left alone for {said.back_off:g} s: {said.what}")
+
+    def _end(self, call: UpstreamCall, error: PenstockError, what: str, level: int = logging.WARNING) -> None:
+        log.log(level, "replica %s at %s: request %s: %s", self.spec.id, self.spec.address, call.request_id, what)
+        error.detail = what
+        # A fault of its engine counts where the attempt ends; that it could not be had at all counts here.
+        unavailable = isinstance(error, ReplicaUnavailable) and not isinstance(error, UpstreamRateLimited)
+        if unavailable and self.health.breaker.failed(self._clock()):
+            self._listener.failing(self.spec.id, f"its requests fail, the last one with {what}")
+        self._lost(call.mailbox, error)
+
+
+class _LookProbe:
+    """A probe that costs nothing: whether it answers at its health path."""
+
+    def __init__(self, looks: Looks) -> None:
+        self._looks = looks
+
+    async def problem(self) -> str:
+        """Wait for the answer; why there is none, or nothing where there is."""
+        try:
+            await self._looks.health()
+        except Unreachable as error:
+            return error.problem
+        return ""
+
+    def tick(self) -> None:
+        """A look is given up by itself."""

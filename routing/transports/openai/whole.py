@@ -1,0 +1,100 @@
+"""An answer of an OpenAI-compatible upstream that is one JSON object."""
+
+from typing import Final
+
+from protos.types import Payload, Submit
+from routing.transports.mailbox import Mailbox
+from routing.transports.openai.model_name import ModelName
+from routing.transports.openai.relay import ByteRelay
+from routing.transports.openai.upstream_call import Upstream, UpstreamCall
+from routing.transports.openai.upstream_usage import answer_in, usage_in_tail
+
+#: An answer up to here is looked at as a whole before any of it goes on; a longer one goes on in parts.
+MOST_WHOLE_BYTES: Final = 1024 * 1024
+#: The last bytes of a longer one are held back: what it used is told there.
+TAIL_BYTES: Final = 16 * 1024
+#: Bytes of an answer for each of its tokens, for a guess.
+_TOKEN_BYTES: Final = 4
+
+
+class WholeCall(UpstreamCall):
+    """Goes on once it is known to be whole, unless it is long."""
+
+    media = b"application/json"
+
+    __slots__ = ("_model", "_most_tokens", "_parts", "_size", "_tail")
+
+    def __init__(self, upstream: Upstream, request: bytes, payload: Payload, submit: Submit, mailbox: Mailbox) -> None:
+        super().__init__(upstream, request, payload, submit, mailbox)
+        self._model = ModelName(payload.answer_model)
+        self._most_tokens = submit.max_tokens * submit.sampling.n
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._tail = b""
+
+    def part(self, data: bytes) -> None:
+        """A part of the body."""
+        if self.over:
+            return
+        self._size += len(data)
+        if self.relay is not None:
+            self._more(self.relay, data)
+            return
+        self._parts.append(data)
+        if self._size > MOST_WHOLE_BYTES:
+            self._begin_long()
+
+    def whole(self) -> None:
+        """The body has ended."""
+        if self.relay is not None:
+            self._end_long(self.relay)
+            return
+        body = b"".join(self._parts)
+        self._parts.clear()
+        try:
+            answer = answer_in(body)
+        except ValueError:
+            self.fail("its answer is not a whole JSON object")
+            return
+        if answer.is_error or (answer.choices is None and self.payload.path.endswith("/completions")):
+            self.fail("its answer is an error with a good status" if answer.is_error else "its answer has no choices")
+            return
+        shown = self._model.shown(body)
+        relay = ByteRelay(streamed=False, hold=self.pause, go_on=self.resume)
+        relay.length = len(shown)
+        usage = answer.usage
+        relay.seen = (usage.completion_tokens if usage is not None else None) or self._guess()
+        relay.put(shown)
+        self.begin(relay, usage.cached_tokens if usage is not None else 0)
+        cut = {choice.index for choice in answer.choices or () if choice.finish_reason == "length"}
+        self.finish(usage, cut)
+
+    def _begin_long(self) -> None:
+        first = b"".join(self._parts)
+        self._parts.clear()
+        if not first.lstrip().startswith(b"{"):
+            self.fail("its answer is not a JSON object")
+            return
+        relay = ByteRelay(streamed=False, hold=self.pause, go_on=self.resume)
+        relay.seen = self._guess()
+        self._tail = first[-TAIL_BYTES:]
+        relay.put(self._model.shown(first[:-TAIL_BYTES]))
+        self.begin(relay)
+
+    def _more(self, relay: ByteRelay, data: bytes) -> None:
+        relay.seen = self._guess()
+        held = self._tail + data
+        self._tail = held[-TAIL_BYTES:]
+        if len(held) > TAIL_BYTES:
+            relay.put(held[:-TAIL_BYTES])
+
+    def _end_long(self, relay: ByteRelay) -> None:
+        tail, self._tail = self._tail, b""
+        if not tail.rstrip().endswith(b"}"):
+            self.fail("its answer is not a whole JSON object")
+            return
+        relay.put(self._model.shown(tail))
+        self.finish(usage_in_tail(tail), set())
+
+    def _guess(self) -> int:
+        return min(self._size // _TOKEN_BYTES, self._most_tokens)

@@ -1,0 +1,23 @@
+"""Which link carries requests to which engine; each is imported only where a replica needs it."""
+
+from importlib import import_module
+from typing import Final
+
+from routing.transports.replica_connection import ReplicaConnection, Surroundings
+from routing.transports.replica_spec import ReplicaSpec
+
+#: Engine, as configurations name it -> module and class of its link.
+LINKS: Final[dict[str, tuple[str, str]]] = {
+    "simulated": ("session", "SessionConnection"),
+    "tensorrt_llm": ("session", "SessionConnection"),
+    "trtllm_grpc": ("trtllm_grpc", "TrtllmConnection"),
+    "triton": ("triton.connection", "TritonConnection"),
+    "openai": ("openai.connection", "OpenAIConnection"),
+}
+
+
+def connection_to(spec: ReplicaSpec, around: Surroundings) -> ReplicaConnection:
+    """The link for a replica's engine, not started. Raises KeyError for an engine that is not known."""
+    module, name = LINKS[spec.engine]
+    kind: type[ReplicaConnection] = getattr(import_module(f"routing.links.{module}"), name)
+    return kind(spec, around)

@@ -1,0 +1,182 @@
+"""What every link to a replica shares: its health, its probes, and the view of it that decisions see."""
+
+import asyncio
+import logging
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from protos.errors import PenstockError, ReplicaUnavailable
+from protos.types import Load, ReplicaInfo, Submit, Work
+from routing.contracts.policy import ReplicaView
+from routing.contracts.transport import Leg, Receiver
+from routing.health.probe import Probe
+from routing.health.replica_health import ReplicaHealth
+from routing.health.replica_status import State
+from routing.prefix.prefix_directory import PrefixDirectory
+from routing.transports.replica_spec import ReplicaSpec
+
+log = logging.getLogger(__name__)
+
+#: How loudly a state is said; what is not here is a warning.
+_LEVELS = {State.READY: logging.DEBUG, State.RETURNING: logging.INFO, State.PROBING: logging.INFO}
+
+
+def _nothing(*_: object) -> None:
+    """Nobody listens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Who is told of a replica (routing/fleet/fleet.py).
+
+    `changed` when it becomes usable or stops being so, `loaded` with each load reported, `worked` with its id for each
+    step of an engine that says what it did, and `failing` with its id and a reason when it has failed so often that it
+    should be left alone.
+    """
+
+    changed: Callable[[], None] = _nothing
+    loaded: Callable[[], None] = _nothing
+    worked: Callable[[str, Work], None] = _nothing
+    failing: Callable[[str, str], None] = _nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What links are made with. `worker` names this process to replicas, `clock` counts seconds.
+
+    `prefixes` is told of the replicas' KV caches, if anybody asks for them.
+    """
+
+    worker: str
+    listener: Listener = Listener()
+    clock: Callable[[], float] = time.monotonic
+    prefixes: PrefixDirectory | None = None
+
+
+class ReplicaConnection(ABC):
+    """The `Transport` to one replica, and what is known of it. Kinds of engines differ in what is abstract here."""
+
+    #: Whether the engine's steps are reported, so that one that stands still is noticed by them.
+    reports_steps = False
+
+    def __init__(self, spec: ReplicaSpec, around: Surroundings) -> None:
+        self.spec = spec
+        #: What the replica says of itself, once it has.
+        self.info: ReplicaInfo | None = None
+        self.health = ReplicaHealth(self._health_changed)
+        #: What the log has said of it last.
+        self._said = ""
+        self.view = ReplicaView(spec.id, spec.pool, spec.shape, spec.role, Load(), features=spec.features.value)
+        self._listener = around.listener
+        self._clock = around.clock
+        self._closing = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._probe: Probe | None = None
+
+    @property
+    @abstractmethod
+    def connected(self) -> bool:
+        """Whether a submit can be sent."""
+
+    @property
+    @abstractmethod
+    def in_flight(self) -> int:
+        """Sequences of requests that this worker has there."""
+
+    @abstractmethod
+    def open(
+        self,
+        submit: Submit,
+        kv_tokens: int | None = None,
+        compute_tokens: int | None = None,
+        receiver: Receiver | None = None,
+    ) -> Leg:
+        """Send a request, as `Transport.open` does. Raises ReplicaUnavailable."""
+
+    @abstractmethod
+    def fail_streams(self, error: PenstockError) -> None:
+        """End every open stream with an error; the engine is told to stop."""
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """Begin to connect, with tasks of `_spawn`."""
+
+    @abstractmethod
+    def _ask(self) -> Probe | None:
+        """Send a probe; None: it cannot be sent now."""
+
+    @property
+    def back_off(self) -> float | None:
+        """For how many more seconds it has asked to be left alone; None: it has not."""
+        return None
+
+    @property
+    def ready(self) -> bool:
+        """Whether a submit can be sent now, and is likely to be served."""
+        return self.connected and not self.view.load.draining and self.health.serves
+
+    def start(self, *, prove_first: bool = False) -> None:
+        """Begin to connect, and keep at it until `aclose`; `prove_first` asks for a token in the first session too."""
+        self.health.prove_first = prove_first
+        self._begin()
+
+    async def aclose(self) -> None:
+        """End every connection; open streams fail."""
+        self._closing = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def tick(self, *, probes: bool) -> None:
+        """Look after the replica; called at regular intervals of the event loop's life. `probes`: it may be asked."""
+        now, load = self._clock(), self.view.load
+        if self._probe is not None:
+            self._probe.tick()
+        busy = self.reports_steps and load.running + load.waiting + self.view.sent > 0
+        if self.health.tick(now, busy):
+            self.fail_streams(ReplicaUnavailable("The replica's engine stands still."))
+        if probes and not load.draining:
+            self._probe_if_due(now)
+
+    def _probe_if_due(self, now: float) -> None:
+        if self._probe is not None or not self.connected or not self.health.wants_probe(now):
+            return
+        self._probe = self._ask()
+        if self._probe is not None:
+            self.health.probe_begins()
+            self._spawn(self._await(self._probe))
+
+    async def _await(self, probe: Probe) -> None:
+        try:
+            problem = await probe.problem()
+        finally:
+            self._probe = None
+        # Of a replica that was lost meanwhile more is known than that.
+        if self.connected and self.health.probe_ended(self._clock(), problem):
+            self._listener.failing(self.spec.id, f"its probe: {problem}")
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _found(self) -> None:
+        """It can be reached, where it could not."""
+        self.health.connected()
+        self._probe_if_due(self._clock())
+
+    def _gone(self, why: str) -> None:
+        """It can no longer be reached."""
+        if self.health.lost(self._clock(), f"the connection was lost{': ' if why else ''}{why}"):
+            self._listener.failing(self.spec.id, "its connection is lost again and again")
+
+    def _health_changed(self) -> None:
+        health, spec = self.health, self.spec
+        now = f"{health.state.value}{f': {health.reason}' if health.reason else ''}"
+        if not self._closing and now != self._said:
+            self._said = now
+            log.log(_LEVELS.get(health.state, logging.WARNING), "replica %s at %s is %s", spec.id, spec.address, now)
+        self._listener.changed()

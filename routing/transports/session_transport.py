@@ -1,0 +1,256 @@
+"""The sessions to one replica: opened, watched, reopened, and filled so that a step stays one message."""
+
+import asyncio
+import logging
+import random
+
+import grpc.aio
+import msgspec
+
+from protos.codec import Step, Welcome
+from protos.errors import PenstockError, ReplicaUnavailable
+from protos.pem import PemError
+from protos.protocol_error import ProtocolError
+from protos.types import KvUpdate, Load, Submit
+from routing.contracts.policy import ReplicaView
+from routing.contracts.transport import Leg, Receiver
+from routing.health.plausibility import nonsense_in, nonsense_in_update
+from routing.health.probe import PROBE, Probe, TokenProbe
+from routing.transports.mismatch import mismatch
+from routing.transports.mux import Session, SessionRefused, describe
+from routing.transports.replica_connection import ReplicaConnection, Surroundings
+from routing.transports.replica_spec import ReplicaSpec
+from routing.transports.replica_tls import in_words
+from routing.transports.unreported import Unreported
+
+log = logging.getLogger(__name__)
+
+FIRST_RETRY_SECONDS = 0.1
+LAST_RETRY_SECONDS = 2.0
+#: Of an engine that does not say how many tokens it computes in a step: TensorRT-LLM's default.
+ASSUMED_NUM_TOKENS = 8192
+
+
+class SessionConnection(ReplicaConnection):
+    """`spec.channels` sessions at most, the first ones filled first.
+
+    Filling first matters: each session that has streams costs one message per engine step.
+    """
+
+    reports_steps = True
+
+    def __init__(self, spec: ReplicaSpec, around: Surroundings) -> None:
+        super().__init__(spec, around)
+        self._worker = around.worker
+        self._prefixes = around.prefixes
+        self._kv_session: Session | None = None  # the one that carries KV updates
+        self._epoch = 0
+        self._sessions: list[Session] = []
+        self._connecting = 0
+
+    @property
+    def connected(self) -> bool:
+        """Whether a session is open."""
+        return bool(self._sessions)
+
+    @property
+    def in_flight(self) -> int:
+        """Sequences of requests that this worker has there."""
+        return max(0, sum(session.streams for session in self._sessions) - (self._probe is not None))
+
+    def _begin(self) -> None:
+        self._spawn_session(persistent=True)
+
+    def open(
+        self,
+        submit: Submit,
+        kv_tokens: int | None = None,
+        compute_tokens: int | None = None,
+        receiver: Receiver | None = None,
+    ) -> Leg:
+        """Send a request on the first session with room, as `Transport.open` does. Raises ReplicaUnavailable."""
+        if not self._sessions:
+            raise ReplicaUnavailable("The replica is not connected.")
+        limit = self.spec.streams_per_channel
+        for session in self._sessions:
+            if session.streams + submit.sampling.n <= limit:
+                break
+        else:
+            if len(self._sessions) + self._connecting < self.spec.channels:
+                self._spawn_session(persistent=False)
+            session = min(self._sessions, key=lambda s: s.streams)
+        leg = session.open(submit, None if self.view.reserves_output else kv_tokens, compute_tokens, receiver)
+        self._see(self.view.load)
+        return leg
+
+    def fail_streams(self, error: PenstockError) -> None:
+        """End every open stream with an error; the engine is told to stop."""
+        for session in self._sessions:
+            session.fail_streams(error)
+
+    def _ask(self) -> Probe | None:
+        try:
+            probe = TokenProbe(self._sessions[0].open(PROBE))
+        except ReplicaUnavailable:
+            return None  # the session has just ended
+        self._see(self.view.load)
+        return probe
+
+    def _see(self, load: Load) -> None:
+        """Renew the view: once per request and per step, so no more than a struct made from positions."""
+        view, sessions = self.view, self._sessions
+        first = sessions[0].unreported if sessions else Unreported()
+        sent, prompt_tokens, kv_tokens = first.sequences, first.prompt_tokens, first.kv_tokens
+        for session in sessions[1:]:
+            sent += session.unreported.sequences
+            prompt_tokens += session.unreported.prompt_tokens
+            kv_tokens += session.unreported.kv_tokens
+        self.view = ReplicaView(
+            view.id,
+            view.pool,
+            view.shape,
+            view.role,
+            load,
+            sent,
+            prompt_tokens,
+            kv_tokens,
+            view.max_batch_size,
+            view.kv_block_tokens,
+            view.max_num_tokens,
+            view.reserves_output,
+            view.features,
+            view.adapters,
+        )
+
+    def _spawn_session(self, *, persistent: bool) -> None:
+        self._connecting += 1
+        self._spawn(self._keep(persistent))
+
+    async def _keep(self, persistent: bool) -> None:
+        """Hold one session: the persistent one is reopened for ever, an extra one ends when it is lost."""
+        delay = FIRST_RETRY_SECONDS
+        while True:
+            session = await self._connect(kv_updates=persistent and self._prefixes is not None)
+            self._connecting -= 1
+            if session is not None:
+                began = self._clock()
+                await self._run(session, carries_kv=persistent)
+                if self._clock() - began > LAST_RETRY_SECONDS:
+                    delay = FIRST_RETRY_SECONDS
+            if not persistent:
+                return
+            self._connecting += 1
+            await asyncio.sleep(delay * random.uniform(0.5, 1.0))
+            delay = min(delay * 2, LAST_RETRY_SECONDS)
+
+    async def _connect(self, *, kv_updates: bool) -> Session | None:
+        try:
+            session = await Session.connect(
+                self.spec.address, self._worker, self._on_step, tls=self.spec.tls, kv_updates=kv_updates
+            )
+        except (grpc.RpcError, SessionRefused, ProtocolError, PemError, TimeoutError) as error:
+            problem = in_words(describe(error), self.spec.address, self.spec.tls)
+            self._report(problem, refused=isinstance(error, SessionRefused))
+            return None
+        except Exception:
+            # Whatever it was: a replica that is never tried again is worse than one more failed attempt.
+            log.exception("replica %s at %s", self.spec.id, self.spec.address)
+            return None
+        problem = mismatch(self.spec, session.welcome.info)
+        if problem:
+            self._report(problem, refused=True)
+            await session.aclose()
+            return None
+        self._admit(session.welcome)
+        return session
+
+    async def _run(self, session: Session, *, carries_kv: bool) -> None:
+        if carries_kv:
+            self._kv_begins(session)
+        self._sessions.append(session)
+        self._see(self.view.load)
+        if len(self._sessions) == 1:
+            self._found()
+        why = ""
+        try:
+            why = await session.run()
+        finally:
+            if carries_kv and self._prefixes is not None:
+                self._prefixes.left(self.spec.id)
+            self._sessions.remove(session)
+            self._see(self.view.load)
+            if not self._sessions:
+                self._gone(why)
+            elif why:
+                log.warning("replica %s at %s lost one of its channels: %s", self.spec.id, self.spec.address, why)
+
+    def _kv_begins(self, session: Session) -> None:
+        if self._prefixes is not None:
+            info = session.welcome.info
+            self._kv_session = session
+            # Whether its engine sends events shows when the first update comes.
+            self._prefixes.joined(self.spec.id, info.kv_block_tokens, info.kv_blocks_total, exact=False)
+
+    def _follow_kv(self, update: KvUpdate) -> None:
+        if self._prefixes is not None and not self._prefixes.updated(self.spec.id, update):
+            assert self._kv_session is not None, "an update that nobody asked for"
+            self._kv_session.resync_kv()
+
+    def _admit(self, welcome: Welcome) -> None:
+        restarted = self._epoch not in (0, welcome.epoch)
+        if restarted:
+            log.warning("replica %s has restarted", self.spec.id)
+        self._epoch = welcome.epoch
+        self.info = welcome.info
+        if self._sessions and not restarted:
+            return  # an extra channel: what the others report is current
+        # What was reported before belongs to an earlier session, perhaps to an earlier engine.
+        spec, info = self.spec, welcome.info
+        self.view = ReplicaView(
+            spec.id,
+            spec.pool,
+            spec.shape,
+            spec.role,
+            Load(kv_blocks_total=info.kv_blocks_total),
+            max_batch_size=info.max_batch_size,
+            kv_block_tokens=info.kv_block_tokens,
+            max_num_tokens=info.max_num_tokens or ASSUMED_NUM_TOKENS,
+            reserves_output=info.reserves_output,
+            features=info.features.value,
+        )
+
+    def _report(self, problem: str, *, refused: bool) -> None:
+        """An attempt to connect has failed, or was for a further channel, which requests can do without."""
+        if not self._sessions:
+            self.health.away(problem, refused=refused)
+
+    def _on_step(self, step: Step) -> None:
+        load = step.load
+        if step.stream_ids:
+            self.health.progress.renew()
+        if self._is_nonsense(step):
+            return
+        if step.kv_update is not None:
+            self._follow_kv(step.kv_update)
+        if step.adapters is not None:
+            self.view = msgspec.structs.replace(self.view, adapters=frozenset(step.adapters))
+        if load is None:
+            return
+        was_draining = self.view.load.draining
+        self._see(load)
+        if load.draining != was_draining:
+            self._listener.changed()
+        if self.health.stepped(self._clock(), load.steps) and step.work is not None:
+            self._listener.worked(self.spec.id, step.work)
+        self._listener.loaded()
+
+    def _is_nonsense(self, step: Step) -> bool:
+        """Whether nobody should go by what this step says of the engine; the replica is left alone then."""
+        info, load, update = self.info, step.load, step.kv_update
+        assert info is not None, "a step before the welcome"
+        nonsense = nonsense_in(load, info) if load is not None else self.health.nonsense
+        if not nonsense and update is not None:
+            nonsense = nonsense_in_update(update, info)
+        if nonsense != self.health.nonsense:
+            self.health.doubt(self._clock(), nonsense)
+        return bool(nonsense)

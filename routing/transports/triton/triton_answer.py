@@ -1,0 +1,111 @@
+"""What a model behind Triton answers to one request, as tokens and an end."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from observability.unsaid import unsaid
+from protos.errors import ReplicaUnavailable
+from protos.protocol_error import ProtocolError
+from protos.triton_codec import Reply
+from protos.types import Failure, Finish, FinishReason, Submit
+from routing.transports.triton.pieces import Pieces
+
+#: What TensorRT-LLM says of a prompt that is too long for its engine.
+_TOO_LONG: Final = re.compile(r"exceeds? (?:the )?(?:maximum input length|max_input_len|max_seq_len|max_num_tokens)")
+#: What Triton says where another replica may well take the request: a full queue, a model that has been unloaded.
+_ELSEWHERE: Final = re.compile(r"maximum queue size|unknown model|is not ready|[Ss]erver is stopping|shutting down")
+
+
+class Answer:
+    """One request's answer as it comes. `cached` tokens of the prompt were in the KV cache, once that is known.
+
+    An engine that does not say why an answer ended is taken to have reached its limit if it made that many tokens. A
+    token that ends an answer is no part of it: the last one is held back while it is such.
+    """
+
+    __slots__ = (
+        "_block_tokens",
+        "_ends",
+        "_held",
+        "_made",
+        "_max_tokens",
+        "_pieces",
+        "_prompt_tokens",
+        "_reason",
+        "_tokens",
+        "cached",
+    )
+
+    def __init__(
+        self, submit: Submit, block_tokens: int, pieces: Pieces | None, ends: frozenset[int] = frozenset()
+    ) -> None:
+        """`block_tokens` of a KV block, 0: not known; `pieces` where the answer is text; `ends` where it is ids."""
+        self._prompt_tokens, self._max_tokens = len(submit.prompt_ids), submit.max_tokens
+        self._block_tokens, self._pieces = block_tokens, pieces
+        self._tokens = 0
+        #: Tokens as the server counts them, where it does.
+        self._made = 0
+        self._reason = b""
+        self._ends = ends
+        self._held: tuple[int, ...] = ()
+        self.cached = 0
+
+    def take(self, reply: Reply) -> Sequence[int]:
+        """The new ids in a message, maybe none. Raises ProtocolError for outputs that are not what they should be."""
+        outputs = reply.outputs
+        if not outputs:
+            return ()
+        reused = outputs.get("kv_cache_reused_blocks")
+        if reused:
+            self.cached = min(max(0, reused[0]) * self._block_tokens, self._prompt_tokens)
+        if self._pieces is None:
+            ids = _ids(outputs)
+            return self._without_end(ids) if self._ends and ids else self._counted(ids)
+        made, reason = outputs.get("num_output_tokens"), outputs.get("finish_reason")
+        self._made += made[0] if made else 0
+        self._reason = reason[0] if reason else b""
+        return self._counted(self._pieces.feed(_text(outputs)))
+
+    def end(self) -> tuple[Sequence[int], Finish]:
+        """The ids that were held back, and the answer's end."""
+        last = self._counted(self._pieces.flush()) if self._pieces is not None else ()
+        cut = self._reason == b"length" if self._reason else max(self._made, self._tokens) >= self._max_tokens
+        reason = FinishReason.LENGTH if cut and not self._held else FinishReason.STOP
+        return last, Finish(reason, self._prompt_tokens, self.cached, self._tokens)
+
+    def _counted(self, ids: Sequence[int]) -> Sequence[int]:
+        self._tokens += len(ids)
+        return ids
+
+    def _without_end(self, ids: Sequence[int]) -> Sequence[int]:
+        """All that is known not to be the end, of what was held back and some more."""
+        ids = (*self._held, *ids)
+        self._held = ids[-1:] if ids[-1] in self._ends else ()
+        return self._counted(ids[: len(ids) - len(self._held)])
+
+
+def error_of(message: str) -> Failure | ReplicaUnavailable:
+    """What a stream's error message comes to. Its own words may quote the prompt, so nobody is told them."""
+    if _ELSEWHERE.search(message):
+        error = ReplicaUnavailable("The replica does not take the request now.")
+        error.detail = unsaid(message)
+        return error
+    return Failure("context_length_exceeded" if _TOO_LONG.search(message) else "engine_error", unsaid(message))
+
+
+def _ids(outputs: Mapping[str, Sequence[Any]]) -> Sequence[int]:
+    """One sequence's new ids; the server pads them to the longest one."""
+    ids, length = outputs.get("output_ids", ()), outputs.get("sequence_length")
+    if not length:
+        return ids
+    if not 0 <= length[0] <= len(ids):
+        raise ProtocolError(f"sequence_length is {length[0]}, of {len(ids)} ids")
+    return ids[: length[0]]
+
+
+def _text(outputs: Mapping[str, Sequence[Any]]) -> str:
+    texts = outputs.get("text_output")
+    if not texts:
+        return ""
+    return bytes(texts[0]).decode(errors="replace")

@@ -1,0 +1,236 @@
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+import gateway.api.server.http_exchange
+from gateway.api.server.http_exchange import Exchange, error_headers
+from gateway.api.server.request_watchdog import Overseer
+from observability.tracing.sampling import HeadSampler
+from protos.errors import (
+    AuthenticationFailed,
+    BodyTooLarge,
+    InvalidRequest,
+    Overloaded,
+    PenstockError,
+    RequestTimeout,
+    SlowClient,
+)
+from tests.harness import bounded, until
+
+
+class Wire:
+    """An exchange's two ends, in the hands of the test."""
+
+    def __init__(self) -> None:
+        self.incoming: asyncio.Queue[Any] = asyncio.Queue()
+        self.sent: list[Any] = []
+
+    async def send(self, message: Any) -> None:
+        self.sent.append(message)
+
+    def exchange(self, *headers: tuple[bytes, bytes]) -> Exchange:
+        scope = {"type": "http", "method": "POST", "path": "/x", "headers": list(headers)}
+        return Exchange(scope, self.incoming.get, self.send, HeadSampler(None))
+
+    def put(self, body: bytes, *, more: bool = True) -> None:
+        self.incoming.put_nowait({"type": "http.request", "body": body, "more_body": more})
+
+    def leave(self) -> None:
+        self.incoming.put_nowait({"type": "http.disconnect"})
+
+
+def wired(body: Callable[[Wire], Awaitable[None]]) -> None:
+    async def main() -> None:
+        await body(Wire())
+
+    bounded(main)
+
+
+def test_a_body_in_parts_is_put_together() -> None:
+    async def body(wire: Wire) -> None:
+        for part in (b"a", b"", b"bc"):
+            wire.put(part)
+        wire.put(b"", more=False)
+        assert await wire.exchange().body(3) == b"abc"
+        wire.put(b"ab")
+        wire.put(b"c")
+        # The announced length is there: nothing more is waited for.
+        assert await wire.exchange((b"content-length", b"3")).body(3) == b"abc"
+
+    wired(body)
+
+
+@pytest.mark.parametrize("headers", [(), ((b"content-length", b"2"),), ((b"content-length", b"nonsense"),)])
+def test_a_body_over_the_limit_is_refused_at_the_first_byte_too_many(headers: tuple[tuple[bytes, bytes], ...]) -> None:
+    async def body(wire: Wire) -> None:
+        wire.put(b"abc")
+        wire.put(b"de")
+        wire.put(b"never read")
+        with pytest.raises(BodyTooLarge):
+            await wire.exchange(*headers).body(4)
+        assert wire.incoming.qsize() == 1
+
+    wired(body)
+
+
+@pytest.mark.parametrize("length", [b"5", b"9" * 20, b"9" * 5000])
+def test_an_announced_length_over_the_limit_is_refused_unread(length: bytes) -> None:
+    async def body(wire: Wire) -> None:
+        wire.put(b"abc")
+        with pytest.raises(BodyTooLarge):
+            await wire.exchange((b"content-length", length)).body(4)
+        assert wire.incoming.qsize() == 1
+
+    wired(body)
+
+
+def test_a_client_that_leaves_during_its_body() -> None:
+    async def body(wire: Wire) -> None:
+        wire.put(b"abc")
+        wire.leave()
+        # Granian says the same of a body whose chunks do not parse, and that client is there to read an answer.
+        with pytest.raises(InvalidRequest):
+            await wire.exchange().body(100)
+
+    wired(body)
+
+
+def test_what_is_watched_when_it_ends_is_watched_no_longer() -> None:
+    """The overseer looks at any moment, such as while an error is written that nobody has to watch for."""
+
+    async def body(wire: Wire) -> None:
+        exchange, overseer = wire.exchange(), Overseer()
+        overseer.enter(exchange)
+        exchange.deadline = time.monotonic() + 100
+        exchange.unwatch()
+        assert exchange.watch()
+        await asyncio.sleep(0)
+        overseer.leave(exchange)
+
+    wired(body)
+
+
+def test_a_slow_body_is_408(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gateway.api.server.http_exchange, "BODY_SECONDS", 0.01)
+
+    async def body(wire: Wire) -> None:
+        caught: list[Exception] = []
+        made: list[Exchange] = []
+
+        async def read() -> None:
+            made.append(wire.exchange())
+            try:
+                await made[0].body(100)
+            except RequestTimeout as error:
+                caught.append(error)
+            # The cancellation that ended the wait has been used up.
+            await asyncio.sleep(0)
+
+        wire.put(b"abc")
+        task = asyncio.create_task(read())
+        await until(lambda: made)
+        made[0].look(time.monotonic() - 1)
+        await asyncio.sleep(0)
+        assert not task.done()
+
+        def looked() -> bool:
+            made[0].look(time.monotonic())
+            return bool(caught)
+
+        await until(looked)
+        await task
+
+    wired(body)
+
+
+def test_a_cancellation_from_outside_is_not_taken_for_a_slow_body() -> None:
+    async def body(wire: Wire) -> None:
+        async def read() -> None:
+            await wire.exchange().body(100)
+
+        task = asyncio.create_task(read())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    wired(body)
+
+
+def test_a_watched_client_that_leaves_fails_the_attempt() -> None:
+    async def body(wire: Wire) -> None:
+        exchange = wire.exchange()
+        assert not exchange.watch()  # its body is still to come
+        exchange.deadline = time.monotonic() + 100
+        assert exchange.watch()
+        wire.put(b"more", more=False)
+        wire.leave()
+        await until(lambda: exchange.attempt.failed)
+        exchange.unwatch()
+        exchange.unwatch()
+
+    wired(body)
+
+
+def test_a_deadline_fails_the_attempt_and_then_the_task() -> None:
+    async def body(wire: Wire) -> None:
+        made: list[Exchange] = []
+
+        async def stuck() -> None:
+            made.append(wire.exchange())
+            await asyncio.Event().wait()
+
+        task = asyncio.create_task(stuck())
+        await until(lambda: made)
+        exchange, now = made[0], time.monotonic()
+        exchange.deadline = now + 10
+        failed = []
+        for seconds in (9, 11):
+            exchange.look(now + seconds)
+            failed.append(exchange.attempt.failed)
+        assert failed == [False, True]
+        exchange.look(now + 12)
+        await asyncio.sleep(0)
+        assert not task.done()
+        exchange.look(now + 11 + gateway.api.server.http_exchange.STUCK_SECONDS + 1)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    wired(body)
+
+
+@pytest.mark.parametrize(
+    ("error", "headers"),
+    [
+        (PenstockError("x"), {b"x-should-retry": b"false"}),
+        (SlowClient("x"), {}),
+        (AuthenticationFailed("x"), {b"www-authenticate": b"Bearer"}),
+        (
+            Overloaded("x", retry_after=1.0),
+            {b"retry-after": b"1", b"retry-after-ms": b"1000", b"x-should-retry": b"true"},
+        ),
+        (
+            Overloaded("x", retry_after=0.01),
+            {b"retry-after": b"1", b"retry-after-ms": b"10", b"x-should-retry": b"true"},
+        ),
+        (
+            Overloaded("x", retry_after=2.6),
+            {b"retry-after": b"3", b"retry-after-ms": b"2600", b"x-should-retry": b"true"},
+        ),
+    ],
+)
+def test_headers_of_errors(error: PenstockError, headers: dict[bytes, bytes]) -> None:
+    assert dict(error_headers(error)) == headers
+
+
+def test_the_query_string_is_read_when_it_is_asked_for() -> None:
+    async def body(wire: Wire) -> None:
+        scope = {"type": "http", "method": "GET", "path": "/x", "headers": [], "query_string": b"a=1&b=x%20y&a=2&c="}
+        exchange = Exchange(scope, wire.incoming.get, wire.send, HeadSampler(None))
+        assert exchange.query == {"a": "2", "b": "x y", "c": ""}
+        assert wire.exchange().query == {}
+
+    wired(body)

@@ -1,0 +1,118 @@
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from gateway.cli.main import main
+from gateway.config.docs import render
+from gateway.config.settings import schema
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_check_says_what_would_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--config", str(ROOT / "penstock.yaml")]) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    lines = said.out.splitlines()
+    assert lines[0] == f"{ROOT}/penstock.yaml is valid. penstock serve would run:"
+    assert "listen   127.0.0.1:8080" in lines
+    assert f"store    embedded Valkey, data in {ROOT}/.penstock" in lines
+    assert "  tokenizer  mistral-tekken (bundled)" in lines
+    assert "  POOL    SHAPE    ROLE  ENGINE     REPLICAS  GPUS         WHERE" in lines
+    assert "  wide    tp8 ep2  both  simulated  1         8 simulated  started here" in lines
+    assert "  narrow  tp2      both  simulated  4         8 simulated  started here" in lines
+    assert "  3 pools, 7 replicas, 24 GPUs" in lines
+    assert "  gold    4       30 %" in lines
+    assert lines[-1].startswith("tenants  none in this file")
+
+
+def test_check_shows_addresses_and_hides_passwords(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(
+        "listen: {workers: 3}\nstore: {url: 'rediss://u:hunter2@db:6379/0'}\n"
+        "models: [{name: m, tokenizer: mistral-tekken, context: 9, pools: [{name: far, shape: {tp: 2, pp: 2}, "
+        "engine: simulated, replicas: ['grpc://h:1', 'unix:/r']}]}]\n"
+    )
+    assert main(["check", "--config", str(path)]) == 0
+    said = capsys.readouterr().out
+    assert "workers  3\n" in said
+    assert "store    rediss://***@db:6379/0\n" in said
+    assert "  far   tp2 pp2  both  simulated  2         8 simulated  grpc://h:1, unix:/r\n" in said
+
+
+def test_check_shows_chains_adapters_and_upstreams(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(
+        "models:\n"
+        "- {name: a, context: 9, adapters: [{name: x}, {name: y}], fallbacks: {models: [b], order: cost}, "
+        "pools: [{name: up, engine: openai, replicas: ['https://h/v1'], upstream: {lora: true}}]}\n"
+        "- {name: b, tokenizer: mistral-tekken, context: 9, pools: [{name: p, engine: simulated, replicas: 1}]}\n"
+    )
+    assert main(["check", "--config", str(path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "  tokenizer  its upstreams have it" in lines
+    assert "  fallbacks  b (order: cost)" in lines
+    assert "  adapters   x, y" in lines
+    assert "  up    tp1    both  openai  1         -     https://h/v1" in lines
+    assert "  1 pool, 1 replica, 0 GPUs" in lines
+    assert "  1 pool, 1 replica, 1 GPU" in lines
+
+
+def test_check_shows_tiers_tenants_and_prices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(
+        "models: [{name: m, tokenizer: mistral-tekken, context: 9, price: {input: 0.6, output: 1}, "
+        "pools: [{name: p, engine: simulated, replicas: 1}]}]\n"
+        "tiers: [{name: paid, reserved: 0.25}, {name: free, weight: 0.5}]\n"
+        "tenants: [{name: acme, tier: paid, limits: {rpm: 5, budget: {usd: 9.5}}}, {name: default}]\n"
+        "admin: {enabled: false}\n"
+    )
+    assert main(["check", "--config", str(path)]) == 0
+    said = capsys.readouterr().out
+    assert "admin    off\n" in said
+    assert "  price      0.6 input, 0.6 cached input, 1 output (US dollars per million tokens)\n" in said
+    assert "  TIER  WEIGHT  RESERVED\n  paid  1       25 %\n  free  0.5     0 %\n" in said
+    assert re.search(r"\n  acme +paid +\* +rpm 5, budget 9\.5 USD/month +\(default\)\n", said)
+    assert re.search(r"\n  default +free +\* +none +\(default\)\n$", said)
+
+
+def test_check_refuses_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "c.yaml"
+    for text, problem in [
+        ("models: []\n", "models: expected list of length >= 1, got []"),
+        (
+            "models: [{name: m, tokenizer: ./, context: 9, pools: [{name: p, engine: simulated, replicas: 1}]}]",
+            f"models[0].tokenizer: {tmp_path}: no tokenizer.json and no tekken file in this folder",
+        ),
+    ]:
+        path.write_text(text)
+        assert main(["check", "--config", str(path)]) == 1
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert said.err == f"{path}: {problem}\n"
+
+
+def test_schema_is_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema"]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(schema()))
+
+
+def test_the_documentation_is_generated_from_the_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    assert page == render((ROOT / "penstock.yaml").read_text(encoding="utf-8")), "run: make docs"
+    assert main(["schema", "--markdown", "--example", str(ROOT / "penstock.yaml")]) == 0
+    assert capsys.readouterr().out == page
+
+
+def test_every_field_is_on_the_page() -> None:
+    page = render("")
+    for definition in schema()["$defs"].values():
+        for field in definition.get("properties", {}):
+            assert f"| `{field}` | " in page
+
+
+def test_markdown_without_an_example(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema", "--markdown", "--example", str(tmp_path / "none.yaml")]) == 1
+    assert capsys.readouterr().err == f"{tmp_path}/none.yaml: cannot be read: No such file or directory\n"

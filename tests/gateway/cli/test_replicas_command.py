@@ -1,0 +1,161 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from gateway.cli.main import main
+from routing.health.replica_status import State
+from tests.gateway.fleets.world import MODELS, FakeFleet, status, world_at
+from tests.harness import bounded
+
+STUCK = status(
+    "narrow/0",
+    state=State.EJECTED,
+    reason="its requests fail, the last one with engine_error: CUDA error: device-side assert triggered\x1b[2J",
+    share=0.0,
+    breaker_seconds=12.4,
+)
+
+
+class Shell:
+    """The command line, in this process."""
+
+    def __init__(self, config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self._config = str(config)
+        self._capsys = capsys
+
+    def __call__(self, *arguments: str) -> str:
+        assert main(["replicas", *arguments, "--config", self._config]) == 0
+        return self._capsys.readouterr().out
+
+    def json(self, *arguments: str) -> Any:
+        return json.loads(self(*arguments, "--json"))
+
+    def refusal(self, *arguments: str) -> str:
+        assert main(["replicas", *arguments, "--config", self._config]) == 1
+        said = self._capsys.readouterr()
+        assert said.out == ""
+        assert said.err.count("\n") == 1
+        return said.err
+
+
+@pytest.fixture
+def replicas(store_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Shell:
+    path = tmp_path / "c.yaml"
+    path.write_text(msgspec.yaml.encode({"models": MODELS, "store": {"url": store_url}}).decode())
+
+    async def report() -> None:
+        async with world_at(store_url) as world:
+            fleets = {"m": FakeFleet(status("wide/0"), STUCK), "org/m2": FakeFleet(status("only/0", share=0.4))}
+            await world.worker("w", fleets).exchange()
+
+    bounded(report)
+    return Shell(path, capsys)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_list_is_readable_at_any_width(replicas: Shell, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    said = replicas("list")
+    lines = said.splitlines()
+    assert max(map(len, lines)) <= width
+    assert lines[0] == "m: 3 replicas, 1 takes requests"
+    header = ["REPLICA", "SHAPE", "ROLE", "STATE", "SHARE", "RUN", "WAIT", "KV", "OPEN", "PREDICT"]
+    assert lines[1].split()[:10] == header
+    assert lines[2].split()[:10] == ["wide/0", "tp4", "both", "ready", "100%", "3", "1", "25%", "2", "90%"]
+    assert lines[3].split()[:5] == ["narrow/0", "tp2-ep2", "both", "ejected", "0%"]
+    assert lines[4].split()[3:10] == ["unknown", "0%", "-", "-", "-", "0", "-"]
+    text = " ".join(said.split())
+    assert "narrow/0: its requests fail, the last one with engine_error: CUDA error" in text
+    assert "looked at again in 12 s" in text
+    assert "\\x1b[2J" in said and "\x1b" not in said
+    assert "org/m2: 3 replicas, 1 takes requests" in lines
+    assert ("10.0.0.1:50051" in said) == (width == 120)
+
+
+def test_what_is_not_connected_or_has_no_partner_is_said_to_be_so(
+    store_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pools = [
+        {"name": role, "engine": "simulated", "role": role, "replicas": [f"grpc://{role}:1"]}
+        for role in ("prefill", "decode")
+    ]
+    models = [{"name": "m", "tokenizer": "t", "context": 9, "pools": pools}]
+    path = tmp_path / "pair.yaml"
+    path.write_text(msgspec.yaml.encode({"models": models, "store": {"url": store_url}}).decode())
+    dead = status("prefill/0", state=State.CONNECTING, reason="it is gone", running=13, share=0.0)
+
+    async def report() -> None:
+        async with world_at(store_url) as world:
+            await world.worker("w", {"m": FakeFleet(dead, status("decode/0"))}).exchange()
+
+    bounded(report)
+    shell = Shell(path, capsys)
+    lines = shell("list").splitlines()
+    assert lines[0] == "m: 2 replicas, 0 take requests"
+    assert lines[2].split()[4:8] == ["0%", "-", "-", "-"]
+    assert lines[4:] == [
+        "prefill/0: it is gone",
+        "decode/0: no prefill replica to pair it with takes requests",
+    ]
+    assert shell.json("list")[0]["running"] == 0
+    assert "no replica of m is left" in shell("drain", "decode")
+
+
+def test_json_has_the_whole_of_it(replicas: Shell) -> None:
+    rows = replicas.json("list", "--model", "org/m2")
+    assert [row["id"] for row in rows] == ["narrow/0", "narrow/1", "only/0"]
+    assert rows[2] == {
+        "object": "replica",
+        "model": "org/m2",
+        "pool": "only",
+        "id": "only/0",
+        "address": "grpc://10.0.0.9:50051",
+        "source": "static",
+        "version": "",
+        "shape": {"tp": 1, "ep": 1, "pp": 1},
+        "role": "both",
+        "state": "ready",
+        "reason": "",
+        "workers": 1,
+        "running": 3,
+        "waiting": 1,
+        "kv_blocks_used": 100,
+        "kv_blocks_total": 400,
+        "in_flight": 2,
+        "share": 0.4,
+        "breaker_seconds": 0.0,
+        "accuracy": 0.9,
+        "drain": None,
+    }
+
+
+def test_drain_and_resume(replicas: Shell) -> None:
+    assert "draining wide of m: what still runs there in 30 s moves on" in replicas("drain", "wide")
+    drained = replicas.json("list", "--model", "m")[0]["drain"]
+    assert (drained["target"], drained["grace_seconds"]) == ("wide", 30.0)
+    assert drained["actor"].startswith("cli:")
+    assert replicas.json("drain", "narrow/1", "--model", "m", "--grace", "0")["grace_seconds"] == 0.0
+    assert "no replica of m is left" in replicas("drain", "narrow", "--model", "m")
+    assert replicas("resume", "wide") == "resumed wide of m\n"
+    assert replicas("resume", "wide") == "wide was not drained\n"
+    ended = replicas.json("resume", "narrow", "--model", "m")["drains"]
+    assert [drain["target"] for drain in ended] == ["narrow", "narrow/1"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["drain", "x"], "There is no replica or pool 'x'; there are wide, wide/0, narrow"),
+        (["resume", "x"], "There is no replica or pool 'x'"),
+        (["drain", "narrow"], "model: several have 'narrow': m, org/m2"),
+        (["list", "--model", "x"], "There is no model 'x'; there are m, org/m2"),
+        (["drain", "wide", "--grace", "-1"], "grace_seconds: expected 0 to 86400"),
+        (["drain", "wide", "--grace", "nan"], "grace_seconds: expected 0 to 86400"),
+    ],
+)
+def test_a_mistake_is_one_line(replicas: Shell, arguments: list[str], said: str) -> None:
+    assert said in replicas.refusal(*arguments)
+    assert all(row["drain"] is None for row in replicas.json("list"))

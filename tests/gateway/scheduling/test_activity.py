@@ -1,0 +1,130 @@
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+
+from gateway.scheduling import activity
+from gateway.scheduling.activity import Activity
+from gateway.scheduling.division import merged
+from gateway.scheduling.shares import ActiveTenant
+from gateway.store.store import Store
+from tests.harness import bounded, until
+
+A, B = ActiveTenant("a", 0, 4.0, 0.3), ActiveTenant("b", 1, 1.0, 0.1)
+HEAVY = ActiveTenant("a", 0, 4.0, 0.3, heavy=True)
+
+
+class FakeTurnstile:
+    """What an activity asks of a turnstile."""
+
+    def __init__(self, *active: ActiveTenant) -> None:
+        self.active = list(active)
+        self.active_elsewhere: Sequence[ActiveTenant] = ()
+        self.asked = 0
+
+    def active_here(self) -> list[ActiveTenant]:
+        self.asked += 1
+        return self.active
+
+
+@contextlib.asynccontextmanager
+async def store_at(url: str) -> AsyncIterator[Store]:
+    store = Store(url, timeout=10.0)
+    try:
+        yield store
+    finally:
+        await store.aclose()
+
+
+def test_workers_learn_each_others_tenants_by_model(store_url: str) -> None:
+    async def main() -> None:
+        async with store_at(store_url) as store:
+            one, other, elsewhere = (FakeTurnstile(tenant) for tenant in (A, B, HEAVY))
+            first, second = Activity(store, {"m": one, "other": elsewhere}), Activity(store, {"m": other})
+            await first.exchange()
+            assert one.active_elsewhere == [A]
+            await second.exchange()
+            await first.exchange()
+            assert set(one.active_elsewhere) == set(other.active_elsewhere) == {A, B}
+            assert elsewhere.active_elsewhere == [HEAVY]
+
+    bounded(main)
+
+
+def test_a_tenant_that_changed_is_known_by_its_last_note_and_one_that_ended_is_forgotten(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with store_at(store_url) as store:
+            turnstile = FakeTurnstile(A, B)
+            exchange = Activity(store, {"m": turnstile})
+            await exchange.exchange()
+            turnstile.active = [HEAVY]
+            await exchange.exchange()
+            assert turnstile.active_elsewhere[-1] == HEAVY
+            turnstile.active = []
+
+            async def forgotten() -> None:
+                while turnstile.active_elsewhere:
+                    await exchange.exchange()
+
+            await exchange.exchange()
+            assert set(turnstile.active_elsewhere) == {A, B, HEAVY}
+            monkeypatch.setattr(activity, "NOTE_SECONDS", 0.2)
+            await asyncio.wait_for(forgotten(), 5)
+
+    bounded(main)
+
+
+def test_only_the_tenants_seen_last_are_told_of(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(activity, "MAX_TENANTS", 10)
+
+    async def main() -> None:
+        async with store_at(store_url) as store:
+            turnstile = FakeTurnstile()
+            exchange = Activity(store, {"m": turnstile})
+            for number in range(30):
+                turnstile.active = [ActiveTenant(f"t{number}", 0, 1, 0)]
+                await exchange.exchange()
+            await exchange.exchange()
+            assert [tenant.name for tenant in turnstile.active_elsewhere] == [f"t{number}" for number in range(20, 30)]
+
+    bounded(main)
+
+
+def test_while_the_store_is_away_a_worker_goes_by_what_it_sees(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with store_at("redis://127.0.0.1:1/0") as store:
+            turnstile = FakeTurnstile(A)
+            turnstile.active_elsewhere = [B]
+            exchange = Activity(store, {"m": turnstile})
+            await exchange.exchange()
+            await exchange.exchange()
+            assert not turnstile.active_elsewhere
+
+    with caplog.at_level(logging.WARNING):
+        bounded(main)
+    assert len(caplog.records) == 1
+
+
+def test_it_runs_until_cancelled(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(activity, "SYNC_SECONDS", 0.001)
+
+    async def main() -> None:
+        async with store_at(store_url) as store:
+            turnstile = FakeTurnstile(A)
+            task = asyncio.create_task(Activity(store, {"m": turnstile}).run())
+            await until(lambda: turnstile.asked > 5)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    bounded(main)
+
+
+def test_of_several_notes_the_last_counts_but_heavy_is_heavy() -> None:
+    gold = ActiveTenant("a", 1, 2.0, 0.2)
+    assert list(merged([A, B, gold])) == [gold, B]
+    assert list(merged([HEAVY, gold])) == [ActiveTenant("a", 1, 2.0, 0.2, heavy=True)]
+    assert list(merged([A, HEAVY])) == [HEAVY]

@@ -1,0 +1,126 @@
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from gateway.scheduling.encoding_turns import NICENESS, EncodingTurns
+from protos.errors import ClientGone
+from routing.dispatch.dispatch import Attempt
+from tests.harness import bounded, until
+
+
+def with_turns(use: Callable[[EncodingTurns], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+
+    async def main() -> None:
+        turns = EncodingTurns()
+        try:
+            await use(turns)  # type: ignore[misc]
+        finally:
+            turns.close()
+
+    bounded(main)
+
+
+def test_one_prompt_of_a_tenant_at_a_time_and_others_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[str] = []
+    gates = {name: threading.Event() for name in ("a1", "a2", "b1")}
+
+    def encode(name: str) -> str:
+        begun.append(name)
+        assert gates[name].wait(10)
+        return name
+
+    async def use(turns: EncodingTurns) -> None:
+        tasks = {name: asyncio.create_task(turns.run(Attempt(), name[0], encode, name)) for name in gates}
+        await until(lambda: sorted(begun) == ["a1", "b1"])
+        gates["b1"].set()
+        assert await tasks["b1"] == "b1"
+        assert sorted(begun) == ["a1", "b1"]
+        gates["a1"].set()
+        await until(lambda: "a2" in begun)
+        gates["a2"].set()
+        assert [await tasks["a1"], await tasks["a2"]] == ["a1", "a2"]
+
+    with_turns(use, monkeypatch)
+
+
+def test_who_leaves_while_waiting_does_not_hold_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = threading.Event()
+
+    async def use(turns: EncodingTurns) -> None:
+        first = asyncio.create_task(turns.run(Attempt(), "a", gate.wait, 10))
+        second = asyncio.create_task(turns.run(Attempt(), "a", list, "never"))
+        await asyncio.sleep(0)
+        second.cancel()
+        gate.set()
+        assert await first
+        assert await turns.run(Attempt(), "a", list, "ok") == ["o", "k"]
+
+    with_turns(use, monkeypatch)
+
+
+def test_a_client_that_leaves_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = threading.Event()
+    encoded: list[int] = []
+
+    async def use(turns: EncodingTurns) -> None:
+        attempts = [Attempt(), Attempt()]
+        first = asyncio.create_task(turns.run(attempts[0], "a", gate.wait, 10))
+        second = asyncio.create_task(turns.run(attempts[1], "a", encoded.append, 2))
+        await until(lambda: len(turns._locks) == 1)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        attempts[1].fail(ClientGone("gone"))
+        with pytest.raises(ClientGone):
+            await second
+        # What a thread has begun it ends; its result is nobody's.
+        attempts[0].fail(ClientGone("gone"))
+        gate.set()
+        with pytest.raises(ClientGone):
+            await first
+        gone = Attempt()
+        gone.fail(ClientGone("gone"))
+        with pytest.raises(ClientGone):
+            await turns.run(gone, "a", encoded.append, 3)
+        assert not encoded
+        assert await turns.run(Attempt(), "a", list, "ok") == ["o", "k"]
+
+    with_turns(use, monkeypatch)
+
+
+def test_a_cancel_together_with_the_turn_keeps_no_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def use(turns: EncodingTurns) -> None:
+        gate = threading.Event()
+        first = asyncio.create_task(turns.run(Attempt(), "a", gate.wait, 10))
+        await asyncio.sleep(0)
+        second = asyncio.create_task(turns.run(Attempt(), "a", list, "x"))
+        await asyncio.sleep(0)
+        first.add_done_callback(lambda _: asyncio.get_running_loop().call_soon(second.cancel))
+        gate.set()
+        await asyncio.gather(first, second, return_exceptions=True)
+        assert await turns.run(Attempt(), "a", list, "ok") == ["o", "k"]
+
+    with_turns(use, monkeypatch)
+
+
+def test_an_error_is_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def use(turns: EncodingTurns) -> None:
+        with pytest.raises(ZeroDivisionError):
+            await turns.run(Attempt(), "a", divmod, 1, 0)
+        assert await turns.run(Attempt(), "a", divmod, 3, 2) == (1, 1)
+
+    with_turns(use, monkeypatch)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="niceness is a process's own elsewhere")
+def test_its_threads_let_the_event_loop_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def use(turns: EncodingTurns) -> None:
+        here = os.nice(0)
+        assert await turns.run(Attempt(), "a", os.nice, 0) == min(19, here + NICENESS)
+        assert os.nice(0) == here
+
+    with_turns(use, monkeypatch)

@@ -1,0 +1,128 @@
+"""Requests that only some replicas can serve, in one queue with those that all can."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from gateway.scheduling.admission import Turn, TurnRequest
+from gateway.scheduling.candidates import PLAIN, kind_of
+from protos.errors import ReplicaUnavailable
+from protos.features import Feature
+from routing.contracts.policy import RouteRequest
+from tests.gateway.scheduling.bench import Bench, run, settle
+from tests.views import view
+
+LOGPROBS = Feature.LOGPROBS.value
+
+
+class Mixed(Bench):
+    """Of its replicas, those named `able...` have logprobs."""
+
+    def __init__(self, *names: str) -> None:
+        super().__init__(*names)
+        views = self.fleet.views
+        for name, one in views.items():
+            if not name.startswith("able"):
+                views[name] = replace(one, features=one.features & ~LOGPROBS)
+
+    def request(self, tenant: str = "a", **fields: Any) -> TurnRequest:
+        needs = fields.pop("needs", 0)
+        made = super().request(tenant, **fields)
+        return replace(made, route=replace(made.route, needs=needs))
+
+
+def test_a_request_is_weighed_only_against_replicas_that_can_serve_it() -> None:
+    async def main() -> None:
+        bench = Mixed("able", "poor")
+        turns: list[Turn] = []
+        while (turn := bench.enter(needs=LOGPROBS)) is not None:
+            turns.append(turn)
+        assert {turn.replica_id for turn in turns} == {"able"}
+        picky = bench.wait(needs=LOGPROBS)
+        await settle()
+        # The other replica has room, and who can go there passes by.
+        plain = [bench.wait("b") for _ in range(3)]
+        await settle()
+        assert [task.result().replica_id for task in plain] == ["poor"] * 3
+        assert not picky.done()
+        bench.end(turns.pop())
+        assert (await picky).replica_id == "able"
+        for turn in [await picky, *turns, *(task.result() for task in plain)]:
+            turn.release(0)
+        bench.check_empty()
+
+    run(main)
+
+
+def test_a_tenants_own_plain_requests_pass_any_number_that_cannot_be_served() -> None:
+    async def main() -> None:
+        bench = Mixed("able", "poor")
+        turns = bench.fill("x")
+        picky = [bench.wait("a", needs=LOGPROBS) for _ in range(30)]
+        await settle()
+        plain = bench.wait("a")
+        await settle()
+        free = next(turn for turn in turns if turn.replica_id == "poor")
+        turns.remove(free)
+        bench.now += 1.0  # a look at so many for nothing is followed by a rest
+        bench.end(free)
+        await settle()
+        assert plain.result().replica_id == "poor"
+        assert not any(task.done() for task in picky)
+        for turn in [*turns, plain.result()]:
+            bench.now += 1.0
+            bench.fleet.running(turn.replica_id or "", -1)
+            turn.release(0)
+        for task in picky:
+            turn = await task
+            assert turn.replica_id == "able"
+            bench.now += 1.0
+            turn.release(0)
+        bench.check_empty()
+
+    run(main)
+
+
+def test_who_waits_for_a_replica_that_leaves_is_told_and_the_others_wait_on() -> None:
+    async def main() -> None:
+        bench = Mixed("able", "poor")
+        turns = bench.fill("x")
+        picky, plain = bench.wait("a", needs=LOGPROBS), bench.wait("b")
+        await settle()
+        assert not picky.done()
+        del bench.fleet.views["able"]
+        bench.turnstile.pump()
+        with pytest.raises(ReplicaUnavailable):
+            await picky
+        assert not plain.done()
+        bench.end(next(turn for turn in turns if turn.replica_id == "poor"))
+        (await plain).release(0)
+        for turn in turns:
+            turn.release(0)
+        bench.check_empty()
+
+    run(main)
+
+
+def test_without_any_that_can_there_is_nothing_to_wait_for() -> None:
+    async def main() -> None:
+        bench = Mixed("poor")
+        turn = bench.enter(needs=LOGPROBS)
+        assert turn is not None
+        assert turn.decision is None
+        turn.release(0)
+        assert bench.turnstile.consider(bench.request(needs=LOGPROBS)) is None
+        assert bench.turnstile.objections(bench.request(needs=LOGPROBS)) == {}
+        bench.check_empty()
+
+    run(main)
+
+
+def test_what_all_replicas_have_makes_no_kind_of_its_own() -> None:
+    everyone = [view("a"), view("b")]
+    route = RouteRequest("r", 1, 1, needs=LOGPROBS)
+    assert kind_of(route, everyone) == PLAIN
+    poor = replace(everyone[0], features=0)
+    assert kind_of(route, [*everyone, poor]) == (LOGPROBS, "")
+    assert kind_of(replace(route, adapter="x"), everyone) == (0, "x")

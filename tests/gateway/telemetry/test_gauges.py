@@ -1,0 +1,182 @@
+"""What a worker's own parts say: the counters in them, and what is made of them."""
+
+import asyncio
+
+import pytest
+
+from gateway.telemetry.gauges import Gauges
+from gateway.tenancy.limits.limiter import Ask
+from gateway.tenancy.limits.limits_batcher import Courier
+from gateway.tenancy.limits.store_limiter import StoreLimiter
+from observability.metrics import declarations as declared
+from observability.metrics.metric import Metric
+from observability.metrics.snapshot import Numbers
+from protos.errors import Overloaded, RateLimited, StoreUnavailable
+from routing.dispatch.dispatch import Attempt
+from routing.health.breaker import OPEN_SECONDS
+from routing.health.replica_health import ReplicaHealth
+from routing.health.replica_status import ReplicaStatus, State
+from tests.gateway.scheduling.bench import Bench, run, settle
+from tests.gateway.telemetry.counted import Counted
+from tests.gateway.tenancy.limits.bench import plan_of
+from tests.gateway.tenancy.limits.worker import worker_of
+from tests.harness import bounded
+
+
+def status(state: State, **fields: float | None) -> ReplicaStatus:
+    given: dict[str, object] = {
+        "running": 3,
+        "waiting": 1,
+        "kv_blocks_used": 10,
+        "kv_blocks_total": 20,
+        "in_flight": 4,
+        "share": 0.5,
+        "breaker_seconds": 1.5,
+        "accuracy": 0.75,
+        "faults": 6,
+        "ejections": 2,
+    }
+    return ReplicaStatus(id="wide/0\n", pool="wide", state=state, reason="r", **(given | fields))  # type: ignore[arg-type]
+
+
+def collected(counted: Counted) -> Numbers:
+    gauges = Gauges({"m": counted}, ["gold", "standard"], [1, 2, 3], counted, counted)
+    gauges.sinks = {"journal": counted}
+    numbers = Numbers()
+    gauges.collect(numbers)
+    return numbers
+
+
+def value(numbers: Numbers, metric: Metric, *labels: str) -> float | None:
+    return numbers.values.get(metric.name, {}).get(labels)
+
+
+OF = ("m", "wide", "wide/0\\n")
+
+
+def test_a_ready_replica() -> None:
+    numbers = collected(Counted([status(State.READY)]))
+    for metric, expected in (
+        (declared.REPLICA_UP, 1),
+        (declared.REPLICA_RUNNING, 3),
+        (declared.REPLICA_WAITING, 1),
+        (declared.REPLICA_IN_FLIGHT, 4),
+        (declared.REPLICA_KV_USED, 10),
+        (declared.REPLICA_KV_TOTAL, 20),
+        (declared.REPLICA_SHARE, 0.5),
+        (declared.REPLICA_BREAKER, 1.5),
+        (declared.REPLICA_ACCURACY, 0.75),
+        (declared.REPLICA_FAILURES, 6),
+        (declared.REPLICA_EJECTIONS, 2),
+    ):
+        assert value(numbers, metric, *OF) == expected, metric.name
+    assert numbers.values[declared.REPLICA_STATE.name] == {(*OF, "ready"): 1}
+
+
+def test_of_a_replica_that_nobody_hears_little_is_known() -> None:
+    numbers = collected(Counted([status(State.CONNECTING, accuracy=None)]))
+    assert value(numbers, declared.REPLICA_UP, *OF) == 0
+    assert value(numbers, declared.REPLICA_IN_FLIGHT, *OF) == 4
+    for metric in (declared.REPLICA_RUNNING, declared.REPLICA_KV_USED, declared.REPLICA_ACCURACY):
+        assert value(numbers, metric, *OF) is None
+
+
+def test_the_rest() -> None:
+    counted = Counted(admissions={(0, "shed"): 2, (1, "at_once"): 5}, waiting=7, reservations={"granted": 4}, errors=3)
+    numbers = collected(counted)
+    assert value(numbers, declared.IN_FLIGHT) == 3
+    assert value(numbers, declared.QUEUE_DEPTH, "m") == 7
+    assert value(numbers, declared.ADMISSIONS, "m", "gold", "shed") == 2
+    assert value(numbers, declared.ADMISSIONS, "m", "standard", "at_once") == 5
+    assert value(numbers, declared.RESERVATIONS, "granted") == 4
+    assert value(numbers, declared.STORE_ERRORS) == 3
+    assert value(numbers, declared.TELEMETRY_DROPPED, "journal") == 2
+    assert value(numbers, declared.JOURNAL_RECORDS) == 5
+    assert value(numbers, declared.JOURNAL_UNWRITTEN) == 1
+    assert set(numbers.values) <= set(declared.BY_NAME)
+
+
+def test_states_are_declared_in_their_order() -> None:
+    assert tuple(state.value for state in State) == declared.REPLICA_STATES
+
+
+def test_failures_and_ejections_are_counted() -> None:
+    health = ReplicaHealth(lambda: None)
+    health.connected()
+    for _ in range(3):
+        health.breaker.failed(10.0)
+    assert (health.breaker.faults, health.ejections) == (3, 0)
+    health.eject(10.0, "slow")
+    health.eject(10.0 + OPEN_SECONDS, "its probe: nothing")
+    assert health.ejections == 1, "for longer is not once more"
+    health.breaker.close(20.0)
+    health.eject(30.0, "slow")
+    assert (health.breaker.faults, health.ejections) == (3, 2)
+
+
+def test_admissions_are_counted() -> None:
+    async def main() -> None:
+        bench = Bench("p/0", max_waiting=1)
+        turns = bench.fill()
+        first = bench.wait(rank=0)
+        await settle()
+        bench.now += 2.0
+        shed = bench.wait(rank=2)
+        with pytest.raises(Overloaded):
+            await shed
+        bench.end(turns.pop())
+        turns.append(await first)
+        late = asyncio.create_task(bench.turnstile.enter(bench.request(rank=2, wait_until=bench.now), Attempt()))
+        with pytest.raises(Overloaded):
+            await late
+        assert bench.turnstile.admissions == {(1, "at_once"): 4, (0, "waited"): 1, (2, "shed"): 2}
+        for turn in turns:
+            turn.release(0)
+        bench.check_empty()
+
+    run(main)
+
+
+def test_reservations_and_trips_are_counted(store_url: str) -> None:
+    async def main() -> None:
+        async with worker_of(store_url) as worker:
+            (await worker.reserve(plan_of("acme", rpm=1))).release()
+            await worker.settled()
+            await worker.reserve(plan_of("acme", tpm=5), 2, 2)
+            with pytest.raises(RateLimited):
+                await worker.reserve(plan_of("acme", tpm=5), 2, 2)
+            worker.watched.failing.add("acme")
+            with pytest.raises(StoreUnavailable):
+                await worker.reserve(plan_of("acme", tpm=5), 1, 1)
+            (await worker.reserve(plan_of("acme", on_store_failure="fail_open", tpm=5), 1, 1)).release()
+            worker.watched.failing.clear()
+            await worker.settled()
+            limiter, courier = worker.limiter, worker.courier
+            assert limiter.reservations == {"granted": 2, "refused": 1, "failed_open": 1, "failed_closed": 1}
+            assert courier.errors >= 2
+            assert sum(courier.seconds.counts) == worker.watched.trips
+
+    bounded(main)
+
+
+def test_an_unreachable_store_is_counted() -> None:
+    async def main() -> None:
+        class Away:
+            async def run(self, *_: object) -> object:
+                raise StoreUnavailable
+
+            async def run_many(self, *_: object) -> list[bytes | StoreUnavailable]:
+                raise StoreUnavailable
+
+        courier = Courier(Away(), "h", timeout=1.0, on_alert=lambda *_: None)
+        running = asyncio.create_task(courier.run())
+        limiter = StoreLimiter(courier)
+        with pytest.raises(StoreUnavailable):
+            await limiter.reserve(Ask(plan_of("acme", rpm=1), 1, 1, 1))
+        assert courier.errors >= 1
+        assert limiter.reservations["failed_closed"] == 1
+        assert not sum(courier.seconds.counts)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    bounded(main)

@@ -1,0 +1,200 @@
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+import routing.transports.session_transport
+from protos.errors import ClientGone, ReplicaUnavailable
+from protos.types import Finish, FinishReason, Role
+from replicas.engine import Delta
+from routing.contracts.policy import Ended, Routed, RouteRequest
+from routing.dispatch.dispatch import Attempt, Dispatched, dispatch
+from routing.dispatch.dispatch_context import Desk
+from routing.dispatch.hedging import Hedging
+from routing.fleet.fleet import Fleet
+from routing.policies.round_robin import RoundRobin
+from tests.fakes import SilentEngine, info_of
+from tests.harness import bounded, serving, submit_of, until
+from tests.routing.fleets import fleet_at
+from tests.routing.mortal import read
+
+SOON = Hedging(after_seconds=0.01, max_prompt_tokens=10)
+DONE = Finish(FinishReason.LENGTH)
+
+
+@pytest.fixture(autouse=True)
+def no_reconnects(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routing.transports.session_transport, "FIRST_RETRY_SECONDS", 60.0)
+
+
+class Listening(RoundRobin):
+    def __init__(self) -> None:
+        super().__init__()
+        self.reports: list[Any] = []
+
+    def observe(self, report: Any) -> None:
+        self.reports.append(report)
+
+
+@contextlib.asynccontextmanager
+async def two(hedging: Hedging | None = SOON) -> AsyncIterator[tuple[Desk, Listening, list[SilentEngine], list[Any]]]:
+    engines, policy = [SilentEngine(), SilentEngine()], Listening()
+    async with contextlib.AsyncExitStack() as stack:
+        served = [await stack.enter_async_context(serving(engine)) for engine in engines]
+        fleet = await stack.enter_async_context(fleet_at(*(address for _, address in served)))
+        yield Desk(fleet, policy, hedging=hedging), policy, engines, [server for server, _ in served]
+        await until(lambda: not any(c.in_flight for c in fleet._connections.values()))
+        assert len([r for r in policy.reports if isinstance(r, Routed)]) == len(
+            [r for r in policy.reports if isinstance(r, Ended)]
+        )
+
+
+def ask(desk: Desk, attempt: Attempt | None = None, **options: Any) -> "asyncio.Task[Dispatched]":
+    submit = submit_of(3, **options)
+    route = RouteRequest("r", len(submit.prompt_ids), 3, submit.sampling.n)
+    return asyncio.create_task(dispatch(desk, route, submit, attempt or Attempt()))
+
+
+@pytest.mark.parametrize("winner", [0, 1])
+@pytest.mark.parametrize("started", [True, False])
+def test_whichever_answers_first_goes_on_alone(winner: int, started: bool) -> None:
+    async def main() -> None:
+        async with two() as (desk, _, engines, _):
+            task = ask(desk)
+            await until(lambda: engines[0].submitted and engines[1].submitted)
+            before = desk.budget._left
+            engines[winner].say(Delta(1, 0, [7], cached_tokens=1 if started else None))
+            dispatched = await task
+            assert dispatched.stream.replica_id == f"p/{winner}"
+            assert dispatched.stream.cached_tokens == int(started)
+            loser = engines[1 - winner]
+            await until(lambda: loser.cancelled == [1])
+            loser.say(Delta(1, 0, [99]))
+            engines[winner].say(Delta(1, 0, [8]))
+            engines[winner].say(Delta(1, 0, [9]), finishes=[(1, 0, DONE)])
+            assert (await read(dispatched)).tokens == [[7, 8, 9]]
+            assert desk.budget._left < before + 1
+
+    bounded(main)
+
+
+def test_both_at_once_are_one_answer() -> None:
+    async def main() -> None:
+        async with two() as (desk, _, engines, _):
+            task = ask(desk, n=2)
+            await until(lambda: engines[0].submitted and engines[1].submitted)
+            for engine in engines:
+                engine.say(Delta(1, 0, [7]), Delta(1, 1, [8]), finishes=[(1, 0, DONE), (1, 1, DONE)])
+            assert (await read(await task, 2)).tokens == [[7], [8]]
+
+    bounded(main)
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_where_one_of_them_is_lost_the_other_goes_on(lost: int) -> None:
+    async def main() -> None:
+        async with two() as (desk, _, engines, servers):
+            task = ask(desk)
+            await until(lambda: engines[0].submitted and engines[1].submitted)
+            await servers[lost].close()
+            engines[1 - lost].say(Delta(1, 0, [7]), finishes=[(1, 0, DONE)])
+            dispatched = await task
+            assert (await read(dispatched)).tokens == [[7]]
+            assert dispatched.stream.replica_id == f"p/{1 - lost}"
+
+    bounded(main)
+
+
+def test_where_both_are_lost_the_request_is() -> None:
+    async def main() -> None:
+        async with two() as (desk, _, engines, servers):
+            task = ask(desk)
+            await until(lambda: engines[0].submitted and engines[1].submitted)
+            for server in servers:
+                await server.close()
+            with pytest.raises(ReplicaUnavailable):
+                await task
+
+    bounded(main)
+
+
+def test_who_leaves_meanwhile_leaves_both() -> None:
+    async def main() -> None:
+        async with two() as (desk, _, engines, _):
+            attempt = Attempt()
+            task = ask(desk, attempt)
+            await until(lambda: engines[0].submitted and engines[1].submitted)
+            attempt.fail(ClientGone("left"))
+            with pytest.raises(ClientGone):
+                await task
+            await until(lambda: engines[0].cancelled and engines[1].cancelled)
+
+    bounded(main)
+
+
+async def not_hedged(desk: Desk, engines: list[SilentEngine], **options: Any) -> None:
+    task = ask(desk, **options)
+    await until(lambda: engines[0].submitted)
+    await asyncio.sleep(0.03)
+    assert engines[1].submitted == {}
+    engines[0].say(Delta(1, 0, [7]), finishes=[(1, 0, DONE)])
+    await read(await task)
+
+
+def test_long_prompts_and_an_empty_budget_mean_one_attempt() -> None:
+    async def main() -> None:
+        async with two() as (desk, _, engines, _):
+            await not_hedged(desk, engines, prompt=range(11))
+        async with two(None) as (desk, _, engines, _):
+            await not_hedged(desk, engines)
+        async with two() as (desk, _, engines, _):
+            while desk.budget.take():
+                pass
+            await not_hedged(desk, engines)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("routing.dispatch.retry_budget.PER_SECOND", 0.0)
+        patch.setattr("routing.dispatch.retry_budget.PER_REQUEST", 0.0)
+        bounded(main)
+
+
+def test_who_has_answered_in_time_is_not_hedged() -> None:
+    async def main() -> None:
+        async with two(Hedging(1.5, 10)) as (desk, _, engines, _):
+            task = ask(desk, delta_interval=0)
+            await until(lambda: engines[0].submitted)
+            engines[0].say(Delta(1, 0, [7], cached_tokens=0))
+            dispatched = await task
+            await asyncio.sleep(1.6)
+            assert engines[1].submitted == {}
+            dispatched.stream.close()
+
+    bounded(main)
+
+
+def test_pairs_are_neither_hedged_nor_a_second_attempt() -> None:
+    async def main() -> None:
+        first, second = SilentEngine(info_of(role=Role.PREFILL)), SilentEngine(info_of(role=Role.DECODE))
+        whole = SilentEngine()
+
+        async def other_way(fleet: Fleet, engine: SilentEngine, policy: RoundRobin) -> None:
+            task = ask(Desk(fleet, policy, hedging=SOON))
+            await until(lambda: engine.submitted)
+            await asyncio.sleep(0.03)
+            assert sum(len(each.submitted) for each in (first, second, whole)) == 1
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await until(lambda: engine.cancelled)
+            engine.submitted.clear()
+
+        roles = [Role.PREFILL, Role.DECODE, Role.BOTH]
+        async with contextlib.AsyncExitStack() as stack:
+            addresses = [(await stack.enter_async_context(serving(engine)))[1] for engine in (first, second, whole)]
+            fleet = await stack.enter_async_context(fleet_at(*addresses, roles=roles))
+            policy = RoundRobin()
+            await other_way(fleet, first, policy)
+            await other_way(fleet, whole, policy)
+
+    bounded(main)

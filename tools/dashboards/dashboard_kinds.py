@@ -1,0 +1,52 @@
+"""Closed sets of labels' values: in which colours they are shown everywhere, and what counts as a failure."""
+
+from typing import Final
+
+from observability.outcome import FAILED, Outcome
+from tools.dashboards.panels import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, YELLOW
+
+OUTCOME_COLORS: Final = {
+    outcome.value: color
+    for outcome, color in {
+        Outcome.OK: GREEN,
+        Outcome.CUT: "light-green",
+        Outcome.FILTERED: PURPLE,
+        Outcome.INVALID: GREY,
+        Outcome.DENIED: "dark-blue",
+        Outcome.LIMITED: BLUE,
+        Outcome.CLIENT_GONE: "light-blue",
+        Outcome.SHED: YELLOW,
+        Outcome.TIMEOUT: ORANGE,
+        Outcome.REPLICA_ERROR: RED,
+        Outcome.STORE_ERROR: "dark-red",
+        Outcome.INTERNAL_ERROR: "dark-purple",
+    }.items()
+}
+#: Requests that say nothing of the service: the client's own doing.
+NOT_COUNTED: Final = frozenset((Outcome.INVALID, Outcome.DENIED, Outcome.LIMITED, Outcome.CLIENT_GONE))
+FAILURES: Final = tuple(sorted(outcome.value for outcome in FAILED))
+COUNTED: Final = tuple(sorted(outcome.value for outcome in Outcome if outcome not in NOT_COUNTED))
+
+#: Of replicas, from the best to the worst.
+STATE_COLORS: Final = {
+    "ready": GREEN,
+    "returning": "light-green",
+    "draining": BLUE,
+    "drained": "light-blue",
+    "probing": YELLOW,
+    "connecting": ORANGE,
+    "refused": PURPLE,
+    "wedged": "dark-red",
+    "ejected": RED,
+}
+ACTION_COLORS: Final = {"flag": YELLOW, "redact": BLUE, "block": RED, "failed": "dark-purple"}
+TOKEN_COLORS: Final = {
+    "input": BLUE,
+    "cached": "light-blue",
+    "output": GREEN,
+    "reasoning": PURPLE,
+    "rejected": RED,
+}
+#: What loses records, by the name that the metrics have for it. The log leaves lines out by design.
+JOURNAL: Final = "journal"
+LOG: Final = "log"
