@@ -1,15 +1,13 @@
 # The two commands of the README are `make up` and `make test`; the rest serves maintainers.
 PYTHON ?= python3
 VENV := .venv
-# Tests that disturb nobody and mind nobody: two at once. The others measure times, or put the
-# machine under load. Those with gateways of their own come first, so that one worker has nearly all of them.
-PARALLEL := $(patsubst %,tests/e2e/test_%.py,adapters admin bad_bodies batches cache_isolation commands console explain http \
-	http2 limits openai_answers processes tls) tests/clients tests/architecture tests/contract tests/docs tests/gateway \
-	$(patsubst %,tests/loadtest/test_%.py,client engine_model fairness filter_load heatmap http1 overhead parsed_answers parsing_load \
-	same_answers statistics upstream) tests/loadtest/reproduce tests/loadtest/simulation \
-	tests/observability tests/protos tests/replicas tests/routing tests/safety
-# Unit tests, for `make check`: no gateway, no store of a cluster's, nothing that is marked as slow.
-UNIT := tests/architecture tests/contract tests/docs
+# Tests that measure times or put the machine under load run alone. All others run two at once; in their order one
+# worker has nearly all that have gateways of their own.
+ALONE := $(patsubst %,tests/e2e/test_%.py,cancellation dead_replica faults live openai_errors openai_limits prometheus registration \
+	slow_clients) $(patsubst %,tests/loadtest/load/test_%.py,decision_cost index_cost)
+# Unit tests, for `make check`, but for those that are marked as slow.
+UNIT := $(addprefix tests/,architecture contract docs observability protos replicas routing tools) \
+	$(addprefix tests/gateway/,config scheduling tenancy/tenants text)
 # Where `make test-real` puts engines that this project did not write; they take 6 GB.
 REAL := .venv-real
 # Where `make test-clients` puts clients that want versions of their own; NODE's are of another language.
@@ -38,8 +36,8 @@ check: lint
 # The tests start dozens of processes; where Python is told to keep no bytecode, each would compile everything anew.
 check test: export PYTHONDONTWRITEBYTECODE =
 test: lint
-	$(BIN)/pytest --numprocesses 2 --dist worksteal $(PARALLEL)
-	$(BIN)/pytest $(addprefix --ignore=,$(PARALLEL))
+	$(BIN)/pytest --numprocesses 2 --dist worksteal $(addprefix --ignore=,$(ALONE))
+	$(BIN)/pytest $(ALONE)
 
 test-real: $(VENV)/.installed-dev $(REAL)/.installed
 	PENSTOCK_REAL_ENGINES=$(abspath $(REAL)) $(BIN)/pytest tests/real
