@@ -6,8 +6,9 @@ VENV := .venv
 ALONE := $(patsubst %,tests/e2e/test_%.py,cancellation dead_replica faults live openai_errors openai_limits prometheus registration \
 	slow_clients) $(patsubst %,tests/loadtest/load/test_%.py,decision_cost index_cost)
 # Unit tests, for `make check`, but for those that are marked as slow.
-UNIT := $(addprefix tests/,architecture contract docs observability protos replicas routing tools) \
-	$(addprefix tests/gateway/,config scheduling tenancy/tenants text)
+UNIT := $(addprefix tests/,architecture contract docs observability protos replicas tools) \
+	$(addprefix tests/gateway/,config scheduling tenancy/tenants text) \
+	$(addprefix tests/routing/,contracts dispatch estimates fleet health policies prefix)
 # Where `make test-real` puts engines that this project did not write; they take 6 GB.
 REAL := .venv-real
 # Where `make test-clients` puts clients that want versions of their own; NODE's are of another language.
