@@ -1,1 +1,1 @@
-"""The gateway: the API towards clients, keys, tokens and the command line."""
+"""The gateway: the API towards clients, tenants and limits, inference, and the command line. Packages only."""

@@ -55,7 +55,7 @@ class ReplicaInfo(msgspec.Struct, frozen=True):
 
     `max_num_tokens` is what the engine computes in one step, of prompts and answers together; 0: not known. With
     `reserves_output` a request runs only once all that it may ask for has room in the KV cache. `version` is the served
-    model's and `tokenizer_hash` its tokenizer's (gateway/text/tokens/identity.py), empty where the replica does not say.
+    model's and `tokenizer_hash` its tokenizer's (gateway/text/tokens/identity.py); empty: the replica does not say.
     `adapters` are the LoRA adapters that it can serve without being told where they are.
     """
 

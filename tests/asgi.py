@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,10 +13,12 @@ import pytest
 
 import gateway.server.app
 import gateway.server.gateway
+from gateway.api.server.api_route import ApiRoute
+from gateway.config.models.settings import Model
 from gateway.config.observability.journal import Journal
 from gateway.config.observability.metrics import Metrics
 from gateway.config.observability.settings import Observability
-from gateway.config.settings import Config, Model
+from gateway.config.settings import Config
 from gateway.config.tenants import DEFAULT_TENANT, Limits
 from gateway.store.store import Store
 from gateway.tenancy.auth.key_store import KeyRequest, KeyStore
@@ -235,8 +237,8 @@ async def _running(config: Config, key: str) -> AsyncIterator[Client]:
         config = msgspec.structs.replace(config, observability=QUIET)
     made: list[gateway.server.gateway.Gateway] = []
 
-    def make(config: Config) -> gateway.server.gateway.Gateway:
-        made.append(gateway.server.gateway.Gateway(config))
+    def make(config: Config, routes: Iterable[ApiRoute]) -> gateway.server.gateway.Gateway:
+        made.append(gateway.server.gateway.Gateway(config, routes))
         return made[0]
 
     with pytest.MonkeyPatch.context() as patch:

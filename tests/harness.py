@@ -1,11 +1,10 @@
-"""What tests of running parts share: a bounded event loop that must end clean, replicas, and a worker by hand."""
+"""What tests of running parts share: replicas, engines that a test holds, and a worker by hand."""
 
 import asyncio
 import contextlib
 import inspect
 import random
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -21,49 +20,14 @@ from replicas.engines.vocabulary import Vocabulary
 from replicas.replica_server import ReplicaServer
 from routing.contracts.transport import Event, TokenStream
 from routing.transports.replica_spec import ReplicaSpec
+from tests.loops import bounded as bounded
+from tests.loops import leftovers as leftovers
+from tests.loops import seconds_until as seconds_until
+from tests.loops import until as until
 
 MODEL = "mixtral-8x7b"
 TP2 = Shape(tp=2)
 CORPUS = Corpus(tuple(tuple(10 * i + j for j in range(3 + i % 7)) for i in range(1, 40)), eos=2)
-
-
-def bounded(main: Callable[[], Awaitable[None]], seconds: float = 20.0) -> None:
-    """Run a test's coroutine; it must end in time and leave no task behind."""
-
-    async def run() -> None:
-        async with asyncio.timeout(seconds):
-            await main()
-            await until(lambda: not leftovers(), lambda: f"left behind: {leftovers()}", seconds=2)
-
-    asyncio.run(run())
-
-
-def leftovers() -> set["asyncio.Task[Any]"]:
-    """Every task but the caller's."""
-    return {task for task in asyncio.all_tasks() if task is not asyncio.current_task()}
-
-
-async def until(
-    condition: Callable[[], object], problem: Callable[[], str] = lambda: "it never came true", seconds: float = 5.0
-) -> None:
-    """Let the loop and its sockets run until a condition holds."""
-    try:
-        async with asyncio.timeout(seconds):
-            while not condition():  # noqa: ASYNC110 (what is waited for has no event of its own)
-                await asyncio.sleep(0.001)
-    except TimeoutError:
-        raise AssertionError(problem()) from None
-
-
-async def seconds_until(condition: Callable[[], object]) -> float:
-    """How long it took, in time in which this loop ran: a stall counts as one turn of it."""
-    seconds, last = 0.0, time.monotonic()
-    while not condition():
-        await asyncio.sleep(0.001)
-        now = time.monotonic()
-        seconds += min(now - last, 0.02)
-        last = now
-    return seconds
 
 
 class Gate:

@@ -1,0 +1,1 @@
+"""Programs for maintainers of the project. Nothing here is in the wheel."""

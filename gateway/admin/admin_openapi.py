@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from gateway.admin.operation import EVENTS, METRICS, Operation
-from gateway.config.tenants import Record
+from gateway.config.base import Record
 from protos.errors import (
     AuthenticationFailed,
     BodyTooLarge,

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-from gateway.config.tenants import Record
+from gateway.config.base import Record
 from protos.errors import InvalidRequest
 
 T = TypeVar("T")

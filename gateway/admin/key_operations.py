@@ -8,7 +8,7 @@ from msgspec import Meta
 from gateway.admin.admin_paging import Page, PageQuery, page_of
 from gateway.admin.merge_patch import merge_patch
 from gateway.admin.operation import Call, NoQuery, Operation
-from gateway.config.tenants import Record
+from gateway.config.base import Record
 from gateway.tenancy.auth.key_records import ApiKey, KeyChange, KeyRequest
 from gateway.tenancy.tenants.inputs import record_of
 from protos.errors import Conflict, InvalidRequest, KeyNotFound, TenantNotFound

@@ -10,7 +10,8 @@ from msgspec import Meta
 
 from gateway.admin.admin_paging import Page, PageQuery, page_of
 from gateway.admin.operation import Call, Operation, Service
-from gateway.config.tenants import Limits, Record, Tenant
+from gateway.config.base import Record
+from gateway.config.tenants import Limits, Tenant
 from gateway.tenancy.limits.usage_reading import BudgetState, ReadingStore, ScopeState, TenantState, tenant_state
 from protos.errors import TenantNotFound
 

@@ -7,7 +7,7 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from gateway.admin.live.feed import Feed
-from gateway.config.tenants import Record
+from gateway.config.base import Record
 from gateway.fleets.replica_registry import ReplicaRegistry
 from gateway.tenancy.limits.usage_reading import ReadingStore
 from gateway.tenancy.providers.vault import ProviderVault

@@ -28,7 +28,7 @@ from gateway.admin import (
 )
 from gateway.admin.live import live_operation as live
 from gateway.admin.operation import Call, NoQuery, Operation
-from gateway.config.tenants import Record
+from gateway.config.base import Record
 
 
 class Health(Record, frozen=True, kw_only=True):

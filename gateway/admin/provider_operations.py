@@ -6,7 +6,7 @@ from msgspec import Meta
 
 from gateway.admin.admin_paging import Page, PageQuery, page_of
 from gateway.admin.operation import Call, NoQuery, Operation
-from gateway.config.tenants import Record
+from gateway.config.base import Record
 from gateway.tenancy.providers.vault import ProviderKey
 from protos.errors import Conflict, InvalidRequest, ProviderKeyNotFound
 

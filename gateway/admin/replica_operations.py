@@ -6,7 +6,7 @@ from msgspec import Meta
 
 from gateway.admin.admin_paging import Page, PageQuery, page_of
 from gateway.admin.operation import Call, NoQuery, Operation
-from gateway.config.tenants import Record
+from gateway.config.base import Record
 from gateway.fleets.drains import GRACE_SECONDS, LONGEST_GRACE_SECONDS, Drain
 from gateway.fleets.listing import ReplicaView
 from protos.errors import Conflict, InvalidRequest, ReplicaNotFound

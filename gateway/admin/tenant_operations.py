@@ -9,7 +9,8 @@ from msgspec import Meta
 from gateway.admin.admin_paging import Page, PageQuery, page_of
 from gateway.admin.merge_patch import merge_patch
 from gateway.admin.operation import Call, NoQuery, Operation
-from gateway.config.tenants import Record, Tenant
+from gateway.config.base import Record
+from gateway.config.tenants import Tenant
 from gateway.tenancy.tenants.inputs import record_of
 from gateway.tenancy.tenants.tenant_registry import Source, TenantEntry
 from protos.errors import Conflict, InvalidRequest, PreconditionFailed, TenantNotFound

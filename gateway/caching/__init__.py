@@ -1,0 +1,1 @@
+"""Bounded caches in a worker's memory."""

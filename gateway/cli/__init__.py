@@ -1,1 +1,1 @@
-"""The command line's subcommands: each module adds its own parsers in `register`."""
+"""The command line: each module adds its own parsers in `register`."""

@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 
 from gateway.admin.admin_key import AdminKeyError, admin_key
-from gateway.config.settings import ConfigError, load_config
+from gateway.config.errors import ConfigError
+from gateway.config.load import load_config
 from gateway.server.ports import StartError, check_port
 from gateway.store.socket_path import SocketPathError
 from observability.logs import configure_logging

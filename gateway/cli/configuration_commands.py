@@ -7,11 +7,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from gateway.cli.command_output import shown_limits, table
+from gateway.cli.command_output import shown_limits
 from gateway.config.docs import render
+from gateway.config.errors import ConfigError
+from gateway.config.load import load_config
+from gateway.config.models.settings import Model, Pool
 from gateway.config.safety.safety_checks import as_use, usual_action
-from gateway.config.safety.settings import Use
-from gateway.config.settings import Config, ConfigError, Model, Pool, Safety, load_config, resolve, schema, usable_cores
+from gateway.config.safety.settings import Safety, Use
+from gateway.config.settings import Config, schema, usable_cores
+from gateway.server.machine_checks import resolve
+from observability.terminal import table
 
 _BUILT_IN: Final = {"pii": "redact", "secrets": "redact", "injection": "block"}
 

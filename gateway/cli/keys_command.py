@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from gateway.cli.command_output import print_fields, print_json, print_table, shown_limits, shown_time
+from gateway.cli.command_output import shown_limits, shown_time
 from gateway.cli.record_fields import add_limit_flags, duration, expiry, limits_from, metadata_from, names
 from gateway.cli.registry_access import actor, add_action
 from gateway.config.settings import Config
@@ -15,6 +15,7 @@ from gateway.config.tenants import DEFAULT_TENANT, Limits
 from gateway.tenancy.auth.key_records import ENDPOINTS, ApiKey, KeyChange, KeyRequest
 from gateway.tenancy.tenants.inputs import record_of
 from gateway.tenancy.tenants.tenant_registry import Registry
+from observability.terminal import print_fields, print_json, print_table
 from protos.errors import Conflict, KeyNotFound
 
 _KEPT = "\nKeep the key now: only a hash of it is stored, and it cannot be shown again."

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 #: Subcommand -> the module that registers it, and its line in the help.
 _COMMANDS = {
     "serve": "gateway.cli.serve_command",
-    "replica": "replicas.cli.replica_command",
+    "replica": "gateway.cli.replica_command",
     "check": "gateway.cli.configuration_commands",
     "schema": "gateway.cli.configuration_commands",
     "keys": "gateway.cli.keys_command",
@@ -22,7 +22,6 @@ _COMMANDS = {
     "route": "gateway.cli.route_command",
     "safety": "gateway.cli.safety.safety_command",
     "audit": "gateway.cli.audit.audit_command",
-    "dashboards": "tools.dashboards.command",
     "batch": "gateway.cli.batch.batch_command",
     "bench": "loadtest.cli.bench_command",
 }

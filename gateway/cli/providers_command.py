@@ -7,12 +7,13 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
-from gateway.cli.command_output import fail, print_fields, print_json, print_table, shown_time
+from gateway.cli.command_output import shown_time
 from gateway.cli.registry_access import actor, with_store
 from gateway.config.provider_secret import SecretError
 from gateway.config.settings import Config
 from gateway.tenancy.providers.encryption import read_cipher
 from gateway.tenancy.providers.vault import ProviderVault
+from observability.terminal import fail, print_fields, print_json, print_table
 
 _COMMAND = "providers"
 _LONGEST_INPUT = 16_384

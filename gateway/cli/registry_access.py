@@ -8,11 +8,12 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
-from gateway.cli.command_output import fail
-from gateway.config.settings import Config, load_config
+from gateway.config.load import load_config
+from gateway.config.settings import Config
 from gateway.store.socket_path import SocketPathError
 from gateway.store.store import Store, store_url
 from gateway.tenancy.tenants.tenant_registry import Registry
+from observability.terminal import fail
 from protos.errors import PenstockError, StoreUnavailable
 
 # A person waits here, not a request: a busy store gets longer than a worker would give it.

@@ -66,6 +66,25 @@ def check_registration(arguments: argparse.Namespace) -> None:
     _store_url(arguments.register)
 
 
+class StoreRegistration:
+    """The registration of `penstock replica` in the gateways' store."""
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Add `--register`, `--pool` and `--advertise`."""
+        add_registration_options(parser)
+
+    def check(self, arguments: argparse.Namespace) -> None:
+        """Raises RegistrationError where the options do not go together."""
+        check_registration(arguments)
+
+    async def run(
+        self, arguments: argparse.Namespace, infos: Sequence[ReplicaInfo], addresses: Sequence[str], stop: asyncio.Event
+    ) -> None:
+        """Announce the replicas until `stop` is set; nothing without `--register`."""
+        if arguments.register is not None:
+            await Registrar(arguments, infos, addresses).run(stop)
+
+
 class Registrar:
     """Repeats what replicas say of themselves. An outage of the store is only waited for."""
 

@@ -8,12 +8,12 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 
-from gateway.cli.command_output import print_json, table
 from gateway.cli.registry_access import actor, with_store
 from gateway.fleets.drains import GRACE_SECONDS, Drain
 from gateway.fleets.listing import NOT_HEARD, UNKNOWN, ReplicaView, ShapeView
 from gateway.fleets.replica_registry import ReplicaRegistry
 from observability.printable import printable
+from observability.terminal import print_json, table
 from protos.types import Role
 
 #: From these widths on there is room for the addresses, and for where they are known from and what is served there.

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import msgspec
 
-from gateway.cli.command_output import fail, print_json
 from gateway.cli.live_gateway import KEY_VARIABLE, LiveGateway, LiveGatewayError, api_key
 from gateway.cli.route_table import explanation_lines
+from observability.terminal import fail, print_json
 from routing.contracts.explanation import RouteExplanation
 
 _URL: Final = "http://127.0.0.1:8080"

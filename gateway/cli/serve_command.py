@@ -11,7 +11,10 @@ import urllib.request
 from pathlib import Path
 
 from gateway.admin.admin_key import where_admin_key_is
-from gateway.config.settings import Config, ConfigError, load_config, resolve
+from gateway.config.errors import ConfigError
+from gateway.config.load import load_config
+from gateway.config.settings import Config
+from gateway.server.machine_checks import resolve
 from gateway.server.ports import StartError
 from gateway.store.embedded import EmbeddedStoreError
 from gateway.store.socket_path import SocketPathError

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from gateway.cli.command_output import print_fields, print_json, print_table, shown_limits
+from gateway.cli.command_output import shown_limits
 from gateway.cli.record_fields import NONE, add_limit_flags, limits_from, names, number
 from gateway.cli.registry_access import actor, add_action
 from gateway.config.settings import Config
@@ -15,6 +15,7 @@ from gateway.config.tenants import Tenant
 from gateway.config.yaml import read_yaml
 from gateway.tenancy.tenants.inputs import record_of
 from gateway.tenancy.tenants.tenant_registry import Registry, TenantEntry
+from observability.terminal import print_fields, print_json, print_table
 from protos.errors import InvalidRequest
 
 

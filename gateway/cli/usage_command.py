@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Final
 
 from gateway.admin.usage_operations import BY, SINCE, usage_rows
-from gateway.cli.command_output import fail, print_json
 from gateway.cli.registry_access import with_store
 from gateway.config.settings import Config
 from gateway.store.store import Store
 from gateway.tenancy.limits.usage_reading import UsageRow
 from gateway.tenancy.tenants.tenant_registry import Registry
+from observability.terminal import fail, print_json
 from protos.errors import InvalidRequest
 
 _COUNTS: Final = (

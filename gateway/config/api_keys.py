@@ -2,43 +2,21 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from gateway.config.models.settings import Model, Pool
 from gateway.config.secrets import ApiKeySource, source_problems, with_absolute_file
-
-if TYPE_CHECKING:
-    from gateway.config.settings import Config
+from gateway.config.settings import Config
 
 
-def secret_problems(config: "Config") -> Iterator[tuple[str, str]]:
+def secret_problems(config: Config) -> Iterator[tuple[str, str]]:
     """What is wrong with what the file says of them, as (path, problem)."""
     yield from source_problems(config.store.encryption_key, "store.encryption_key")
-    for where, source in _api_keys(config):
+    for where, source in api_key_sources(config):
         yield from source_problems(source, where)
         if source.stored is not None and config.store.encryption_key is None:
             yield where, "a stored key needs store.encryption_key, with which it is encrypted"
-
-
-def unusable_secrets(config: "Config") -> Iterator[tuple[str, str]]:
-    """Those that cannot be had in this process, as (path, problem); what the store has is not looked at."""
-    # Here alone: they bring the encryption along, which a configuration without secrets does not need.
-    from gateway.config.provider_secret import SecretError, read_provider_key
-    from gateway.tenancy.providers.encryption import read_cipher
-
-    if config.store.encryption_key is not None:
-        try:
-            read_cipher(config.store.encryption_key)
-        except SecretError as error:
-            yield "store.encryption_key", str(error)
-    for where, source in _api_keys(config):
-        if source.stored is None:
-            try:
-                read_provider_key(source)
-            except SecretError as error:
-                yield where, str(error)
 
 
 def with_absolute_secrets(model: Model, folder: Path) -> Model:
@@ -53,7 +31,8 @@ def _absolute(pool: Pool, folder: Path) -> Pool:
     return msgspec.structs.replace(pool, upstream=msgspec.structs.replace(pool.upstream, api_key=api_key))
 
 
-def _api_keys(config: "Config") -> Iterator[tuple[str, ApiKeySource]]:
+def api_key_sources(config: Config) -> Iterator[tuple[str, ApiKeySource]]:
+    """Yield (path, source) of each pool's API key."""
     for m, model in enumerate(config.models):
         for p, pool in enumerate(model.pools):
             if pool.upstream is not None and pool.upstream.api_key is not None:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from gateway.config.tenants import Record
+from gateway.config.base import Record
 
 
 class Batches(Record, frozen=True, kw_only=True):

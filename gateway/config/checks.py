@@ -1,9 +1,8 @@
 """The configuration's rules that span fields or that a type cannot say; those of tenants and tiers are theirs."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
+from gateway.config.alerts import alerts_problems
 from gateway.config.api_keys import secret_problems
 from gateway.config.discovery import discovery_problems
 from gateway.config.errors import echo
@@ -13,23 +12,22 @@ from gateway.config.models.adapters import SEPARATOR
 from gateway.config.models.engine_checks import pool_problems, runs_adapters
 from gateway.config.models.output import output_problems
 from gateway.config.models.routing_checks import routing_problems
+from gateway.config.models.settings import Model
 from gateway.config.observability.journal import journal_problems
 from gateway.config.safety.safety_checks import policy_names, safety_problems
-from gateway.config.store import address_problem
+from gateway.config.settings import Config
+from gateway.config.store import Store, address_problem
 from gateway.config.tenant_checks import tenants_problems, tier_problems
 
-if TYPE_CHECKING:
-    from gateway.config.settings import Alerts, Config, Model, Store
 
-
-def problems(config: "Config") -> Iterator[tuple[str, str]]:
+def problems(config: Config) -> Iterator[tuple[str, str]]:
     """Every violated rule that spans fields or that a type cannot say, as (path, problem)."""
     yield from _store_problems(config.store)
     if config.admin.enabled and config.admin.port == config.listen.port:
         # The servers would share it, and the kernel would give each request to one of them.
         yield "admin.port", f"the admin API cannot share port {config.admin.port} with the gateway"
     yield from listen_problems(config.listen)
-    yield from _alerts_problems(config.alerts)
+    yield from alerts_problems(config.alerts)
     yield from secret_problems(config)
     yield from discovery_problems(config.discovery)
     yield from tier_problems(config.tiers)
@@ -58,12 +56,12 @@ def problems(config: "Config") -> Iterator[tuple[str, str]]:
             for a, address in enumerate(pool.addresses):
                 yield from _repeated(taken, address, f"{inside}.replicas[{a}]")
         yield from routing_problems(model, where)
-        yield from output_problems(model, where)
+        yield from output_problems(model.output, model.tokenizer, where)
         yield from _fallback_problems(config, model, where)
         yield from _adapter_problems(config, model, where)
 
 
-def _adapter_problems(config: "Config", model: "Model", where: str) -> Iterator[tuple[str, str]]:
+def _adapter_problems(config: Config, model: Model, where: str) -> Iterator[tuple[str, str]]:
     seen: dict[str, str] = {}
     pools = {pool.name for pool in model.pools}
     for a, adapter in enumerate(model.adapters):
@@ -77,7 +75,7 @@ def _adapter_problems(config: "Config", model: "Model", where: str) -> Iterator[
     yield from _unserved_adapters(model, where)
 
 
-def _unserved_adapters(model: "Model", where: str) -> Iterator[tuple[str, str]]:
+def _unserved_adapters(model: Model, where: str) -> Iterator[tuple[str, str]]:
     able = {pool.name for pool in model.pools if runs_adapters(pool)}
     for a, adapter in enumerate(model.adapters):
         inside = f"{where}.adapters[{a}]"
@@ -92,7 +90,7 @@ def _unserved_adapters(model: "Model", where: str) -> Iterator[tuple[str, str]]:
             )
 
 
-def _fallback_problems(config: "Config", model: "Model", where: str) -> Iterator[tuple[str, str]]:
+def _fallback_problems(config: Config, model: Model, where: str) -> Iterator[tuple[str, str]]:
     seen: dict[str, str] = {}
     for f, name in enumerate(model.fallbacks.models if model.fallbacks is not None else ()):
         inside = f"{where}.fallbacks.models[{f}]"
@@ -110,19 +108,6 @@ def _repeated(seen: dict[str, str], value: str, where: str) -> Iterator[tuple[st
         yield where, f"{echo(value)} is already taken by {first}"
 
 
-def _store_problems(store: "Store") -> Iterator[tuple[str, str]]:
+def _store_problems(store: Store) -> Iterator[tuple[str, str]]:
     if not store.embedded and (problem := address_problem(store.url)):
         yield "store.url", problem.replace("expected an address", "expected embedded, or an address")
-
-
-def _alerts_problems(alerts: "Alerts") -> Iterator[tuple[str, str]]:
-    if alerts.webhook is None:
-        return
-    # The value is not echoed: it may hold a secret.
-    try:
-        parts = urlsplit(alerts.webhook)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable or not alerts.webhook.isprintable() or " " in alerts.webhook:
-        yield "alerts.webhook", "expected an address that starts with http:// or https:// and names a host"

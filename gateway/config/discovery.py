@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from gateway.config.tenants import Record
+from gateway.config.base import Record
 
 
 class Discovery(Record, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from gateway.config.tenants import Record
+from gateway.config.base import Record
 
 _FOLDER: Final = "files"
 _LONGEST: Final = 1 << 40

@@ -1,18 +1,16 @@
-"""What the gateway's own port can do beside plain HTTP/1.1: answers for web pages of other origins, TLS."""
+"""The section `listen`: address, bounds of requests, CORS and TLS."""
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
-from gateway.config.tenants import Record
+from gateway.config.base import Record
+from gateway.config.media import Media
 from protos import pem
-
-if TYPE_CHECKING:
-    from gateway.config.settings import Listen
 
 #: Of a list of origins: all of them.
 ANY_ORIGIN: Final = "*"
@@ -47,7 +45,72 @@ class ListenTls(Record, frozen=True, kw_only=True):
     key: Annotated[str, Meta(min_length=1, description="PEM file of its private key, not encrypted.")]
 
 
-def listen_problems(listen: "Listen") -> Iterator[tuple[str, str]]:
+class Listen(Record, frozen=True, kw_only=True):
+    """Where the gateway listens, and the bounds of what it accepts."""
+
+    host: Annotated[
+        str,
+        Meta(min_length=1, max_length=255, description="Address to listen on; `0.0.0.0` is every IPv4 interface."),
+    ] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=1, le=65535, description="TCP port.")] = 8080
+    workers: Annotated[
+        Literal["auto"] | Annotated[int, Meta(ge=1, le=256)],
+        Meta(description="Worker processes; `auto` is one for each CPU core that the process may use."),
+    ] = "auto"
+    max_body_bytes: Annotated[
+        int,
+        Meta(ge=1024, le=1 << 30, description="Longest request body, in bytes; a longer one is answered with 413."),
+    ] = 8 << 20
+    max_in_flight: Annotated[
+        int,
+        Meta(ge=1, le=1_000_000, description="Requests that one worker holds at once; one more is answered with 503."),
+    ] = 4096
+    drain_seconds: Annotated[
+        float,
+        Meta(ge=0, le=3600, description="Time that running requests get to finish after SIGTERM, in seconds."),
+    ] = 30.0
+    header_timeout_seconds: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=60,
+            description="Time in which a client must have sent its request's headers, in seconds. An idle keep-alive "
+            "connection is closed after it too, so it should be longer than what a load balancer keeps idle.",
+        ),
+    ] = 60
+    request_timeout_seconds: Annotated[
+        float,
+        Meta(gt=0, le=86_400, description="Longest life of one request, its whole stream included, in seconds."),
+    ] = 600.0
+    media: Annotated[Media, Meta(description="Images, audio, video and files in chats; models need not take them.")] = (
+        Media()
+    )
+    stream_keep_alive_seconds: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=3600,
+            description="After so long without an event a stream gets a comment, which clients pass over and proxies "
+            "take for life, in whole seconds; 0: never.",
+        ),
+    ] = 15.0
+    cors: Annotated[Cors | None, Meta(description="Web pages that may call the API; unset: none.")] = None
+    tls: Annotated[ListenTls | None, Meta(description="Serve HTTPS; unset: HTTP.")] = None
+    http2: Annotated[
+        bool,
+        Meta(
+            description="Speak HTTP/2 too: with TLS to those who ask for it, without TLS to those who begin with it. "
+            "Then a connection on which nothing is sent is not closed after `header_timeout_seconds`, so have "
+            "something in front of the gateway that does."
+        ),
+    ] = False
+
+    def worker_count(self, cores: int) -> int:
+        """Workers to start on a machine that grants this process `cores` CPU cores."""
+        return max(1, cores) if self.workers == "auto" else self.workers
+
+
+def listen_problems(listen: Listen) -> Iterator[tuple[str, str]]:
     """What is wrong with it beyond its types, as (path, problem)."""
     for o, origin in enumerate(listen.cors.origins if listen.cors is not None else ()):
         if origin not in (ANY_ORIGIN, "null") and not _ORIGIN.fullmatch(origin):
@@ -58,7 +121,7 @@ def listen_problems(listen: "Listen") -> Iterator[tuple[str, str]]:
             )
 
 
-def with_absolute_identity(listen: "Listen", folder: Path) -> "Listen":
+def with_absolute_identity(listen: Listen, folder: Path) -> Listen:
     """With the certificate's paths taken from a folder. Links stay links: what they lead to may be replaced."""
     if listen.tls is None:
         return listen
@@ -66,7 +129,7 @@ def with_absolute_identity(listen: "Listen", folder: Path) -> "Listen":
     return msgspec.structs.replace(listen, tls=tls)
 
 
-def unusable_identity(listen: "Listen") -> Iterator[tuple[str, str]]:
+def unusable_identity(listen: Listen) -> Iterator[tuple[str, str]]:
     """Why the certificate cannot be used, as (path, problem)."""
     if listen.tls is None:
         return

@@ -4,7 +4,8 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
-from gateway.config.tenants import END, Record
+from gateway.config.base import Record
+from gateway.config.tenants import END
 
 _HOST: Final = rf"^[A-Za-z0-9]([A-Za-z0-9-]{{0,62}})(\.[A-Za-z0-9]([A-Za-z0-9-]{{0,62}}))*{END}"
 

@@ -8,7 +8,8 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec import Meta
 
-from gateway.config.tenants import END, NAME, Record
+from gateway.config.base import Record
+from gateway.config.tenants import END, NAME
 
 S = TypeVar("S", bound="SecretSource")
 

@@ -1,9 +1,14 @@
-"""The addresses of stores; of a cluster, one URL with any of its nodes."""
+"""The section `store`, and addresses of stores; a cluster's is one URL with any of its nodes."""
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 from urllib.parse import unquote, urlsplit
+
+from msgspec import Meta
+
+from gateway.config.base import Record
+from gateway.config.secrets import SecretSource
 
 #: With and without TLS.
 CLUSTER_SCHEMES: Final = ("redis+cluster", "rediss+cluster")
@@ -77,3 +82,42 @@ def _node(text: str) -> tuple[str, int]:
     if not parts.hostname or parts.netloc != text or parts.port == 0:
         raise ValueError("a node is HOST or HOST:PORT, and a port is a number from 1 to 65535")
     return parts.hostname, parts.port or DEFAULT_PORT
+
+
+class Store(Record, frozen=True, kw_only=True):
+    """The Redis-protocol store that all workers share."""
+
+    url: Annotated[
+        str,
+        Meta(
+            description="`embedded` starts a Valkey of its own on a unix socket and keeps its data under `state`; "
+            "otherwise `redis://`, `rediss://` (TLS), `unix://` and an absolute path, or `redis+cluster://` (with TLS "
+            "`rediss+cluster://`) and some nodes of a cluster, as in `redis+cluster://10.0.0.1:6379,10.0.0.2:6379`."
+        ),
+    ] = "embedded"
+    timeout_seconds: Annotated[
+        float,
+        Meta(
+            ge=0.05,
+            le=10,
+            description="Longest wait for the store while a request is served, in seconds; after it the tenant's "
+            "`on_store_failure` says what happens.",
+        ),
+    ] = 0.5
+    encryption_key: Annotated[
+        SecretSource | None,
+        Meta(
+            description="Where the key is that encrypts keys of providers in the store: 32 bytes in base64 or "
+            "hexadecimal. Several, with white space between them, replace one another: the first encrypts, all decrypt."
+        ),
+    ] = None
+
+    @property
+    def embedded(self) -> bool:
+        """Whether `penstock serve` starts the store itself."""
+        return self.url == "embedded"
+
+    @property
+    def shown_url(self) -> str:
+        """The address without user name and password, for people and logs."""
+        return CREDENTIALS.sub("***@", self.url)

@@ -9,14 +9,9 @@ from typing import Final
 from gateway.config.errors import echo
 from gateway.config.model_patterns import covers
 from gateway.config.tenants import Limits, Tenant, Tier
-from gateway.tenancy.auth.key_records import ApiKey, KeyRequest
 
 Problems = Iterator[tuple[str, str]]
 
-_LONGEST_KEY_NAME: Final = 64
-_MOST_METADATA: Final = 16
-_LONGEST_METADATA_NAME: Final = 64
-_LONGEST_METADATA_VALUE: Final = 512
 _MOST_MODEL_LIMITS: Final = 256
 #: Room for what adding decimal fractions does to a sum of exactly 1.
 _ROUNDING: Final = 1e-9
@@ -24,7 +19,7 @@ _ROUNDING: Final = 1e-9
 
 def tier_problems(tiers: Sequence[Tier]) -> Problems:
     """What is wrong with the configuration's tiers."""
-    yield from _repeated([tier.name for tier in tiers], "tiers", ".name")
+    yield from repeated([tier.name for tier in tiers], "tiers", ".name")
     reserved = sum(tier.reserved for tier in tiers)
     if reserved > 1 + _ROUNDING:
         yield "tiers", f"they reserve {reserved:g} of the fleet together; `reserved` may sum up to 1"
@@ -34,7 +29,7 @@ def tenants_problems(
     tenants: Sequence[Tenant], tiers: Collection[str], models: Collection[str], policies: Collection[str]
 ) -> Problems:
     """What is wrong with the configuration's tenants."""
-    yield from _repeated([tenant.name for tenant in tenants], "tenants", ".name")
+    yield from repeated([tenant.name for tenant in tenants], "tenants", ".name")
     for index, tenant in enumerate(tenants):
         for path, problem in tenant_problems(tenant, tiers, models, policies):
             yield f"tenants[{index}].{path}", problem
@@ -49,7 +44,7 @@ def tenant_problems(
     if tenant.safety is not None and tenant.safety not in policies:
         there = f"there are {', '.join(policies)}" if policies else "there is none in safety.policies"
         yield "safety", f"there is no policy {echo(tenant.safety)}; {there}"
-    yield from _pattern_problems(tenant.models, "models")
+    yield from pattern_problems(tenant.models, "models")
     yield from limits_problems(tenant.limits, "limits")
     if len(tenant.model_limits) > _MOST_MODEL_LIMITS:
         yield "model_limits", f"at most {_MOST_MODEL_LIMITS} models, got {len(tenant.model_limits)}"
@@ -62,28 +57,16 @@ def tenant_problems(
         yield from limits_problems(limits, f"model_limits.{name}")
 
 
-def key_problems(key: KeyRequest | ApiKey, now: float | None) -> Problems:
-    """What is wrong with a key's settings. With `now`, the store's time, its end must lie ahead."""
-    if not 1 <= len(key.name) <= _LONGEST_KEY_NAME or not key.name.isprintable() or not key.name.strip():
-        yield "name", f"a key's name has 1 to {_LONGEST_KEY_NAME} printable characters"
-    yield from _pattern_problems(key.models, "models")
-    yield from _repeated(key.endpoints, "endpoints")
-    yield from limits_problems(key.limits, "limits")
-    yield from _metadata_problems(key.metadata)
-    if now is not None and key.expires_at is not None and key.expires_at <= now:
-        yield "expires_at", f"lies in the past: {key.expires_at:.0f}, and the store's clock says {now:.0f}"
-
-
 def limits_problems(limits: Limits, where: str) -> Problems:
     """What is wrong with a set of limits; each path begins with `where`."""
     default, most = limits.default_output_tokens, limits.max_output_tokens
     if default is not None and most is not None and default > most:
         yield f"{where}.default_output_tokens", f"must not be above max_output_tokens ({most}), got {default}"
     if limits.budget is not None:
-        yield from _repeated(limits.budget.alerts, f"{where}.budget.alerts")
+        yield from repeated(limits.budget.alerts, f"{where}.budget.alerts")
 
 
-def _pattern_problems(patterns: Sequence[str], where: str) -> Problems:
+def pattern_problems(patterns: Sequence[str], where: str) -> Problems:
     """A pattern that another one of the list covers says nothing, so one of the two is a mistake."""
     for index, pattern in enumerate(patterns):
         for other, wider in enumerate(patterns):
@@ -94,17 +77,7 @@ def _pattern_problems(patterns: Sequence[str], where: str) -> Problems:
                 break
 
 
-def _metadata_problems(metadata: dict[str, str]) -> Problems:
-    if len(metadata) > _MOST_METADATA:
-        yield "metadata", f"at most {_MOST_METADATA} entries, got {len(metadata)}"
-    for name, value in metadata.items():
-        if not 1 <= len(name) <= _LONGEST_METADATA_NAME or not name.isprintable():
-            yield "metadata", f"a name has 1 to {_LONGEST_METADATA_NAME} printable characters, got {echo(name)}"
-        elif len(value) > _LONGEST_METADATA_VALUE or not value.isprintable():
-            yield f"metadata.{name}", f"at most {_LONGEST_METADATA_VALUE} printable characters, got {echo(value)}"
-
-
-def _repeated(values: Iterable[object], where: str, field: str = "") -> Problems:
+def repeated(values: Iterable[object], where: str, field: str = "") -> Problems:
     """A value that stands twice in the list at `where`, or twice as a field of what that list holds."""
     seen: dict[object, int] = {}
     for index, value in enumerate(values):

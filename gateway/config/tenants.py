@@ -8,6 +8,8 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from gateway.config.base import Record
+
 # Python's $ also matches before a final line feed; the lookahead keeps that out and means nothing elsewhere.
 END: Final = r"$(?!\n)"
 NAME: Final = rf"^[A-Za-z0-9][A-Za-z0-9._-]{{0,63}}{END}"
@@ -24,10 +26,6 @@ _Tokens = Annotated[int, Meta(ge=1, le=100_000_000)]
 _Name = Annotated[str, Meta(pattern=NAME)]
 _Share = Annotated[float, Meta(ge=0, le=1)]
 _Patterns = Annotated[tuple[Annotated[str, Meta(pattern=MODEL_PATTERN)], ...], Meta(min_length=1, max_length=256)]
-
-
-class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What all structures here share: nothing changes once it is read, nothing unknown is accepted."""
 
 
 class Budget(Record, frozen=True, kw_only=True):
@@ -106,7 +104,7 @@ class Tenant(Record, frozen=True, kw_only=True):
     limits: Annotated[Limits, Meta(description="Bounds over all of its keys and models.")] = Limits()
     model_limits: Annotated[
         dict[str, Limits], Meta(description="Further bounds for single models, by the model's name.")
-    ] = {}
+    ] = msgspec.field(default_factory=dict)
     waiting: Annotated[Waiting, Meta(description="Bounds of its queue.")] = Waiting()
     on_store_failure: Annotated[
         Literal["fail_closed", "fail_open"],

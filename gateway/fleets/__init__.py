@@ -1,1 +1,1 @@
-"""What workers and operators tell each other of replicas, through the store: how they are, and which to drain."""
+"""The replicas of each model: specs from the configuration, discovery, and what workers share through the store."""

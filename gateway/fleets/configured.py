@@ -5,7 +5,8 @@ from typing import Literal
 
 import msgspec
 
-from gateway.config.settings import Config, Pool
+from gateway.config.models.settings import Pool
+from gateway.config.settings import Config
 from gateway.fleets.local_replicas import replica_addresses
 from protos.errors import InvalidRequest, ReplicaNotFound
 from protos.types import Role, Shape

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from gateway.config.tenants import Record
+from gateway.config.base import Record
 from gateway.fleets.configured import ConfiguredReplica
 from gateway.store.unreadable import UNREADABLE
 from gateway.tenancy.tenants.transactions import DRAINS, Place

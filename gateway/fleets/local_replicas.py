@@ -2,7 +2,8 @@
 
 import sys
 
-from gateway.config.settings import Config, Pool
+from gateway.config.models.settings import Pool
+from gateway.config.settings import Config
 from gateway.store.socket_path import socket_path
 
 

@@ -1,7 +1,8 @@
 """From the configuration's pools to what the fleets connect to."""
 
 from gateway.config.models.engine_checks import SESSIONS
-from gateway.config.settings import Config, Pool
+from gateway.config.models.settings import Pool
+from gateway.config.settings import Config
 from gateway.fleets.local_replicas import replica_addresses
 from gateway.fleets.pool_abilities import expected_of
 from gateway.fleets.triton_specs import triton_settings

@@ -1,0 +1,1 @@
+"""From a decoded request to a generation under way: prompt, bounds, reservation, admission, dispatch."""

@@ -43,7 +43,7 @@ class Best(msgspec.Struct, frozen=True):
     logprobs: bool
 
 
-#: Makes what takes an answer apart, from how the prompt ends (gateway/text/parsing/output_format.py); None: it is all text.
+#: Makes the parser of an answer from how the prompt ends (gateway/text/parsing/output_format.py); None: all is text.
 NewParser = Callable[[str], OutputParser | None]
 
 

@@ -3,7 +3,7 @@
 import re
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import ceil
 from typing import Any, Final
 
@@ -138,6 +138,14 @@ class ServedModelGuard:
             caller = Caller(key, Tenant(name=name, tier=self._tier.name, waiting=waiting), self._tier, 0)
             self._callers.put(tenant, caller)
         return caller
+
+
+def served_model_guard(
+    find: Callable[[str], ServedModel | None], tier: Tier, encoding: EncodingTurns, settings: ModelGuard
+) -> ServedModelGuard | None:
+    """The guard of the model that the settings name; None where `find` knows no such model."""
+    model = find(settings.name)
+    return None if model is None else ServedModelGuard(settings, model, tier, encoding)
 
 
 def verdict_in(said: str, settings: ModelGuard) -> list[str]:

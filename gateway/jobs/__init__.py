@@ -1,0 +1,1 @@
+"""Work that outlives a request: files, batches of requests, stored and background responses."""

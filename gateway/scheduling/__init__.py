@@ -1,1 +1,1 @@
-"""Where work waits: pure fair queueing over tenants and pure admission by what the fleet can take."""
+"""Admission to a model's fleet: pure capacity, shares and fair queueing over tenants, and the queue itself."""

@@ -31,6 +31,7 @@ from gateway.api.server.error_form import OPENAI_ERRORS, ErrorForm
 from gateway.api.server.health import healthz, readyz
 from gateway.api.server.http_exchange import OTHER, Exchange
 from gateway.api.server.run_handler import serve
+from gateway.api.server.services import Services
 from gateway.api.server.url_hints import meant
 from gateway.config.settings import Config
 from gateway.server.end_streams import END_STREAMS
@@ -69,11 +70,11 @@ class Endpoint:
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Answer one request; raises nothing but a cancellation."""
         # No coroutine of its own: it would be resumed with every token.
-        gateway = self._state.gateway
-        return serve(gateway, partial(self._begin, gateway, scope, receive, send))
+        services = self._state.services
+        return serve(services, partial(self._begin, services, scope, receive, send))
 
-    def _begin(self, gateway: Gateway, scope: Scope, receive: Receive, send: Send) -> tuple[Exchange, Handler, bool]:
-        exchange = Exchange(scope, receive, send, gateway.sampler, self._name)
+    def _begin(self, services: Services, scope: Scope, receive: Receive, send: Send) -> tuple[Exchange, Handler, bool]:
+        exchange = Exchange(scope, receive, send, services.sampler, self._name)
         exchange.errors = self._errors
         if self._cross_origin is not None:
             self._cross_origin.mark(exchange, scope)
@@ -103,7 +104,7 @@ class Endpoint:
     def _allow(self) -> tuple[bytes, bytes]:
         return b"allow", ", ".join(self._methods).encode()
 
-    async def _refuse_method(self, gateway: Gateway, exchange: Exchange) -> None:
+    async def _refuse_method(self, services: Services, exchange: Exchange) -> None:
         exchange.answer_headers = [self._allow]
         use = " or ".join(method for method in self._methods if method not in ("HEAD", "OPTIONS"))
         raise MethodNotAllowed(f"Not allowed to {exchange.method} on {exchange.path}; use {use}.")
@@ -112,14 +113,14 @@ class Endpoint:
 class State:
     """What the lifespan fills in; requests come only after it."""
 
-    gateway: Gateway
+    services: Services
 
 
-async def _answer_empty(gateway: Gateway, exchange: Exchange, headers: list[tuple[bytes, bytes]]) -> None:
+async def _answer_empty(services: Services, exchange: Exchange, headers: list[tuple[bytes, bytes]]) -> None:
     await exchange.respond(200, b"", headers=headers)
 
 
-async def _refuse_path(gateway: Gateway, exchange: Exchange, known: Iterable[Pattern[str]]) -> None:
+async def _refuse_path(services: Services, exchange: Exchange, known: Iterable[Pattern[str]]) -> None:
     path = exchange.path if len(exchange.path) <= 128 else exchange.path[:128] + "..."
     near = meant(exchange.path, known)
     hint = "" if near is None or len(near) > 128 else f". Did you mean {near}?"
@@ -152,16 +153,17 @@ def build(config: Config) -> ASGIApp:
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Router) -> AsyncIterator[None]:
-        state.gateway = Gateway(config)
+        gateway = Gateway(config, ROUTES)
+        state.services = gateway.services
         try:
-            await state.gateway.start()
-            asyncio.get_running_loop().add_signal_handler(END_STREAMS, state.gateway.end_streams)
+            await gateway.start()
+            asyncio.get_running_loop().add_signal_handler(END_STREAMS, gateway.end_streams)
             gc.collect()
             gc.freeze()
             gc.set_threshold(*_GC_THRESHOLDS)
             yield
         finally:
-            await state.gateway.aclose()
+            await gateway.aclose()
 
     cross_origin = None if config.listen.cors is None else CrossOrigin(config.listen.cors)
 

@@ -6,12 +6,14 @@ import os
 import secrets
 import socket
 import time
+from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING
 
-from gateway.api.server.http_exchange import Exchange
-from gateway.api.server.rate_headers import rate_headers
+from gateway.api.server.api_route import ApiRoute
+from gateway.api.server.intake import Intake
+from gateway.api.server.internal_requests import InternalRequests
 from gateway.api.server.request_watchdog import Overseer
+from gateway.api.server.services import Bounds, Services
 from gateway.config.files import location_of
 from gateway.config.models.engine_checks import SESSIONS
 from gateway.config.models.price import FREE
@@ -22,6 +24,8 @@ from gateway.fleets.discovery.replica_discovery import Discovery
 from gateway.fleets.fleet_sync import FleetExchange
 from gateway.fleets.pool_abilities import abilities
 from gateway.fleets.replica_specs import replica_specs
+from gateway.inference.served_model_guard import served_model_guard
+from gateway.jobs.batches.batch_runner import BatchRunner
 from gateway.jobs.batches.callers import Callers
 from gateway.jobs.batches.jobs import Jobs
 from gateway.jobs.files.content import Contents
@@ -32,6 +36,7 @@ from gateway.jobs.responses.place import Place
 from gateway.jobs.responses.response_store import ResponseStore
 from gateway.models.adapter_models import AdapterModels, has_adapters
 from gateway.models.answer_lengths import AnswerLengths
+from gateway.models.catalog import ModelCatalog
 from gateway.models.first_tokens import FirstTokenTimes
 from gateway.models.model_output import model_output
 from gateway.models.routing_settings import hedging, policy_settings
@@ -48,22 +53,18 @@ from gateway.tenancy.limits.limits_batcher import Courier
 from gateway.tenancy.limits.plans import Plans
 from gateway.tenancy.limits.store_limiter import StoreLimiter
 from gateway.tenancy.providers.provider_keys import KeyOf, ProviderKeys
-from gateway.tenancy.tenants.caller import Caller
 from gateway.tenancy.tenants.tenant_directory import Directory
 from gateway.text.tokens.detokenizer import TokenTable
 from gateway.text.tokens.identity import tokenizer_hash
 from gateway.text.tokens.loader import load_tokenizer
 from gateway.text.tokens.marked import MarkedTokens
-from protos.errors import ModelNotFound, Overloaded, PermissionDenied, ReplicaUnavailable, StoreUnavailable
+from protos.errors import ReplicaUnavailable, StoreUnavailable
 from routing.dispatch.dispatch_context import Desk
 from routing.estimates.decode_length import QuantileDecodeLength
 from routing.fleet.fleet import Fleet
 from routing.policies import POLICIES
 from routing.policies.adapter_affinity import AdapterAffinity
 from routing.prefix.prefix_directory import PrefixDirectory
-
-if TYPE_CHECKING:
-    from gateway.jobs.batches.batch_runner import BatchRunner
 
 log = logging.getLogger(__name__)
 
@@ -73,10 +74,10 @@ STRAGGLER_SECONDS = 1.0
 
 
 class Gateway:
-    """One worker's state. Requests only read it, but for `active`."""
+    """Composes one worker's parts, starts and closes them; `services` are those that endpoints work with."""
 
-    def __init__(self, config: Config) -> None:
-        """Loads tokenizers, which takes a second; needs a running event loop."""
+    def __init__(self, config: Config, routes: Iterable[ApiRoute]) -> None:
+        """Load tokenizers, which takes a second; needs a running event loop. Batches may ask for `routes`."""
         self.config = config
         self.overseer = Overseer(config.listen.stream_keep_alive_seconds)
         self._store = Store(store_url(config), timeout=config.store.timeout_seconds)
@@ -84,14 +85,13 @@ class Gateway:
         self.authenticator = Authenticator(
             KeyStore(self._store), self._directory, cache_size=config.auth.key_cache_size
         )
-        self.encoding = EncodingTurns()
+        self._encoding = EncodingTurns()
         place = Place(self._store, config.responses)
-        self.responses, self.conversations = ResponseStore(place), ConversationStore(place)
-        self.background = BackgroundWork(config.responses.max_background)
+        responses, conversations = ResponseStore(place), ConversationStore(place)
+        self._background = BackgroundWork(config.responses.max_background)
         location = location_of(config.files, config.state_dir)
-        self.files = Files(self._store, Contents(partial(open_content, location)), config.files)
-        self.jobs = Jobs(self._store, config.batches)
-        self._runner: BatchRunner | None = None
+        self._files = Files(self._store, Contents(partial(open_content, location)), config.files)
+        jobs = Jobs(self._store, config.batches)
         self._alerts = Alerts(config.alerts.webhook)
         # The process id alone would be the same again after a restart in a container.
         worker = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
@@ -111,12 +111,10 @@ class Gateway:
         self.models = {
             model.name: serve_model(config, index, worker, started, key_of) for index, model in enumerate(config.models)
         }
-        self.adapter_models = AdapterModels(self.models, config.models)
-        #: The other names of models.
-        self.aliases = {alias: self.models[name] for alias, name in config.aliases.items()}
-        #: What looks at prompts and answers.
-        around = Surroundings(self.find_model, config.tiers[0], self.encoding, key_of)
-        self.policies = Policies(config, self._store, around)
+        aliases = {alias: self.models[name] for alias, name in config.aliases.items()}
+        catalog = ModelCatalog(self.models, aliases, AdapterModels(self.models, config.models))
+        model_guard = partial(served_model_guard, catalog.find, config.tiers[0], self._encoding)
+        self._policies = Policies(config, self._store, Surroundings(model_guard, self._encoding, key_of))
         self._activity = Activity(self._store, {name: model.turnstile for name, model in self.models.items()})
         fleets = {name: model.fleet for name, model in self.models.items()}
         hashes = {name: model.tokenizer_hash for name, model in self.models.items()}
@@ -125,8 +123,26 @@ class Gateway:
         self._exchange = FleetExchange(self._store, config, holder, fleets, finder=self._discovery)
         self._discovery.changed = self._exchange.heed
         self._telemetry = Telemetry(config, worker, self.models, self.overseer.active, self._courier, self.limiter)
-        self.observatory, self.sampler = self._telemetry.observatory, self._telemetry.sampler
-        self.digests, self._journal = self._telemetry.digests, self._telemetry.journal
+        self.services = Services(
+            bounds=Bounds(config.listen, config.responses, config.batches),
+            intake=Intake(config.listen, self.overseer, self.authenticator, self.limiter, self._telemetry.journal),
+            overseer=self.overseer,
+            catalog=catalog,
+            policies=self._policies,
+            limiter=self.limiter,
+            encoding=self._encoding,
+            sampler=self._telemetry.sampler,
+            observatory=self._telemetry.observatory,
+            digests=self._telemetry.digests,
+            responses=responses,
+            conversations=conversations,
+            background=self._background,
+            files=self._files,
+            jobs=jobs,
+            ready=self.ready,
+        )
+        callers = Callers(KeyStore(self._store), self._directory, len(config.tiers))
+        self._runner = BatchRunner(config, catalog, InternalRequests(self.services, routes), jobs, self._files, callers)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -148,7 +164,7 @@ class Gateway:
             asyncio.create_task(self._provider_keys.run()),
         ]
         self._telemetry.start()
-        self._start_batches()
+        self._runner.start()
         fleets = [model.fleet for model in self.models.values()]
         try:
             async with asyncio.timeout(START_SECONDS):
@@ -160,32 +176,22 @@ class Gateway:
 
     async def aclose(self) -> None:
         """Release everything."""
-        await self.background.aclose(self.config.listen.drain_seconds)
-        if self._runner is not None:
-            await self._runner.aclose()
+        await self._background.aclose(self.config.listen.drain_seconds)
+        await self._runner.aclose()
         self.limiter.book_now()
         await self._courier.flush()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._telemetry.aclose()
-        await self.policies.aclose()
+        await self._policies.aclose()
         await self._discovery.aclose()
         await asyncio.gather(*(model.fleet.aclose() for model in self.models.values()))
         await self.authenticator.aclose()
         await self._alerts.aclose()
-        self.encoding.close()
-        await self.files.contents.aclose()
+        self._encoding.close()
+        await self._files.contents.aclose()
         await self._store.aclose()
-
-    def _start_batches(self) -> None:
-        from gateway.jobs.batches.batch_runner import (
-            BatchRunner,  # it makes requests as clients do, of all that is served here
-        )
-
-        callers = Callers(KeyStore(self._store), self._directory, len(self.config.tiers))
-        self._runner = BatchRunner(self, self.jobs, self.files, callers)
-        self._runner.start()
 
     async def problems(self) -> list[str]:
         """What keeps this worker from being ready, one line each; for operators, not for clients."""
@@ -213,50 +219,10 @@ class Gateway:
             return self._directory.any_fail_open
         return True
 
-    async def identify(self, exchange: Exchange, endpoint: str) -> Caller:
-        """Who asks; from now on the answer tells the state of the caller's limits.
-
-        Raises AuthenticationFailed, PermissionDenied or StoreUnavailable.
-        """
-        caller = exchange.caller or await self.authenticator.authenticate(exchange.authorization)
-        key_id, record = caller.key.key_id, exchange.record
-        record.tenant, record.key_id, record.tier = caller.tenant.name, key_id, caller.tier.name
-        record.identified = time.monotonic()
-        exchange.caller_headers = lambda: rate_headers(self.limiter.last_rate(key_id))
-        caller.require_endpoint(endpoint)
-        return caller
-
-    def admit(self, exchange: Exchange) -> None:
-        """Count a request in. Raises Overloaded beyond the configured bound, and while none may go unrecorded."""
-        if len(self.overseer.active) >= self.config.listen.max_in_flight:
-            raise Overloaded("The gateway is at its limit of concurrent requests. Try again shortly.", retry_after=1.0)
-        if self._journal is not None and self._journal.refusing:
-            raise Overloaded("The gateway cannot record requests at the moment. Try again shortly.", retry_after=1.0)
-        self.overseer.enter(exchange)
-
     def end_streams(self) -> None:
         """End every request with an error that its client can see: the process has no time left."""
         for exchange in list(self.overseer.active):
             exchange.attempt.fail(ReplicaUnavailable("The gateway is shutting down."))
-
-    def deadline(self, wanted: float | None) -> float:
-        """When a request that starts now must have ended, by the monotonic clock; `wanted` is the client's, seconds."""
-        bound = self.config.listen.request_timeout_seconds
-        return time.monotonic() + (bound if wanted is None else min(bound, wanted))
-
-    def model(self, caller: Caller, name: str) -> ServedModel:
-        """The model of that name, perhaps with an adapter, for a caller. Raises ModelNotFound or PermissionDenied."""
-        model = self.find_model(name)
-        if model is None:
-            shown = name if len(name) <= 128 else name[:128] + "..."
-            raise ModelNotFound(f"The model '{shown}' does not exist or you do not have access to it.", param="model")
-        if not caller.allows_model(model.shown):
-            raise PermissionDenied(f"This API key may not use the model '{name}'.", param="model")
-        return model
-
-    def find_model(self, name: str) -> ServedModel | None:
-        """Models and those with adapters have names with colons in them; the models' own go first."""
-        return self.models.get(name) or self.aliases.get(name) or self.adapter_models.find(name)
 
 
 def serve_model(config: Config, model_index: int, worker: str, created: int, key_of: KeyOf) -> ServedModel:

@@ -1,1 +1,1 @@
-"""What a worker tells of its requests and of itself."""
+"""Telemetry of one worker: request records, gauges of its parts, hashes, and the sinks that it is composed of."""

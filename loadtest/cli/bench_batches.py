@@ -23,7 +23,8 @@ def register(
 
 def _batches(arguments: argparse.Namespace) -> int:
     from loadtest.load.batch_drain import drain
-    from loadtest.load.terminal_report import console, print_drain, progress_bar, write_json
+    from loadtest.load.load_reports import print_drain
+    from loadtest.reports.console import console, progress_bar, write_json
 
     with progress_bar() as show:
         result = drain(arguments.clients, requests=arguments.requests, repeat=arguments.repeat, show=show)

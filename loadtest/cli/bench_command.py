@@ -185,9 +185,10 @@ def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _overhead(arguments: argparse.Namespace) -> int:
+    from loadtest.load.load_reports import print_added, print_overhead
     from loadtest.load.overhead import overhead
     from loadtest.load.stack import Variant
-    from loadtest.load.terminal_report import console, print_added, print_overhead, progress_bar, write_json
+    from loadtest.reports.console import console, progress_bar, write_json
 
     asked: dict[Variant, bool] = {
         "limited": arguments.limits,
@@ -221,7 +222,8 @@ def _overhead(arguments: argparse.Namespace) -> int:
 def _breakdown(arguments: argparse.Namespace) -> int:
     from loadtest.load.benchmark_plots import draw_breakdown
     from loadtest.load.breakdown import breakdown, engine_description
-    from loadtest.load.terminal_report import console, print_breakdown, progress_bar, write_json
+    from loadtest.load.load_reports import print_breakdown
+    from loadtest.reports.console import console, progress_bar, write_json
 
     with progress_bar() as show:
         bars = breakdown(
@@ -241,8 +243,9 @@ def _breakdown(arguments: argparse.Namespace) -> int:
 
 
 def _soak(arguments: argparse.Namespace) -> int:
+    from loadtest.load.load_reports import print_soak
     from loadtest.load.soak import soak
-    from loadtest.load.terminal_report import console, print_soak, progress_bar, write_json
+    from loadtest.reports.console import console, progress_bar, write_json
 
     with progress_bar() as show:
         result = soak(arguments.requests, warmup=arguments.warmup, bound_mb=arguments.bound_mb, show=show)
@@ -254,7 +257,8 @@ def _soak(arguments: argparse.Namespace) -> int:
 
 def _fairness(arguments: argparse.Namespace) -> int:
     from loadtest.load.fairness import fairness
-    from loadtest.load.terminal_report import console, print_fairness, progress_bar, write_json
+    from loadtest.load.load_reports import print_fairness
+    from loadtest.reports.console import console, progress_bar, write_json
 
     with progress_bar() as show:
         results = fairness(
@@ -279,7 +283,8 @@ def _engine_model(arguments: argparse.Namespace) -> int:
         sys.stdout.write(engine_model.markdown())
         return 0
     try:
-        from loadtest.load.terminal_report import console, print_engine_model
+        from loadtest.reports.console import console
+        from loadtest.reproduce.engine_model_report import print_engine_model
     except ModuleNotFoundError as error:
         return _missing(error)
     print_engine_model({name: engine_model.saturation(name) for name in SATURATED}, console())

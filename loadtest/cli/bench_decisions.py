@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
+from loadtest.simulation.baselines import POLICIES
 from routing.contracts.policy_settings import PolicySettings
-from routing.policies import POLICIES
 
 #: Replicas of the fleets that are decided in.
 FLEETS = (16, 256)

@@ -4,8 +4,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gateway.cli.command_output import fail, table
 from loadtest.cli.bench_arguments import ascending, ascending_counts, count, output_file
+from observability.terminal import fail, table
 from protos.types import Shape
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def register(benchmarks: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def _run(arguments: argparse.Namespace) -> int:
     try:
-        from loadtest.load.terminal_report import progress_bar
+        from loadtest.reports.console import progress_bar
         from loadtest.simulation.heatmap_plot import draw_heatmap
         from loadtest.simulation.heatmap_search import Plan, profile
         from routing.contracts.heatmap import save_heatmap

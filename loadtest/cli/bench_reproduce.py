@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from gateway.cli.command_output import fail, table
+from observability.terminal import fail, table
 
 _COMMAND = "bench reproduce"
 _FIGURES = ("scalellm-8", "scalellm-9", "deepflow-5", "deepflow-6")
@@ -22,7 +22,7 @@ def register(benchmarks: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def _run(arguments: argparse.Namespace) -> int:
     try:
-        from loadtest.load.terminal_report import progress_bar, write_json
+        from loadtest.reports.console import progress_bar, write_json
         from loadtest.reproduce.figures import FIGURES
     except ModuleNotFoundError as error:
         return _missing(error)

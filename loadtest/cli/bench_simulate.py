@@ -4,8 +4,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gateway.cli.command_output import fail
 from loadtest.cli.bench_arguments import ascending, count, number, output_file
+from observability.terminal import fail
 
 if TYPE_CHECKING:
     from loadtest.simulation.simulated_fleet import Fleet
@@ -66,7 +66,7 @@ def register(benchmarks: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def _run(arguments: argparse.Namespace) -> int:
     try:
-        from loadtest.load.terminal_report import console, progress_bar, write_json
+        from loadtest.reports.console import console, progress_bar, write_json
         from loadtest.simulation.simulation_plots import draw_study
         from loadtest.simulation.simulation_report import print_study
         from loadtest.simulation.study import run_study
@@ -98,13 +98,13 @@ def _study(arguments: argparse.Namespace) -> "Study":
     """What to simulate. Raises ValueError with a line for the user, or OSError."""
     import msgspec
 
+    from loadtest.simulation.baselines import POLICIES
     from loadtest.simulation.simulated_fleet import read_fleet
     from loadtest.simulation.study import Study
     from loadtest.simulation.synthetic import Synthetic
     from loadtest.simulation.workload import WorkloadSpec
     from routing.contracts.heatmap import HeatmapError
     from routing.contracts.policy_settings import PolicySettings
-    from routing.policies import POLICIES
 
     policies = arguments.policies or tuple(sorted(POLICIES))
     for name in policies:

@@ -21,8 +21,8 @@ from loadtest.load.client import LoadResult, LoadSpec
 from loadtest.load.client_beside import first_tokens, tracked_load
 from loadtest.load.processes import BenchError
 from loadtest.load.stack import MODEL, BenchPool, Stack, chat_body, gateway_stack, random_prompt
-from loadtest.load.statistics import Percentiles, median_percentiles, slope
 from loadtest.load.track import Track
+from loadtest.reports.statistics import Percentiles, median_percentiles, slope
 
 SLOTS: Final = 32
 REPLICAS: Final = 4

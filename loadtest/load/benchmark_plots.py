@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Final
 from loadtest.load.breakdown import Bar
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
+from loadtest.reports.plot_style import INK, PAPER, plain
 
 # Told apart by colour-blind readers and in grey (Paul Tol's bright scheme).
 _ENGINE: Final = "#4477aa"
 _QUEUE: Final = "#bbbbbb"
 _GATEWAY: Final = "#ee6677"
-INK: Final = "#222222"
-# Opaque, so that the dark ink is readable wherever the picture is shown.
-PAPER: Final = "#ffffff"
 
 
 def draw_breakdown(bars: Sequence[Bar], path: Path, engine: str) -> None:
@@ -54,12 +52,3 @@ def draw_breakdown(bars: Sequence[Bar], path: Path, engine: str) -> None:
     for axes in (upper, lower):
         plain(axes)
     figure.savefig(path, format="png", facecolor=PAPER)
-
-
-def plain(axes: "Axes") -> None:
-    """Give axes the looks that all pictures share."""
-    axes.set_facecolor(PAPER)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(colors=INK)
-    axes.grid(axis="y", color="#dddddd", linewidth=0.6)
-    axes.set_axisbelow(True)

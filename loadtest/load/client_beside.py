@@ -3,8 +3,8 @@
 from loadtest.load.client import LoadResult, LoadSpec
 from loadtest.load.processes import BenchError
 from loadtest.load.stack import Stack
-from loadtest.load.statistics import Percentiles, percentiles
 from loadtest.load.track import Track
+from loadtest.reports.statistics import Percentiles, percentiles
 
 
 def tracked_load(stack: Stack, spec: LoadSpec, label: str, track: Track) -> LoadResult:

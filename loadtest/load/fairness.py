@@ -11,8 +11,8 @@ from loadtest.load.client import LoadResult, LoadSpec
 from loadtest.load.client_beside import first_tokens, tracked_load
 from loadtest.load.processes import BenchError
 from loadtest.load.stack import BenchPool, chat_body, gateway_stack, random_prompt
-from loadtest.load.statistics import Percentiles, median_percentiles
 from loadtest.load.track import Track
+from loadtest.reports.statistics import Percentiles, median_percentiles
 
 #: The pools of penstock.yaml.
 POOLS: Final = (

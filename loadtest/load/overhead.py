@@ -18,8 +18,8 @@ from loadtest.load.parsing_load import asked
 from loadtest.load.processes import BenchError, choose_cores, loop_us, memory_mb
 from loadtest.load.same_answers import require_same_answers
 from loadtest.load.stack import Stack, Variant, chat_body, gateway_stack, upstream_stack
-from loadtest.load.statistics import Percentiles, median_or_none, median_percentiles, percentiles
 from loadtest.load.track import Track
+from loadtest.reports.statistics import Percentiles, median_or_none, median_percentiles, percentiles
 
 PROMPT: Final = (
     "Write a short story about a lighthouse keeper who finds a message in a bottle, and explain what it says in detail."

@@ -10,8 +10,8 @@ import msgspec
 from loadtest.load.client import LoadSpec
 from loadtest.load.processes import memory_mb
 from loadtest.load.stack import chat_body, gateway_stack, random_prompt
-from loadtest.load.statistics import slope
 from loadtest.load.track import Track
+from loadtest.reports.statistics import slope
 
 CONCURRENCY: Final = 64
 SAMPLES: Final = 50

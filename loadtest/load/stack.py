@@ -253,7 +253,7 @@ def upstream_stack(
     observed: bool = False,
     cores: tuple[int, int] | None = None,
 ) -> Iterator[Stack]:
-    """The same in front of an upstream with OpenAI's API (loadtest/load/mock_upstream.py), whose tokens only it can count."""
+    """The same in front of loadtest/load/mock_upstream.py, which alone can count its tokens."""
     with _bench(cores, filters=filters, observed=observed) as bench:
         (port,) = _free_ports(1)
         command = [sys.executable, "-m", "loadtest.load.mock_upstream", str(port), str(output_tokens), str(pace_ms)]

@@ -11,6 +11,7 @@ from loadtest.reproduce.deepflow_5 import MODEL, SHAPE
 from loadtest.reproduce.figure_plots import Line, Panel, draw_panels
 from loadtest.reproduce.load_blind import LoadBlind
 from loadtest.reproduce.reproduction import Claim, Reproduction, Show
+from loadtest.simulation.baselines import POLICIES
 from loadtest.simulation.heatmap_search import Plan, profile
 from loadtest.simulation.simulate import Simulation
 from loadtest.simulation.simulated_fleet import Fleet, Pool, PoolShape
@@ -23,7 +24,6 @@ from routing.contracts.heatmap import Heatmap
 from routing.contracts.policy import RoutingPolicy
 from routing.contracts.policy_settings import PolicySettings, Targets
 from routing.estimates.decode_length import Oracle
-from routing.policies import POLICIES
 
 RATES: Final = (1.0, 2.0, 4.0, 8.0, 12.0, 16.0, 20.0, 24.0, 28.0, 32.0)
 #: The means of Azure's code trace of 2023 (8,819 requests, github.com/Azure/AzurePublicDataset): code completed.

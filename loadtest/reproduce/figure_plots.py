@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from loadtest.load.benchmark_plots import INK, PAPER, plain
+from loadtest.reports.plot_style import INK, PAPER, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

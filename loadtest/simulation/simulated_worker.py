@@ -26,7 +26,7 @@ STALE_SECONDS: Final = 0.25
 
 
 class _Sent:
-    """What this worker sent to one replica since its last finished step, as routing/transports/unreported.py counts it."""
+    """What this worker sent to one replica since its last finished step (routing/transports/unreported.py)."""
 
     __slots__ = ("kv_tokens", "prompt_tokens", "sequences")
 
@@ -35,7 +35,7 @@ class _Sent:
 
 
 class Worker:
-    """Views of the replicas as routing/transports/session_transport.py makes them, each from a load and what was sent since."""
+    """Views of the replicas, as routing/transports/session_transport.py makes them of loads and what was sent since."""
 
     def __init__(
         self, replicas: Sequence[Replica], policy: RoutingPolicy, lengths: DecodeLength, workers: int, max_tokens: int

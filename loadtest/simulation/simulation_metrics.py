@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from loadtest.load.statistics import percentile
+from loadtest.reports.statistics import percentile
 from loadtest.simulation.flight import Outcome
 from loadtest.simulation.simulate import Result
 from routing.contracts.policy_settings import Targets

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from loadtest.load.benchmark_plots import INK, PAPER, plain
+from loadtest.reports.plot_style import INK, PAPER, plain
 from loadtest.simulation.goodput import REQUIRED
 from loadtest.simulation.simulation_metrics import Summary
 from loadtest.simulation.study import PolicyResult

@@ -5,7 +5,7 @@ from typing import Final
 
 from rich.console import Console
 
-from loadtest.load.terminal_report import new_table
+from loadtest.reports.console import new_table
 from loadtest.simulation.simulation_metrics import Spread
 from loadtest.simulation.study import PolicyResult
 

@@ -11,6 +11,7 @@ from itertools import count
 
 import msgspec
 
+from loadtest.simulation.baselines import POLICIES
 from loadtest.simulation.goodput import Goodput, Misses, find_goodput
 from loadtest.simulation.simulate import Result, simulate
 from loadtest.simulation.simulated_fleet import Fleet
@@ -19,7 +20,6 @@ from loadtest.simulation.simulation_metrics import Summary, summary
 from loadtest.simulation.workload import Workload, WorkloadSpec
 from routing.contracts.policy import RoutingPolicy
 from routing.contracts.policy_settings import PolicySettings
-from routing.policies import POLICIES
 
 #: Where the search for goodput begins with synthetic load, requests/s.
 _START = 4.0

@@ -1,0 +1,1 @@
+"""`penstock replica`: options and engines of a replica process."""

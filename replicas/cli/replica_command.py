@@ -5,15 +5,17 @@ import asyncio
 import logging
 import signal
 import sys
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import uvloop
 
-from gateway.cli.replica_registration import Registrar, add_registration_options, check_registration
 from observability.logs import configure_logging
 from protos.pem import PemError
-from protos.types import Role
+from protos.types import ReplicaInfo, Role
+from replicas.cli.model_tokenizer import LoadTokenizer
 from replicas.cli.replica_engines import engines_of
 from replicas.cli.simulated_options import add_simulated_options, positive
 from replicas.cli.trtllm_options import add_trtllm_options
@@ -26,7 +28,29 @@ log = logging.getLogger(__name__)
 _LAST_PORT = 65535
 
 
-def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+class Registration(Protocol):
+    """Announces replicas where gateways find them."""
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Add its options to the command."""
+        ...
+
+    def check(self, arguments: argparse.Namespace) -> None:
+        """Raises ValueError where options do not go together."""
+        ...
+
+    async def run(
+        self, arguments: argparse.Namespace, infos: Sequence[ReplicaInfo], addresses: Sequence[str], stop: asyncio.Event
+    ) -> None:
+        """Announce the replicas that listen on `addresses`, in the order of `infos`, until `stop` is set."""
+        ...
+
+
+def register(
+    subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]",
+    load_tokenizer: LoadTokenizer,
+    registration: Registration,
+) -> None:
     """Add `replica`."""
     parser = subparsers.add_parser(
         "replica",
@@ -72,7 +96,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         default="guaranteed_no_evict",
         help="which requests the engine admits; static_batch is tensorrt_llm's",
     )
-    add_registration_options(parser)
+    registration.add_options(parser)
     tls = parser.add_argument_group("TLS on HOST:PORT addresses; the files are read anew when they change")
     tls.add_argument("--tls-certificate", type=Path, metavar="FILE", help="PEM certificate to show; needs --tls-key")
     tls.add_argument("--tls-key", type=Path, metavar="FILE", help="PEM private key of the certificate")
@@ -88,7 +112,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     add_simulated_options(parser)
     add_trtllm_options(parser)
-    parser.set_defaults(run=_run)
+    parser.set_defaults(run=partial(_run, load_tokenizer, registration))
 
 
 def _address(text: str) -> str:
@@ -103,17 +127,16 @@ def _any_host(text: str) -> str:
     return _address(f"0.0.0.0:{text}")
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def _run(load_tokenizer: LoadTokenizer, registration: Registration, arguments: argparse.Namespace) -> int:
     configure_logging()
-    # The one place where the gateway's package imports the replicas'.
     from replicas.replica_server import AddressInUse, serve_pool
 
     try:
         if not arguments.listen:
             raise ValueError("give an address to serve on: --listen or --port")
-        check_registration(arguments)
+        registration.check(arguments)
         tls = _tls(arguments)
-        engines = engines_of(arguments)
+        engines = engines_of(arguments, load_tokenizer)
     except ValueError as error:
         print(f"penstock replica: {error}", file=sys.stderr)
         return 2
@@ -126,9 +149,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
         def ready(addresses: list[str]) -> None:
             log.info("serving on %s", ", ".join(addresses))
-            if arguments.register is not None:
-                registrar = Registrar(arguments, [engine.info for _, engine in engines], addresses)
-                registering.append(asyncio.create_task(registrar.run(stop)))
+            infos = [engine.info for _, engine in engines]
+            registering.append(asyncio.create_task(registration.run(arguments, infos, addresses, stop)))
 
         try:
             return await serve_pool(engines, drain_seconds=arguments.drain_seconds, stop=stop, ready=ready, tls=tls)

@@ -6,11 +6,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from gateway.text.tokens.identity import tokenizer_hash
-from gateway.text.tokens.loader import load_tokenizer
-from gateway.text.tokens.tokenizer import TokenizerError
 from protos.script import read_script
 from protos.types import Role, Shape
+from replicas.cli.model_tokenizer import LoadTokenizer, NoTokenizer
 from replicas.cli.simulated_options import add_simulated_options
 from replicas.cli.trtllm_options import adapter_paths, add_trtllm_options, kv_arguments, retention_arguments
 
@@ -25,12 +23,12 @@ _OPTIONS: Final[Mapping[str, Callable[[argparse.ArgumentParser], None]]] = {
 SIMULATED_TOKENIZER = "mistral-tekken"
 
 
-def engines_of(arguments: argparse.Namespace) -> "list[tuple[str, Engine]]":
+def engines_of(arguments: argparse.Namespace, load_tokenizer: LoadTokenizer) -> "list[tuple[str, Engine]]":
     """Engines and the addresses they are for, not started. Raises ValueError with what is wrong with the options."""
     _refuse_foreign(arguments)
     if arguments.engine == "tensorrt_llm":
-        return [(arguments.listen[0], _tensorrt_llm(arguments))]
-    return _simulated(arguments)
+        return [(arguments.listen[0], _tensorrt_llm(arguments, load_tokenizer))]
+    return _simulated(arguments, load_tokenizer)
 
 
 def _refuse_foreign(arguments: argparse.Namespace) -> None:
@@ -48,7 +46,7 @@ def _shape(arguments: argparse.Namespace) -> Shape:
     return Shape(tp=arguments.tp, ep=arguments.ep, pp=arguments.pp)
 
 
-def _simulated(arguments: argparse.Namespace) -> "list[tuple[str, Engine]]":
+def _simulated(arguments: argparse.Namespace, load_tokenizer: LoadTokenizer) -> "list[tuple[str, Engine]]":
     """One engine an address, all saying the same sentences."""
     from replicas.engine_limits import CapacityPolicy
     from replicas.engines.answer_lengths import Corpus, corpus_sentences
@@ -60,20 +58,19 @@ def _simulated(arguments: argparse.Namespace) -> "list[tuple[str, Engine]]":
         raise ValueError(f"the simulated engine has no scheduler {arguments.scheduler}")
     if arguments.adapter and not arguments.max_adapters:
         raise ValueError("--adapter of the simulated engine needs --max-adapters")
-    loaded = load_tokenizer(arguments.tokenizer or SIMULATED_TOKENIZER)
-    tokenizer, identity = loaded.tokenizer, tokenizer_hash(loaded)
+    tokenizer = load_tokenizer(arguments.tokenizer or SIMULATED_TOKENIZER)
     end = min(tokenizer.eos_ids, default=0)
     vocabulary = Vocabulary(
         tokenizer.vocab_size,
         end,
         tokenizer.token_bytes,
-        encode=lambda text: tokenizer.encode(text, special=False),
-        encode_marked=lambda text: tokenizer.encode(text, special=True),
+        encode=lambda text: tokenizer.encode(text, False),
+        encode_marked=lambda text: tokenizer.encode(text, True),
         specials=tokenizer.specials,
     )
     script = () if arguments.answers is None else read_script(arguments.answers)
     corpus = Corpus(
-        sentences=tuple(tuple(tokenizer.encode(line + " ", special=False)) for line in corpus_sentences()),
+        sentences=tuple(tuple(tokenizer.encode(line + " ", False)) for line in corpus_sentences()),
         eos=end,
     )
     return [
@@ -95,7 +92,7 @@ def _simulated(arguments: argparse.Namespace) -> "list[tuple[str, Engine]]":
                 adapters=tuple(each.partition("=")[0] for each in arguments.adapter),
                 max_adapters=arguments.max_adapters,
                 version=arguments.model_version,
-                tokenizer_hash=identity,
+                tokenizer_hash=tokenizer.identity,
                 vocabulary=vocabulary,
                 script=script,
             ),
@@ -104,7 +101,7 @@ def _simulated(arguments: argparse.Namespace) -> "list[tuple[str, Engine]]":
     ]
 
 
-def _tensorrt_llm(arguments: argparse.Namespace) -> "Engine":
+def _tensorrt_llm(arguments: argparse.Namespace, load_tokenizer: LoadTokenizer) -> "Engine":
     """One engine fills the GPUs that the process sees."""
     from replicas.engines.tensorrt_llm.library import load_library
     from replicas.engines.tensorrt_llm.options import (
@@ -121,7 +118,7 @@ def _tensorrt_llm(arguments: argparse.Namespace) -> "Engine":
     if len(arguments.listen) > 1:
         raise ValueError("an engine of TensorRT-LLM has a process of its own: give one address")
     checkpoint = arguments.checkpoint or arguments.model
-    end_ids, vocabulary, identity = _vocabulary(arguments, checkpoint)
+    end_ids, vocabulary, identity = _vocabulary(arguments, checkpoint, load_tokenizer)
     lora = None
     if arguments.lora or arguments.adapter:
         lora = LoraOptions(
@@ -176,19 +173,21 @@ _SAME_NAME = (
 )
 
 
-def _vocabulary(arguments: argparse.Namespace, checkpoint: str) -> tuple[tuple[int, ...], int | None, str]:
+def _vocabulary(
+    arguments: argparse.Namespace, checkpoint: str, load_tokenizer: LoadTokenizer
+) -> tuple[tuple[int, ...], int | None, str]:
     """Tokens that end an answer, the vocabulary's size if it is known, and what the tokenizer is known by."""
     source = arguments.tokenizer or checkpoint
     chosen = tuple(arguments.end_id)
     try:
-        loaded = load_tokenizer(source)
-    except TokenizerError as error:
+        tokenizer = load_tokenizer(source)
+    except NoTokenizer as error:
         if not chosen:
             raise ValueError(
                 f"no tokenizer: {error}; give --checkpoint or --tokenizer a folder that has one, or --end-id"
             ) from error
         return chosen, None, ""
-    return chosen or tuple(sorted(loaded.tokenizer.eos_ids)), loaded.tokenizer.vocab_size, tokenizer_hash(loaded)
+    return chosen or tuple(sorted(tokenizer.eos_ids)), tokenizer.vocab_size, tokenizer.identity
 
 
 def _context(checkpoint: str) -> int:

@@ -1,0 +1,1 @@
+"""Pure: what policies decide about and with; the seams RoutingPolicy and Transport, and explanations."""

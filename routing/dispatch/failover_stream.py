@@ -1,6 +1,6 @@
 """The answer to one request as one unbroken stream, whatever replicas it takes.
 
-A small state machine: trips (routing/dispatch/attempt.py) tell it what happens to them, at once and from whoever reads the wire,
+A small state machine: attempts (routing/dispatch/attempt.py) tell it what happens to them, from whoever reads the wire,
 and it decides at once, without tasks of its own. Tokens do not pass through it but go from the wire to its inbox.
 """
 

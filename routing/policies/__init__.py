@@ -2,10 +2,6 @@
 
 from collections.abc import Callable
 
-from loadtest.simulation.baselines.dynamo_kv import DynamoKv
-from loadtest.simulation.baselines.llmd import Llmd
-from loadtest.simulation.baselines.prompt_tree import PromptTree
-from loadtest.simulation.baselines.smg_cache_aware import SmgCacheAware
 from routing.contracts.policy import RoutingPolicy
 from routing.contracts.policy_settings import PolicySettings
 from routing.policies.auto import Auto
@@ -24,13 +20,10 @@ POLICIES: dict[str, Callable[[PolicySettings], RoutingPolicy]] = {
     "concurrency": lambda settings: Concurrency(
         settings.tiers, settings.threshold, settings.rng if settings.learned else None
     ),
-    "dynamo_kv": lambda _: DynamoKv(),
     "least_load": lambda _: LeastLoad(),
-    "llmd": lambda _: Llmd(),
     "long_context": lambda settings: LongContext(settings.long_context_tokens),
     "pd_heatmap": lambda settings: PdHeatmap(settings.heatmap),
     "power_of_two": lambda settings: PowerOfTwo(settings.rng),
     "prefix": lambda _: Prefix(),
     "round_robin": lambda _: RoundRobin(),
-    "smg_cache_aware": lambda _: SmgCacheAware(PromptTree()),
 }

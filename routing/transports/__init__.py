@@ -1,1 +1,1 @@
-"""The wires to replicas: one module for each kind of engine behind `Transport`, and what they share."""
+"""Transports to replicas: a module for each kind of engine behind `Transport`, and the clients under them."""

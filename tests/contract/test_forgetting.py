@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from loadtest.simulation.baselines import POLICIES
 from protos.types import Timing, Work
 from routing.contracts.policy import Ended, Left, Routed, Stepped
-from routing.policies import POLICIES
 from tests.contract.test_policy import SETTINGS
 from tests.views import ask, view
 

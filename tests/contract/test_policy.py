@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from loadtest.simulation.baselines import POLICIES
 from protos.types import Role, Shape, Timing, Work
 from routing.contracts.policy import (
     Decision,
@@ -19,7 +20,6 @@ from routing.contracts.policy import (
     Stepped,
 )
 from routing.contracts.policy_settings import PolicySettings, Tier
-from routing.policies import POLICIES
 from tests.views import ask, fleets, heatmap, view
 
 SETTINGS = {

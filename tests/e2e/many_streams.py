@@ -26,10 +26,6 @@ class Answer:
     def ttft(self) -> float:
         return self.times[0] - self.began
 
-    @property
-    def longest_gap(self) -> float:
-        return max((after - before for before, after in zip(self.times, self.times[1:], strict=False)), default=0.0)
-
     async def read(self, stack: Stack) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", stack.port)
         try:

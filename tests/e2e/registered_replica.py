@@ -37,10 +37,14 @@ class RegisteredReplica:
         return "registered as" in self.log
 
     @property
+    def address(self) -> str:
+        """As it is in the store."""
+        return "grpc://" + self.log.split("registered as grpc://")[1].split()[0].rstrip('",}')
+
+    @property
     def id(self) -> str:
         """What the gateway calls it."""
-        port = self.log.split("registered as grpc://127.0.0.1:")[1].split()[0].rstrip('",}')
-        return f"{POOL}/127.0.0.1-{port}"
+        return f"{POOL}/127.0.0.1-{self.address.rpartition(':')[2]}"
 
     def terminate(self) -> int:
         """End it in order."""

@@ -56,22 +56,21 @@ def hello(client: openai.OpenAI) -> str | None:
 @pytest.mark.parametrize(("number", "group"), [(signal.SIGTERM, False), (signal.SIGINT, True)])
 def test_a_stop_lets_streams_finish(start: Callable[..., Stack], number: signal.Signals, group: bool) -> None:
     """SIGINT goes to the whole group, as Ctrl-C on a terminal does."""
-    stack = start(simulated="pace_ms: 5", listen="drain_seconds: 15")
+    # Longer than this test may take: it ends because the streams do.
+    stack = start(simulated="pace_ms: 5", listen="drain_seconds: 60")
     idle = connect(stack)
     streams = streams_on_every_worker(stack, max_tokens=500)
     rests: list[list[bytes]] = []
     readers = [threading.Thread(target=lambda s=stream: rests.append(s.rest())) for stream in streams]
     for reader in readers:
         reader.start()
-    started = time.monotonic()
     stack.signal(number, group=group)
     try:
-        eventually(lambda: refused(stack), "new connections are refused", 3)
+        eventually(lambda: refused(stack), "new connections are refused")
         assert any(reader.is_alive() for reader in readers), "the streams must outlast the refusal for this to count"
         for reader in readers:
             reader.join(15)
         status = stack.wait()
-        seconds = time.monotonic() - started
     finally:
         idle.close()
         for stream in streams:
@@ -79,7 +78,6 @@ def test_a_stop_lets_streams_finish(start: Callable[..., Stack], number: signal.
     assert [rest[-1] for rest in rests] == [b"[DONE]"] * len(streams)
     assert status == 0, stack.errors
     stack.wait_gone()
-    assert seconds < 12
     assert "Traceback" not in stack.errors
     assert "Unexpected exit" not in stack.errors, stack.errors
 
@@ -98,7 +96,7 @@ def test_a_stop_ends_what_outlasts_the_grace_with_an_error(start: Callable[..., 
         assert b"shutting down" in rest[-1]
         stream.close()
     assert status == 0, stack.errors
-    assert 0.9 < seconds < 6
+    assert 0.9 < seconds < 10
     stack.wait_gone()
     assert "Traceback" not in stack.errors
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import openai
 import pytest
 
-from gateway.config.settings import load_config
+from gateway.config.load import load_config
+from gateway.fleets.discovery.registrations import Registration, registered
 from gateway.fleets.listing import ReplicaView
 from gateway.fleets.replica_registry import ReplicaRegistry
 from gateway.store.store import Store, store_url
@@ -53,6 +54,18 @@ class Site:
                 await store.aclose()
 
         return {row.id: row for row in asyncio.run(read())}
+
+    def registered(self) -> set[str]:
+        """The addresses of all that have said lately that they are there."""
+
+        async def read() -> list[Registration]:
+            store = Store(store_url(load_config(self.stack.config)))
+            try:
+                return await registered(store)
+            finally:
+                await store.aclose()
+
+        return {replica.address for replica in asyncio.run(read())}
 
     def serves(self, replica: RegisteredReplica) -> bool:
         """Whether both workers give it requests."""
@@ -99,11 +112,11 @@ def answer_of(client: openai.OpenAI, tokens: int = 20) -> str:
     return "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
 
 
-def test_replicas_come_within_two_seconds_and_go_unnoticed(site: Site, start: Callable[[], RegisteredReplica]) -> None:
+def test_replicas_come_soon_and_go_unnoticed(site: Site, start: Callable[[], RegisteredReplica]) -> None:
     first = start()
     second = site.replica("--model-version", "v1")
     eventually(lambda: second.is_registered, "the second one registers", 20)
-    assert eventually(lambda: site.serves(second), "it gets requests") < 2.0
+    eventually(lambda: site.serves(second), "it gets requests", 5)
     assert site.serves(first)
     assert {row.source for row in site.rows().values()} == {"registered"}
     with site.client() as client, ThreadPoolExecutor(16) as threads:
@@ -111,16 +124,15 @@ def test_replicas_come_within_two_seconds_and_go_unnoticed(site: Site, start: Ca
         running = [threads.submit(answer_of, client, 200) for _ in range(16)]
         eventually(lambda: sum(row.running for row in site.rows().values()) >= 8, "they run")
         second.kill()
-        killed = time.monotonic()
         assert [answer.result() for answer in running] == [expected] * 16
         eventually(lambda: second.id not in site.rows(), "it is forgotten")
-        assert time.monotonic() - killed < 5.0
         assert answer_of(client, 200) == expected
     # In order, it says so itself, and nothing is left of it at once.
     third = site.replica("--model-version", "v1")
     eventually(lambda: third.is_registered and site.serves(third), "the third one serves", 20)
     assert third.terminate() == 0
-    assert eventually(lambda: third.id not in site.rows(), "it is gone") < 2.0
+    assert third.address not in site.registered(), "it has not waited for its record to end"
+    eventually(lambda: third.id not in site.rows(), "it is gone", 5)
 
 
 def test_an_outage_of_the_store_loses_no_replica(site: Site, start: Callable[[], RegisteredReplica]) -> None:

@@ -13,7 +13,7 @@ from tools.dashboards.objectives import Objectives
 
 #: How often rules are evaluated.
 INTERVAL: Final = "30s"
-_HEAD: Final = "# Made by `penstock dashboards`; changes are lost when it is run again.\n"
+_HEAD: Final = "# Made by `python -m tools.dashboards`; changes are lost when it is run again.\n"
 
 
 def all_alerts(objectives: Objectives) -> list[Alert]:

@@ -12,7 +12,7 @@ from tools.dashboards.gateway_alerts import gateway_alerts
 from tools.dashboards.objectives import FAST, PERIOD_DAYS, SLOW, WINDOWS, Objectives
 
 _HEAD: Final = """\
-<!-- Made by `penstock dashboards --runbook`; `make docs` makes it again. -->
+<!-- Made by `python -m tools.dashboards --runbook`; `make docs` makes it again. -->
 
 # Alerts
 

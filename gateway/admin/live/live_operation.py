@@ -8,7 +8,7 @@ from gateway.admin.live.feed import FeedClosed
 from gateway.admin.live.live_stream import LiveStream
 from gateway.admin.live.view import Live
 from gateway.admin.operation import Call, Operation
-from gateway.config.tenants import Record
+from gateway.config.base import Record
 from protos.errors import Overloaded
 
 #: One look waits for so many others at most, until there are rates.

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from gateway.admin.limit_operations import ScopeLimits
-from gateway.config.tenants import Record
+from gateway.config.base import Record
 from gateway.fleets.listing import ReplicaView, ShapeView
 from protos.types import Role
 

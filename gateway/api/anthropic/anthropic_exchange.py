@@ -6,7 +6,7 @@ from gateway.api.anthropic.errors import error_body, error_event
 from gateway.api.anthropic.headers import rate_headers
 from gateway.api.server.error_form import ErrorForm
 from gateway.api.server.http_exchange import Exchange
-from gateway.server.gateway import Gateway
+from gateway.api.server.services import Services
 
 #: Of requests that have not come so far as to have an id.
 ERRORS = ErrorForm(partial(error_body, request_id=""), partial(error_event, request_id=""))
@@ -19,7 +19,7 @@ def speak_anthropic(exchange: Exchange) -> None:
     exchange.fixed_headers.append((b"request-id", request_id.encode()))
 
 
-def tell_rates(gateway: Gateway, exchange: Exchange) -> None:
+def tell_rates(services: Services, exchange: Exchange) -> None:
     """Once it is known who asks: tell the state of the caller's limits in this API's headers as well."""
     told, key_id = exchange.caller_headers, exchange.record.key_id
-    exchange.caller_headers = lambda: told() + rate_headers(gateway.limiter.last_rate(key_id))
+    exchange.caller_headers = lambda: told() + rate_headers(services.limiter.last_rate(key_id))

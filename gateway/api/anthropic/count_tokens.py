@@ -18,9 +18,9 @@ from gateway.api.openai.chat import CHAT
 from gateway.api.relay.forwarding import Asked, ask, bad_answer, done_with
 from gateway.api.server.client_timeouts import request_timeout
 from gateway.api.server.http_exchange import Exchange
+from gateway.api.server.services import Services
 from gateway.inference.generate import encoded
 from gateway.inference.generate_request import GenerateRequest
-from gateway.server.gateway import Gateway
 from gateway.telemetry.body_record import note_body
 from gateway.tenancy.limits.limiter import Ask, Usage
 from protos.errors import PenstockError, UnsupportedParameter
@@ -36,24 +36,24 @@ class _Counted(msgspec.Struct, frozen=True):
 _counted = msgspec.json.Decoder(_Counted)
 
 
-async def count_tokens(gateway: Gateway, exchange: Exchange) -> None:
+async def count_tokens(services: Services, exchange: Exchange) -> None:
     """Answer with the number. Raises what is answered with a status."""
     speak_anthropic(exchange)
-    gateway.admit(exchange)
-    caller = await gateway.identify(exchange, ENDPOINT)
-    tell_rates(gateway, exchange)
+    services.intake.admit(exchange)
+    caller = await services.intake.identify(exchange, ENDPOINT)
+    tell_rates(services, exchange)
     timeout = request_timeout(exchange.request_timeout)
-    sent = await exchange.body(gateway.config.listen.max_body_bytes)
-    note_body(exchange.record, sent, gateway.digests)
+    sent = await exchange.body(services.bounds.listen.max_body_bytes)
+    note_body(exchange.record, sent, services.digests)
     body = decode_body(PromptBody, sent)
-    model = gateway.model(caller, body.model)
+    model = services.catalog.require(caller, body.model)
     exchange.record.model = exchange.record.asked_model = model.name
-    exchange.deadline = deadline = gateway.deadline(timeout)
+    exchange.deadline = deadline = services.intake.deadline(timeout)
     if timeout is not None:
         exchange.look_after(timeout)
     try:
         translation = translate_prompt(body, words_of(model))
-        asked = Asked(gateway, exchange, caller, model, body, len(translation.body), deadline, deadline)
+        asked = Asked(services, exchange, caller, model, body, len(translation.body), deadline, deadline)
         try:
             # Checked as a chat is, whoever counts it.
             request = read_body(CHAT, translation.body).request(caller, model, exchange.record)
@@ -70,16 +70,16 @@ async def count_tokens(gateway: Gateway, exchange: Exchange) -> None:
 
 
 async def _own_count(asked: Asked[PromptBody], request: GenerateRequest) -> int:
-    gateway, exchange = asked.gateway, asked.exchange
+    services, exchange = asked.services, asked.exchange
     if request.foreign is not None:
         raise request.foreign
-    lease = await gateway.limiter.reserve(Ask(asked.model.plans.of(asked.caller), 0, 0, 1))
+    lease = await services.limiter.reserve(Ask(asked.model.plans.of(asked.caller), 0, 0, 1))
     lease.settle(Usage(0, 0, 0))
-    return (await encoded(request, gateway.encoding, exchange.attempt)).tokens
+    return (await encoded(request, services.encoding, exchange.attempt)).tokens
 
 
 async def _upstream_count(asked: Asked[PromptBody], chat: bytes) -> int:
-    policy = asked.gateway.policies.of(asked.caller.tenant, asked.model.name)
+    policy = asked.services.policies.of(asked.caller.tenant, asked.model.name)
     if policy is not None and policy.looks_at_prompts:
         # What filters would leave of it is not known before it is filtered, and nothing else may go there.
         raise UnsupportedParameter(

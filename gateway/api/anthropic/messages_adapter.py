@@ -10,8 +10,8 @@ from gateway.api.anthropic.messages_renderer import MessageRenderer, Thoughts
 from gateway.api.anthropic.messages_translation import translate
 from gateway.api.anthropic.thinking import thoughts_of, words_of
 from gateway.api.server.http_exchange import Exchange
+from gateway.api.server.services import Services
 from gateway.api.writers.api_adapter import AnswerHead
-from gateway.server.gateway import Gateway
 from gateway.tenancy.tenants.caller import Caller
 
 #: Its name in a key's scope.
@@ -23,8 +23,8 @@ class MessagesFront:
 
     endpoint = ENDPOINT
 
-    def __init__(self, gateway: Gateway, exchange: Exchange) -> None:
-        self._gateway = gateway
+    def __init__(self, services: Services, exchange: Exchange) -> None:
+        self._services = services
         self._exchange = exchange
         self._thoughts = Thoughts.SHOWN
         #: Where the chat's messages are from.
@@ -32,9 +32,9 @@ class MessagesFront:
 
     async def translate(self, caller: Caller, body: bytes) -> bytes:
         """As Front has it."""
-        tell_rates(self._gateway, self._exchange)
+        tell_rates(self._services, self._exchange)
         asked = decode_body(MessagesBody, body)
-        translation = translate(asked, words_of(self._gateway.model(caller, asked.model)))
+        translation = translate(asked, words_of(self._services.catalog.require(caller, asked.model)))
         self.origins, self._thoughts = translation.origins, thoughts_of(asked)
         return translation.body
 

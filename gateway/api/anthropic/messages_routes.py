@@ -14,25 +14,25 @@ from gateway.api.openai.chat import CHAT
 from gateway.api.openai.infer import infer
 from gateway.api.server.api_route import ApiRoute
 from gateway.api.server.http_exchange import Exchange
-from gateway.server.gateway import Gateway
+from gateway.api.server.services import Services
 from protos.errors import PenstockError, RouteNotFound
 
 
-async def create_message(gateway: Gateway, exchange: Exchange) -> None:
+async def create_message(services: Services, exchange: Exchange) -> None:
     """Answer a conversation. Raises what can still be answered with a status."""
     speak_anthropic(exchange)
-    front = MessagesFront(gateway, exchange)
+    front = MessagesFront(services, exchange)
     try:
-        await infer(gateway, exchange, CHAT, front)
+        await infer(services, exchange, CHAT, front)
     except PenstockError as error:
         if front.origins:
             retell(error, front.origins)
         raise
 
 
-async def refuse_path(gateway: Gateway, exchange: Exchange) -> None:
+async def refuse_path(services: Services, exchange: Exchange) -> None:
     """What Anthropic has there and this gateway has not, such as batches of messages."""
-    del gateway
+    del services
     speak_anthropic(exchange)
     raise RouteNotFound(f"{exchange.method} {echo(exchange.path)} is not supported here.")
 

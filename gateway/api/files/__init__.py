@@ -1,1 +1,1 @@
-"""`/v1/files` (OpenAI API reference, Files)."""
+"""OpenAI's files and batches over HTTP; their content and state are in `gateway/jobs`."""

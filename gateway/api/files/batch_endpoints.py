@@ -10,10 +10,10 @@ from gateway.api.server.api_route import ApiRoute
 from gateway.api.server.body_decoder import BodyDecoder
 from gateway.api.server.http_exchange import Exchange
 from gateway.api.server.paging import page_asked, page_shown
+from gateway.api.server.services import Services
 from gateway.jobs.batches.batch_records import BatchRequest
-from gateway.jobs.batches.request_sender import PATHS, route_of
+from gateway.jobs.batches.reply import PATHS
 from gateway.jobs.files.file_records import ExpiresAfter, checked_expiry
-from gateway.server.gateway import Gateway
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import InvalidRequest
 
@@ -44,54 +44,53 @@ class BatchBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 _decoder = BodyDecoder(BatchBody, unsupported={})
 
 
-async def create_batch(gateway: Gateway, exchange: Exchange) -> None:
+async def create_batch(services: Services, exchange: Exchange) -> None:
     """A new batch; its input is checked once this has been answered."""
-    caller = await _caller(gateway, exchange)
+    caller = await _caller(services, exchange)
     key = _idempotency_key(exchange)
     body = _decoder.decode(await exchange.body(_LONGEST_BODY))
-    if route_of(body.endpoint) is None:
-        known = ", ".join(path for path in PATHS if route_of(path) is not None)
-        raise InvalidRequest(f"Invalid value for 'endpoint': expected one of {known}.", param="endpoint")
+    if body.endpoint not in PATHS:
+        raise InvalidRequest(f"Invalid value for 'endpoint': expected one of {', '.join(PATHS)}.", param="endpoint")
     keep = None
     if body.output_expires_after is not None:
         keep = checked_expiry(body.output_expires_after.seconds, "output_expires_after.seconds")
     tenant = caller.tenant.name
-    record = await gateway.files.get(tenant, body.input_file_id, "input_file_id")
+    record = await services.files.get(tenant, body.input_file_id, "input_file_id")
     if record.purpose != "batch":
         raise InvalidRequest(
             f"Invalid value for 'input_file_id': the file's purpose is '{record.purpose}'; expected 'batch'.",
             param="input_file_id",
         )
     request = BatchRequest(body.input_file_id, body.endpoint, caller.key.key_id, body.metadata, keep)
-    batch = await gateway.jobs.create(tenant, request, key)
+    batch = await services.jobs.create(tenant, request, key)
     await exchange.respond(200, orjson.dumps(batch.shown()))
 
 
-async def list_batches(gateway: Gateway, exchange: Exchange) -> None:
+async def list_batches(services: Services, exchange: Exchange) -> None:
     """A page of the tenant's batches."""
-    caller = await _caller(gateway, exchange)
+    caller = await _caller(services, exchange)
     page = page_asked(exchange.query, 100, 20)
-    batches, more = await gateway.jobs.page(caller.tenant.name, page)
+    batches, more = await services.jobs.page(caller.tenant.name, page)
     await exchange.respond(200, orjson.dumps(page_shown([batch.shown() for batch in batches], more=more)))
 
 
-async def get_batch(gateway: Gateway, exchange: Exchange) -> None:
+async def get_batch(services: Services, exchange: Exchange) -> None:
     """One batch as it is now."""
-    caller = await _caller(gateway, exchange)
-    batch = await gateway.jobs.get(caller.tenant.name, exchange.path_params["batch_id"])
+    caller = await _caller(services, exchange)
+    batch = await services.jobs.get(caller.tenant.name, exchange.path_params["batch_id"])
     await exchange.respond(200, orjson.dumps(batch.shown()))
 
 
-async def cancel_batch(gateway: Gateway, exchange: Exchange) -> None:
+async def cancel_batch(services: Services, exchange: Exchange) -> None:
     """Begin to end one batch; what has been answered by then stays."""
-    caller = await _caller(gateway, exchange)
-    batch = await gateway.jobs.cancel(caller.tenant.name, exchange.path_params["batch_id"])
+    caller = await _caller(services, exchange)
+    batch = await services.jobs.cancel(caller.tenant.name, exchange.path_params["batch_id"])
     await exchange.respond(200, orjson.dumps(batch.shown()))
 
 
-async def _caller(gateway: Gateway, exchange: Exchange) -> Caller:
-    gateway.admit(exchange)
-    return await gateway.identify(exchange, ENDPOINT)
+async def _caller(services: Services, exchange: Exchange) -> Caller:
+    services.intake.admit(exchange)
+    return await services.intake.identify(exchange, ENDPOINT)
 
 
 def _idempotency_key(exchange: Exchange) -> str | None:

@@ -8,8 +8,8 @@ from gateway.api.files.upload_form import OVERHEAD_BYTES, Form
 from gateway.api.server.api_route import ApiRoute
 from gateway.api.server.http_exchange import Exchange
 from gateway.api.server.paging import page_asked, page_shown
+from gateway.api.server.services import Services
 from gateway.jobs.files.file_records import PURPOSES, UPLOADED, Purpose, checked_expiry
-from gateway.server.gateway import Gateway
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import BodyTooLarge, InvalidRequest
 
@@ -19,10 +19,10 @@ _OCTETS: Final = b"application/octet-stream"
 _FIELDS: Final = ("purpose", "expires_after[anchor]", "expires_after[seconds]")
 
 
-async def upload_file(gateway: Gateway, exchange: Exchange) -> None:
+async def upload_file(services: Services, exchange: Exchange) -> None:
     """Take a file as it comes; nothing of it is left unless it came whole."""
-    caller = await _caller(gateway, exchange)
-    files, tenant = gateway.files, caller.tenant.name
+    caller = await _caller(services, exchange)
+    files, tenant = services.files, caller.tenant.name
     most = files.settings.max_file_bytes
     form = Form(exchange.header(b"content-type"))
     new = files.upload(tenant)
@@ -45,30 +45,30 @@ async def upload_file(gateway: Gateway, exchange: Exchange) -> None:
     await exchange.respond(200, orjson.dumps(record.shown()))
 
 
-async def list_files(gateway: Gateway, exchange: Exchange) -> None:
+async def list_files(services: Services, exchange: Exchange) -> None:
     """A page of the tenant's files."""
-    caller = await _caller(gateway, exchange)
+    caller = await _caller(services, exchange)
     query = exchange.query
     page, purpose = page_asked(query, _MOST_LISTED, 100, ("purpose",)), query.get("purpose")
     if purpose is not None and purpose not in PURPOSES:
         raise InvalidRequest(f"Invalid value for 'purpose': expected one of {', '.join(PURPOSES)}.", param="purpose")
-    records, more = await gateway.files.page(caller.tenant.name, page, purpose)
+    records, more = await services.files.page(caller.tenant.name, page, purpose)
     await exchange.respond(200, orjson.dumps(page_shown([record.shown() for record in records], more=more)))
 
 
-async def get_file(gateway: Gateway, exchange: Exchange) -> None:
+async def get_file(services: Services, exchange: Exchange) -> None:
     """What is known of one file."""
-    caller = await _caller(gateway, exchange)
-    record = await gateway.files.get(caller.tenant.name, exchange.path_params["file_id"])
+    caller = await _caller(services, exchange)
+    record = await services.files.get(caller.tenant.name, exchange.path_params["file_id"])
     await exchange.respond(200, orjson.dumps(record.shown()))
 
 
-async def get_content(gateway: Gateway, exchange: Exchange) -> None:
+async def get_content(services: Services, exchange: Exchange) -> None:
     """What is in one file."""
-    caller = await _caller(gateway, exchange)
+    caller = await _caller(services, exchange)
     tenant = caller.tenant.name
-    record = await gateway.files.get(tenant, exchange.path_params["file_id"])
-    pieces = gateway.files.pieces(tenant, record)
+    record = await services.files.get(tenant, exchange.path_params["file_id"])
+    pieces = services.files.pieces(tenant, record)
     # The first one before the status: what cannot be read is then still an error.
     first = await anext(pieces, b"")
     await exchange.start_body(record.bytes, _OCTETS)
@@ -78,17 +78,17 @@ async def get_content(gateway: Gateway, exchange: Exchange) -> None:
     await exchange.end()
 
 
-async def delete_file(gateway: Gateway, exchange: Exchange) -> None:
+async def delete_file(services: Services, exchange: Exchange) -> None:
     """Remove one file, and its content."""
-    caller = await _caller(gateway, exchange)
+    caller = await _caller(services, exchange)
     file_id = exchange.path_params["file_id"]
-    await gateway.files.delete(caller.tenant.name, file_id)
+    await services.files.delete(caller.tenant.name, file_id)
     await exchange.respond(200, orjson.dumps({"id": file_id, "object": "file", "deleted": True}))
 
 
-async def _caller(gateway: Gateway, exchange: Exchange) -> Caller:
-    gateway.admit(exchange)
-    return await gateway.identify(exchange, ENDPOINT)
+async def _caller(services: Services, exchange: Exchange) -> Caller:
+    services.intake.admit(exchange)
+    return await services.intake.identify(exchange, ENDPOINT)
 
 
 def _check(fields: dict[str, str], *, whole: bool) -> tuple[Purpose, int | None]:

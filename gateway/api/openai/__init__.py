@@ -1,1 +1,1 @@
-"""The HTTP side: one module per API family, one for what all exchanges share."""
+"""OpenAI's API: chat and text completions, embeddings, reranking, tokenizing, moderations and models."""

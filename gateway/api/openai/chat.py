@@ -10,7 +10,7 @@ from msgspec.structs import astuple
 from gateway.api.openai.completion_api import Dialect
 from gateway.api.openai.guides import GUIDES
 from gateway.api.openai.media.media_parts import check_media
-from gateway.api.openai.prompt_texts import PromptText, content_places
+from gateway.api.openai.prompt_texts import content_places
 from gateway.api.openai.sampling_params import UNSUPPORTED, SamplingFields
 from gateway.api.openai.template_extras import Documents, TemplateKwargs, check_kwargs, template_extras
 from gateway.api.openai.tools.tool_messages import check_calls, rendered_calls
@@ -18,6 +18,7 @@ from gateway.api.openai.tools.tool_offer import Offer, offer, plain_parser
 from gateway.api.openai.tools.tool_params import CallId, CallsField, ChoiceField, ToolsField
 from gateway.api.openai.tools.tool_use import tool_use
 from gateway.api.server.body_decoder import BodyDecoder
+from gateway.filtering.prompt_text import PromptText
 from gateway.inference.generate_request import Chat, GenerateRequest
 from gateway.models.served_model import ServedModel
 from gateway.tenancy.tenants.caller import Caller

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.api.openai.prompt_texts import PromptText
 from gateway.api.openai.sampling_params import SamplingFields
+from gateway.filtering.prompt_text import PromptText
 from gateway.inference.generate_request import GenerateRequest
 from gateway.models.served_model import ServedModel
 from gateway.tenancy.tenants.caller import Caller

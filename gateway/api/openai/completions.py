@@ -1,6 +1,7 @@
 """`POST /v1/completions` (OpenAI API reference, Completions): prompts as text or as token ids, one or several.
 
-An upstream of the API is given all of it as it came. Engines get the prompts one by one (gateway/inference/several_prompts.py).
+An upstream of the API is given all of it as it came.
+Engines get the prompts one by one (gateway/inference/several_prompts.py).
 """
 
 from typing import Annotated, Any
@@ -10,9 +11,10 @@ from msgspec import Meta
 
 from gateway.api.openai.completion_api import Dialect
 from gateway.api.openai.guides import GUIDES
-from gateway.api.openai.prompt_texts import PromptText, prompt_of_ids
+from gateway.api.openai.prompt_texts import prompt_of_ids
 from gateway.api.openai.sampling_params import UNSUPPORTED, SamplingFields
 from gateway.api.server.body_decoder import BodyDecoder, unsupported
+from gateway.filtering.prompt_text import PromptText
 from gateway.inference.generate_request import Best, FillIn, GenerateRequest, Prompt
 from gateway.models.served_model import ServedModel
 from gateway.tenancy.tenants.caller import Caller

@@ -8,14 +8,15 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from gateway.api.openai.prompt_texts import PromptText, prompt_of_ids
+from gateway.api.openai.prompt_texts import prompt_of_ids
 from gateway.api.openai.vectors import VectorError, converted
 from gateway.api.relay.forwarding import PromptCount, ask, bad_answer, done_with, take_request
 from gateway.api.server.api_route import ApiRoute
 from gateway.api.server.body_decoder import BodyDecoder
 from gateway.api.server.http_exchange import Exchange
+from gateway.api.server.services import Services
+from gateway.filtering.prompt_text import PromptText
 from gateway.models.served_model import ServedModel
-from gateway.server.gateway import Gateway
 from protos.errors import InvalidRequest
 from protos.features import Feature
 
@@ -57,10 +58,10 @@ _decoder = BodyDecoder(EmbeddingsBody, unsupported={})
 _answer: Final = msgspec.json.Decoder(_Answer)
 
 
-async def embed(gateway: Gateway, exchange: Exchange) -> None:
+async def embed(services: Services, exchange: Exchange) -> None:
     """Answer with the vectors of all inputs. Raises what is answered with a status."""
     try:
-        asked = await take_request(gateway, exchange, ENDPOINT, _decoder, _texts)
+        asked = await take_request(services, exchange, ENDPOINT, _decoder, _texts)
         body, model = asked.body, asked.model
         inputs, settings = _inputs(body.input), model.embeddings
         batches = list(_batches(inputs, settings.batch))

@@ -25,6 +25,7 @@ from gateway.api.relay.translated_relay import TranslatedExchange
 from gateway.api.server.client_timeouts import read_timeout, request_timeout
 from gateway.api.server.http_exchange import Exchange
 from gateway.api.server.served_headers import served_headers
+from gateway.api.server.services import Services
 from gateway.api.server.timing_headers import timing_headers
 from gateway.api.writers.api_adapter import AnswerHead, Front
 from gateway.api.writers.chunk_encoder import ChunkEncoder
@@ -40,35 +41,34 @@ from gateway.inference.generate import Generation, generate
 from gateway.inference.generate_request import GenerateRequest
 from gateway.inference.several_prompts import generate_several
 from gateway.models.served_model import ServedModel
-from gateway.server.gateway import Gateway
 from gateway.telemetry.answer_record import describe, digest_shown
 from gateway.telemetry.body_record import note_body
 from protos.types import Payload
 from routing.contracts.explained_policy import ExplainedPolicy
 
 
-async def infer(gateway: Gateway, exchange: Exchange, dialect: Dialect, front: Front | None = None) -> None:
+async def infer(services: Services, exchange: Exchange, dialect: Dialect, front: Front | None = None) -> None:
     """Authenticate, decode, generate, answer. Raises what can still be answered with a status.
 
     With a `front` it is a request to an API on top of the dialect's, and answered in that one's words.
     """
-    gateway.admit(exchange)
-    caller = await gateway.identify(exchange, dialect.endpoint if front is None else front.endpoint)
+    services.intake.admit(exchange)
+    caller = await services.intake.identify(exchange, dialect.endpoint if front is None else front.endpoint)
     wanted = None if exchange.explain is None else explain_wanted(exchange.explain, caller)
     timeout = request_timeout(exchange.request_timeout)
-    body = await exchange.body(gateway.config.listen.max_body_bytes)
+    body = await exchange.body(services.bounds.listen.max_body_bytes)
     record = exchange.record
-    note_body(record, body, gateway.digests)
+    note_body(record, body, services.digests)
     if front is not None:
         body = await front.translate(caller, body)
     reading = read_body(dialect, body)
     # Not before it is known to be one of ours: a name may be any text.
-    model = gateway.model(caller, reading.fields.model)
+    model = services.catalog.require(caller, reading.fields.model)
     record.model = record.asked_model = model.name
     record.screened = time.monotonic()
     include_usage = reading.include_usage
     request = reading.request(caller, model, record)
-    exchange.deadline = deadline = wait_until = gateway.deadline(timeout)
+    exchange.deadline = deadline = wait_until = services.intake.deadline(timeout)
     if timeout is not None:
         exchange.look_after(timeout)
     reads_within = read_timeout(exchange.read_timeout)
@@ -78,7 +78,7 @@ async def infer(gateway: Gateway, exchange: Exchange, dialect: Dialect, front: F
     try:
         if explained is not None:
             if wanted is Explain.DRY_RUN:
-                await _answer_dry_run(gateway, exchange, request, deadline, explained)
+                await _answer_dry_run(services, exchange, request, deadline, explained)
                 return
             show_route(exchange, explained)
 
@@ -100,33 +100,33 @@ async def infer(gateway: Gateway, exchange: Exchange, dialect: Dialect, front: F
                     own = msgspec.structs.replace(own, filter=answers)
                 begin = generate if not own.prompts else generate_several
                 return begin(
-                    own, gateway.limiter, gateway.encoding, exchange.attempt, wait_until, deadline, noting, payload
+                    own, services.limiter, services.encoding, exchange.attempt, wait_until, deadline, noting, payload
                 )
 
             # A model that answers in another one's place is held to the rules of both.
             names = (model.name,) if chosen is model else (model.name, chosen.name)
-            policy = gateway.policies.of(caller.tenant, *names)
+            policy = services.policies.of(caller.tenant, *names)
             if policy is None:
                 return launch(reading, body, None)
             if chosen is model and told_at_once(policy, request, body):
                 return launch(reading, body, filter_of_answers(policy, request))
             again, started[:] = bool(started), [chosen]
-            return start_filtered(gateway, exchange, caller, chosen, policy, reading, body, launch, again=again)
+            return start_filtered(services, exchange, caller, chosen, policy, reading, body, launch, again=again)
 
         if model.fallbacks is None:
             generation = await start(model)
         else:
-            models = chain(model, gateway.models, caller, len(body), request.max_tokens, request.sampling.n)
+            models = chain(model, services.catalog.models, caller, len(body), request.max_tokens, request.sampling.n)
             generation = await first_to_answer(exchange, model, models, start)
         try:
-            digest_shown(generation, gateway.digests)
+            digest_shown(generation, services.digests)
             exchange.answer_headers = served_headers(generation)
             renderer = None if front is None else front.renderer(_head(exchange, generation))
             if generation.stream.relay is not None:
                 target: RelayTarget = exchange
                 if front is not None and renderer is not None:
                     target = TranslatedExchange(exchange, generation, renderer, front)
-                digest = None if gateway.digests is None else gateway.digests.begin()
+                digest = None if services.digests is None else services.digests.begin()
                 usage = include_usage or front is not None
                 await relay_answer(target, generation, generation.stream.relay, digest, include_usage=usage)
                 if digest is not None:
@@ -160,7 +160,7 @@ async def infer(gateway: Gateway, exchange: Exchange, dialect: Dialect, front: F
         finally:
             generation.close()
             generation.record_findings()
-            describe(generation, gateway.digests)
+            describe(generation, services.digests)
     finally:
         exchange.unwatch()
         exchange.look_no_more()
@@ -169,9 +169,9 @@ async def infer(gateway: Gateway, exchange: Exchange, dialect: Dialect, front: F
 
 
 async def _answer_dry_run(
-    gateway: Gateway, exchange: Exchange, request: GenerateRequest, deadline: float, explained: ExplainedPolicy
+    services: Services, exchange: Exchange, request: GenerateRequest, deadline: float, explained: ExplainedPolicy
 ) -> None:
-    explanation = await dry_run(request, gateway.limiter, gateway.encoding, exchange.attempt, deadline, explained)
+    explanation = await dry_run(request, services.limiter, services.encoding, exchange.attempt, deadline, explained)
     exchange.unwatch()
     log_explanation(explanation, dry=True)
     await exchange.respond(200, explanation_body(explanation))

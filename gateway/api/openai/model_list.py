@@ -5,26 +5,24 @@ from typing import Any
 import orjson
 
 from gateway.api.server.http_exchange import Exchange
+from gateway.api.server.services import Services
 from gateway.models.served_model import ServedModel
-from gateway.server.gateway import Gateway
 
 PREFIX = "/v1/models/"
 
 
-async def list_models(gateway: Gateway, exchange: Exchange) -> None:
+async def list_models(services: Services, exchange: Exchange) -> None:
     """The models that the key may use: as they are called, with an adapter, and by their other names."""
-    caller = await gateway.identify(exchange, "models")
-    named = [(model.shown, model) for model in (*gateway.models.values(), *gateway.adapter_models.all())]
-    named += gateway.aliases.items()
-    data = [_describe(name, model) for name, model in named if caller.allows_model(model.shown)]
+    caller = await services.intake.identify(exchange, "models")
+    data = [_describe(name, model) for name, model in services.catalog.named() if caller.allows_model(model.shown)]
     await exchange.respond(200, orjson.dumps({"object": "list", "data": data}))
 
 
-async def get_model(gateway: Gateway, exchange: Exchange) -> None:
+async def get_model(services: Services, exchange: Exchange) -> None:
     """One model; its name may hold slashes."""
-    caller = await gateway.identify(exchange, "models")
+    caller = await services.intake.identify(exchange, "models")
     name = exchange.path.removeprefix(PREFIX)
-    await exchange.respond(200, orjson.dumps(_describe(name, gateway.model(caller, name))))
+    await exchange.respond(200, orjson.dumps(_describe(name, services.catalog.require(caller, name))))
 
 
 def _describe(name: str, model: ServedModel) -> dict[str, Any]:

@@ -12,10 +12,9 @@ from msgspec import Meta
 from gateway.api.server.body_decoder import BodyDecoder
 from gateway.api.server.client_timeouts import request_timeout
 from gateway.api.server.http_exchange import Exchange
-from gateway.config.settings import Config
+from gateway.api.server.services import Services
 from gateway.telemetry.body_record import note_body
 from gateway.tenancy.tenants.caller import Caller
-from observability.digests import Digests
 from protos.errors import InvalidRequest, PenstockError, UnsupportedParameter
 from routing.dispatch.dispatch import Attempt
 from safety.screen import Finding
@@ -60,30 +59,6 @@ class TextJudge(Protocol):
         ...
 
 
-class Moderating(Protocol):
-    """The worker, as far as it is needed here."""
-
-    config: Config
-    digests: Digests | None
-
-    @property
-    def policies(self) -> TextJudge:
-        """The filters."""
-        ...
-
-    def admit(self, exchange: Exchange) -> None:
-        """Count a request in. Raises Overloaded."""
-        ...
-
-    async def identify(self, exchange: Exchange, endpoint: str) -> Caller:
-        """Who asks. Raises AuthenticationFailed, PermissionDenied or StoreUnavailable."""
-        ...
-
-    def deadline(self, wanted: float | None) -> float:
-        """When a request that starts now must have ended."""
-        ...
-
-
 class InputPart(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A part of an input; images are refused by their type."""
 
@@ -102,22 +77,22 @@ class ModerationBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 _decoder = BodyDecoder(ModerationBody, unsupported={})
 
 
-async def moderate(gateway: Moderating, exchange: Exchange) -> None:
+async def moderate(services: Services, exchange: Exchange) -> None:
     """Look at texts, and answer with what was found. Raises what is answered with a status."""
-    gateway.admit(exchange)
-    caller = await gateway.identify(exchange, ENDPOINT)
+    services.intake.admit(exchange)
+    caller = await services.intake.identify(exchange, ENDPOINT)
     timeout = request_timeout(exchange.request_timeout)
-    sent = await exchange.body(gateway.config.listen.max_body_bytes)
-    note_body(exchange.record, sent, gateway.digests)
+    sent = await exchange.body(services.bounds.listen.max_body_bytes)
+    note_body(exchange.record, sent, services.digests)
     body = _decoder.decode(sent)
     inputs = _inputs(body)
-    exchange.deadline = gateway.deadline(timeout)
+    exchange.deadline = services.intake.deadline(timeout)
     if timeout is not None:
         exchange.look_after(timeout)
     name = None if body.model is None or _THEIRS.fullmatch(body.model) else body.model
     texts = [text for parts in inputs for text in parts]
     try:
-        found = iter(await _Judging(gateway.policies, caller, name, texts).over(exchange.attempt))
+        found = iter(await _Judging(services.policies, caller, name, texts).over(exchange.attempt))
     finally:
         exchange.unwatch()
         exchange.look_no_more()

@@ -9,6 +9,7 @@ from typing import Any
 from gateway.api.openai.body_reading import Reading, read_body
 from gateway.api.openai.prompt_texts import has_inner_escapes, prompt_texts, rewritten
 from gateway.api.server.http_exchange import Exchange
+from gateway.api.server.services import Services
 from gateway.filtering.filters.answer_filter import AnswerFilter
 from gateway.filtering.filters.filter_policy import Policy
 from gateway.filtering.filters.finding_records import Recorder
@@ -16,7 +17,6 @@ from gateway.filtering.filters.prompt_filter import PassedPrompt, ask_judges, pa
 from gateway.inference.generate import INLINE_BYTES, Generation
 from gateway.inference.generate_request import GenerateRequest
 from gateway.models.served_model import ServedModel
-from gateway.server.gateway import Gateway
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import PenstockError
 
@@ -56,7 +56,7 @@ def filter_of_answers(policy: Policy, request: GenerateRequest) -> AnswerFilter 
 
 
 async def start_filtered(
-    gateway: Gateway,
+    services: Services,
     exchange: Exchange,
     caller: Caller,
     model: ServedModel,
@@ -78,7 +78,7 @@ async def start_filtered(
         return await launch(reading, body, _of_answers(policy, None, recorder))
     texts = prompt_texts(reading, body, model)
     # Long texts leave the event loop, as they do to be tokenized.
-    apart = None if len(body) <= INLINE_BYTES else partial(gateway.encoding.run, exchange.attempt, caller.tenant.name)
+    apart = None if len(body) <= INLINE_BYTES else partial(services.encoding.run, exchange.attempt, caller.tenant.name)
     began = time.monotonic()
     try:
         passed = await pass_prompt(policy, texts, recorder, apart, again=again)

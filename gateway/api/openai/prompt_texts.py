@@ -8,7 +8,7 @@ upstream reads it too, it is refused.
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
@@ -19,11 +19,11 @@ from safety.json_escapes import unescaped
 if TYPE_CHECKING:
     from gateway.api.openai.body_reading import Reading
     from gateway.models.served_model import ServedModel
+from gateway.filtering.prompt_text import WORDS, PromptText, TextPath
 
 #: The last step of a path that leads to a member's name, and not to its value.
 NAME: Final = -1
 
-_Path = tuple[str | int, ...]
 
 #: A filtered request may have so many texts, in places of so many steps.
 MOST_TEXTS: Final = 32_768
@@ -58,20 +58,6 @@ _ELSEWHERE: Final = (
     *(b'"name"', b'"refusal"', b'"audio"', b'"tool_calls"', b'"function_call"'),
     *(b'"reasoning_content"', b'"reasoning"', b'"annotations"'),
 )
-#: Names that APIs and JSON schemas themselves have, and types; they are no text.
-WORDS: Final = frozenset(
-    (
-        *("role", "content", "type", "text", "name", "refusal", "audio", "image_url", "input_audio", "file"),
-        *("filename", "tool_calls", "function_call", "function", "functions", "arguments", "id", "tools", "strict"),
-        *("custom", "input", "format", "definition", "syntax", "grammar", "json_schema", "json_object", "schema"),
-        *("parameters", "description", "properties", "required", "additionalProperties", "items", "enum", "const"),
-        *("anyOf", "oneOf", "allOf", "not", "$ref", "$defs", "definitions", "default", "title", "examples", "pattern"),
-        *("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems", "nullable", "$schema"),
-        *("string", "number", "integer", "boolean", "array", "object", "null", "allowed_tools", "mode", "voice"),
-        *("user_location", "approximate", "search_context_size", "reasoning_content", "reasoning", "index"),
-        *("annotations", "audio_url", "video_url", "url"),
-    )
-)
 #: A character of ASCII, which needs no escape, escaped: a name may be written so, and not be found in the bytes.
 _ESCAPED_ASCII: Final = re.compile(rb"\\u00[2-7]")
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -79,19 +65,7 @@ _ARRAY: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _encode: Final = msgspec.json.encode
 
 
-class PromptText(NamedTuple):
-    """One text: in a message of that role, or said in one's place; what is about the whole conversation is `system`'s.
-
-    `param` is its place in the API's words, as in `messages[2].content[0].text`, and `path` leads to it in the body.
-    """
-
-    role: str
-    param: str
-    path: _Path
-    text: str
-
-
-def _content_place(index: int) -> tuple[str, _Path]:
+def _content_place(index: int) -> tuple[str, TextPath]:
     return f"messages[{index}].content", ("messages", index, "content")
 
 
@@ -99,7 +73,7 @@ def _content_place(index: int) -> tuple[str, _Path]:
 _CONTENT_PLACES: Final = [_content_place(index) for index in range(64)]
 
 
-def content_places(count: int) -> list[tuple[str, _Path]]:
+def content_places(count: int) -> list[tuple[str, TextPath]]:
     """`param` and `path` of so many messages' contents, or of more."""
     return _CONTENT_PLACES if count <= len(_CONTENT_PLACES) else [_content_place(index) for index in range(count)]
 
@@ -145,7 +119,7 @@ class _Change:
         self.within: dict[str | int, _Change] = {}
 
 
-def rewritten(body: bytes, replaced: Mapping[_Path, str]) -> bytes:
+def rewritten(body: bytes, replaced: Mapping[TextPath, str]) -> bytes:
     """The body with these texts in place of what is there; what they are not in keeps its bytes.
 
     Where a path leads to more than a string, such as ids, all of that goes for it.
@@ -240,7 +214,7 @@ class _Walk:
             if all(isinstance(part, str) for part in parts) and len(parts) == len(content):
                 self._add(PromptText(role, *_content_place(index), "".join(parts)))
                 message = {name: value for name, value in message.items() if name != "content"}
-        path: _Path = ("messages", index)
+        path: TextPath = ("messages", index)
         self.within(message, role, f"messages[{index}]", path, _UNSEEN_WITHIN["messages"], _UNSEEN_WITHIN)
 
     def within(
@@ -248,7 +222,7 @@ class _Walk:
         value: Any,
         role: str,
         param: str,
-        path: _Path,
+        path: TextPath,
         unseen: frozenset[str],
         deeper: Mapping[str, frozenset[str]],
     ) -> None:
@@ -288,7 +262,7 @@ def _longer(param: str, step: str) -> str:
     return param + step if len(param) < _MOST_PARAM else param
 
 
-def prompt_of_ids(ids: Sequence[int], at: str, path: _Path, model: "ServedModel") -> PromptText:
+def prompt_of_ids(ids: Sequence[int], at: str, path: TextPath, model: "ServedModel") -> PromptText:
     """A completion's prompt that is token ids, as the text that they stand for, without control tokens.
 
     Raises InvalidRequest where it is not known what they stand for: nobody is to get past a filter by sending ids.

@@ -9,13 +9,13 @@ import msgspec
 import orjson
 from msgspec import Meta
 
-from gateway.api.openai.prompt_texts import PromptText
 from gateway.api.relay.forwarding import PromptCount, ask, bad_answer, done_with, take_request
 from gateway.api.server.api_route import ApiRoute
 from gateway.api.server.body_decoder import BodyDecoder
 from gateway.api.server.http_exchange import Exchange
+from gateway.api.server.services import Services
+from gateway.filtering.prompt_text import PromptText
 from gateway.models.served_model import ServedModel
-from gateway.server.gateway import Gateway
 from protos.errors import InvalidRequest
 from protos.features import Feature
 
@@ -87,11 +87,11 @@ _ranking: Final = msgspec.json.Decoder(_Ranking)
 _scores: Final = msgspec.json.Decoder(_Scores)
 
 
-async def rerank(gateway: Gateway, exchange: Exchange) -> None:
+async def rerank(services: Services, exchange: Exchange) -> None:
     """Answer with the documents from the most relevant to the least. Raises what is answered with a status."""
     found: list[_Ranked] = []
     try:
-        asked = await take_request(gateway, exchange, "rerank", _rerank_decoder, _rerank_texts)
+        asked = await take_request(services, exchange, "rerank", _rerank_decoder, _rerank_texts)
         body = asked.body
         texts, wanted = body.texts, min(body.top_n or len(body.documents), len(body.documents))
 
@@ -126,11 +126,11 @@ async def rerank(gateway: Gateway, exchange: Exchange) -> None:
     await exchange.respond(200, orjson.dumps(answer))
 
 
-async def score(gateway: Gateway, exchange: Exchange) -> None:
+async def score(services: Services, exchange: Exchange) -> None:
     """Answer with how alike pairs of texts are. Raises what is answered with a status."""
     found: list[float] = []
     try:
-        asked = await take_request(gateway, exchange, "score", _score_decoder, _score_texts)
+        asked = await take_request(services, exchange, "score", _score_decoder, _score_texts)
         pairs = _pairs(asked.body)
 
         async def read(_: int, answer: bytes) -> int | None:

@@ -11,14 +11,15 @@ from msgspec import Meta
 
 from gateway.api.openai.body_reading import read_body
 from gateway.api.openai.chat import CHAT
-from gateway.api.openai.prompt_texts import PromptText, prompt_texts
+from gateway.api.openai.prompt_texts import prompt_texts
 from gateway.api.relay.forwarding import Asked, ask, bad_answer, done_with, take_request
 from gateway.api.server.api_route import ApiRoute
 from gateway.api.server.body_decoder import BodyDecoder, unsupported
 from gateway.api.server.http_exchange import Exchange
+from gateway.api.server.services import Services
+from gateway.filtering.prompt_text import PromptText
 from gateway.inference.generate import INLINE_BYTES, encoded
 from gateway.models.served_model import ServedModel
-from gateway.server.gateway import Gateway
 from gateway.tenancy.limits.limiter import Ask, Usage
 from protos.errors import InvalidRequest
 from protos.features import Feature
@@ -67,10 +68,10 @@ _tokens: Final = msgspec.json.Decoder(_Tokens)
 _text: Final = msgspec.json.Decoder(_Text)
 
 
-async def tokenize(gateway: Gateway, exchange: Exchange) -> None:
+async def tokenize(services: Services, exchange: Exchange) -> None:
     """Answer with the ids of a text's tokens. Raises what is answered with a status."""
     try:
-        asked = await take_request(gateway, exchange, ENDPOINT, _tokenize_decoder, _texts)
+        asked = await take_request(services, exchange, ENDPOINT, _tokenize_decoder, _texts)
         body, model = asked.body, asked.model
         if (body.prompt is None) is (body.messages is None):
             raise InvalidRequest("Expected either 'prompt' or 'messages'.", param="prompt")
@@ -87,11 +88,11 @@ async def tokenize(gateway: Gateway, exchange: Exchange) -> None:
     await exchange.respond(200, orjson.dumps(answer))
 
 
-async def detokenize(gateway: Gateway, exchange: Exchange) -> None:
+async def detokenize(services: Services, exchange: Exchange) -> None:
     """Answer with the text that token ids stand for, control tokens included. Raises what is answered with a status."""
     found: list[str] = []
     try:
-        asked = await take_request(gateway, exchange, ENDPOINT, _detokenize_decoder, lambda _, __: [])
+        asked = await take_request(services, exchange, ENDPOINT, _detokenize_decoder, lambda _, __: [])
         body, model = asked.body, asked.model
         if model.opaque:
 
@@ -130,7 +131,7 @@ async def _own_tokens(asked: Asked[TokenizeBody]) -> list[int]:
     if request.foreign is not None:
         raise request.foreign
     await _count(asked)
-    return (await encoded(request, asked.gateway.encoding, asked.exchange.attempt)).ids
+    return (await encoded(request, asked.services.encoding, asked.exchange.attempt)).ids
 
 
 def _chat_of(body: TokenizeBody) -> bytes:
@@ -143,7 +144,7 @@ def _chat_of(body: TokenizeBody) -> bytes:
 
 async def _count(asked: Asked[Any]) -> None:
     """It counts as a request, of no tokens. Raises RateLimited, QuotaExceeded or StoreUnavailable."""
-    lease = await asked.gateway.limiter.reserve(Ask(asked.model.plans.of(asked.caller), 0, 0, 1))
+    lease = await asked.services.limiter.reserve(Ask(asked.model.plans.of(asked.caller), 0, 0, 1))
     lease.settle(Usage(0, 0, 0))
 
 
@@ -152,7 +153,7 @@ async def _apart(asked: Asked[Any], work: Any, *args: Any, **kwargs: Any) -> Any
     if asked.size <= INLINE_BYTES:
         return work(*args, **kwargs)
     attempt, tenant = asked.exchange.attempt, asked.caller.tenant.name
-    return await asked.gateway.encoding.run(attempt, tenant, work, *args, **kwargs)
+    return await asked.services.encoding.run(attempt, tenant, work, *args, **kwargs)
 
 
 async def _upstream_tokens(asked: Asked[TokenizeBody]) -> dict[str, Any]:

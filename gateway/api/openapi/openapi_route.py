@@ -6,7 +6,7 @@ from typing import Final
 
 from gateway.api.server.api_route import ApiRoute
 from gateway.api.server.http_exchange import Exchange
-from gateway.server.gateway import Gateway
+from gateway.api.server.services import Services
 
 PATH: Final = "/openapi.json"
 
@@ -15,8 +15,8 @@ def documented(routes: Sequence[ApiRoute]) -> tuple[ApiRoute, ...]:
     """The routes, and one more that serves the document of them all. It wants no key: it tells nothing of anybody."""
     made: list[bytes] = []
 
-    async def show(gateway: Gateway, exchange: Exchange) -> None:
-        del gateway
+    async def show(services: Services, exchange: Exchange) -> None:
+        del services
         if not made:
             # Seldom asked, and never by those who are in a hurry.
             made.append(await asyncio.to_thread(_encoded, every))

@@ -1,0 +1,1 @@
+"""Answers of upstreams that speak the API themselves: relayed, screened or translated."""

@@ -12,21 +12,22 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
-from gateway.api.openai.prompt_texts import PromptText, rewritten
+from gateway.api.openai.prompt_texts import rewritten
 from gateway.api.server.body_decoder import BodyDecoder
 from gateway.api.server.client_timeouts import read_timeout, request_timeout
 from gateway.api.server.http_exchange import Exchange
 from gateway.api.server.served_headers import served_headers
+from gateway.api.server.services import Services
 from gateway.api.server.timing_headers import own_headers
 from gateway.filtering.filters.finding_records import Recorder
 from gateway.filtering.filters.prompt_filter import ask_judges, pass_prompt
+from gateway.filtering.prompt_text import PromptText
 from gateway.inference.generate import INLINE_BYTES, Generation, generate
 from gateway.inference.generate_request import GenerateRequest, unrecorded
 from gateway.inference.needs import checked_needs
 from gateway.inference.prompt_encoding import estimated_prompt
 from gateway.inference.shared_reservation import Several, SharedLease, check_input_tokens
 from gateway.models.served_model import ServedModel
-from gateway.server.gateway import Gateway
 from gateway.telemetry.body_record import note_body
 from gateway.tenancy.limits.limiter import Ask, Usage
 from gateway.tenancy.tenants.caller import Caller
@@ -57,7 +58,7 @@ B = TypeVar("B", bound=Named)
 class Asked(Generic[B]):
     """A request whose client is known. `size` is its body's, in bytes."""
 
-    gateway: Gateway
+    services: Services
     exchange: Exchange
     caller: Caller
     model: ServedModel
@@ -68,7 +69,7 @@ class Asked(Generic[B]):
 
 
 async def take_request(
-    gateway: Gateway,
+    services: Services,
     exchange: Exchange,
     endpoint: str,
     decoder: BodyDecoder[B],
@@ -78,25 +79,25 @@ async def take_request(
 
     Raises what is a status for the client.
     """
-    gateway.admit(exchange)
-    caller = await gateway.identify(exchange, endpoint)
+    services.intake.admit(exchange)
+    caller = await services.intake.identify(exchange, endpoint)
     timeout, record = request_timeout(exchange.request_timeout), exchange.record
-    sent = await exchange.body(gateway.config.listen.max_body_bytes)
-    note_body(record, sent, gateway.digests)
+    sent = await exchange.body(services.bounds.listen.max_body_bytes)
+    note_body(record, sent, services.digests)
     body = decoder.decode(sent)
-    model = gateway.model(caller, body.model)
+    model = services.catalog.require(caller, body.model)
     record.model = record.asked_model = model.name
     record.screened = time.monotonic()
-    exchange.deadline = deadline = wait_until = gateway.deadline(timeout)
+    exchange.deadline = deadline = wait_until = services.intake.deadline(timeout)
     if timeout is not None:
         exchange.look_after(timeout)
     reads_within = read_timeout(exchange.read_timeout)
     if reads_within is not None:
         wait_until = min(wait_until, record.arrived + reads_within)
-    left = await _filtered(gateway, exchange, caller, model, sent, partial(texts, body, model))
+    left = await _filtered(services, exchange, caller, model, sent, partial(texts, body, model))
     if left is not sent:
         body = decoder.decode(left)
-    return Asked(gateway, exchange, caller, model, body, len(left), wait_until, deadline)
+    return Asked(services, exchange, caller, model, body, len(left), wait_until, deadline)
 
 
 def done_with(exchange: Exchange) -> None:
@@ -106,18 +107,18 @@ def done_with(exchange: Exchange) -> None:
 
 
 async def _filtered(
-    gateway: Gateway,
+    services: Services,
     exchange: Exchange,
     caller: Caller,
     model: ServedModel,
     body: bytes,
     texts: Callable[[], list[PromptText]],
 ) -> bytes:
-    policy, record = gateway.policies.of(caller.tenant, model.name), exchange.record
+    policy, record = services.policies.of(caller.tenant, model.name), exchange.record
     if policy is None or not policy.looks_at_prompts:
         return body
     recorder = Recorder(record, caller.tenant.name, policy.record_text)
-    apart = None if len(body) <= INLINE_BYTES else partial(gateway.encoding.run, exchange.attempt, caller.tenant.name)
+    apart = None if len(body) <= INLINE_BYTES else partial(services.encoding.run, exchange.attempt, caller.tenant.name)
     began = time.monotonic()
     try:
         passed = await pass_prompt(policy, texts(), recorder, apart)
@@ -146,7 +147,7 @@ async def ask(
     What `read` gives are the prompt tokens that the answer says; of `free` requests none count. `param` is the
     parameter that a prompt comes in. Raises the errors of protos/errors.py, the first one of any answer.
     """
-    gateway, exchange, caller, model = asked.gateway, asked.exchange, asked.caller, asked.model
+    services, exchange, caller, model = asked.services, asked.exchange, asked.caller, asked.model
     record = exchange.record
     refused = UnsupportedParameter(f"The model '{model.shown}' cannot be asked for {NAMES[endpoint]}.", param="model")
     whole = GenerateRequest(
@@ -168,7 +169,7 @@ async def ask(
     sizes = [estimated_prompt(len(body)).tokens for body in bodies]
     prompt_tokens = 0 if free else sum(sizes)
     check_input_tokens(caller, model.name, prompt_tokens, param)
-    lease = await gateway.limiter.reserve(Ask(model.plans.of(caller), prompt_tokens, 0, 1))
+    lease = await services.limiter.reserve(Ask(model.plans.of(caller), prompt_tokens, 0, 1))
     shared = SharedLease(lease)
 
     async def one(index: int, attempt: Attempt) -> None:
@@ -180,7 +181,7 @@ async def ask(
         )
         payload = Payload(path, bodies[index], False, False, model.shown, at_root=at_root)
         generation = await generate(
-            request, shared, gateway.encoding, attempt, asked.wait_until, asked.deadline, payload=payload
+            request, shared, services.encoding, attempt, asked.wait_until, asked.deadline, payload=payload
         )
         told: int | None = None
         try:

@@ -19,10 +19,10 @@ from gateway.api.responses.responses_renderer import ResponseRenderer
 from gateway.api.server.http_exchange import Exchange
 from gateway.api.server.internal_exchange import InnerExchange
 from gateway.api.server.run_handler import serve
+from gateway.api.server.services import Services
 from gateway.api.writers.api_adapter import AnswerHead
 from gateway.inference.generate_request import unrecorded
 from gateway.jobs.responses.response_store import LEASE_SECONDS
-from gateway.server.gateway import Gateway
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import ClientGone, InternalError, PenstockError, StoreUnavailable
 
@@ -33,21 +33,21 @@ BEAT_SECONDS: Final = 0.25
 _RETRY_SECONDS: Final = 0.5
 
 
-async def start_in_background(gateway: Gateway, front: ResponsesFront) -> bytes:
+async def start_in_background(services: Services, front: ResponsesFront) -> bytes:
     """Begin with a response; gives it as it stands. Raises what can still be answered with a status."""
-    gateway.background.check()
+    services.background.check()
     asked = front.body
     # What is wrong with the request its client is told at once.
-    model = gateway.model(front.caller, asked.model)
+    model = services.catalog.require(front.caller, asked.model)
     read_body(CHAT, front.chat).request(front.caller, model, unrecorded())
     form = front.form(int(time.time()), model.shown)
     queued = form.write(QUEUED)
     previous = asked.previous_response_id or ""
-    await gateway.responses.put(
+    await services.responses.put(
         front.caller.tenant.name, front.id, QUEUED.status, previous, front.given, queued, lease=True
     )
-    running = BackgroundResponse(gateway, front, form)
-    gateway.background.start(running.run(), running.stop)
+    running = BackgroundResponse(services, front, form)
+    services.background.start(running.run(), running.stop)
     return queued
 
 
@@ -56,12 +56,12 @@ class BackgroundResponse:
 
     endpoint = ENDPOINT
 
-    def __init__(self, gateway: Gateway, front: ResponsesFront, form: ResponseForm) -> None:
-        self._gateway = gateway
+    def __init__(self, services: Services, front: ResponsesFront, form: ResponseForm) -> None:
+        self._services = services
         self._front = front
         self._form = form
         self._tenant = front.caller.tenant.name
-        self._exchange = InnerExchange(front.caller, CHAT.path, front.chat, gateway.sampler, ENDPOINT)
+        self._exchange = InnerExchange(front.caller, CHAT.path, front.chat, services.sampler, ENDPOINT)
         self._renderer: ResponseRenderer | None = None
         self._error: PenstockError | None = None
 
@@ -85,7 +85,7 @@ class BackgroundResponse:
 
     async def run(self) -> None:
         """Make the response; raises nothing but a cancellation."""
-        serving = asyncio.ensure_future(serve(self._gateway, lambda: (self._exchange, self._answer, True)))
+        serving = asyncio.ensure_future(serve(self._services, lambda: (self._exchange, self._answer, True)))
         untold, beat = b"", 0
         try:
             while not (await asyncio.wait({serving}, timeout=BEAT_SECONDS))[0]:
@@ -94,7 +94,7 @@ class BackgroundResponse:
                 if not untold and beat % 2:
                     continue
                 with contextlib.suppress(StoreUnavailable):
-                    ended = await self._gateway.responses.progress(self._tenant, self._front.id, untold)
+                    ended = await self._services.responses.progress(self._tenant, self._front.id, untold)
                     untold = b""
                     if ended is not None:
                         log.info("the background response %s is given up: %s", self._front.id, ended)
@@ -106,9 +106,9 @@ class BackgroundResponse:
             serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)
 
-    async def _answer(self, gateway: Gateway, exchange: Exchange) -> None:
+    async def _answer(self, services: Services, exchange: Exchange) -> None:
         try:
-            await infer(gateway, exchange, CHAT, self)
+            await infer(services, exchange, CHAT, self)
         except PenstockError as error:
             self._error = error
             raise
@@ -135,7 +135,7 @@ class BackgroundResponse:
         give_up = time.monotonic() + LEASE_SECONDS
         while True:
             try:
-                await self._gateway.responses.finish(
+                await self._services.responses.finish(
                     self._tenant, self._front.id, status, renderer.final, events, addition
                 )
             except StoreUnavailable:

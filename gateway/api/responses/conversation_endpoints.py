@@ -18,9 +18,9 @@ from gateway.api.responses.writing import written
 from gateway.api.server.body_decoder import BodyDecoder
 from gateway.api.server.http_exchange import Exchange
 from gateway.api.server.paging import page_asked, page_shown
+from gateway.api.server.services import Services
 from gateway.jobs.responses.conversation_store import Conversation
 from gateway.jobs.responses.response_store import NewItem
-from gateway.server.gateway import Gateway
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import ConversationNotFound, InvalidRequest, UnsupportedParameter
 
@@ -48,94 +48,94 @@ _updating: Final = BodyDecoder(_Update, {})
 _adding: Final = BodyDecoder(_Add, {})
 
 
-async def create_conversation(gateway: Gateway, exchange: Exchange) -> None:
+async def create_conversation(services: Services, exchange: Exchange) -> None:
     """A new one, perhaps with its first items."""
-    caller = await _caller(gateway, exchange)
-    body = _creating.decode(await _body(gateway, exchange) or b"{}")
+    caller = await _caller(services, exchange)
+    body = _creating.decode(await _body(services, exchange) or b"{}")
     suffix = secrets.token_hex(12)
     conversation = Conversation(CONVERSATION_PREFIX + suffix, int(time.time()), body.metadata or {})
     items = _new_items(body.items or [], suffix)
-    await gateway.conversations.create(caller.tenant.name, conversation, _stored(items))
+    await services.conversations.create(caller.tenant.name, conversation, _stored(items))
     await exchange.respond(200, _shown(conversation))
 
 
-async def get_conversation(gateway: Gateway, exchange: Exchange) -> None:
+async def get_conversation(services: Services, exchange: Exchange) -> None:
     """What is known of one."""
-    tenant, conversation_id = await _asked(gateway, exchange)
-    await exchange.respond(200, _shown(await gateway.conversations.get(tenant, conversation_id)))
+    tenant, conversation_id = await _asked(services, exchange)
+    await exchange.respond(200, _shown(await services.conversations.get(tenant, conversation_id)))
 
 
-async def update_conversation(gateway: Gateway, exchange: Exchange) -> None:
+async def update_conversation(services: Services, exchange: Exchange) -> None:
     """Replace what its client has attached to it."""
-    tenant, conversation_id = await _asked(gateway, exchange)
-    body = _updating.decode(await _body(gateway, exchange))
-    before = await gateway.conversations.get(tenant, conversation_id)
+    tenant, conversation_id = await _asked(services, exchange)
+    body = _updating.decode(await _body(services, exchange))
+    before = await services.conversations.get(tenant, conversation_id)
     changed = Conversation(before.id, before.created_at, body.metadata or {})
-    await gateway.conversations.change(tenant, changed)
+    await services.conversations.change(tenant, changed)
     await exchange.respond(200, _shown(changed))
 
 
-async def delete_conversation(gateway: Gateway, exchange: Exchange) -> None:
+async def delete_conversation(services: Services, exchange: Exchange) -> None:
     """Remove one with its items; responses that were made with it stay."""
-    tenant, conversation_id = await _asked(gateway, exchange)
-    await gateway.conversations.delete(tenant, conversation_id)
+    tenant, conversation_id = await _asked(services, exchange)
+    await services.conversations.delete(tenant, conversation_id)
     shown = {"id": conversation_id, "object": "conversation.deleted", "deleted": True}
     await exchange.respond(200, orjson.dumps(shown))
 
 
-async def list_items(gateway: Gateway, exchange: Exchange) -> None:
+async def list_items(services: Services, exchange: Exchange) -> None:
     """A page of its items."""
-    tenant, conversation_id = await _asked(gateway, exchange)
+    tenant, conversation_id = await _asked(services, exchange)
     page = page_asked(exchange.query, MOST_LISTED, USUALLY_LISTED, LIST_EXTRAS)
     order = "asc" if page.ascending else "desc"
-    found, more = await gateway.conversations.page(tenant, conversation_id, order, page.limit, page.after)
+    found, more = await services.conversations.page(tenant, conversation_id, order, page.limit, page.after)
     items = [orjson.loads(item) for item in found]
     await exchange.respond(200, orjson.dumps(page_shown(items, more=more)))
 
 
-async def add_items(gateway: Gateway, exchange: Exchange) -> None:
+async def add_items(services: Services, exchange: Exchange) -> None:
     """Items at its end."""
-    tenant, conversation_id = await _asked(gateway, exchange)
-    body = _adding.decode(await _body(gateway, exchange))
+    tenant, conversation_id = await _asked(services, exchange)
+    body = _adding.decode(await _body(services, exchange))
     items = _new_items(body.items, secrets.token_hex(12))
-    await gateway.conversations.add(tenant, conversation_id, _stored(items))
+    await services.conversations.add(tenant, conversation_id, _stored(items))
     await exchange.respond(200, orjson.dumps(page_shown(items, more=False)))
 
 
-async def get_item(gateway: Gateway, exchange: Exchange) -> None:
+async def get_item(services: Services, exchange: Exchange) -> None:
     """One item."""
-    tenant, conversation_id = await _asked(gateway, exchange)
-    item = await gateway.conversations.item(tenant, conversation_id, exchange.path_params["item_id"])
+    tenant, conversation_id = await _asked(services, exchange)
+    item = await services.conversations.item(tenant, conversation_id, exchange.path_params["item_id"])
     await exchange.respond(200, item)
 
 
-async def delete_item(gateway: Gateway, exchange: Exchange) -> None:
+async def delete_item(services: Services, exchange: Exchange) -> None:
     """Take one item out."""
-    tenant, conversation_id = await _asked(gateway, exchange)
-    left = await gateway.conversations.delete_item(tenant, conversation_id, exchange.path_params["item_id"])
+    tenant, conversation_id = await _asked(services, exchange)
+    left = await services.conversations.delete_item(tenant, conversation_id, exchange.path_params["item_id"])
     await exchange.respond(200, _shown(left))
 
 
-async def _caller(gateway: Gateway, exchange: Exchange) -> Caller:
-    caller = await gateway.identify(exchange, ENDPOINT)
-    if not gateway.config.responses.store:
+async def _caller(services: Services, exchange: Exchange) -> Caller:
+    caller = await services.intake.identify(exchange, ENDPOINT)
+    if not services.bounds.responses.store:
         raise UnsupportedParameter("Conversations are not supported here, as none are kept.")
     return caller
 
 
-async def _asked(gateway: Gateway, exchange: Exchange) -> tuple[str, str]:
+async def _asked(services: Services, exchange: Exchange) -> tuple[str, str]:
     """The caller's tenant and the id in the path. Raises ConversationNotFound for what cannot be one."""
-    caller = await _caller(gateway, exchange)
+    caller = await _caller(services, exchange)
     conversation_id = exchange.path_params["conversation_id"]
     if not is_id(conversation_id, CONVERSATION_PREFIX):
         raise ConversationNotFound(f"Conversation with id '{conversation_id[:128]}' not found.")
     return caller.tenant.name, conversation_id
 
 
-async def _body(gateway: Gateway, exchange: Exchange) -> bytes:
+async def _body(services: Services, exchange: Exchange) -> bytes:
     """As long as what is kept may be."""
-    gateway.admit(exchange)
-    bounds = gateway.config
+    services.intake.admit(exchange)
+    bounds = services.bounds
     return await exchange.body(min(bounds.listen.max_body_bytes, bounds.responses.max_bytes))
 
 

@@ -16,49 +16,49 @@ from gateway.api.responses.responses_translation import chat_fields
 from gateway.api.responses.writing import written
 from gateway.api.server.client_timeouts import request_timeout
 from gateway.api.server.http_exchange import Exchange
+from gateway.api.server.services import Services
 from gateway.inference.generate import encoded
-from gateway.server.gateway import Gateway
 from gateway.telemetry.body_record import note_body
 from gateway.tenancy.limits.limiter import Ask, Usage
 from protos.errors import InvalidRequest, PenstockError, UnsupportedParameter
 
 
-async def create_response(gateway: Gateway, exchange: Exchange) -> None:
+async def create_response(services: Services, exchange: Exchange) -> None:
     """Answer, in one piece or as events, or begin to in the background. Raises what is answered with a status."""
-    front = ResponsesFront(gateway, exchange.request_id[4:])
+    front = ResponsesFront(services, exchange.request_id[4:])
     try:
         try:
-            await infer(gateway, exchange, CHAT, front)
+            await infer(services, exchange, CHAT, front)
         except InBackground:
             if exchange.explain is not None:
                 raise InvalidRequest(
                     "Where a response in the background goes is not explained.", param="background"
                 ) from None
-            queued = await start_in_background(gateway, front)
+            queued = await start_in_background(services, front)
             if front.body.stream:
-                await follow(gateway, exchange, front.caller.tenant.name, front.id)
+                await follow(services, exchange, front.caller.tenant.name, front.id)
             else:
                 await exchange.respond(200, queued)
     except PenstockError as error:
         raise in_our_words(error) from error.__cause__
 
 
-async def count_input_tokens(gateway: Gateway, exchange: Exchange) -> None:
+async def count_input_tokens(services: Services, exchange: Exchange) -> None:
     """How many tokens a request's prompt would have. Raises what is answered with a status."""
-    gateway.admit(exchange)
-    caller = await gateway.identify(exchange, ENDPOINT)
+    services.intake.admit(exchange)
+    caller = await services.intake.identify(exchange, ENDPOINT)
     timeout = request_timeout(exchange.request_timeout)
-    sent = await exchange.body(gateway.config.listen.max_body_bytes)
-    note_body(exchange.record, sent, gateway.digests)
+    sent = await exchange.body(services.bounds.listen.max_body_bytes)
+    note_body(exchange.record, sent, services.digests)
     body, tenant = read_prompting(sent), caller.tenant.name
-    before = await items_before(gateway.responses, gateway.conversations, tenant, body)
-    items = await resolved(gateway.responses, tenant, before, items_of(body.input))
-    exchange.deadline = gateway.deadline(timeout)
+    before = await items_before(services.responses, services.conversations, tenant, body)
+    items = await resolved(services.responses, tenant, before, items_of(body.input))
+    exchange.deadline = services.intake.deadline(timeout)
     if timeout is not None:
         exchange.look_after(timeout)
     try:
         reading = read_body(CHAT, written(chat_fields(body, before, items)))
-        model = gateway.model(caller, body.model)
+        model = services.catalog.require(caller, body.model)
         exchange.record.model = exchange.record.asked_model = model.name
         request = reading.request(caller, model, exchange.record)
         if request.opaque:
@@ -66,9 +66,9 @@ async def count_input_tokens(gateway: Gateway, exchange: Exchange) -> None:
                 f"The tokens of the model '{model.shown}' cannot be counted here.", param="model"
             )
         # As a chat it is one request; it takes no tokens.
-        lease = await gateway.limiter.reserve(Ask(model.plans.of(caller), 0, 0, 1))
+        lease = await services.limiter.reserve(Ask(model.plans.of(caller), 0, 0, 1))
         lease.settle(Usage(0, 0, 0))
-        prompt = await encoded(request, gateway.encoding, exchange.attempt)
+        prompt = await encoded(request, services.encoding, exchange.attempt)
     except PenstockError as error:
         raise in_our_words(error) from error.__cause__
     finally:

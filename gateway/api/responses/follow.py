@@ -7,9 +7,9 @@ from typing import Final
 from gateway.api.responses.errors import error_event
 from gateway.api.responses.standing import standing
 from gateway.api.server.http_exchange import Exchange
+from gateway.api.server.services import Services
 from gateway.jobs.responses.place import unpacked
 from gateway.jobs.responses.response_store import ENDED
-from gateway.server.gateway import Gateway
 from protos.errors import InvalidRequest, PenstockError
 
 #: So often the store is asked for more.
@@ -18,13 +18,13 @@ POLL_SECONDS: Final = 0.25
 _NUMBER: Final = re.compile(rb'^event: [a-z_.]+\ndata: \{"type":"[a-z_.]+","sequence_number":(\d+)')
 
 
-async def follow(gateway: Gateway, exchange: Exchange, tenant: str, response_id: str, after: int = -1) -> None:
+async def follow(services: Services, exchange: Exchange, tenant: str, response_id: str, after: int = -1) -> None:
     """Send the events with higher numbers than `after`, to the last. Raises what is answered with a status."""
-    store = gateway.responses
+    store = services.responses
     found = await store.follow(tenant, response_id, 0)
     if not found.background:
         raise InvalidRequest("Only responses that were created in the background can be streamed.", param="stream")
-    exchange.deadline = gateway.deadline(None)
+    exchange.deadline = services.intake.deadline(None)
     known, last = 0, after
     await exchange.start_stream()
     try:

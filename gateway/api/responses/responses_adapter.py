@@ -15,9 +15,9 @@ from gateway.api.responses.responses_body import CreateBody, read_create
 from gateway.api.responses.responses_renderer import ResponseRenderer
 from gateway.api.responses.responses_translation import chat_body
 from gateway.api.responses.writing import written
+from gateway.api.server.services import Services
 from gateway.api.writers.api_adapter import AnswerHead
 from gateway.jobs.responses.response_store import Addition, NewItem
-from gateway.server.gateway import Gateway
 from gateway.tenancy.tenants.caller import Caller
 from gateway.text.sequence_text import TokenEntry
 from protos.errors import InvalidRequest, PenstockError, UnsupportedParameter
@@ -36,8 +36,8 @@ class ResponsesFront:
 
     endpoint = ENDPOINT
 
-    def __init__(self, gateway: Gateway, suffix: str) -> None:
-        self._gateway = gateway
+    def __init__(self, services: Services, suffix: str) -> None:
+        self._services = services
         self.id = RESPONSE_PREFIX + suffix
         self.suffix = suffix
         self.caller: Caller
@@ -53,9 +53,9 @@ class ResponsesFront:
         """As Front has it. Raises InBackground once that is known to be asked for and possible."""
         self.caller, self.body = caller, read_create(body)
         self._decide()
-        gateway, tenant, asked = self._gateway, caller.tenant.name, self.body
-        before = await items_before(gateway.responses, gateway.conversations, tenant, asked)
-        self.items = await resolved(gateway.responses, tenant, before, items_of(asked.input))
+        services, tenant, asked = self._services, caller.tenant.name, self.body
+        before = await items_before(services.responses, services.conversations, tenant, asked)
+        self.items = await resolved(services.responses, tenant, before, items_of(asked.input))
         stream = bool(asked.stream) or bool(asked.background)
         self.chat = chat_body(asked, before, self.items, stream=stream)
         # They are told again once there is an answer, and what cannot be is not to cost one.
@@ -63,12 +63,12 @@ class ResponsesFront:
         if self.kept or asked.conversation is not None:
             self.given = written(self.items, "input")
         if self.kept:
-            most = gateway.responses.bounds.max_bytes
+            most = services.responses.bounds.max_bytes
             if len(self.given) > most:
                 raise InvalidRequest(
                     f"The input is longer than the {most} bytes that are kept; 'store' may be false.", param="input"
                 )
-            await gateway.responses.require()
+            await services.responses.require()
         if asked.background:
             raise InBackground
         return self.chat
@@ -76,7 +76,7 @@ class ResponsesFront:
     def _decide(self) -> None:
         """Whether the response is kept. Raises InvalidRequest or UnsupportedParameter."""
         asked = self.body
-        enabled = self._gateway.responses.bounds.store
+        enabled = self._services.responses.bounds.store
         self.kept = enabled and asked.store is not False
         if not enabled:
             for name, wanted in (
@@ -103,7 +103,7 @@ class ResponsesFront:
 
     def logprobs_of(self, model: str) -> "_Logprobs":
         """What writes the probabilities of a model's tokens."""
-        return _Logprobs(self._gateway, self.caller, model)
+        return _Logprobs(self._services, self.caller, model)
 
     def addition(self, output: Sequence[dict[str, Any]]) -> Addition | None:
         """What the response adds to its conversation, if it has one."""
@@ -118,16 +118,16 @@ class ResponsesFront:
         renderer = self._renderer
         if renderer is None or not renderer.final:
             return
-        gateway, tenant = self._gateway, self.caller.tenant.name
+        services, tenant = self._services, self.caller.tenant.name
         addition = self.addition(renderer.output)
         try:
             if self.kept:
                 previous = self.body.previous_response_id or ""
-                await gateway.responses.put(
+                await services.responses.put(
                     tenant, self.id, renderer.outcome.status, previous, self.given, renderer.final, addition
                 )
             elif addition is not None:
-                await gateway.conversations.add(tenant, addition.conversation, addition.items)
+                await services.conversations.add(tenant, addition.conversation, addition.items)
         except PenstockError as error:
             log.warning("the response %s of tenant %s could not be kept: %s", self.id, tenant, error.message)
 
@@ -135,12 +135,12 @@ class ResponsesFront:
 class _Logprobs:
     """Writes tokens' probabilities; the model is only looked up if there are any."""
 
-    def __init__(self, gateway: Gateway, caller: Caller, model: str) -> None:
-        self._gateway = gateway
+    def __init__(self, services: Services, caller: Caller, model: str) -> None:
+        self._services = services
         self._caller = caller
         self._model = model
 
     def __call__(self, entries: Sequence[TokenEntry]) -> list[dict[str, Any]]:
-        model = self._gateway.model(self._caller, self._model)
+        model = self._services.catalog.require(self._caller, self._model)
         shown: list[dict[str, Any]] = CHAT.logprobs(list(entries), model, 0)["content"]
         return shown

@@ -11,7 +11,7 @@ from gateway.api.responses.responses_adapter import ENDPOINT
 from gateway.api.responses.standing import cancelled, standing
 from gateway.api.server.http_exchange import Exchange
 from gateway.api.server.paging import page_asked, page_shown
-from gateway.server.gateway import Gateway
+from gateway.api.server.services import Services
 from protos.errors import InvalidRequest, ItemNotFound, PreviousResponseNotFound, ResponseNotFound
 
 #: Items of a page: as many as are asked for, at most, and else.
@@ -21,49 +21,49 @@ USUALLY_LISTED: Final = 20
 LIST_EXTRAS: Final = ("include", "include[]")
 
 
-async def get_response(gateway: Gateway, exchange: Exchange) -> None:
+async def get_response(services: Services, exchange: Exchange) -> None:
     """A response as it stands; with `stream=true` the events of a background one, as they come."""
-    tenant, response_id = await _asked(gateway, exchange)
+    tenant, response_id = await _asked(services, exchange)
     query = exchange.query
     after, stream = _starting_after(query.get("starting_after")), query.get("stream", "false")
     if stream not in ("true", "false"):
         raise InvalidRequest("Invalid value for 'stream': expected true or false.", param="stream")
     if stream == "true":
-        gateway.admit(exchange)
-        await follow(gateway, exchange, tenant, response_id, after)
+        services.intake.admit(exchange)
+        await follow(services, exchange, tenant, response_id, after)
         return
-    _, response = standing(await gateway.responses.get(tenant, response_id))
+    _, response = standing(await services.responses.get(tenant, response_id))
     await exchange.respond(200, response)
 
 
-async def delete_response(gateway: Gateway, exchange: Exchange) -> None:
+async def delete_response(services: Services, exchange: Exchange) -> None:
     """Remove a response, and end it if it goes on."""
-    tenant, response_id = await _asked(gateway, exchange)
-    await gateway.responses.delete(tenant, response_id)
+    tenant, response_id = await _asked(services, exchange)
+    await services.responses.delete(tenant, response_id)
     await exchange.respond(200, orjson.dumps({"id": response_id, "object": "response", "deleted": True}))
 
 
-async def cancel_response(gateway: Gateway, exchange: Exchange) -> None:
+async def cancel_response(services: Services, exchange: Exchange) -> None:
     """End a background response; what has ended stays what it is."""
-    tenant, response_id = await _asked(gateway, exchange)
-    kept = await gateway.responses.get(tenant, response_id)
+    tenant, response_id = await _asked(services, exchange)
+    kept = await services.responses.get(tenant, response_id)
     if not kept.background:
         raise InvalidRequest("Cannot cancel a synchronous response.")
     if kept.goes_on:
         ended = cancelled(kept)
-        if await gateway.responses.cancel(tenant, response_id, ended):
+        if await services.responses.cancel(tenant, response_id, ended):
             await exchange.respond(200, ended)
             return
-        kept = await gateway.responses.get(tenant, response_id)
+        kept = await services.responses.get(tenant, response_id)
     await exchange.respond(200, standing(kept)[1])
 
 
-async def list_input_items(gateway: Gateway, exchange: Exchange) -> None:
+async def list_input_items(services: Services, exchange: Exchange) -> None:
     """What a response was made from: its input, after what it went on from."""
-    tenant, response_id = await _asked(gateway, exchange)
+    tenant, response_id = await _asked(services, exchange)
     page = page_asked(exchange.query, MOST_LISTED, USUALLY_LISTED, LIST_EXTRAS)
     try:
-        *earlier, turn = await gateway.responses.chain(tenant, response_id)
+        *earlier, turn = await services.responses.chain(tenant, response_id)
     except PreviousResponseNotFound as error:
         raise ResponseNotFound(error.message.replace("Previous response", "Response")) from None
     items = [item for one in earlier for item in turn_items(one)] + turn_items(turn, with_output=False)
@@ -98,9 +98,9 @@ def _starting_after(given: str | None) -> int:
     return int(given)
 
 
-async def _asked(gateway: Gateway, exchange: Exchange) -> tuple[str, str]:
+async def _asked(services: Services, exchange: Exchange) -> tuple[str, str]:
     """The caller's tenant and the id in the path. Raises ResponseNotFound for what cannot be one."""
-    caller = await gateway.identify(exchange, ENDPOINT)
+    caller = await services.intake.identify(exchange, ENDPOINT)
     response_id = exchange.path_params["response_id"]
     if not is_id(response_id, RESPONSE_PREFIX):
         raise ResponseNotFound(f"Response with id '{response_id[:128]}' not found.")

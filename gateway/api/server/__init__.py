@@ -1,0 +1,1 @@
+"""What every endpoint shares: the HTTP exchange, errors, deadlines, the watchdog, headers."""

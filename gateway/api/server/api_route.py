@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from gateway.api.server.error_form import OPENAI_ERRORS, ErrorForm
 from gateway.api.server.http_exchange import Exchange
-from gateway.server.gateway import Gateway
+from gateway.api.server.services import Services
 
-Handler = Callable[[Gateway, Exchange], Awaitable[None]]
+Handler = Callable[[Services, Exchange], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)

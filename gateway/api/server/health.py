@@ -3,20 +3,20 @@
 import orjson
 
 from gateway.api.server.http_exchange import Exchange
-from gateway.server.gateway import Gateway
+from gateway.api.server.services import Services
 from routing.fleet.fleet import Fleet
 
 
-async def healthz(gateway: Gateway, exchange: Exchange) -> None:
+async def healthz(services: Services, exchange: Exchange) -> None:
     """200 as long as the process answers at all."""
-    del gateway
+    del services
     await exchange.respond(200, b'{"status":"ok"}')
 
 
-async def readyz(gateway: Gateway, exchange: Exchange) -> None:
+async def readyz(services: Services, exchange: Exchange) -> None:
     """200 when the store answers and every model has a replica, else 503 with counts and no addresses."""
-    ready = await gateway.ready()
-    models = {model.name: _counts(model.fleet) for model in gateway.models.values()}
+    ready = await services.ready()
+    models = {model.name: _counts(model.fleet) for model in services.catalog.models.values()}
     body = orjson.dumps({"status": "ready" if ready else "not ready", "models": models})
     await exchange.respond(200 if ready else 503, body)
 

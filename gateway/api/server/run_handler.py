@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from gateway.api.server.api_route import Handler
 from gateway.api.server.http_exchange import Exchange, error_headers
-from gateway.server.gateway import Gateway
+from gateway.api.server.services import Services
 from protos.errors import ClientGone, InternalError, PenstockError
 
 log = logging.getLogger(__name__)
@@ -16,11 +16,11 @@ log = logging.getLogger(__name__)
 Begun = tuple[Exchange, Handler, bool]
 
 
-async def serve(gateway: Gateway, begin: Callable[[], Begun]) -> None:
+async def serve(services: Services, begin: Callable[[], Begun]) -> None:
     """Let the handler of what `begin` makes answer; raises nothing but a cancellation."""
     exchange, handler, named = begin()
     try:
-        await handler(gateway, exchange)
+        await handler(services, exchange)
     except asyncio.CancelledError:
         # Of a client that takes nothing any more: the overseer has given it up.
         exchange.note_failure(ClientGone("The client took nothing of its answer."))
@@ -28,9 +28,9 @@ async def serve(gateway: Gateway, begin: Callable[[], Begun]) -> None:
     except Exception as error:
         await _answer_error(exchange, error)
     finally:
-        gateway.overseer.leave(exchange)
+        services.overseer.leave(exchange)
         if named:
-            gateway.observatory.ended(exchange.record)
+            services.observatory.ended(exchange.record)
 
 
 async def _answer_error(exchange: Exchange, error: Exception) -> None:

@@ -1,7 +1,7 @@
 """The seam for APIs that are spoken on top of the chat path: Responses, and Anthropic's Messages.
 
-Their requests become a chat's, so that limits, filters, routing and every kind of replica are the same for all; what is
-answered comes as deltas (gateway/text/parsing/delta.py), from tokens or from an upstream's chunks, and a renderer writes it.
+Their requests become a chat's, so that limits, filters, routing and every kind of replica are the same for all. The
+answer comes as deltas (gateway/text/parsing/delta.py), from tokens or from an upstream's chunks; a renderer writes it.
 """
 
 from collections.abc import Sequence

@@ -1,0 +1,1 @@
+"""`penstock audit`: verifies, queries and measures the audit journal."""

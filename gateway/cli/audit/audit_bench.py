@@ -8,10 +8,10 @@ import time
 from pathlib import Path
 from typing import Final
 
-from gateway.cli.command_output import fail, print_fields
 from observability.journal.journal import request_journal
 from observability.journal.settings import JournalSettings
 from observability.record import RequestRecord
+from observability.terminal import fail, print_fields
 
 _BATCH: Final = 512
 #: Distinct records that are made beforehand and handed over again and again.

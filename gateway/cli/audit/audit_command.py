@@ -6,10 +6,10 @@ from pathlib import Path
 import msgspec
 
 from gateway.cli.audit.audit_place import place_of
-from gateway.cli.command_output import fail, print_json
 from observability.journal.signer import read_key
 from observability.journal.verification import Report, verify
 from observability.printable import printable
+from observability.terminal import fail, print_json
 
 
 def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

@@ -4,8 +4,8 @@ import argparse
 from pathlib import Path
 from typing import NamedTuple
 
+from gateway.config.load import load_config
 from gateway.config.observability.journal import journal_settings
-from gateway.config.settings import load_config
 
 
 class JournalPlace(NamedTuple):

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from gateway.cli.audit.audit_place import place_of
-from gateway.cli.command_output import fail, print_json, table
 from gateway.cli.record_fields import duration
 from observability.journal.query import Answer, JournalReader, Period, QueryError, SegmentsRemoved, opened
 from observability.printable import printable
+from observability.terminal import fail, print_json, table
 from protos.errors import InvalidRequest
 
 _Ask = Callable[[JournalReader, Period], Answer]

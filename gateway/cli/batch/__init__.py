@@ -1,0 +1,1 @@
+"""`penstock batch`: submits and follows batches at a running gateway."""

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from gateway.cli.batch.batch_client import BatchClient
-from gateway.cli.command_output import fail, print_fields, print_json, print_table, shown_time
+from gateway.cli.command_output import shown_time
 from gateway.cli.live_gateway import KEY_VARIABLE, LiveGateway, LiveGatewayError, api_key
+from observability.terminal import fail, print_fields, print_json, print_table
 
 _URL: Final = "http://127.0.0.1:8080"
 _URL_VARIABLES: Final = ("PENSTOCK_URL", "OPENAI_BASE_URL")

@@ -1,0 +1,1 @@
+"""`penstock safety`: tries and measures filters."""

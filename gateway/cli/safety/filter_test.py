@@ -11,11 +11,11 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from gateway.cli.command_output import table
 from gateway.cli.safety.filter_looks import Found, Judges, looked
 from gateway.cli.safety.safe_text import excerpt, one_line, printable
 from gateway.cli.safety.safety_output import Unusable, put, unusable
 from gateway.cli.safety.safety_rules import Chosen, chosen_rules
+from observability.terminal import table
 from protos.errors import FilterFailed
 from safety.injection.filter import InjectionFilter
 from safety.match import Match

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from gateway.cli.command_output import print_json, print_table
+from observability.terminal import print_json, print_table
 from safety.pii.kinds import KINDS
 
 

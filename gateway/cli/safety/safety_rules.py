@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from gateway.cli.safety.safety_output import Unusable
 from gateway.config.errors import ConfigError
+from gateway.config.load import load_config
 from gateway.config.safety.guards import PluginFilter, PresidioFilter
 from gateway.config.safety.safety_checks import as_use, usual_action
 from gateway.config.safety.settings import BUILT_IN, FilterSettings, Rules, Safety, Use
-from gateway.config.settings import load_config
 from gateway.filtering.filters.build_filters import FilterUnusable, all_settings, text_filters
 from gateway.filtering.filters.filter_policy import JudgeRule, SizeRule
 from gateway.filtering.guards.bounded import BoundedJudge, Guard

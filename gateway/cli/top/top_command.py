@@ -12,9 +12,10 @@ import msgspec
 
 from gateway.admin.admin_key import VARIABLE, AdminKeyError, admin_key, admin_key_file
 from gateway.admin.live.view import Live
-from gateway.cli.command_output import fail
 from gateway.cli.live_gateway import LiveGateway, LiveGatewayError, api_key
-from gateway.config.settings import ConfigError, load_config
+from gateway.config.errors import ConfigError
+from gateway.config.load import load_config
+from observability.terminal import fail
 
 _PATH: Final = "/admin/live?once=1"
 _SECONDS: Final = 1.0

@@ -4,7 +4,8 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from gateway.config.tenants import END, Record
+from gateway.config.base import Record
+from gateway.config.tenants import END
 
 #: Between a model's name and an adapter's.
 SEPARATOR: Final = ":"

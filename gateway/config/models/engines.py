@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from gateway.config.base import Record
 from gateway.config.models.adapters import ADAPTER_NAME
-from gateway.config.tenants import Record
 from protos.types import Shape
 
 EngineName = Literal["simulated", "tensorrt_llm", "trtllm_grpc", "triton", "openai"]

@@ -1,14 +1,11 @@
 """How a model of the configuration writes thoughts and tool calls."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from gateway.config.tenants import Record
-
-if TYPE_CHECKING:
-    from gateway.config.models.settings import Model
+from gateway.config.base import Record
 
 
 class Output(Record, frozen=True, kw_only=True):
@@ -33,11 +30,10 @@ class Output(Record, frozen=True, kw_only=True):
     ] = "auto"
 
 
-def output_problems(model: "Model", where: str) -> Iterator[tuple[str, str]]:
-    """What cannot be, as (path, problem)."""
-    output = model.output
+def output_problems(output: Output, tokenizer: str | None, where: str) -> Iterator[tuple[str, str]]:
+    """Yield (path, problem) for formats that exclude each other; `where` is the model, as `models[0]`."""
     named = {"auto", "none"}
-    if model.tokenizer is None and not {output.tools, output.reasoning} <= named:
+    if tokenizer is None and not {output.tools, output.reasoning} <= named:
         yield f"{where}.output", "only for models with a tokenizer: answers of upstreams need not be taken apart"
     if "harmony" in (output.tools, output.reasoning) and not {output.tools, output.reasoning} <= named | {"harmony"}:
         yield f"{where}.output.tools", "harmony is the form of both tools and reasoning, and goes with no other"

@@ -5,21 +5,18 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
-from gateway.config.tenants import Record
+from gateway.config.base import Record
 
 PolicyName = Literal[
     "auto",
     "combined",
     "concurrency",
-    "dynamo_kv",
     "least_load",
-    "llmd",
     "long_context",
     "pd_heatmap",
     "power_of_two",
     "prefix",
     "round_robin",
-    "smg_cache_aware",
 ]
 
 #: Setting -> the policies that use it; any other one refuses it.
@@ -85,8 +82,7 @@ class Routing(Record, frozen=True, kw_only=True):
             "unless that replica is overloaded. `concurrency`: to wide replicas while few requests are in flight, to "
             "narrow ones when there are many. `long_context`: long requests together, where room is kept for them. "
             "`pd_heatmap`: to a prefill/decode pair or a colocated replica by a profile; `combined`: the same, then "
-            "by prefix or load. `power_of_two`: to the less loaded of two at random. `round_robin`: in turn. "
-            "`smg_cache_aware`, `dynamo_kv` and `llmd` are those projects' rules, to compare with."
+            "by prefix or load. `power_of_two`: to the less loaded of two at random. `round_robin`: in turn."
         ),
     ] = "auto"
     tiers: Annotated[

@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
+from gateway.config.base import Record
 from gateway.config.models.adapters import LoraAdapter
 from gateway.config.models.addresses import is_discovered
 from gateway.config.models.embeddings import Embeddings
@@ -15,7 +16,7 @@ from gateway.config.models.price import Price
 from gateway.config.models.routing import Routing
 from gateway.config.models.triton import TritonModel
 from gateway.config.models.upstream import UpstreamSettings
-from gateway.config.tenants import END, NAME, Record
+from gateway.config.tenants import END, NAME
 from protos.types import Role
 
 #: A model's name, and each of its other ones.

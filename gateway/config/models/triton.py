@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 
 from msgspec import Meta
 
+from gateway.config.base import Record
 from gateway.config.models.addresses import is_discovered
-from gateway.config.tenants import Record
 
 #: What stands for the replica's own host in a URL of the configuration.
 HOST: Final = "{host}"

@@ -7,9 +7,10 @@ from typing import Annotated, Final, Literal, get_args
 import msgspec
 from msgspec import Meta
 
+from gateway.config.base import Record
 from gateway.config.errors import echo
 from gateway.config.secrets import ApiKeySource
-from gateway.config.tenants import END, Record
+from gateway.config.tenants import END
 from protos.features import Feature
 from routing.transports.http.origin import is_header_value
 from routing.transports.openai.settings import API_FEATURES

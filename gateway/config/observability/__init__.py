@@ -1,0 +1,1 @@
+"""The section `observability`: journal, logs, metrics and traces."""

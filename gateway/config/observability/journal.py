@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from gateway.config.tenants import Record
+from gateway.config.base import Record
 from observability.journal.settings import JournalSettings
 
 KEY_FILE: Final = "journal.key"

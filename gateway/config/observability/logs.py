@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from gateway.config.tenants import Record
+from gateway.config.base import Record
 
 
 class Logs(Record, frozen=True, kw_only=True):

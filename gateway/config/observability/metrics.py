@@ -5,7 +5,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from gateway.config.tenants import END, Record
+from gateway.config.base import Record
+from gateway.config.tenants import END
 
 
 class MetricsOtlp(Record, frozen=True, kw_only=True):

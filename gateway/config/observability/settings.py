@@ -4,11 +4,11 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from gateway.config.base import Record
 from gateway.config.observability.journal import Journal
 from gateway.config.observability.logs import Logs
 from gateway.config.observability.metrics import Metrics
 from gateway.config.observability.traces import Traces
-from gateway.config.tenants import Record
 
 
 class Observability(Record, frozen=True, kw_only=True):

@@ -1,0 +1,1 @@
+"""The section `safety`: filters, guards, rules and policies, and their checks."""

@@ -5,8 +5,9 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from gateway.config.base import Record
 from gateway.config.secrets import SecretSource
-from gateway.config.tenants import END, Record
+from gateway.config.tenants import END
 
 Roles = Annotated[
     tuple[Literal["system", "developer", "user", "assistant", "tool", "function"], ...],

@@ -3,18 +3,16 @@
 import os
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from gateway.config.errors import echo
 from gateway.config.models.adapters import SEPARATOR
+from gateway.config.safety.guard_checks import guard_problems, with_absolute_files
 from gateway.config.safety.settings import BUILT_IN, FilterSettings, Policy, Rules, Safety, Use
-from gateway.filtering.guards.guard_checks import guard_problems, unusable_guard, with_absolute_files
+from gateway.config.settings import Config
 from safety.pii.kinds import KINDS
-
-if TYPE_CHECKING:
-    from gateway.config.settings import Config
 
 Problems = Iterator[tuple[str, str]]
 
@@ -49,7 +47,7 @@ def as_use(use: str | Use) -> Use:
     return Use(filter=use) if isinstance(use, str) else use
 
 
-def safety_problems(config: "Config") -> Problems:
+def safety_problems(config: Config) -> Problems:
     """What is wrong with filters, policies and who names them, as (path, problem)."""
     safety = config.safety
     kinds = {name: "injection" if name == "injection" else "pii" for name in BUILT_IN}
@@ -87,22 +85,6 @@ def safety_problems(config: "Config") -> Problems:
 def policy_names(policies: Sequence[Policy]) -> tuple[str, ...]:
     """What tenants and models may name."""
     return tuple(policy.name for policy in policies)
-
-
-def unusable_filters(config: "Config") -> Problems:
-    """Filters that cannot be built on this machine, as (path, problem): terms, expressions, kinds, keys."""
-    if not config.safety.filters:
-        return
-    # Here alone: the libraries take a while to import, and a configuration without filters needs none.
-    from gateway.filtering.filters.build_filters import FilterUnusable, all_settings, text_filter
-
-    for where, settings in all_settings(config.safety).values():
-        try:
-            text_filter(settings, where, prompts=True)
-        except FilterUnusable as error:
-            yield error.where, error.problem
-        if settings.guard is not None:
-            yield from unusable_guard(settings.guard, f"{where}.{kind_of(settings)}")
 
 
 def with_absolute_lists(safety: Safety, folder: Path) -> Safety:

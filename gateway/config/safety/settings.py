@@ -4,8 +4,9 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
+from gateway.config.base import Record
 from gateway.config.safety.guards import Asking, HttpGuard, ModelGuard, PluginFilter, PresidioFilter, Roles
-from gateway.config.tenants import END, NAME, Record
+from gateway.config.tenants import END, NAME
 
 #: Filters that need no settings, and have these names.
 BUILT_IN: Final = ("pii", "secrets", "injection")

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from gateway.api.openai.prompt_texts import WORDS
+from gateway.filtering.prompt_text import WORDS
 from observability.logs import RateLimit
 from observability.printable import printable
 from observability.record import FAILED, RequestRecord, Verdict

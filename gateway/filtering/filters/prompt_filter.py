@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-from gateway.api.openai.prompt_texts import PromptText
 from gateway.filtering.filters.filter_policy import INSTRUCTING, FloodRule, JudgeRule, Policy
 from gateway.filtering.filters.finding_records import Recorder
 from gateway.filtering.filters.questions import judged_texts
+from gateway.filtering.prompt_text import PromptText
 from protos.errors import ContentFiltered, StoreUnavailable
 from safety.action import Action
 from safety.match import Match

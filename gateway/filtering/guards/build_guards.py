@@ -4,24 +4,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gateway.config.safety.guards import Asking, HttpGuard, ModelGuard, PluginFilter, PresidioFilter
-from gateway.config.tenants import Tier
 from gateway.filtering.guards.bounded import BoundedJudge, Guard
 from gateway.filtering.guards.errors import GuardUnusable
 from gateway.filtering.guards.moderation_guard import ModerationGuard
 from gateway.filtering.guards.plugin_guard import PluginGuard
 from gateway.filtering.guards.presidio_guard import PresidioGuard
-from gateway.inference.served_model_guard import ServedModelGuard
-from gateway.models.served_model import ServedModel
 from gateway.scheduling.encoding_turns import EncodingTurns
 from gateway.tenancy.providers.provider_keys import KeyOf
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What guards need of their worker. `find` gives a served model by its name; `tier` is the highest one."""
+    """Parts of a worker that guards use. `model_guard` makes a served model's guard; None: there is no such model."""
 
-    find: Callable[[str], ServedModel | None]
-    tier: Tier
+    model_guard: Callable[[ModelGuard], Guard | None]
     encoding: EncodingTurns
     key_of: KeyOf
 
@@ -37,10 +33,10 @@ def build_judge(settings: Asking, where: str, around: Surroundings) -> BoundedJu
 
 def _guard(settings: Asking, where: str, around: Surroundings) -> Guard:
     if isinstance(settings, ModelGuard):
-        model = around.find(settings.name)
-        if model is None:
+        guard = around.model_guard(settings)
+        if guard is None:
             raise GuardUnusable(f"{where}.model.name", f"there is no model {settings.name}")
-        return ServedModelGuard(settings, model, around.tier, around.encoding)
+        return guard
     if isinstance(settings, HttpGuard):
         return ModerationGuard(settings, around.key_of)
     if isinstance(settings, PresidioFilter):

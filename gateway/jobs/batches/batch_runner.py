@@ -7,24 +7,21 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from gateway.api.server.internal_exchange import InnerExchange
+from gateway.config.settings import Config
 from gateway.jobs.batches.batch_room import Room
 from gateway.jobs.batches.callers import Callers
 from gateway.jobs.batches.job_run import JobRun
 from gateway.jobs.batches.jobs import CHECK, FINISH, RENEW_SECONDS, Claim, JobName, Jobs
 from gateway.jobs.batches.lines import TASK_REQUESTS
-from gateway.jobs.batches.refusal import refused
-from gateway.jobs.batches.request_sender import Reply, ask, exchange_of, route_of
+from gateway.jobs.batches.reply import PreparedRequest, Reply, RequestSender
 from gateway.jobs.batches.stages import Stages, read_index
 from gateway.jobs.batches.task_run import MOST_TRIES, TaskRun, Waiting
 from gateway.jobs.files.content_keys import content_name
 from gateway.jobs.files.file_store import Files
-from protos.errors import BatchMissing, ClientError, PenstockError, StoreUnavailable
-
-if TYPE_CHECKING:
-    from gateway.server.gateway import Gateway
+from gateway.models.catalog import ModelCatalog
+from protos.errors import BatchMissing, PenstockError, StoreUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -45,18 +42,28 @@ _ENDING_SECONDS: Final = 3.0
 class BatchRunner:
     """`start` it, and `aclose` it in the end."""
 
-    def __init__(self, gateway: "Gateway", jobs: Jobs, files: Files, callers: Callers) -> None:
-        self._gateway = gateway
+    def __init__(
+        self,
+        config: Config,
+        catalog: ModelCatalog,
+        sender: RequestSender,
+        jobs: Jobs,
+        files: Files,
+        callers: Callers,
+    ) -> None:
+        self._watermark = config.admission.watermark
+        self._catalog = catalog
+        self._sender = sender
         self._jobs = jobs
         self._files = files
         self._callers = callers
-        self._stages = Stages(jobs, files, callers, gateway.config, gateway.model)
+        self._stages = Stages(jobs, files, callers, config, catalog.require)
         # Requests of batches are to leave room for others in the worker, too.
-        self._most = min(gateway.config.batches.max_concurrency, max(1, gateway.config.listen.max_in_flight // 2))
+        self._most = min(config.batches.max_concurrency, max(1, config.listen.max_in_flight // 2))
         self._rooms: dict[str, Room] = {}
         self._runs: deque[JobRun] = deque()
         #: What has begun, with its model's name.
-        self._begun: dict[InnerExchange, str] = {}
+        self._begun: dict[PreparedRequest, str] = {}
         self._running = 0
         self._held: dict[str, Claim] = {}
         self._work: set[asyncio.Task[None]] = set()
@@ -204,7 +211,7 @@ class BatchRunner:
                 task.answer(waiting, reply)
                 run.answered()
                 if reply.record.endpoint:
-                    self._gateway.observatory.ended(reply.record)
+                    self._sender.ended(reply.record)
         finally:
             self._running -= 1
             if room is not None:
@@ -214,28 +221,25 @@ class BatchRunner:
             self._spawn(self._hand_over(run, task))
 
     async def _ask(self, run: JobRun, task: TaskRun, waiting: Waiting) -> Reply:
-        route = route_of(run.request.endpoint)
         try:
             caller = await self._callers.of(run.request.key_id)
-            if route is None:
-                raise ClientError(f"{run.request.endpoint} is not served any more.")
+            request = self._sender.request(caller, run.request.endpoint, waiting.body)
         except PenstockError as error:
-            return refused(error)
-        exchange = exchange_of(self._gateway, caller, route, waiting.body)
-        self._begun[exchange] = waiting.model
+            return self._sender.refused(error)
+        self._begun[request] = waiting.model
         try:
-            return await ask(self._gateway, exchange, route)
+            return await request.send()
         except asyncio.CancelledError:
             current = asyncio.current_task()
             if task.stopped or current is None or current.uncancel() > 0:
-                if exchange.record.sent:
+                if request.record.sent:
                     # What it has used is used.
-                    self._gateway.observatory.ended(exchange.record)
+                    self._sender.ended(request.record)
                 raise
-            # The overseer has given the request up, and not the one who ends batches.
-            return refused(StoreUnavailable("The request was given up."))
+            # The watchdog has given the request up, and not the one who ends batches.
+            return self._sender.refused(StoreUnavailable("The request was given up."))
         finally:
-            del self._begun[exchange]
+            del self._begun[request]
 
     async def _hand_over(self, run: JobRun, task: TaskRun) -> None:
         """A task has come to its end here."""
@@ -304,18 +308,18 @@ class BatchRunner:
 
     def _room(self, name: str) -> Room | None:
         """That of the model that answers to a name; None: none does, which its endpoint will say."""
-        model = self._gateway.find_model(name)
+        model = self._catalog.find(name)
         if model is None:
             return None
         room = self._rooms.get(model.name)
         if room is None:
-            room = Room(model.fleet, model.turnstile, self._gateway.config.admission.watermark)
+            room = Room(model.fleet, model.turnstile, self._watermark)
             self._rooms[model.name] = room
         return room
 
     def _unsent(self, name: str) -> int:
         room = self._room(name)
-        return sum(not exchange.record.sent and self._room(other) is room for exchange, other in self._begun.items())
+        return sum(not request.record.sent and self._room(other) is room for request, other in self._begun.items())
 
     def _look_now(self) -> None:
         self._next_look = 0.0

@@ -6,7 +6,7 @@ from typing import Final
 
 from gateway.jobs.batches.batch_records import BatchRequest, Task
 from gateway.jobs.batches.jobs import JobName
-from gateway.jobs.batches.request_sender import Reply
+from gateway.jobs.batches.reply import Reply
 from gateway.jobs.batches.task_run import FIRST_WAIT, LONGEST_WAIT, TaskRun
 
 #: Refusals that end as soon as something that runs does; of others the answer says when they do.

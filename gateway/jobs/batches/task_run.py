@@ -12,7 +12,7 @@ import msgspec
 from gateway.jobs.batches.batch_records import Counted
 from gateway.jobs.batches.jobs import Claim, Jobs
 from gateway.jobs.batches.lines import model_of, read_line, requests_of
-from gateway.jobs.batches.request_sender import Reply
+from gateway.jobs.batches.reply import Reply
 from gateway.jobs.batches.results import ERRORS, OUTPUT, WHOLE, answered, done_of
 from gateway.jobs.files.content import Contents
 from gateway.jobs.files.content_keys import work_name

@@ -5,7 +5,8 @@ from typing import Annotated, Final, Literal, get_args
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from gateway.config.tenants import DEFAULT_TENANT, MODEL_PATTERN, Limits, Record
+from gateway.config.base import Record
+from gateway.config.tenants import DEFAULT_TENANT, MODEL_PATTERN, Limits
 
 Endpoint = Literal[
     "chat",

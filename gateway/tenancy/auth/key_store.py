@@ -71,7 +71,7 @@ class _Stored:
 
 
 class KeyStore:
-    """Creates, lists, finds and changes keys. What it is given has been checked: gateway/tenancy/tenants/tenant_registry.py does.
+    """Creates, lists, finds and changes keys; gateway/tenancy/tenants/tenant_registry.py checks them before.
 
     Every method raises StoreUnavailable where the store does not answer; a change may have been made all the same.
     """

@@ -9,9 +9,10 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from gateway.config.base import Record
 from gateway.config.provider_secret import SecretError, provider_key
 from gateway.config.settings import Config
-from gateway.config.tenants import NAME, Record
+from gateway.config.tenants import NAME
 from gateway.store.unreadable import UNREADABLE
 from gateway.tenancy.providers.encryption import CannotDecrypt, Cipher, read_cipher
 from gateway.tenancy.tenants.inputs import record_of

@@ -10,8 +10,9 @@ import msgspec
 
 from gateway.config.safety.safety_checks import policy_names
 from gateway.config.settings import Config
-from gateway.config.tenant_checks import key_problems, tenant_problems
+from gateway.config.tenant_checks import tenant_problems
 from gateway.config.tenants import DEFAULT_TENANT, Tenant
+from gateway.tenancy.auth.key_checks import key_problems
 from gateway.tenancy.auth.key_records import ApiKey, KeyChange, KeyRequest
 from gateway.tenancy.auth.key_store import QUICKSTART_NAME, KeyStore
 from gateway.tenancy.tenants.audit_trail import AuditEntry, read_audit
@@ -48,7 +49,7 @@ class Registry:
     """Every method raises StoreUnavailable, and those that change something Conflict when others keep coming first.
 
     `actor` says in the audit trail who did it, such as `cli:root`. Records are given with each field of the right
-    type (gateway/tenancy/tenants/inputs.py reads them so); an InvalidRequest has the path of the field at fault as `param`.
+    type (gateway/tenancy/tenants/inputs.py reads them so); the `param` of an InvalidRequest is the path of the field.
     """
 
     def __init__(self, store: Storage, config: Config) -> None:

@@ -17,7 +17,7 @@ _SPACE = "▁"
 
 @dataclass(frozen=True)
 class TokenizerText:
-    """A `TextCodec` (routing/transports/triton/settings.py). `adds_bos`: the engine puts the opening token before a text."""
+    """A `TextCodec` (routing/transports/triton/settings.py). `adds_bos`: the engine writes the opening token."""
 
     tokenizer: Tokenizer = field(repr=False)
     adds_bos: bool = True

@@ -77,8 +77,8 @@ async def through_front(client: Client, **fields: Any) -> tuple[InnerExchange, L
     """What such a request gets: the exchange, the front, and the lines."""
     gateway, front = client.gateway, LineFront()
     caller = await gateway.authenticator.authenticate(b"Bearer " + client.key.encode())
-    exchange = InnerExchange(caller, "/v1/inner", orjson.dumps(fields), gateway.sampler, front.endpoint)
-    await serve(gateway, lambda: (exchange, functools.partial(infer, dialect=CHAT, front=front), True))
+    exchange = InnerExchange(caller, "/v1/inner", orjson.dumps(fields), gateway.services.sampler, front.endpoint)
+    await serve(gateway.services, lambda: (exchange, functools.partial(infer, dialect=CHAT, front=front), True))
     body = exchange.answer
     lines = [orjson.loads(part) for part in body.splitlines()]
     return exchange, front, lines

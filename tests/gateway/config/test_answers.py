@@ -6,8 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.config.settings import Config, ConfigError, load_config, resolve
+from gateway.config.errors import ConfigError
+from gateway.config.load import load_config
+from gateway.config.settings import Config
 from gateway.fleets.local_replicas import replica_command
+from gateway.server.machine_checks import resolve
 
 
 def loaded(folder: Path, **simulated: Any) -> Config:

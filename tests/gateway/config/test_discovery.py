@@ -4,7 +4,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.config.settings import Config, ConfigError, load_config
+from gateway.config.errors import ConfigError
+from gateway.config.load import load_config
+from gateway.config.settings import Config
 
 POOL = {"name": "p", "engine": "simulated", "replicas": "registered"}
 

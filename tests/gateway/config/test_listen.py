@@ -5,7 +5,10 @@ from typing import Any
 
 import pytest
 
-from gateway.config.settings import Config, ConfigError, load_config, resolve
+from gateway.config.errors import ConfigError
+from gateway.config.load import load_config
+from gateway.config.settings import Config
+from gateway.server.machine_checks import resolve
 from tests.certificates import Authority
 
 MODEL = """\

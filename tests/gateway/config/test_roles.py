@@ -5,7 +5,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gateway.config.settings import ConfigError, load_config
+from gateway.config.errors import ConfigError
+from gateway.config.load import load_config
 
 ADDRESSES = {"openai": "http://{}/v1"}
 

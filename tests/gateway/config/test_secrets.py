@@ -5,8 +5,11 @@ from pathlib import Path
 import pytest
 
 from gateway.cli.main import main
-from gateway.config.settings import Config, ConfigError, load_config, resolve
+from gateway.config.errors import ConfigError
+from gateway.config.load import load_config
+from gateway.config.settings import Config
 from gateway.fleets.replica_specs import replica_specs
+from gateway.server.machine_checks import resolve
 from gateway.tenancy.providers.provider_keys import ProviderKeys
 from gateway.text.tokens.loader import BUNDLED
 from routing.transports.openai.settings import UpstreamSettings, no_key

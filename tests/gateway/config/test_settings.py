@@ -7,7 +7,10 @@ import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from gateway.config.settings import Config, ConfigError, load_config, resolve, schema
+from gateway.config.errors import ConfigError
+from gateway.config.load import load_config
+from gateway.config.settings import Config, schema
+from gateway.server.machine_checks import resolve
 from protos.types import Role, Shape
 
 ROOT = Path(__file__).parents[2]

@@ -1,4 +1,4 @@
-"""Every rule, as the admin API and the command line meet it; tests/gateway/config/test_settings.py has the file's side."""
+"""Every rule as the admin API and the command line meet it; test_settings.py has the side of the file."""
 
 import json
 import math
@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from gateway.config.tenant_checks import key_problems, tenant_problems, tier_problems
+from gateway.config.tenant_checks import tenant_problems, tier_problems
 from gateway.config.tenants import Tenant, Tier
+from gateway.tenancy.auth.key_checks import key_problems
 from gateway.tenancy.auth.key_records import KeyChange, KeyRequest
 from gateway.tenancy.tenants.inputs import record_of, refuse
 from protos.errors import InvalidRequest

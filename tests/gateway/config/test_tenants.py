@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 import yaml
 
+from gateway.config.errors import ConfigError
+from gateway.config.load import load_config
 from gateway.config.models.price import Price
-from gateway.config.settings import Config, ConfigError, load_config
+from gateway.config.settings import Config
 from gateway.config.tenants import DEFAULT_TIERS, Budget, Limits
 
 MODELS = [

@@ -74,7 +74,7 @@ async def judge_of(client: Client, name: str = MODEL, **settings: Any) -> AsyncI
     fields: dict[str, Any] = {"name": name, "timeout_seconds": 15.0}
     asked = ModelGuard(**(fields | settings))
     gateway = client.gateway
-    guard = ServedModelGuard(asked, gateway.models[name], gateway.config.tiers[0], gateway.encoding)
+    guard = ServedModelGuard(asked, gateway.models[name], gateway.config.tiers[0], gateway.services.encoding)
     judge = BoundedJudge(guard, asked)
     try:
         yield judge

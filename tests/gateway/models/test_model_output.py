@@ -60,6 +60,10 @@ def test_a_model_without_a_tokenizer_has_no_form() -> None:
     assert model_output(model(tokenizer=None), loaded(HERMES)) is None
 
 
+def problems_of(configured: Model) -> list[tuple[str, str]]:
+    return list(output_problems(configured.output, configured.tokenizer, "models[0]"))
+
+
 @pytest.mark.parametrize(
     ("fields", "path"),
     [
@@ -69,9 +73,9 @@ def test_a_model_without_a_tokenizer_has_no_form() -> None:
     ],
 )
 def test_what_cannot_be_is_named(fields: dict[str, Any], path: str) -> None:
-    assert [where for where, _ in output_problems(model(**fields), "models[0]")] == [path]
-    assert not list(output_problems(model(output={"tools": "harmony"}), "models[0]"))
-    assert not list(output_problems(model(tokenizer=None), "models[0]"))
+    assert [where for where, _ in problems_of(model(**fields))] == [path]
+    assert not list(problems_of(model(output={"tools": "harmony"})))
+    assert not list(problems_of(model(tokenizer=None)))
 
 
 def test_a_family_that_there_is_not() -> None:

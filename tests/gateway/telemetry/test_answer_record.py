@@ -40,14 +40,14 @@ class Kept:
 def watched(client: Client) -> Kept:
     """From now on the worker's records go here."""
     kept = Kept()
-    client.gateway.observatory = Observatory([kept])
-    client.gateway.digests = DIGESTS
+    client.gateway.services.observatory = Observatory([kept])
+    client.gateway.services.digests = DIGESTS
     return kept
 
 
 def told(client: Client, kept: Kept) -> RequestRecord:
     """The one record since the last look."""
-    client.gateway.observatory.flush()
+    client.gateway.services.observatory.flush()
     assert len(kept.records) == 1
     return kept.records.pop()
 
@@ -209,12 +209,12 @@ def test_requests_that_came_to_nothing(store_url: str) -> None:
             )
             assert (await outcome(await client.request("GET", "/v1/models")))[::3] == (Outcome.OK, "models")
             answer = await client.chat(messages=[{"role": "user", "content": "frobnicate"}])
-            client.gateway.observatory.flush()
+            client.gateway.services.observatory.flush()
             assert kept.records[-1].filter_seconds > 0
             assert (await outcome(answer))[:3] == (Outcome.FILTERED, 400, "content_filter")
             # Probes of load balancers are nobody's requests.
             await client.request("GET", "/healthz")
-            client.gateway.observatory.flush()
+            client.gateway.services.observatory.flush()
             assert kept.records == []
 
     bounded(main)

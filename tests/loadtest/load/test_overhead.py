@@ -12,13 +12,14 @@ from rich.console import Console
 from gateway.cli.main import main
 from loadtest.load.breakdown import bar_of
 from loadtest.load.client import LoadResult
+from loadtest.load.load_reports import print_added, print_breakdown, print_overhead, print_soak
 from loadtest.load.overhead import MODES, Cell, added_cost, cell_of, combine, in_turn, overhead
 from loadtest.load.processes import BenchError, command_line, process_tree
 from loadtest.load.soak import SoakResult
 from loadtest.load.stack import Stack, Variant
-from loadtest.load.statistics import Percentiles
-from loadtest.load.terminal_report import print_added, print_breakdown, print_overhead, print_soak, progress_bar
 from loadtest.load.track import Track
+from loadtest.reports.console import progress_bar
+from loadtest.reports.statistics import Percentiles
 
 LOOP = 5000.0
 STACK = Stack(

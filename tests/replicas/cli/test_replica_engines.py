@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from gateway.cli.main import main
+from gateway.cli.replica_command import load_tokenizer
 from protos.types import Shape
 from replicas.cli.replica_engines import engines_of
 from replicas.cli.trtllm_options import adapter_paths
@@ -37,7 +38,7 @@ def options(monkeypatch: pytest.MonkeyPatch) -> Any:
         found: list[Options] = []
 
         def note(arguments: Any) -> list[Any]:
-            for _, engine in engines_of(arguments):
+            for _, engine in engines_of(arguments, load_tokenizer):
                 assert isinstance(engine, TensorRtLlmEngine)
                 found.append(engine._options)
             raise ValueError("noted")

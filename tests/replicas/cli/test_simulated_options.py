@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.cli.main import main
+from gateway.cli.replica_command import load_tokenizer
 from protos.features import Feature
 from protos.types import Guide, GuideKind
 from replicas.cli.replica_engines import engines_of
@@ -25,7 +26,7 @@ def engines(monkeypatch: pytest.MonkeyPatch) -> Any:
         found: list[SimulatedEngine] = []
 
         def note(arguments: Any) -> list[Any]:
-            for _, engine in engines_of(arguments):
+            for _, engine in engines_of(arguments, load_tokenizer):
                 assert isinstance(engine, SimulatedEngine)
                 found.append(engine)
             raise ValueError("noted")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gateway.config.settings import load_config
+from gateway.config.load import load_config
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 PROMTOOL = shutil.which("promtool")

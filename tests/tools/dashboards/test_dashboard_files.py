@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli.main import main
+from tools.dashboards.__main__ import main
 from tools.dashboards.dashboard_files import files
 from tools.dashboards.objectives import Objectives
 from tools.dashboards.rules import all_alerts
@@ -17,7 +17,7 @@ MADE = files(Objectives())
 
 @pytest.mark.parametrize("name", MADE)
 def test_the_copy_is_what_is_made(name: str) -> None:
-    assert (COMMITTED / name).read_text(encoding="utf-8") == MADE[name], "run: penstock dashboards"
+    assert (COMMITTED / name).read_text(encoding="utf-8") == MADE[name], "run: python -m tools.dashboards"
 
 
 def test_nothing_else_lies_there() -> None:
@@ -34,18 +34,18 @@ def test_the_runbook_has_every_alert() -> None:
 
 
 def test_the_command_writes_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["dashboards", "--out", str(tmp_path)]) == 0
+    assert main(["--out", str(tmp_path)]) == 0
     written = {str(path.relative_to(tmp_path)): path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
     assert written == MADE
-    assert main(["dashboards", "--runbook", "--availability", "99"]) == 0
+    assert main(["--runbook", "--availability", "99"]) == 0
     assert "at most 1 % requests" in capsys.readouterr().out
 
 
 def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["dashboards", "--out", str(tmp_path), "--first-token", "2.2"]) == 1
+    assert main(["--out", str(tmp_path), "--first-token", "2.2"]) == 1
     assert "penstock_time_to_first_token_seconds has no bucket for 2.2 s" in capsys.readouterr().err
     (tmp_path / "file").touch()
-    assert main(["dashboards", "--out", str(tmp_path / "file")]) == 1
+    assert main(["--out", str(tmp_path / "file")]) == 1
     assert capsys.readouterr().err.count("\n") == 1
     with pytest.raises(SystemExit):
-        main(["dashboards", "--availability", "100"])
+        main(["--availability", "100"])

@@ -4,15 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli.main import main
 from observability.metrics.declarations import METRICS
+from tools.dashboards.__main__ import main
 from tools.dashboards.metric_table import metric_table
 
 PAGE = Path(__file__).parents[3] / "docs" / "observability.md"
 
 
 def test_the_page_has_the_table() -> None:
-    assert PAGE.read_text(encoding="utf-8").endswith(f"\n\n{metric_table()}"), "run: penstock dashboards --metrics"
+    assert PAGE.read_text(encoding="utf-8").endswith(f"\n\n{metric_table()}"), (
+        "run: python -m tools.dashboards --metrics"
+    )
 
 
 def test_each_metric_is_a_row() -> None:
@@ -23,7 +25,7 @@ def test_each_metric_is_a_row() -> None:
 
 
 def test_the_command_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["dashboards", "--metrics"]) == 0
+    assert main(["--metrics"]) == 0
     assert capsys.readouterr().out == metric_table()
     with pytest.raises(SystemExit):
-        main(["dashboards", "--metrics", "--runbook"])
+        main(["--metrics", "--runbook"])

@@ -85,7 +85,7 @@ def test_a_batch_from_its_upload_to_its_results(run: Callable[..., None], tmp_pa
         assert batch["usage"]["output_tokens"] == 600
         shown = (await client.request("GET", f"{FILES}/{batch['output_file_id']}")).json
         assert (shown["purpose"], shown["filename"]) == ("batch_output", f"{batch_id}_output.jsonl")
-        await client.gateway.files.sweep()
+        await client.gateway.services.files.sweep()
         assert work_left(tmp_path) == []
 
     run(test)
@@ -212,7 +212,7 @@ def test_a_key_that_is_taken_back(run: Callable[..., None]) -> None:
         batch_id = await batch_of(client, request_lines(30, max_tokens=2))
         await until(lambda: client.active)
         await keys.revoke(key.key_id, actor="test")
-        client.gateway._runner._callers._known.clear()  # type: ignore[union-attr]
+        client.gateway._runner._callers._known.clear()
         gate.open()
         client.key = own
         batch = await over(client, batch_id)
@@ -234,7 +234,7 @@ def watched(client: Client) -> list[RequestRecord]:
         async def aclose(self) -> None:
             pass
 
-    client.gateway.observatory = Observatory([Sink()])
+    client.gateway.services.observatory = Observatory([Sink()])
     return seen
 
 
@@ -243,7 +243,7 @@ def test_limits_are_waited_for_and_a_line_that_was_refused_is_told_of_once(run: 
         seen = watched(client)
         batch = await over(client, await batch_of(client, request_lines(12)))
         assert batch["request_counts"] == {"total": 12, "completed": 12, "failed": 0}
-        client.gateway.observatory.flush()
+        client.gateway.services.observatory.flush()
         assert [record.status for record in seen if record.endpoint == "chat"] == [200] * 12
 
     run(test, key_limits={"concurrency": 2})
@@ -275,7 +275,7 @@ def test_a_worker_that_ends_leaves_the_rest_to_others(store_url: str, tmp_path: 
             await once(client, batch_id, lambda batch: batch["request_counts"]["completed"] == 1)
             gate.open()
             # The client waits for its own requests alone.
-            await client.gateway._runner.aclose()  # type: ignore[union-attr]
+            await client.gateway._runner.aclose()
         async with gateway_of(store_url, engine_of(), files=files) as client:
             batch = await over(client, batch_id)
             assert batch["request_counts"] == {"total": 71, "completed": 71, "failed": 0}
@@ -342,7 +342,7 @@ def test_the_gateway_keeps_the_record_of_a_batch_line(run: Callable[..., None]) 
     async def test(client: Client) -> None:
         seen = watched(client)
         batch = await over(client, await batch_of(client, request_lines(3)))
-        client.gateway.observatory.flush()
+        client.gateway.services.observatory.flush()
         lines = [record for record in seen if record.endpoint == "chat"]
         assert len(lines) == batch["request_counts"]["completed"] == 3
         assert all(record.tenant == "default" and record.completion_tokens == 4 for record in lines)

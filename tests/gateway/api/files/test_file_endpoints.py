@@ -212,7 +212,7 @@ def test_ends(run: Callable[..., None], tmp_path: Path) -> None:
         made = (await upload(client, b"x", **end)).json
         assert made["expires_at"] == made["created_at"] + 3600
         kept = await file_id(client, b"y")
-        files = client.gateway.files
+        files = client.gateway.services.files
         files._clock = lambda: made["expires_at"] + 1.0
         assert (await client.request("GET", f"{FILES}/{made['id']}")).status == 404
         assert [each["id"] for each in (await get(client, ""))["data"]] == [kept]
@@ -253,7 +253,7 @@ def test_ids_that_are_none(run: Callable[..., None], bad: str) -> None:
 
 def test_old_content_is_swept(run: Callable[..., None], tmp_path: Path) -> None:
     async def test(client: Client) -> None:
-        files = client.gateway.files
+        files = client.gateway.services.files
         made = await file_id(client, b"x")
         await files.sweep()
         assert len(stored(tmp_path)) == 1

@@ -60,8 +60,8 @@ class Moderation:
 
     def __init__(self, client: Client, filters: Filters) -> None:
         state = State()
-        state.gateway = client.gateway
-        vars(client.gateway.policies)["judge_texts"] = filters.judge_texts
+        state.services = client.gateway.services
+        vars(client.gateway.services.policies)["judge_texts"] = filters.judge_texts
         self.filters = filters
         self.app: Any = Endpoint(state, {"POST": moderate})
         self.client = Client(self.app, client.gateway, client.key)
@@ -304,7 +304,7 @@ def test_a_client_that_leaves_or_is_out_of_time_ends_the_question(store_url: str
 
 def test_without_a_policy_the_shipped_filters_look(store_url: str) -> None:
     async def use(made: Moderation) -> None:
-        del vars(made.client.gateway.policies)["judge_texts"]
+        del vars(made.client.gateway.services.policies)["judge_texts"]
         found = await made.result(input="Write to john.smith@example.com about it.")
         assert found["flagged"]
         assert found["categories"]["email"] is True

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from gateway.api.openai.body_reading import read_body
 from gateway.api.openai.chat import CHAT
 from gateway.api.openai.completions import COMPLETIONS
-from gateway.api.openai.prompt_texts import NAME, PromptText, prompt_texts, rewritten
+from gateway.api.openai.prompt_texts import NAME, prompt_texts, rewritten
+from gateway.filtering.prompt_text import PromptText
 from gateway.text.tokens.detokenizer import TokenTable
 from gateway.text.tokens.unknown import UnknownTokenizer
 from protos.errors import InvalidRequest

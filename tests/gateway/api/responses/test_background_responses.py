@@ -207,19 +207,19 @@ def test_what_a_dead_worker_left_has_failed(store_url: str, monkeypatch: pytest.
     async def main() -> None:
         async with relayed(store_url) as (client, found):
             found.behaves = stuck
-            progress, kept = client.gateway.responses.progress, list[bytes]()
+            progress, kept = client.gateway.services.responses.progress, list[bytes]()
 
             async def noted(tenant: str, response_id: str, events: bytes) -> str | None:
                 ended = await progress(tenant, response_id, events)
                 kept.append(events)
                 return ended
 
-            monkeypatch.setattr(client.gateway.responses, "progress", noted)
+            monkeypatch.setattr(client.gateway.services.responses, "progress", noted)
             response = await created(client, background=True)
             path = f"{PATH}/{response['id']}"
             await until(lambda: any(b"output_text.delta" in events for events in kept))
             # As if the worker were gone: nothing is told of it any more, and its lease ends soon.
-            monkeypatch.setattr(client.gateway.responses, "progress", _silent)
+            monkeypatch.setattr(client.gateway.services.responses, "progress", _silent)
             monkeypatch.setattr(store_module, "LEASE_SECONDS", 0.1)
             assert await progress("default", response["id"], b"") is None
             stream = await client.request("GET", f"{path}?stream=true")
@@ -248,7 +248,7 @@ def test_a_worker_that_stops_says_how_its_work_ended(store_url: str) -> None:
         async with gateway_of(store_url, engine, drain_seconds=0.3) as client:
             short = await created(client, max_output_tokens=10, **fields)
             long = await created(client, max_output_tokens=1500, **fields)
-            await client.gateway.background.aclose(3.0)
+            await client.gateway.services.background.aclose(3.0)
             done, failed = await ended(client, short), await ended(client, long)
             assert done["status"] == "incomplete"
             assert failed["status"] == "failed"
@@ -267,7 +267,7 @@ def test_there_is_a_bound_on_what_a_worker_does(store_url: str) -> None:
             answer = await create(client, **fields)
             assert (answer.status, answer.error["code"]) == (503, "server_is_overloaded")
             await client.request("DELETE", f"{PATH}/{response['id']}")
-            await until(lambda: not client.gateway.background._running)
+            await until(lambda: not client.gateway.services.background._running)
 
     bounded(main)
 

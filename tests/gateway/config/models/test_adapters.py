@@ -4,8 +4,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from gateway.config.errors import ConfigError
+from gateway.config.load import load_config
 from gateway.config.models.engines import EngineName
-from gateway.config.settings import ConfigError, load_config
 from gateway.fleets.local_replicas import replica_command
 from gateway.fleets.pool_abilities import EXPECTED
 from protos.features import Feature

@@ -5,11 +5,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from gateway.config.errors import ConfigError
+from gateway.config.load import load_config
 from gateway.config.models.routing import USED_BY, PolicyName
 from gateway.config.models.routing_checks import routing_problems
 from gateway.config.models.settings import Model, Pool
-from gateway.config.settings import ConfigError, load_config, resolve
 from gateway.models.routing_settings import policy_settings
+from gateway.server.machine_checks import resolve
 from protos.types import Role, Shape
 from routing.contracts.heatmap import Comparison, HeatmapFile, save_heatmap
 from routing.contracts.policy_settings import PolicySettings, Targets, Tier
@@ -54,12 +56,12 @@ def test_every_policy_can_be_configured() -> None:
         (
             "policy: fastest",
             COLOCATED,
-            "routing.contracts.policy: expected auto or combined or concurrency or dynamo_kv or ",
+            "routing.policy: expected auto or combined or concurrency or least_load or ",
         ),
         (
             "policy: prefix, heatmap: h.json",
             COLOCATED,
-            "routing.contracts.heatmap: only for pd_heatmap and combined, and the ",
+            "routing.heatmap: only for pd_heatmap and combined, and the ",
         ),
         ("threshold: 8", COLOCATED, "routing.threshold: only for concurrency, and the policy is auto"),
         (
@@ -67,7 +69,7 @@ def test_every_policy_can_be_configured() -> None:
             COLOCATED,
             "routing.tiers: only for concurrency",
         ),
-        ("policy: llmd, long_context_tokens: 5", COLOCATED, "routing.long_context_tokens: only for long_context"),
+        ("policy: prefix, long_context_tokens: 5", COLOCATED, "routing.long_context_tokens: only for long_context"),
         (
             "policy: long_context, long_context_tokens: 5000000",
             COLOCATED,
@@ -109,21 +111,21 @@ def test_every_policy_can_be_configured() -> None:
         (
             "policy: pd_heatmap, heatmap: h.json",
             COLOCATED,
-            "routing.contracts.policy: pd_heatmap chooses between pairs and replicas of the role both, and the model has no "
+            "routing.policy: pd_heatmap chooses between pairs and replicas of the role both, and the model has no "
             "prefill and decode pools",
         ),
         (
             "policy: pd_heatmap, heatmap: h.json",
             f"{PREFILL}, {DECODE}",
-            "routing.contracts.policy: pd_heatmap chooses between pairs and replicas of the role both, and the model has no "
+            "routing.policy: pd_heatmap chooses between pairs and replicas of the role both, and the model has no "
             "pools",
         ),
-        ("policy: pd_heatmap", MIXED, "routing.contracts.heatmap: required by pd_heatmap"),
-        ("policy: combined", MIXED, "routing.contracts.heatmap: required by combined"),
+        ("policy: pd_heatmap", MIXED, "routing.heatmap: required by pd_heatmap"),
+        ("policy: combined", MIXED, "routing.heatmap: required by combined"),
         (
             "policy: combined, heatmap: h.json",
             COLOCATED,
-            "routing.contracts.heatmap: of no use without both pairs and pools",
+            "routing.heatmap: of no use without both pairs and pools",
         ),
         ("policy: auto", PREFILL, "pools[0].role: a prefill pool needs a decode pool, and the model has none"),
         ("policy: auto", f"{WIDE}, {DECODE}", "pools[1].role: a decode pool needs a prefill pool, and the model has"),
@@ -151,7 +153,7 @@ def test_pairs_of_two_engines_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pools", [f"{PREFILL}, {DECODE}", MIXED])
-@pytest.mark.parametrize("policy", ["auto", "least_load", "dynamo_kv", "concurrency"])
+@pytest.mark.parametrize("policy", ["auto", "least_load", "prefix", "concurrency"])
 def test_pools_of_one_role_are_fine_in_pairs(tmp_path: Path, pools: str, policy: str) -> None:
     assert [pool.role for pool in model_of(tmp_path, f"policy: {policy}", pools).pools][-1] is Role.DECODE
 

@@ -8,7 +8,9 @@ import msgspec
 import pytest
 
 import gateway.config.models.triton
-from gateway.config.settings import Config, ConfigError, load_config
+from gateway.config.errors import ConfigError
+from gateway.config.load import load_config
+from gateway.config.settings import Config
 from gateway.fleets.replica_specs import replica_specs
 from gateway.tenancy.providers.provider_keys import keyless
 from gateway.text.tokens.text_codec import TokenizerText

@@ -6,8 +6,9 @@ from typing import get_args
 import msgspec
 import pytest
 
+from gateway.config.errors import ConfigError
+from gateway.config.load import load_config
 from gateway.config.models.upstream import EndpointName, FeatureName, UpstreamSettings
-from gateway.config.settings import ConfigError, load_config
 from gateway.fleets.replica_specs import replica_specs
 from gateway.tenancy.providers.provider_keys import keyless
 from protos.features import Feature

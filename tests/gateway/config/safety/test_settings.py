@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config.settings import ConfigError, load_config, resolve
+from gateway.config.errors import ConfigError
+from gateway.config.load import load_config
+from gateway.server.machine_checks import resolve
 from safety.pii.kinds import KINDS
 
 MODEL = """

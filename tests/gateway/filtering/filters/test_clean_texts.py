@@ -2,11 +2,11 @@
 
 import asyncio
 
-from gateway.api.openai.prompt_texts import PromptText
 from gateway.filtering.filters.clean_texts import CleanTexts
 from gateway.filtering.filters.filter_policy import Policy
 from gateway.filtering.filters.finding_records import Recorder
 from gateway.filtering.filters.prompt_filter import pass_prompt
+from gateway.filtering.prompt_text import PromptText
 from gateway.inference.generate_request import unrecorded
 from safety.action import Action
 from safety.match import Match

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from gateway.api.openai.prompt_texts import PromptText
 from gateway.filtering.filters.filter_policy import FloodRule, JudgeRule, Policy, SizeRule
 from gateway.filtering.filters.finding_records import Recorder
 from gateway.filtering.filters.floods import FloodGate
 from gateway.filtering.filters.prompt_filter import PassedPrompt, ask_judges, pass_prompt
 from gateway.filtering.filters.questions import MOST_QUESTIONS
+from gateway.filtering.prompt_text import PromptText
 from gateway.inference.generate_request import unrecorded
 from protos.errors import ContentFiltered, FilterFailed, StoreUnavailable
 from safety.action import Action

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from gateway.config.safety.guard_checks import guard_problems, with_absolute_files
 from gateway.config.safety.guards import Asking, HttpGuard, ModelGuard, PluginFilter, PresidioFilter
 from gateway.config.secrets import SecretSource
-from gateway.config.tenants import DEFAULT_TIERS
 from gateway.filtering.guards.build_guards import Surroundings, build_judge
 from gateway.filtering.guards.errors import GuardUnusable
-from gateway.filtering.guards.guard_checks import guard_problems, unusable_guard, with_absolute_files
+from gateway.filtering.guards.guard_checks import unusable_guard
 from gateway.scheduling.encoding_turns import EncodingTurns
 from gateway.tenancy.providers.provider_keys import keyless
 from safety.judge import Judge
@@ -80,7 +80,7 @@ def built(settings: Asking) -> str:
     problems: list[str] = []
 
     async def main() -> None:
-        around = Surroundings(lambda name: None, DEFAULT_TIERS[0], EncodingTurns(), keyless)
+        around = Surroundings(lambda settings: None, EncodingTurns(), keyless)
         try:
             judge = build_judge(settings, "safety.filters[1]", around)
             known: Judge = judge

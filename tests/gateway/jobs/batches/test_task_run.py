@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gateway.jobs.batches import task_run
 from gateway.jobs.batches.batch_records import Counted
 from gateway.jobs.batches.jobs import Claim, JobName
-from gateway.jobs.batches.request_sender import Reply
+from gateway.jobs.batches.reply import Reply
 from gateway.jobs.batches.results import WHOLE, done_of
 from gateway.jobs.batches.task_run import TaskRun
 from observability.record import RequestRecord

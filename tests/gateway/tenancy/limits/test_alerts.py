@@ -7,7 +7,6 @@ import json
 import logging
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -123,20 +122,18 @@ def test_without_a_webhook_there_is_the_log(caplog: pytest.LogCaptureFixture) ->
 
 def test_a_webhook_that_says_nothing_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other work in threads goes on beside it, such as tokenizing long prompts; and what waits is bounded."""
-    monkeypatch.setattr(alerts_module, "WEBHOOK_SECONDS", 6.0)
+    monkeypatch.setattr(alerts_module, "WEBHOOK_SECONDS", 60.0)
 
     async def main() -> None:
         with socket.create_server(("127.0.0.1", 0)) as silent:
             alerts = Alerts(f"http://127.0.0.1:{silent.getsockname()[1]}/", retries=())
-            began = time.monotonic()
             for _ in range(200):
                 alerts.announce("acme", ALERT)
             await until(lambda: alerts._posts.locked())
             assert len(alerts._deliveries) == alerts_module.MAX_DELIVERIES
             assert await asyncio.to_thread(lambda: 7) == 7
+            # Before the webhook is given up, or this test would be out of time.
             await alerts.aclose()
-            # Before the webhook is given up.
-            assert time.monotonic() - began < 6.0
             hung = [silent.accept()[0] for _ in range(alerts_module.MAX_POSTS)]
         # The threads that wait for it end with it.
         for connection in hung:

@@ -1,11 +1,11 @@
 import dataclasses
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pytest
 
 from gateway.text.tokens.identity import tokenizer_hash
 from gateway.text.tokens.loader import LoadedTokenizer
+from tests.complexity import LINEAR, growth
 from tests.harness import tekken
 
 
@@ -32,9 +32,12 @@ class Words:
 PLAIN = [b"", b"", b"", b"a", b"bc", b"d"]
 
 
+def loaded_with(words: Words) -> LoadedTokenizer:
+    return dataclasses.replace(tekken(), tokenizer=words)  # type: ignore[arg-type]
+
+
 def hash_of(words: list[bytes] = PLAIN, **options: object) -> str:
-    loaded = dataclasses.replace(tekken(), tokenizer=Words(words, **options))  # type: ignore[arg-type]
-    return tokenizer_hash(loaded)
+    return tokenizer_hash(loaded_with(Words(words, **options)))  # type: ignore[arg-type]
 
 
 def test_it_is_short_and_the_same_each_time() -> None:
@@ -65,14 +68,21 @@ def test_what_does_not_matter_does_not() -> None:
     assert hash_of(specials={"</s>": 2, "<s>": 1}) == hash_of()
 
 
-def test_it_is_quick() -> None:
-    loaded = tekken()
-    best = min(timed(loaded) for _ in range(5))
-    # 131,072 tokens take 0.07 s on an idle core; this is the bound of a busy one.
-    assert best < 0.5
+def test_each_token_is_asked_for_once() -> None:
+    asked: list[int] = []
+
+    class Asked(Words):
+        def token_bytes(self, token_id: int) -> bytes:
+            asked.append(token_id)
+            return super().token_bytes(token_id)
+
+    tokenizer_hash(loaded_with(Asked(PLAIN)))
+    assert asked == [*range(len(PLAIN))]
 
 
-def timed(loaded: LoadedTokenizer) -> float:
-    began = time.perf_counter()
-    tokenizer_hash(loaded)
-    return time.perf_counter() - began
+def test_work_is_linear() -> None:
+    def work(size: int) -> Callable[[], object]:
+        loaded = loaded_with(Words([b"%d" % number for number in range(size)]))
+        return lambda: tokenizer_hash(loaded)
+
+    assert growth(work, 50_000) < LINEAR

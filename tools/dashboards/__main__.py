@@ -1,16 +1,22 @@
-"""`penstock dashboards`: Grafana's dashboards and Prometheus' rules, made from the declared metrics."""
+"""`python -m tools.dashboards`: write Grafana's dashboards and Prometheus' rules, made from the declared metrics."""
 
 import argparse
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from gateway.cli.command_output import fail
+from tools.dashboards.dashboard_files import files
+from tools.dashboards.metric_table import metric_table
+from tools.dashboards.objectives import Objectives
+from tools.dashboards.runbook import runbook
 
 _OUT = Path("deploy/observability")
 
 
-def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add `dashboards`."""
-    parser = subparsers.add_parser("dashboards", help="write Grafana's dashboards and Prometheus' rules")
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.dashboards", description="Write Grafana's dashboards and Prometheus' rules."
+    )
     parser.add_argument(
         "--out",
         type=Path,
@@ -42,7 +48,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     printed = parser.add_mutually_exclusive_group()
     printed.add_argument("--runbook", action="store_true", help="print what each alert means, in Markdown, instead")
     printed.add_argument("--metrics", action="store_true", help="print every metric, as a table in Markdown, instead")
-    parser.set_defaults(run=_run)
+    return parser
 
 
 def _percentage(text: str) -> float:
@@ -52,12 +58,9 @@ def _percentage(text: str) -> float:
     return round(value / 100, 9)
 
 
-def _run(arguments: argparse.Namespace) -> int:
-    from tools.dashboards.dashboard_files import files
-    from tools.dashboards.metric_table import metric_table
-    from tools.dashboards.objectives import Objectives
-    from tools.dashboards.runbook import runbook
-
+def main(argv: Sequence[str] | None = None) -> int:
+    """Write the files, or print what the options ask for; returns the exit status."""
+    arguments = _parser().parse_args(argv)
     if arguments.metrics:
         print(metric_table(), end="")
         return 0
@@ -72,8 +75,17 @@ def _run(arguments: argparse.Namespace) -> int:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
     except ValueError as error:
-        return fail("dashboards", str(error))
+        return _fail(str(error))
     except OSError as error:
-        return fail("dashboards", f"{error.filename}: {error.strerror}")
+        return _fail(f"{error.filename}: {error.strerror}")
     print(f"{len(made)} files written to {arguments.out}")
     return 0
+
+
+def _fail(problem: str) -> int:
+    print(f"tools.dashboards: {problem}", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

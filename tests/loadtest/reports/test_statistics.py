@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadtest.load.statistics import Percentiles, median_or_none, median_percentiles, percentile, percentiles, slope
+from loadtest.reports.statistics import Percentiles, median_or_none, median_percentiles, percentile, percentiles, slope
 
 
 def test_percentiles_lie_between_ranks() -> None:

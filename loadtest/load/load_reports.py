@@ -1,18 +1,9 @@
 """Benchmarks for people: progress bars, tables and JSON, with rich."""
 
-import contextlib
-import os
-import platform
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-import msgspec
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from loadtest.load.batch_drain import Drain
 from loadtest.load.breakdown import Bar
@@ -22,36 +13,11 @@ from loadtest.load.overhead import MODES, AddedCost, Cell, load_name
 from loadtest.load.parsed_answers import PARSED
 from loadtest.load.soak import SoakResult
 from loadtest.load.stack import Variant
-from loadtest.load.statistics import Percentiles
-from loadtest.reproduce.engine_model import Comparison
+from loadtest.reports.console import _WIDTH, new_table
+from loadtest.reports.statistics import Percentiles
 
-#: Tables are wider than the 80 columns that rich assumes where there is no terminal.
-_WIDTH: Final = 120
 #: More of a core than this, used by others, is worth a warning.
 _NOISE: Final = 0.1
-
-
-def console() -> Console:
-    """Where results go: standard output."""
-    out = Console(highlight=False)
-    return out if out.is_terminal else Console(highlight=False, width=_WIDTH)
-
-
-@contextlib.contextmanager
-def progress_bar() -> Iterator[Callable[[str, float, int], None] | None]:
-    """A bar on standard error while the block runs; None where that is no terminal."""
-    err = Console(stderr=True)
-    if not err.is_terminal:
-        yield None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=err, transient=True, refresh_per_second=4) as bar:
-        task = bar.add_task("starting", total=1)
-
-        def show(label: str, done: float, total: int) -> None:
-            bar.update(task, description=label, completed=done, total=total)
-
-        yield show
 
 
 def print_overhead(cells: Sequence[Cell], repeat: int, out: Console) -> None:
@@ -240,49 +206,6 @@ def print_soak(result: SoakResult, out: Console) -> None:
         f"slope {result.mb_per_100k:+.2f} MB for 100,000; {result.requests / result.seconds:,.0f} requests/s, "
         f"errors: {_errors(result.errors)}"
     )
-
-
-def print_engine_model(comparisons: Mapping[str, Sequence[Comparison]], out: Console) -> None:
-    """Published and predicted throughput, side by side."""
-    table = new_table(
-        "Saturated throughput, output tokens/s",
-        *("model", "prompt/answer", "TP", "published", "predicted", "error"),
-    )
-    for model, rows in comparisons.items():
-        for row in rows:
-            lengths = f"{row.workload.prompt}/{row.workload.output}"
-            figures = (f"{row.published:,.0f}", f"{row.predicted:,.0f}", f"{row.error:+.1%}")
-            table.add_row(model, lengths, str(row.tp), *figures)
-    out.print(table)
-
-
-def write_json(path: Path, kind: str, results: object, settings: Mapping[str, object]) -> None:
-    """Results with the machine they are of. Raises OSError."""
-    document = {"benchmark": kind, "machine": machine(), "settings": settings, "results": results}
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(document)) + b"\n")
-
-
-def machine() -> dict[str, object]:
-    """What a figure depends on and a reader cannot see."""
-    try:
-        found = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
-    except OSError:
-        found = None
-    return {
-        "cpu": found[1] if found else platform.processor(),
-        "cores": len(os.sched_getaffinity(0)),
-        "kernel": platform.release(),
-        "python": platform.python_version(),
-    }
-
-
-def new_table(title: str, *columns: str, left: int = 1) -> Table:
-    """An empty table in the style of all benchmarks; columns but the first `left` ones hold figures."""
-    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=SIMPLE_HEAD)
-    table.padding = (0, 1, 0, 0)  # one line of figures within 80 columns
-    for number, column in enumerate(columns):
-        table.add_column(column, justify="left" if number < left else "right", vertical="bottom", overflow="fold")
-    return table
 
 
 def _number(value: float | None, digits: int) -> str:

@@ -1,0 +1,57 @@
+"""The parts of one worker that endpoints work with."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from gateway.api.server.intake import Intake
+from gateway.api.server.request_watchdog import Overseer
+from gateway.config.batches import Batches
+from gateway.config.listen import Listen
+from gateway.config.responses import Responses
+from gateway.filtering.filters.filter_policies import Policies
+from gateway.jobs.batches.jobs import Jobs
+from gateway.jobs.files.file_store import Files
+from gateway.jobs.responses.background_work import BackgroundWork
+from gateway.jobs.responses.conversation_store import ConversationStore
+from gateway.jobs.responses.response_store import ResponseStore
+from gateway.models.catalog import ModelCatalog
+from gateway.scheduling.encoding_turns import EncodingTurns
+from gateway.telemetry.record_publisher import Observatory
+from gateway.tenancy.limits.limiter import Limiter
+from observability.digests import Digests
+from observability.tracing.sampling import HeadSampler
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Sections of the configuration that bound what clients may send."""
+
+    listen: Listen
+    responses: Responses
+    batches: Batches
+
+
+@dataclass(slots=True)
+class Services:
+    """Composed once at start (gateway/server/gateway.py); requests only read it.
+
+    `ready` tells whether a request for any model could be served now. `digests` is None where the journal keeps no
+    hashes.
+    """
+
+    bounds: Bounds
+    intake: Intake
+    overseer: Overseer
+    catalog: ModelCatalog
+    policies: Policies
+    limiter: Limiter
+    encoding: EncodingTurns
+    sampler: HeadSampler
+    observatory: Observatory
+    digests: Digests | None
+    responses: ResponseStore
+    conversations: ConversationStore
+    background: BackgroundWork
+    files: Files
+    jobs: Jobs
+    ready: Callable[[], Awaitable[bool]]

@@ -1,0 +1,32 @@
+"""Where spent budgets are announced, as the configuration writes it."""
+
+from collections.abc import Iterator
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from msgspec import Meta
+
+from gateway.config.base import Record
+
+
+class Alerts(Record, frozen=True, kw_only=True):
+    """Where it is announced that a tenant has spent a part of its budget; the log and the metrics always say it."""
+
+    webhook: Annotated[
+        str | None,
+        Meta(description="Address, `http://` or `https://`, that gets each announcement as a JSON POST; unset: none."),
+    ] = None
+
+
+def alerts_problems(alerts: Alerts) -> Iterator[tuple[str, str]]:
+    """Yield (path, problem) for a webhook that is no HTTP address."""
+    if alerts.webhook is None:
+        return
+    # The value is not echoed: it may hold a secret.
+    try:
+        parts = urlsplit(alerts.webhook)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or not alerts.webhook.isprintable() or " " in alerts.webhook:
+        yield "alerts.webhook", "expected an address that starts with http:// or https:// and names a host"

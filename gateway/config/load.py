@@ -1,0 +1,57 @@
+"""Reading a configuration file: form, checks, and paths made absolute."""
+
+from pathlib import Path
+
+import msgspec
+
+from gateway.config.answers import with_absolute_answers
+from gateway.config.api_keys import with_absolute_secrets
+from gateway.config.checks import problems
+from gateway.config.errors import ConfigError, convert
+from gateway.config.files import with_absolute_location
+from gateway.config.listen import with_absolute_identity
+from gateway.config.models.settings import Model
+from gateway.config.observability.journal import with_absolute_journal
+from gateway.config.safety.safety_checks import with_absolute_lists
+from gateway.config.secrets import with_absolute_file
+from gateway.config.settings import Config
+from gateway.config.tls import with_absolute_certificates
+
+
+def load_config(path: Path) -> Config:
+    """Read and validate a configuration file whole; `state` and all paths in it are absolute then.
+
+    Raises:
+        ConfigError: One line that names the file, the path in it and the problem.
+    """
+    from gateway.config.yaml import read_yaml  # workers get the configuration ready-made and need no YAML
+
+    source = str(path)
+    value = read_yaml(path)
+    if not isinstance(value, dict):
+        raise ConfigError(source, "", "the file is empty" if value is None else "expected a mapping with models in it")
+    config = convert(value, Config, source)
+    for where, problem in problems(config):
+        raise ConfigError(source, where, problem)
+    folder = path.resolve().parent
+    models = tuple(_with_absolute_paths(model, folder) for model in config.models)
+    encryption_key = with_absolute_file(config.store.encryption_key, folder)
+    store = msgspec.structs.replace(config.store, encryption_key=encryption_key)
+    state, safety = str((folder / config.state).resolve()), with_absolute_lists(config.safety, folder)
+    journal = with_absolute_journal(config.observability.journal, folder)
+    observability = msgspec.structs.replace(config.observability, journal=journal)
+    listen, files = with_absolute_identity(config.listen, folder), with_absolute_location(config.files, folder)
+    config = msgspec.structs.replace(config, listen=listen, files=files)
+    return msgspec.structs.replace(
+        config, state=state, store=store, models=models, safety=safety, observability=observability
+    )
+
+
+def _with_absolute_paths(model: Model, folder: Path) -> Model:
+    if path := model.tokenizer_path:
+        model = msgspec.structs.replace(model, tokenizer=str((folder / path).resolve()))
+    if path := model.routing.heatmap_path:
+        routing = msgspec.structs.replace(model.routing, heatmap=str((folder / path).resolve()))
+        model = msgspec.structs.replace(model, routing=routing)
+    model = with_absolute_answers(model, folder)
+    return with_absolute_secrets(with_absolute_certificates(model, folder), folder)

@@ -1,0 +1,34 @@
+"""A text of a prompt with its place in the body, as filters see it."""
+
+from typing import Final, NamedTuple
+
+#: Names that APIs and JSON schemas themselves have, and types; they are no text.
+WORDS: Final = frozenset(
+    (
+        *("role", "content", "type", "text", "name", "refusal", "audio", "image_url", "input_audio", "file"),
+        *("filename", "tool_calls", "function_call", "function", "functions", "arguments", "id", "tools", "strict"),
+        *("custom", "input", "format", "definition", "syntax", "grammar", "json_schema", "json_object", "schema"),
+        *("parameters", "description", "properties", "required", "additionalProperties", "items", "enum", "const"),
+        *("anyOf", "oneOf", "allOf", "not", "$ref", "$defs", "definitions", "default", "title", "examples", "pattern"),
+        *("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems", "nullable", "$schema"),
+        *("string", "number", "integer", "boolean", "array", "object", "null", "allowed_tools", "mode", "voice"),
+        *("user_location", "approximate", "search_context_size", "reasoning_content", "reasoning", "index"),
+        *("annotations", "audio_url", "video_url", "url"),
+    )
+)
+
+
+#: Names of members and places in lists that lead to a text in a body.
+TextPath = tuple[str | int, ...]
+
+
+class PromptText(NamedTuple):
+    """One text: in a message of that role, or said in one's place; what is about the whole conversation is `system`'s.
+
+    `param` is its place in the API's words, as in `messages[2].content[0].text`, and `path` leads to it in the body.
+    """
+
+    role: str
+    param: str
+    path: TextPath
+    text: str

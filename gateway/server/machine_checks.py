@@ -1,0 +1,41 @@
+"""What a configuration refers to on this machine: tokenizers, files, certificates, secrets, filters."""
+
+from collections.abc import Collection
+
+from gateway.config.answers import unusable_answers
+from gateway.config.errors import ConfigError, echo
+from gateway.config.listen import unusable_identity
+from gateway.config.models.heatmap import usable_heatmap
+from gateway.config.settings import Config
+from gateway.config.tls import certificate_problems
+from gateway.filtering.filter_checks import unusable_filters
+from gateway.tenancy.providers.secret_checks import unusable_secrets
+from routing.contracts.heatmap import HeatmapError
+
+
+def resolve(config: Config, source: str, bundled: Collection[str]) -> None:
+    """Check what the file refers to on this machine: tokenizers, of which `bundled` need no files, and other files.
+
+    Raises:
+        ConfigError: A tokenizer is neither a bundled name nor a readable file or folder, a heatmap is not one of the
+            model and the shapes of its pools, or a certificate, its key, a secret or a filter cannot be used.
+    """
+    for where, problem in (*unusable_identity(config.listen), *unusable_secrets(config), *unusable_filters(config)):
+        raise ConfigError(source, where, problem)
+    for index, model in enumerate(config.models):
+        where = f"models[{index}].tokenizer"
+        path = model.tokenizer_path
+        if path is None and model.tokenizer is not None and model.tokenizer not in bundled:
+            known = ", ".join(sorted(bundled))
+            raise ConfigError(
+                source, where, f"{echo(model.tokenizer)} is not bundled ({known} is); a path must have a / in it"
+            )
+        if path is not None and not path.exists():
+            raise ConfigError(source, where, f"{path} does not exist")
+        try:
+            usable_heatmap(model)
+        except HeatmapError as error:
+            raise ConfigError(source, f"models[{index}].routing.heatmap", str(error)) from error
+        inside = f"models[{index}]"
+        for at, problem in (*certificate_problems(model, inside), *unusable_answers(model, inside)):
+            raise ConfigError(source, at, problem)

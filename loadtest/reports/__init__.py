@@ -1,0 +1,1 @@
+"""What benchmarks, the simulator and reproductions share: statistics, tables and plots."""

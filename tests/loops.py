@@ -1,0 +1,60 @@
+"""Event loops of tests: a coroutine must end in time and leave no task behind, and a test may wait for a condition."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+#: How long an asynchronous test may take when it does not say so itself.
+BOUND_SECONDS: Final = 20.0
+#: How long tasks that end by themselves may take for it.
+LEFT_SECONDS: Final = 5.0
+
+
+def bounded(main: Callable[[], Awaitable[None]], seconds: float = BOUND_SECONDS) -> None:
+    """Run a coroutine in a loop of its own; it must end in time and leave no task behind.
+
+    Raises:
+        TimeoutError: It did not end in time.
+        AssertionError: Tasks are left that do not end by themselves.
+    """
+
+    async def run() -> None:
+        try:
+            async with asyncio.timeout(seconds) as bound:
+                await main()
+                await until(lambda: not leftovers(), lambda: f"left behind: {leftovers()}", LEFT_SECONDS)
+        except TimeoutError as error:
+            if bound.expired():
+                error.add_note(f"It has not ended within {seconds:g} s.")
+            raise
+
+    asyncio.run(run())
+
+
+def leftovers() -> set["asyncio.Task[Any]"]:
+    """Every task but the caller's."""
+    return {task for task in asyncio.all_tasks() if task is not asyncio.current_task()}
+
+
+async def until(
+    condition: Callable[[], object], problem: Callable[[], str] = lambda: "it never came true", seconds: float = 5.0
+) -> None:
+    """Let the loop and its sockets run until a condition holds."""
+    try:
+        async with asyncio.timeout(seconds):
+            while not condition():  # noqa: ASYNC110 (what is waited for has no event of its own)
+                await asyncio.sleep(0.001)
+    except TimeoutError:
+        raise AssertionError(problem()) from None
+
+
+async def seconds_until(condition: Callable[[], object]) -> float:
+    """How long it took, in time in which this loop ran: a stall counts as one turn of it."""
+    seconds, last = 0.0, time.monotonic()
+    while not condition():
+        await asyncio.sleep(0.001)
+        now = time.monotonic()
+        seconds += min(now - last, 0.02)
+        last = now
+    return seconds
