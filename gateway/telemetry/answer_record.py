@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from gateway.inference.generate import Generation
+from gateway.inference.generation import Generation
 from gateway.text.tokens.detokenizer import written_text
 from observability.digests import Digests, TextDigest
 from observability.outcome import Outcome

@@ -8,16 +8,16 @@ from routing.transports.replica_spec import ReplicaSpec
 
 #: Engine, as configurations name it -> module and class of its link.
 LINKS: Final[dict[str, tuple[str, str]]] = {
-    "simulated": ("session", "SessionConnection"),
-    "tensorrt_llm": ("session", "SessionConnection"),
+    "simulated": ("session_transport", "SessionConnection"),
+    "tensorrt_llm": ("session_transport", "SessionConnection"),
     "trtllm_grpc": ("trtllm_grpc", "TrtllmConnection"),
-    "triton": ("triton.connection", "TritonConnection"),
-    "openai": ("openai.connection", "OpenAIConnection"),
+    "triton": ("triton.triton_connection", "TritonConnection"),
+    "openai": ("openai.openai_connection", "OpenAIConnection"),
 }
 
 
 def connection_to(spec: ReplicaSpec, around: Surroundings) -> ReplicaConnection:
     """The link for a replica's engine, not started. Raises KeyError for an engine that is not known."""
     module, name = LINKS[spec.engine]
-    kind: type[ReplicaConnection] = getattr(import_module(f"routing.links.{module}"), name)
+    kind: type[ReplicaConnection] = getattr(import_module(f"routing.transports.{module}"), name)
     return kind(spec, around)

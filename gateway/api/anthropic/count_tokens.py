@@ -19,8 +19,8 @@ from gateway.api.relay.forwarding import Asked, ask, bad_answer, done_with
 from gateway.api.server.client_timeouts import request_timeout
 from gateway.api.server.http_exchange import Exchange
 from gateway.api.server.services import Services
-from gateway.inference.generate import encoded
 from gateway.inference.generate_request import GenerateRequest
+from gateway.inference.prepare import encoded
 from gateway.telemetry.body_record import note_body
 from gateway.tenancy.limits.limiter import Ask, Usage
 from protos.errors import PenstockError, UnsupportedParameter

@@ -37,8 +37,9 @@ from gateway.api.writers.whole_choices import collect_choices
 from gateway.filtering.filters.answer_filter import AnswerFilter
 from gateway.inference.dry_run import dry_run
 from gateway.inference.fallback_chain import chain
-from gateway.inference.generate import Generation, generate
+from gateway.inference.generate import generate
 from gateway.inference.generate_request import GenerateRequest
+from gateway.inference.generation import Generation
 from gateway.inference.several_prompts import generate_several
 from gateway.models.served_model import ServedModel
 from gateway.telemetry.answer_record import describe, digest_shown

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from gateway.api.server.http_exchange import Exchange
 from gateway.inference.fallback_chain import CANNOT_TAKE, FALLS_OVER, patience
-from gateway.inference.generate import Generation
+from gateway.inference.generation import Generation
 from gateway.models.served_model import ServedModel
 from observability.logs import RateLimit
 from protos.errors import PenstockError, ReplicaUnavailable

@@ -14,8 +14,9 @@ from gateway.filtering.filters.answer_filter import AnswerFilter
 from gateway.filtering.filters.filter_policy import Policy
 from gateway.filtering.filters.finding_records import Recorder
 from gateway.filtering.filters.prompt_filter import PassedPrompt, ask_judges, pass_prompt, passes_at_once
-from gateway.inference.generate import INLINE_BYTES, Generation
 from gateway.inference.generate_request import GenerateRequest
+from gateway.inference.generation import Generation
+from gateway.inference.prepare import INLINE_BYTES
 from gateway.models.served_model import ServedModel
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import PenstockError

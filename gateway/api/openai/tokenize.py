@@ -18,7 +18,7 @@ from gateway.api.server.body_decoder import BodyDecoder, unsupported
 from gateway.api.server.http_exchange import Exchange
 from gateway.api.server.services import Services
 from gateway.filtering.prompt_text import PromptText
-from gateway.inference.generate import INLINE_BYTES, encoded
+from gateway.inference.prepare import INLINE_BYTES, encoded
 from gateway.models.served_model import ServedModel
 from gateway.tenancy.limits.limiter import Ask, Usage
 from protos.errors import InvalidRequest

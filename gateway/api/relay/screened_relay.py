@@ -10,7 +10,7 @@ from gateway.api.relay.screened_events import ScreenedEvents
 from gateway.api.server.timing_headers import own_headers
 from gateway.api.writers.chunk_encoder import usage_fields
 from gateway.filtering.filters.answer_filter import AnswerFilter
-from gateway.inference.generate import Generation
+from gateway.inference.generation import Generation
 from gateway.telemetry.stream_pace import Pace
 from observability.digests import TextDigest
 from protos.errors import PenstockError

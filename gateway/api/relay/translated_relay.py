@@ -10,7 +10,7 @@ from gateway.api.server.error_form import ErrorForm
 from gateway.api.server.http_exchange import Exchange
 from gateway.api.writers.api_adapter import Call, Choice, Counts, Front, Renderer
 from gateway.api.writers.parsed_encoder import counts_of
-from gateway.inference.generate import Generation
+from gateway.inference.generation import Generation
 from gateway.text.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text, ToldLogprob
 from observability.record import RequestRecord
 from protos.errors import PenstockError, ReplicaFailed

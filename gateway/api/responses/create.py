@@ -17,7 +17,7 @@ from gateway.api.responses.writing import written
 from gateway.api.server.client_timeouts import request_timeout
 from gateway.api.server.http_exchange import Exchange
 from gateway.api.server.services import Services
-from gateway.inference.generate import encoded
+from gateway.inference.prepare import encoded
 from gateway.telemetry.body_record import note_body
 from gateway.tenancy.limits.limiter import Ask, Usage
 from protos.errors import InvalidRequest, PenstockError, UnsupportedParameter

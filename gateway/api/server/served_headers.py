@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 
-from gateway.inference.generate import Generation
+from gateway.inference.generation import Generation
 
 VERSION_HEADER = b"x-penstock-model-version"
 _MOST_CHARACTERS = 128

@@ -2,7 +2,7 @@
 
 import time
 
-from gateway.inference.generate import Generation
+from gateway.inference.generation import Generation
 
 _Headers = list[tuple[bytes, bytes]]
 

@@ -7,7 +7,7 @@ from orjson import dumps
 from gateway.api.openai.completion_api import Dialect
 from gateway.api.server.openai_errors import error_event
 from gateway.api.writers.api_adapter import Counts
-from gateway.inference.generate import Generation
+from gateway.inference.generation import Generation
 from gateway.tenancy.limits.limiter import Usage
 from gateway.text.parsing.delta import Delta, Text
 from gateway.text.sequence_text import SequenceText, TokenEntry

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from gateway.api.writers.parsed_encoder import StreamEncoder, parsed_answers, take
 from gateway.filtering.filters.answer_filter import AnswerFilter, JudgedAnswer
-from gateway.inference.generate import Generation
+from gateway.inference.generation import Generation
 from gateway.inference.screened_deltas import Place, piece_of, place_of
 from gateway.text.parsing.delta import CallStart, Delta, Text
 from protos.types import FinishReason

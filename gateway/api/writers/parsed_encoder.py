@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from gateway.api.writers.api_adapter import Counts, Renderer
-from gateway.inference.generate import Generation
+from gateway.inference.generation import Generation
 from gateway.inference.parsed_answer import ParsedAnswer
 from gateway.text.parsing.delta import Delta
 from gateway.text.parsing.plain import PlainParser

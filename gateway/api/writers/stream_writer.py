@@ -4,7 +4,7 @@ from gateway.api.server.http_exchange import Exchange
 from gateway.api.writers.api_adapter import Front
 from gateway.api.writers.guarded_stream import JudgedStream
 from gateway.api.writers.parsed_encoder import StreamEncoder
-from gateway.inference.generate import Generation
+from gateway.inference.generation import Generation
 from gateway.telemetry.stream_pace import Pace
 from protos.errors import PenstockError
 

@@ -8,7 +8,7 @@ from gateway.api.openai.completion_api import Dialect
 from gateway.api.writers.best_of import best_choices
 from gateway.api.writers.chunk_encoder import usage_fields
 from gateway.api.writers.guarded_stream import judged_whole, text_of
-from gateway.inference.generate import Generation
+from gateway.inference.generation import Generation
 from gateway.text.parsing.delta import Text
 from gateway.text.sequence_text import TokenEntry
 

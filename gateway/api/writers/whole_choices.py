@@ -3,7 +3,7 @@
 from gateway.api.writers.api_adapter import Choice, joined
 from gateway.api.writers.guarded_stream import judged_whole
 from gateway.api.writers.parsed_encoder import parsed_answers, take
-from gateway.inference.generate import Generation
+from gateway.inference.generation import Generation
 from gateway.text.parsing.delta import Delta
 from protos.types import FinishReason
 

@@ -1,7 +1,7 @@
 """Floods: prompts that a tenant sends again and again, the same or almost, counted over all workers in the store.
 
 What the store holds of a prompt are parts of hashes under a key that lies there too, for no longer than they count, and
-of bounded size for each tenant and filter (gateway/filters/lua/floods.lua): some 100 kB for prompts that are the same,
+of bounded size for each tenant and filter (gateway/filtering/filters/lua/floods.lua): some 100 kB for prompts that are the same,
 and some 400 kB for those that are alike. In exchange what is rare is forgotten: among so many prompts that one in 2,000
 is not seen again within the window's time, a flood of that one goes unseen, as does one of prompts alike that are less
 than one in 500.

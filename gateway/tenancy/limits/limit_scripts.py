@@ -1,4 +1,4 @@
-"""The limits' Lua programs, put together from the files in gateway/limits/lua."""
+"""The limits' Lua programs, put together from the files in gateway/tenancy/limits/lua."""
 
 from importlib.resources import files
 from typing import Final

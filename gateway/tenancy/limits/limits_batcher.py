@@ -1,6 +1,6 @@
 """Carries a worker's operations to the store: those of one event-loop tick, or of one round trip, share the next one.
 
-Operations of one tenant travel as one script call (gateway/limits/lua/batch.lua), all tenants' calls in one round trip.
+Operations of one tenant travel as one script call (gateway/tenancy/limits/lua/batch.lua), all tenants' calls in one round trip.
 A reservation that cannot be had fails at once while the store is away; what must not be lost waits until it is back.
 """
 

@@ -1,6 +1,6 @@
 """Limits counted in one worker, for tenants that are served on while the store is away.
 
-The same windows as gateway/limits/lua/windows.lua. Nothing is known here of other workers' use, nor of budgets.
+The same windows as gateway/tenancy/limits/lua/windows.lua. Nothing is known here of other workers' use, nor of budgets.
 """
 
 from collections import deque

@@ -40,7 +40,7 @@ class BudgetPlan:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """A caller's scopes for one model. `encoded` is all of it as gateway/limits/lua/batch.lua reads it.
+    """A caller's scopes for one model. `encoded` is all of it as gateway/tenancy/limits/lua/batch.lua reads it.
 
     Without any scope or budget it is not `metered`: nothing has to be asked before a request runs.
     """

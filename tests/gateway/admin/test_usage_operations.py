@@ -19,7 +19,7 @@ TODAY = [10, 1000, 400, 300, 1_234_500_000, 2, 50]
 
 
 async def used(bench: Bench, tenant: str, model: str, key: str, counts: list[int], hours_ago: float = 0) -> None:
-    """As gateway/limits/lua/ledger.lua writes it."""
+    """As gateway/tenancy/limits/lua/ledger.lua writes it."""
     then = await bench.store.now() - 3600 * hours_ago
     for kind, seconds in (("h", 3600), ("d", 86400)):
         place = f"{base_key(tenant)}:usage:{kind}:{int(then // seconds)}"

@@ -35,7 +35,7 @@ def plan_of(tenant: str, *, key: str = "k1", model: str = "m", price: Price = FR
 
 
 class Refusal(NamedTuple):
-    """As gateway/limits/lua/batch.lua gives it."""
+    """As gateway/tenancy/limits/lua/batch.lua gives it."""
 
     limit: str
     scope: str

@@ -1,0 +1,202 @@
+"""A generation under way: its sequences, its counts and the stream of their tokens."""
+
+from collections.abc import Sequence
+from time import monotonic
+
+from gateway.filtering.filters.answer_text import Looked
+from gateway.filtering.filters.filter_policy import NewScreen
+from gateway.inference.generate_request import GenerateRequest, NewParser
+from gateway.inference.parsed_answer import ParsedAnswer
+from gateway.inference.prompt_encoding import EncodedPrompt
+from gateway.inference.screened_deltas import ScreenedDeltas, hash_into
+from gateway.scheduling.admission import Turn
+from gateway.tenancy.limits.limiter import Lease, Usage
+from gateway.text.parsing.delta import Delta
+from gateway.text.sequence_text import SequenceText, TokenEntry
+from gateway.text.tokens.detokenizer import TokenTable, whole_text
+from observability.digests import TextDigest
+from protos.types import FinishReason, Timing
+from routing.contracts.transport import Event
+from routing.dispatch.dispatch import Dispatched
+from routing.estimates.decode_length import Origin
+
+#: Of a prompt so many tokens tell whether its answer begins within a thought.
+PROMPT_END_TOKENS = 16
+
+
+def origin_of(request: GenerateRequest) -> Origin:
+    """What answers' lengths are told apart by."""
+    return Origin(request.model.name, request.caller.tenant.name, request.id)
+
+
+def new_answers(
+    new_parser: NewParser,
+    table: TokenTable,
+    prompt_ids: list[int],
+    count: int,
+    new_screen: NewScreen | None,
+    patient: bool,
+) -> list[ParsedAnswer] | None:
+    """What takes so many answers apart, each from its begin, and screens it; None: there is nothing to take apart."""
+    ends = prompt_ids[-PROMPT_END_TOKENS:]
+    # What a control token that is no mark parts from the end is a message's, and may say anything.
+    begin = next((place for place in range(len(ends), 0, -1) if not table.token_bytes(ends[place - 1])), 0)
+    prompt_end = whole_text(table, ends[begin:])
+    parsers = [new_parser(prompt_end) for _ in range(count)]
+    answers = [
+        ParsedAnswer(parser, None if new_screen is None else ScreenedDeltas(new_screen, patient=patient))
+        for parser in parsers
+        if parser is not None
+    ]
+    return answers or None
+
+
+class Generation:
+    """A request that is being answered: its sequences, its counts and the stream of their tokens.
+
+    Its events are `first`, then what `stream.receive` gives, until `open_sequences` is 0.
+    """
+
+    __slots__ = (
+        "_closed",
+        "answers",
+        "digests",
+        "fingerprint",
+        "first",
+        "lease",
+        "open_sequences",
+        "prompt_tokens",
+        "request",
+        "sequences",
+        "stream",
+        "table",
+        "timing",
+        "turn",
+    )
+
+    def __init__(
+        self, request: GenerateRequest, prompt: EncodedPrompt, dispatched: Dispatched, lease: Lease, turn: Turn
+    ) -> None:
+        self.request = request
+        self.lease = lease
+        self.turn = turn
+        self.prompt_tokens = prompt.tokens
+        table, stops = request.model.table, request.stops
+        screening = None if request.filter is None else request.filter.screening
+        patient = not request.stream
+        #: What takes the sequences apart; None: they are text.
+        self.answers: list[ParsedAnswer] | None = None
+        if request.parser is not None and dispatched.stream.relay is None:
+            table = request.model.marked_table or table
+            self.answers = new_answers(request.parser, table, prompt.ids, request.sampling.n, screening, patient)
+        if self.answers is not None:
+            # What clients see is screened, and not the marks that models put around it.
+            screening = None
+        #: What their tokens write.
+        self.table = table
+        self.sequences = [SequenceText(table, stops, screening, patient=patient) for _ in range(request.sampling.n)]
+        #: Hashes of what is shown of each, where others know it than the sequences.
+        self.digests: list[TextDigest] | None = None
+        self.open_sequences = len(self.sequences)
+        self.first = dispatched.first
+        self.stream = dispatched.stream
+        self.fingerprint = dispatched.fingerprint
+        #: Of the sequence that ended last, by the engine's clock.
+        self.timing = Timing()
+        self._closed = False
+
+    @property
+    def replica_id(self) -> str:
+        """Where it is answered now, or was last."""
+        return self.stream.replica_id
+
+    @property
+    def reasoning_tokens(self) -> int:
+        """How many of the answers' tokens so far were thoughts, as far as that is known."""
+        if self.stream.relay is not None:
+            return self.stream.relay.reasoning_tokens
+        return sum(answer.reasoning_tokens for answer in self.answers or ())
+
+    @property
+    def usage(self) -> Usage:
+        """The counts so far: of a relayed answer, the upstream's once it has told them."""
+        stream = self.stream
+        if stream.relay is not None:
+            counts = stream.counts
+            if counts is None:
+                return Usage(self.prompt_tokens, stream.relay.seen, 0)
+            return Usage(counts.prompt_tokens or self.prompt_tokens, counts.completion_tokens, counts.cached_tokens)
+        completion = sum([sequence.completion_tokens for sequence in self.sequences])
+        return Usage(self.prompt_tokens, completion, self.stream.cached_tokens)
+
+    def advance(self, event: Event) -> tuple[str, list[TokenEntry]]:
+        """Take in one event; returns the text and the logprob entries that may be shown now."""
+        index, token_ids, logprobs, finish = event
+        sequence = self.sequences[index]
+        if finish is not None:
+            self.timing = finish.timing
+        if sequence.is_over():
+            return "", []
+        text, entries = sequence.feed(token_ids, logprobs)
+        if finish is not None:
+            rest, more = sequence.finish(finish)
+            text, entries = text + rest, entries + more
+        if sequence.is_over():
+            if finish is None:
+                self.cut_off(index)
+            else:
+                self._ended(sequence)
+        return text, entries
+
+    def cut_off(self, index: int) -> None:
+        """A sequence is over before its engine has ended it; called once."""
+        self._ended(self.sequences[index])
+        self.stream.dismiss(index)
+
+    def note_shown(self, index: int, deltas: Sequence[Delta]) -> None:
+        """Judges have let that pass."""
+        if self.digests is not None:
+            hash_into(self.digests[index], deltas)
+
+    def _ended(self, sequence: SequenceText) -> None:
+        self.open_sequences -= 1
+        if not self.open_sequences:
+            self.request.record.last_token = monotonic()
+        self._learn(sequence)
+
+    def _learn(self, sequence: SequenceText) -> None:
+        self._learn_length(sequence.completion_tokens, cut=sequence.finish_reason is FinishReason.LENGTH)
+
+    def _learn_length(self, tokens: int, *, cut: bool) -> None:
+        self.request.model.lengths.learn(origin_of(self.request), self.prompt_tokens, tokens, cut=cut)
+
+    def close(self) -> None:
+        """End it, upstream too if it is still running, and settle what it used. Idempotent."""
+        if self._closed:
+            return
+        usage = self.usage
+        if self.stream.relay is not None and self.stream.counts is not None:
+            cut = self.stream.counts.reason is FinishReason.LENGTH
+            self._learn_length(usage.completion // len(self.sequences), cut=cut)
+        self.stream.close()
+        self.lease.settle(usage)
+        self.turn.release(usage.completion)
+        self._closed = True
+
+    def record_findings(self) -> None:
+        """Write down what filters found in the answers."""
+        filter_ = self.request.filter
+        if filter_ is None:
+            return
+        looked: dict[int, list[Looked]] = {}
+        for index, sequence in enumerate(self.sequences):
+            screen = sequence.screen
+            if screen is not None and screen.noted:
+                looked[index] = [screen]
+        for index, answer in enumerate(self.answers or ()):
+            if answer.screened is not None:
+                looked[index] = answer.screened.looked
+        if looked:
+            filter_.record(looked)
+        if filter_.judged:
+            filter_.record_judged()
