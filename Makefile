@@ -1,13 +1,14 @@
 # The two commands of the README are `make up` and `make test`; the rest serves maintainers.
 PYTHON ?= python3
 VENV := .venv
-# Tests that disturb nobody and mind nobody: two at once. The others measure times, or put the
-# machine under load. Those with gateways of their own come first, so that one worker has nearly all of them.
-PARALLEL := $(patsubst %,tests/e2e/test_%.py,adapters admin bad_bodies batches cache_isolation commands console explain http \
-	http2 limits openai_answers processes tls) tests/clients tests/architecture tests/contract tests/gateway \
-	$(patsubst %,tests/loadtest/load/test_%.py,client fairness filter_load http1 mock_upstream overhead parsed_answers \
-	parsing_load same_answers) tests/loadtest/reports tests/loadtest/reproduce tests/loadtest/simulation \
-	tests/observability tests/protos tests/replicas tests/routing tests/safety tests/tools
+# Tests that measure times or put the machine under load run alone. All others run two at once; in their order one
+# worker has nearly all that have gateways of their own.
+ALONE := $(patsubst %,tests/e2e/test_%.py,cancellation dead_replica faults live openai_errors openai_limits prometheus registration \
+	slow_clients) $(patsubst %,tests/loadtest/load/test_%.py,decision_cost index_cost)
+# Unit tests, for `make check`, but for those that are marked as slow.
+UNIT := $(addprefix tests/,architecture contract docs observability protos replicas tools) \
+	$(addprefix tests/gateway/,config scheduling tenancy/tenants text) \
+	$(addprefix tests/routing/,contracts dispatch estimates fleet health policies prefix)
 # Where `make test-real` puts engines that this project did not write; they take 6 GB.
 REAL := .venv-real
 # Where `make test-clients` puts clients that want versions of their own; NODE's are of another language.
@@ -19,20 +20,25 @@ FAILED := pip could not install what is above; every requirement has wheels for 
 LOCK = uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-header --quiet --extra bench --extra triton --group build
 
-.PHONY: up test test-real test-clients lock proto docs clean
+.PHONY: up lint check test test-real test-clients lock proto docs clean
 
 up: $(VENV)/.installed
 	@exec $(BIN)/penstock serve --config penstock.yaml --quickstart
 
-# The tests start dozens of processes; where Python is told to keep no bytecode, each would compile everything anew.
-test: export PYTHONDONTWRITEBYTECODE =
-test: $(VENV)/.installed-dev
+lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest --numprocesses 2 --dist worksteal $(PARALLEL)
-	$(BIN)/pytest $(addprefix --ignore=,$(PARALLEL))
+
+check: lint
+	$(BIN)/pytest --numprocesses 2 --dist worksteal -m "not slow" $(UNIT)
+
+# The tests start dozens of processes; where Python is told to keep no bytecode, each would compile everything anew.
+check test: export PYTHONDONTWRITEBYTECODE =
+test: lint
+	$(BIN)/pytest --numprocesses 2 --dist worksteal $(addprefix --ignore=,$(ALONE))
+	$(BIN)/pytest $(ALONE)
 
 test-real: $(VENV)/.installed-dev $(REAL)/.installed
 	PENSTOCK_REAL_ENGINES=$(abspath $(REAL)) $(BIN)/pytest tests/real
@@ -86,10 +92,10 @@ proto: $(VENV)/.installed-dev
 docs: $(VENV)/.installed-dev
 	$(BIN)/penstock schema --markdown > docs/configuration.md
 	$(BIN)/penstock bench engine-model --markdown > docs/engine-model.md
-	$(BIN)/python -m tools.dashboards
-	$(BIN)/python -m tools.dashboards --runbook > docs/alerts.md
+	$(BIN)/penstock dashboards
+	$(BIN)/penstock dashboards --runbook > docs/alerts.md
 	sed '/^<!-- Made by/q' docs/observability.md > docs/observability.md.new
-	(echo; $(BIN)/python -m tools.dashboards --metrics) >> docs/observability.md.new
+	(echo; $(BIN)/penstock dashboards --metrics) >> docs/observability.md.new
 	mv docs/observability.md.new docs/observability.md
 
 clean:

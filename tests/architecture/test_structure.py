@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -93,3 +94,10 @@ def test_an_import_brings_nothing_heavy(module: str) -> None:
     code = f"import sys, {module}; print(*(name for name in {LIGHT[module]!r} if name in sys.modules))"
     found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert found.stdout.split() == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_ships_its_types(package: str) -> None:
+    shipped = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["package-data"]
+    assert (ROOT / package / "py.typed").is_file()
+    assert "py.typed" in shipped["*"]

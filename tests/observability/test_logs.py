@@ -42,6 +42,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("asked", "heard"), [(None, False), ("INFO", True)])
 def test_grpc_says_nothing_of_its_connections_unless_the_user_asks_it(asked: str | None, *, heard: bool) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "GRPC_VERBOSITY"}

@@ -6,6 +6,8 @@ import pytest
 
 from tests.gateway.scheduling.simulation import Clients, Outcome, closed_loop, poisson, simulate
 
+pytestmark = pytest.mark.slow
+
 SECONDS = 130.0
 #: A light tenant: small chat requests, five a second.
 CHAT = poisson("chat", 5.0, 200, 100)

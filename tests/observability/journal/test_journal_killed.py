@@ -12,6 +12,8 @@ from tests.observability.journal import journalling_process
 from tests.observability.journal.journalling_process import RECORDS
 from tests.observability.journal.journals import checked, ids
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 
 

@@ -11,8 +11,9 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from observability.outcome import FAILED, Outcome
+from observability.tracing import trace_sink as module
 from observability.tracing.export import RECOVERY_SECONDS, ToldExporter
-from observability.tracing.trace_sink import CLOSE_SECONDS, LATE_PER_SECOND, MOST_AT_ONCE, TraceSink
+from observability.tracing.trace_sink import LATE_PER_SECOND, MOST_AT_ONCE, TraceSink
 from tests.harness import until
 from tests.observability.tracing.collector import collector
 from tests.observability.tracing.records import record_of, sampled
@@ -201,15 +202,15 @@ def test_a_collector_that_fails_is_said_once_and_once_that_it_works() -> None:
     ]
 
 
-def test_a_collector_that_is_not_there(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_collector_that_is_not_there(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CLOSE_SECONDS", 0.2)
+
     async def main() -> None:
         with collector() as gone:
             endpoint = gone.endpoint
         sink = TraceSink(endpoint, instance="w")
         sink.take([sampled()] * 5)
-        began = time.monotonic()
         await sink.aclose()
-        assert time.monotonic() - began < CLOSE_SECONDS + 5
         # The thread is in its last attempt, which ends soon.
         await until(lambda: sink.counts()["telemetry_dropped_total"] == 5)
 
@@ -219,19 +220,23 @@ def test_a_collector_that_is_not_there(caplog: pytest.LogCaptureFixture) -> None
     assert not any("Traceback" in line for line in lines)
 
 
-def test_a_collector_that_hangs_holds_up_no_end() -> None:
+def test_a_collector_that_hangs_holds_up_no_end(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "CLOSE_SECONDS", 0.2)
+
     async def main() -> None:
         with collector() as made:
             made.held.clear()
             sink = TraceSink(made.endpoint, instance="w")
             sink.take([sampled()])
-            began = time.monotonic()
             await sink.aclose()
-            assert CLOSE_SECONDS - 0.1 < time.monotonic() - began < CLOSE_SECONDS + 5
             assert made.came.is_set()
             await sink.aclose()
 
     asyncio.run(asyncio.wait_for(main(), 20))
+    (line,) = said(caplog)
+    assert "did not take the last traces in time" in line
 
 
 def test_a_collector_that_refuses(caplog: pytest.LogCaptureFixture) -> None:

@@ -147,6 +147,7 @@ def test_adapters_are_named_once() -> None:
         adapter_paths(["a=/x", "a=/y"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["terminated", "engine lost"])
 def test_a_process_serves_and_exits_as_its_supervisor_needs(ending: str, state_dir: Path) -> None:
     async def main() -> None:

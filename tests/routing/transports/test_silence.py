@@ -20,6 +20,8 @@ from routing.health.replica_status import State
 from routing.transports import mux
 from tests.harness import MODEL, bounded, drained, seconds_until, spec_of, submit_of, until
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def replica(state_dir: Path) -> Iterator[tuple[int, str]]:

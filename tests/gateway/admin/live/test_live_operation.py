@@ -6,7 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
+import pytest
 
+from gateway.admin.live import live_readings as module
 from gateway.admin.live.counters import Counted
 from gateway.admin.live.feed import MAX_VIEWERS
 from gateway.admin.live.live_readings import COUNTS_UNREADABLE, NO_COUNTS, STORE_AWAY
@@ -169,7 +171,9 @@ def test_parameters(store_url: str) -> None:
     run(store_url, use)
 
 
-def test_a_store_that_hangs_holds_no_look_up_for_long(store_url: str) -> None:
+def test_a_store_that_hangs_holds_no_look_up_for_long(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "STORE_SECONDS", 0.2)
+
     async def use(bench: Bench) -> None:
         async def hang(*_: object) -> Any:
             await asyncio.Event().wait()

@@ -33,9 +33,13 @@ class Ear(Exchange):
         super().__init__(request)
         self.status = 0
         self.headers: Headers = {}
-        self.body = b""
+        self.parts: list[bytes] = []
         self.over = False
         self.failure: HttpFailure | None = None
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(self.parts)
 
     def answered(self, status: int, headers: Headers) -> None:
         assert not self.status
@@ -43,7 +47,7 @@ class Ear(Exchange):
 
     def received(self, data: bytes) -> None:
         assert self.status and not self.over
-        self.body += data
+        self.parts.append(data)
 
     def ended(self) -> None:
         assert not self.over
