@@ -53,8 +53,8 @@ def unrecorded() -> RequestRecord:
 
 
 class GenerateRequest(msgspec.Struct, frozen=True):
-    """One request, free of any API. `size` is the body's length in bytes, `max_tokens` None: all that fits, `arrived` is
-    on the monotonic clock, `max_tokens_param` is what the client called the limit.
+    """One request, free of any API. `size` is the body's length in bytes, `max_tokens` None: all that fits, `arrived`
+    is on the monotonic clock, `max_tokens_param` is what the client called the limit.
 
     `prompt` is messages, text, or token ids; empty where `foreign` is there, the refusal of the first parameter in the
     body that only a replica that speaks the API can honour. `endpoint`, of such a request, is what that replica must
