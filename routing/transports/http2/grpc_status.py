@@ -4,7 +4,8 @@ import enum
 from typing import Final
 from urllib.parse import unquote
 
-from routing.transports.http2.hpack import Fields
+#: Names and values of header fields.
+Fields = tuple[tuple[bytes, bytes], ...]
 
 
 class Status(enum.IntEnum):

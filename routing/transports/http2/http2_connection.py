@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from struct import Struct
 from typing import Final, cast
 
+import hpack
+
 from protos.protocol_error import ProtocolError
-from routing.transports.http2 import hpack
 from routing.transports.http2.grpc_call import Call, Handler, framed
-from routing.transports.http2.grpc_status import Status, of_http, of_reset, of_trailers
+from routing.transports.http2.grpc_status import Fields, Status, of_http, of_reset, of_trailers
 
 log = logging.getLogger(__name__)
 
@@ -19,7 +20,7 @@ TICK_SECONDS: Final = 5.0
 QUIET_TICKS: Final = 4
 #: What a peer may send before it hears that it was taken; what comes is dealt out at once.
 WINDOW: Final = 2**31 - 1
-#: Bytes of header fields in one block.
+#: Bytes of header fields in one block, as they come and as HPACK counts them decoded.
 MAX_BLOCK: Final = 65_536
 #: Bytes that may wait for a peer to read them, when it wants to be answered; above what requests can come to.
 MAX_UNREAD: Final = 64 << 20
@@ -87,8 +88,13 @@ class Connection(asyncio.Protocol):
             (b"content-type", b"application/grpc"),
             (b"user-agent", b"penstock"),
         )
+        # Neither side keeps a dynamic table, so that a block means the same each time and can be kept.
+        self._encoder = hpack.Encoder()
+        self._encoder.header_table_size = 0
+        self._decoder = hpack.Decoder(MAX_BLOCK)
+        self._decoder.header_table_size = self._decoder.max_allowed_table_size = 0
         self._blocks: dict[str, bytes] = {}  # path -> header block
-        self._known: dict[bytes, hpack.Fields] = {}  # the peer's blocks, of which there are few different ones
+        self._known: dict[bytes, Fields] = {}  # the peer's blocks, of which there are few different ones
         self._calls: dict[int, Call] = {}
         self._starved: dict[int, Call] = {}
         self._next = 1
@@ -125,9 +131,10 @@ class Connection(asyncio.Protocol):
             raise Full(len(self._calls), self._most)
         block = self._blocks.get(path)
         if block is None:
-            block = self._blocks[path] = hpack.encode((*self._fields[:1], (b":path", path.encode()), *self._fields[1:]))
+            fields = (*self._fields[:1], (b":path", path.encode()), *self._fields[1:])
+            block = self._blocks[path] = self._encoder.encode(fields)
         if metadata:
-            block += hpack.encode((name.encode(), value.encode()) for name, value in metadata.items())
+            block += self._encoder.encode(metadata.items(), huffman=False)
         number = self._next
         self._next += 2
         call = Call(number, handler, self, self._call_window, self._largest)
@@ -251,15 +258,19 @@ class Connection(asyncio.Protocol):
         if call is not None:
             self._headers(call, self._decoded(bytes(block)), ends=bool(first_flags & _END_STREAM))
 
-    def _decoded(self, block: bytes) -> hpack.Fields:
+    def _decoded(self, block: bytes) -> Fields:
         fields = self._known.get(block)
         if fields is None:
-            fields = hpack.decode(block)
+            try:
+                fields = tuple(self._decoder.decode(block, raw=True))
+            except hpack.HPACKError as error:
+                # Only the kind of error: the library's text holds the whole block.
+                raise ProtocolError(f"a bad header block ({type(error).__name__})") from error
             if len(self._known) < _MAX_KNOWN and len(block) < 256:
                 self._known[block] = fields
         return fields
 
-    def _headers(self, call: Call, fields: hpack.Fields, *, ends: bool) -> None:
+    def _headers(self, call: Call, fields: Fields, *, ends: bool) -> None:
         if not call.answered:
             if not ends and fields[:1] and fields[0][0] == b":status" and fields[0][1].startswith(b"1"):
                 return  # an interim answer

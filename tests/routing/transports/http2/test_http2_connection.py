@@ -5,21 +5,36 @@ import re
 from struct import pack, unpack_from
 from typing import Any, cast
 
+import hpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from protos.protocol_error import ProtocolError
-from routing.transports.http2 import hpack
 from routing.transports.http2.grpc_call import Call
-from routing.transports.http2.grpc_status import Status
+from routing.transports.http2.grpc_status import Fields, Status
 from routing.transports.http2.http2_connection import QUIET_TICKS, WINDOW, Connection, Full
 from tests.harness import bounded
 
 DATA, HEADERS, RESET, SETTINGS, PUSH, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 5, 6, 7, 8, 9
 END_STREAM, END_HEADERS, PADDED, PRIORITY = 0x1, 0x4, 0x8, 0x20
-ANSWER = hpack.encode([(b":status", b"200"), (b"content-type", b"application/grpc")])
-OK = hpack.encode([(b"grpc-status", b"0")])
+
+
+def block(*fields: tuple[bytes, bytes]) -> bytes:
+    """Header fields as a peer writes them that was told to keep no table."""
+    encoder = hpack.Encoder()
+    encoder.header_table_size = 0
+    return encoder.encode(fields)
+
+
+def fields_of(*blocks: bytes) -> list[Fields]:
+    """What a peer reads that offers a table of the usual size."""
+    decoder = hpack.Decoder()
+    return [tuple(decoder.decode(each, raw=True)) for each in blocks]
+
+
+ANSWER = block((b":status", b"200"), (b"content-type", b"application/grpc"))
+OK = block((b"grpc-status", b"0"))
 
 
 def frame(kind: int, flags: int = 0, number: int = 0, payload: bytes = b"") -> bytes:
@@ -114,7 +129,8 @@ def test_a_call_and_its_answer() -> None:
         call, heard = side.call()
         headers, data = side.pipe.frames()
         assert headers[:3] == (HEADERS, END_HEADERS, 1)
-        fields = dict(hpack.decode(headers[3]))
+        (said,) = fields_of(headers[3])
+        fields = dict(said)
         assert (fields[b":path"], fields[b":authority"], fields[b":method"]) == (b"/s/M", b"host:1", b"POST")
         assert data == (DATA, END_STREAM, 1, message(b"ask"))
         side.hear(answer(1, b"one", b"", b"three"))
@@ -249,12 +265,12 @@ def test_cancelling_resets_the_call_and_its_handler_hears_nothing_more() -> None
     [
         (frame(RESET, 0, 1, pack(">I", 7)), Status.UNAVAILABLE, "HTTP/2's code 7"),
         (frame(RESET, 0, 1, pack(">I", 2)), Status.INTERNAL, "HTTP/2's code 2"),
-        (answer(1, trailers=hpack.encode([(b"grpc-status", b"3"), (b"grpc-message", b"a%20b")])), 3, "a b"),
-        (answer(1, trailers=hpack.encode([(b"x", b"y")])), Status.UNKNOWN, "without a status"),
-        (answer(1, trailers=hpack.encode([(b"grpc-status", b"99")])), Status.UNKNOWN, "without a status"),
-        (answer(1, trailers=hpack.encode([(b"grpc-status", b"9" * 9000)])), Status.UNKNOWN, "without a status"),
+        (answer(1, trailers=block((b"grpc-status", b"3"), (b"grpc-message", b"a%20b"))), 3, "a b"),
+        (answer(1, trailers=block((b"x", b"y"))), Status.UNKNOWN, "without a status"),
+        (answer(1, trailers=block((b"grpc-status", b"99"))), Status.UNKNOWN, "without a status"),
+        (answer(1, trailers=block((b"grpc-status", b"9" * 9000))), Status.UNKNOWN, "without a status"),
         (
-            frame(HEADERS, END_HEADERS | END_STREAM, 1, hpack.encode([(b":status", b"103")])),
+            frame(HEADERS, END_HEADERS | END_STREAM, 1, block((b":status", b"103"))),
             Status.UNKNOWN,
             "answer of HTTP, 103",
         ),
@@ -273,12 +289,12 @@ def test_cancelling_resets_the_call_and_its_handler_hears_nothing_more() -> None
             "within a message",
         ),
         (
-            frame(HEADERS, END_HEADERS, 1, hpack.encode([(b":status", b"404"), (b"content-type", b"text/html")])),
+            frame(HEADERS, END_HEADERS, 1, block((b":status", b"404"), (b"content-type", b"text/html"))),
             Status.UNIMPLEMENTED,
             "404 text/html",
         ),
         (
-            frame(HEADERS, END_HEADERS, 1, hpack.encode([(b":status", b"200"), (b"content-type", b"text/html")])),
+            frame(HEADERS, END_HEADERS, 1, block((b":status", b"200"), (b"content-type", b"text/html"))),
             Status.UNKNOWN,
             "200 text/html",
         ),
@@ -326,7 +342,6 @@ def test_a_server_that_goes_away_answers_what_it_has_taken() -> None:
         (frame(SETTINGS) + frame(PUSH, 0, 1, bytes(4)), "a push"),
         (frame(SETTINGS) + frame(CONTINUATION, 0, 1), "within a header block"),
         (frame(SETTINGS) + frame(HEADERS, 0, 1) + frame(DATA, 0, 1), "within a header block"),
-        (frame(SETTINGS) + frame(HEADERS, END_HEADERS, 1, b"\xff\xff\xff\xff\xff\xff"), "number that is too large"),
         (frame(SETTINGS) + frame(DATA, PADDED, 1, b"\5abc"), "more padding"),
         (frame(SETTINGS) + frame(SETTINGS, 0, 0, b"abc"), "settings that are cut off"),
         (frame(SETTINGS, 0, 0, pack(">HI", 4, 1 << 31)), "setting 4 is 2147483648"),
@@ -355,6 +370,77 @@ def test_what_is_not_the_protocol_ends_the_connection(data: bytes, problem: str)
                 await connection.ready
 
     bounded(main)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "be",  # field 62, of a dynamic table that was not offered
+        "4001610162be",  # the same, after a field that a table would have kept
+        "80",  # field 0
+        "3fe11f",  # a table of 4096 bytes
+        "8820",  # a table's size after a field
+        "000361",
+        "00",
+        "ffffffffffff7f",  # a number of more than 32 bits
+        "0001618101",  # bad Huffman padding
+        "00016184ffffffff",  # Huffman end mark
+        "90" * 2000,  # 2,000 bytes that stand for 100,000
+    ],
+)
+def test_a_bad_header_block_ends_the_connection(broken: str) -> None:
+    def test() -> None:
+        side = Side()
+        _, heard = side.call()
+        side.hear(frame(HEADERS, END_HEADERS, 1, bytes.fromhex(broken)))
+        ((status, said),) = heard.ends
+        assert (status, side.pipe.closed) == (Status.UNAVAILABLE, True)
+        assert re.search(r"a bad header block \(\w+\)$", said)
+
+    run(test)
+
+
+@given(st.binary(max_size=60))
+def test_any_header_block_is_read_or_ends_the_connection(data: bytes) -> None:
+    async def main() -> None:
+        side = Side()
+        _, heard = side.call()
+        side.hear(frame(HEADERS, END_HEADERS, 1, data))
+        assert side.pipe.closed == any("a bad header block" in said for _, said in heard.ends)
+        side.done()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("literal", "coding"),
+    [("40", "incremental"), ("00", "not indexed"), ("10", "never indexed")],
+)
+def test_no_field_that_a_peer_would_index_is_kept(literal: str, coding: str) -> None:
+    def test() -> None:
+        side = Side()
+        (_, first), (_, second) = side.call(), side.call()
+        field = bytes.fromhex(literal) + b"\x04name\x05value"
+        side.hear(frame(HEADERS, END_HEADERS, 1, ANSWER + field))
+        assert not first.ends, coding
+        side.hear(frame(HEADERS, END_HEADERS, 3, b"\xbe"))
+        assert [status for status, _ in second.ends] == [Status.UNAVAILABLE]
+
+    run(test)
+
+
+def test_metadata_is_a_calls_own() -> None:
+    def test() -> None:
+        side = Side()
+        for trace in ("one", "two", None):
+            side.connection.start("/s/M", b"", Heard(), {"traceparent": trace} if trace else None)
+        blocks = [payload for kind, _, _, payload in side.pipe.frames() if kind == HEADERS]
+        calls = fields_of(*blocks)
+        assert [dict(each).get(b"traceparent") for each in calls] == [b"one", b"two", None]
+        assert calls[0][:-1] == calls[1][:-1] == calls[2]
+        side.done()
+
+    run(test)
 
 
 @given(st.binary(max_size=200))

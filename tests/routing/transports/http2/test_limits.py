@@ -4,7 +4,6 @@ from struct import pack
 
 import pytest
 
-from routing.transports.http2 import hpack
 from routing.transports.http2 import http2_connection as connection
 from routing.transports.http2.grpc_status import Status
 from routing.transports.http2.http2_connection import MAX_BLOCK, Full
@@ -23,6 +22,7 @@ from tests.routing.transports.http2.test_http2_connection import (
     WINDOW_UPDATE,
     Side,
     answer,
+    block,
     frame,
     message,
     run,
@@ -144,7 +144,7 @@ def test_an_answer_of_trailers_alone() -> None:
         side = Side()
         _, heard = side.call()
         fields = [(b":status", b"200"), (b"content-type", b"application/grpc"), (b"grpc-status", b"14")]
-        side.hear(frame(HEADERS, END_HEADERS | END_STREAM, 1, hpack.encode(fields)))
+        side.hear(frame(HEADERS, END_HEADERS | END_STREAM, 1, block(*fields)))
         assert heard.ends == [(Status.UNAVAILABLE, "")]
         side.done()
 
