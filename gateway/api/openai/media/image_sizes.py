@@ -1,6 +1,8 @@
 """How large an image becomes once it is decoded, from its headers alone. Nothing is decoded, and every walk is bounded.
 
-Each of these takes what decoders would: where a file says its size twice, the larger one, or it is refused.
+Each of these takes what decoders would: where a file says its size twice, the larger one, or it is refused. Libraries
+that read an image's size (imagesize) take the first one there is and count no frames, and a frame is what a small file
+has a thousand of; libraries that count frames (Pillow) allocate a canvas for it.
 """
 
 from collections.abc import Callable
