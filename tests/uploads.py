@@ -5,6 +5,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from openai.types import Batch
+
 from tests.asgi import Answer, Client
 from tests.harness import MODEL, until
 
@@ -62,11 +64,12 @@ async def batch_of(client: Client, data: bytes, **fields: Any) -> str:
 
 
 async def once(client: Client, batch_id: str, condition: Callable[[Any], bool]) -> Any:
-    """The batch as soon as the condition holds."""
+    """The batch as soon as the condition holds; it is always what openai-python says it is."""
     found: list[Any] = []
 
     async def look() -> bool:
         found[:] = [(await client.request("GET", f"{BATCHES}/{batch_id}")).json]
+        Batch.model_validate(found[0], strict=True)
         return condition(found[0])
 
     async with asyncio.timeout(15):

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-import orjson
+import msgspec
 
 from protos.errors import Overloaded, PenstockError, QuotaExceeded, ReplicaUnavailable
 
@@ -16,6 +16,27 @@ _BY_STATUS: Final = {
     429: "rate_limit_error",
     504: "timeout_error",
 }
+
+
+class AnthropicErrorDetails(msgspec.Struct, frozen=True):
+    """What Anthropic's API does not say of an error: the code that OpenAI's has for it."""
+
+    error_code: str
+
+
+class AnthropicErrorObject(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What went wrong."""
+
+    type: str
+    message: str
+    details: AnthropicErrorDetails | None = None
+
+
+class AnthropicError(msgspec.Struct, frozen=True, tag_field="type", tag="error"):
+    """The body of every answer with a status of 400 or more, in Anthropic's API."""
+
+    error: AnthropicErrorObject
+    request_id: str | None
 
 
 def error_type(error: PenstockError) -> str:
@@ -32,10 +53,9 @@ def error_type(error: PenstockError) -> str:
 
 def error_body(error: PenstockError, request_id: str) -> bytes:
     """`{"type": "error", "error": {"type", "message", "details": {"error_code"}}, "request_id"}`; the code is ours."""
-    shown: dict[str, object] = {"type": error_type(error), "message": error.message}
-    if error.code is not None:
-        shown["details"] = {"error_code": error.code}
-    return orjson.dumps({"type": "error", "error": shown, "request_id": request_id or None})
+    details = None if error.code is None else AnthropicErrorDetails(error.code)
+    shown = AnthropicErrorObject(error_type(error), error.message, details)
+    return msgspec.json.encode(AnthropicError(shown, request_id or None))
 
 
 def error_event(error: PenstockError, request_id: str) -> bytes:

@@ -2,9 +2,11 @@
 
 from typing import Final, cast
 
+import msgspec
 import orjson
 
 from gateway.api.files.upload_form import OVERHEAD_BYTES, Form
+from gateway.api.openai.deleted import Deleted
 from gateway.api.server.api_route import ApiRoute
 from gateway.api.server.http_exchange import Exchange
 from gateway.api.server.paging import page_asked, page_shown
@@ -82,7 +84,7 @@ async def delete_file(services: Services, exchange: Exchange) -> None:
     caller = await services.intake.caller(exchange, ENDPOINT)
     file_id = exchange.path_params["file_id"]
     await services.files.delete(caller.tenant.name, file_id)
-    await exchange.respond(200, orjson.dumps({"id": file_id, "object": "file", "deleted": True}))
+    await exchange.respond(200, msgspec.json.encode(Deleted(file_id, "file")))
 
 
 def _check(fields: dict[str, str], *, whole: bool) -> tuple[Purpose, int | None]:

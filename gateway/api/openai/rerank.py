@@ -2,11 +2,9 @@
 
 import math
 import time
-from collections.abc import Mapping
-from typing import Annotated, Any, Final, cast
+from typing import Annotated, Final, Literal, cast
 
 import msgspec
-import orjson
 from msgspec import Meta
 
 from gateway.api.relay.forwarding import PromptCount, ask, bad_answer, read_request
@@ -61,6 +59,55 @@ class ScoreBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_de
     user: Annotated[str, Meta(max_length=512)] | None = None
 
 
+class PromptUsage(msgspec.Struct, frozen=True):
+    """Tokens that were taken in; none are made."""
+
+    prompt_tokens: int
+    total_tokens: int
+
+
+class RankedDocument(msgspec.Struct, frozen=True):
+    """What was ranked."""
+
+    text: str
+
+
+class Ranked(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One document, by its place in the request."""
+
+    index: int
+    relevance_score: float
+    document: RankedDocument | None = None
+
+
+class Ranking(msgspec.Struct, frozen=True):
+    """Documents from the most relevant on."""
+
+    id: str
+    model: str
+    results: list[Ranked]
+    usage: PromptUsage
+
+
+class Score(msgspec.Struct, frozen=True):
+    """How alike two texts are."""
+
+    index: int
+    object: Literal["score"]
+    score: float
+
+
+class Scores(msgspec.Struct, frozen=True):
+    """Of all pairs, in their order."""
+
+    id: str
+    object: Literal["list"]
+    created: int
+    model: str
+    data: list[Score]
+    usage: PromptUsage
+
+
 class _Ranked(msgspec.Struct, frozen=True):
     index: int
     relevance_score: float
@@ -110,18 +157,13 @@ async def rerank(services: Services, exchange: Exchange) -> None:
         sent = msgspec.structs.replace(body, documents=cast("list[str | Document]", texts), return_documents=None)
         used = await ask(asked, Feature.RERANK, "/rerank", [msgspec.json.encode(sent)], read, param="documents")
     with_documents = body.return_documents is not False
-    results: list[Mapping[str, Any]] = [
-        {"index": one.index, "relevance_score": one.relevance_score}
-        | ({"document": {"text": texts[one.index]}} if with_documents else {})
+    results = [
+        Ranked(one.index, one.relevance_score, RankedDocument(texts[one.index]) if with_documents else None)
         for one in found
     ]
-    answer = {
-        "id": "rerank-" + exchange.request_id[4:],
-        "model": asked.model.shown,
-        "results": results,
-        "usage": {"prompt_tokens": used.prompt, "total_tokens": used.prompt},
-    }
-    await exchange.respond(200, orjson.dumps(answer))
+    usage = PromptUsage(used.prompt, used.prompt)
+    answer = Ranking("rerank-" + exchange.request_id[4:], asked.model.shown, results, usage)
+    await exchange.respond(200, msgspec.json.encode(answer))
 
 
 async def score(services: Services, exchange: Exchange) -> None:
@@ -143,15 +185,15 @@ async def score(services: Services, exchange: Exchange) -> None:
             return None if scores.usage is None else scores.usage.tokens
 
         used = await ask(asked, Feature.SCORE, "/score", [msgspec.json.encode(asked.body)], read, param="text_2")
-    answer = {
-        "id": "score-" + exchange.request_id[4:],
-        "object": "list",
-        "created": int(time.time()),
-        "model": asked.model.shown,
-        "data": [{"index": at, "object": "score", "score": value} for at, value in enumerate(found)],
-        "usage": {"prompt_tokens": used.prompt, "total_tokens": used.prompt},
-    }
-    await exchange.respond(200, orjson.dumps(answer))
+    answer = Scores(
+        "score-" + exchange.request_id[4:],
+        "list",
+        int(time.time()),
+        asked.model.shown,
+        [Score(at, "score", value) for at, value in enumerate(found)],
+        PromptUsage(used.prompt, used.prompt),
+    )
+    await exchange.respond(200, msgspec.json.encode(answer))
 
 
 def _pairs(body: ScoreBody) -> int:

@@ -6,7 +6,6 @@ Neither costs tokens. What the gateway tokenizes itself is what it would send to
 from typing import Annotated, Any, Final
 
 import msgspec
-import orjson
 from msgspec import Meta
 
 from gateway.api.openai.body_reading import read_body
@@ -51,6 +50,21 @@ class DetokenizeBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     tokens: Annotated[list[_TokenId], Meta(max_length=MAX_TOKENS)]
 
 
+class Tokens(msgspec.Struct, frozen=True):
+    """The ids of a text's tokens, and their own texts where these were asked for."""
+
+    count: int
+    max_model_len: int
+    tokens: list[int]
+    token_strs: list[str] | None
+
+
+class Text(msgspec.Struct, frozen=True):
+    """The text of token ids."""
+
+    prompt: str
+
+
 class _Tokens(msgspec.Struct, frozen=True):
     tokens: list[_TokenId]
     count: int | None = None
@@ -58,14 +72,10 @@ class _Tokens(msgspec.Struct, frozen=True):
     token_strs: list[str] | None = None
 
 
-class _Text(msgspec.Struct, frozen=True):
-    prompt: str
-
-
 _tokenize_decoder = BodyDecoder(TokenizeBody, unsupported={})
 _detokenize_decoder = BodyDecoder(DetokenizeBody, unsupported={})
 _tokens: Final = msgspec.json.Decoder(_Tokens)
-_text: Final = msgspec.json.Decoder(_Text)
+_text: Final = msgspec.json.Decoder(Text)
 
 
 async def tokenize(services: Services, exchange: Exchange) -> None:
@@ -82,13 +92,13 @@ async def tokenize(services: Services, exchange: Exchange) -> None:
             strings = None
             if body.return_token_strs:
                 strings = [data.decode("utf-8", "replace") for data in _bytes_of(model, ids)]
-            answer = {"count": len(ids), "max_model_len": model.context, "tokens": ids, "token_strs": strings}
-    await exchange.respond(200, orjson.dumps(answer))
+            answer = Tokens(len(ids), model.context, ids, strings)
+    await exchange.respond(200, msgspec.json.encode(answer))
 
 
 async def detokenize(services: Services, exchange: Exchange) -> None:
     """Answer with the text that token ids stand for, control tokens included. Raises what is answered with a status."""
-    found: list[str] = []
+    found: list[Text] = []
     async with services.intake.open(exchange, ENDPOINT) as incoming:
         asked = await read_request(services, incoming, _detokenize_decoder, lambda _, __: [])
         body, model = asked.body, asked.model
@@ -96,7 +106,7 @@ async def detokenize(services: Services, exchange: Exchange) -> None:
 
             async def read(_: int, answer: bytes) -> int | None:
                 try:
-                    found.append(_text.decode(answer).prompt)
+                    found.append(_text.decode(answer))
                 except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                     raise bad_answer("its answer is no text") from None
                 return 0
@@ -109,8 +119,8 @@ async def detokenize(services: Services, exchange: Exchange) -> None:
                 at = f"tokens[{outside}]"
                 raise InvalidRequest(f"Invalid value for '{at}': it is not in the vocabulary.", param=at)
             await _count(asked)
-            found.append(await _apart(asked, _text_of, model, body.tokens))
-    await exchange.respond(200, orjson.dumps({"prompt": found[0]}))
+            found.append(Text(await _apart(asked, _text_of, model, body.tokens)))
+    await exchange.respond(200, msgspec.json.encode(found[0]))
 
 
 async def _own_tokens(asked: ForwardedRequest[TokenizeBody]) -> list[int]:
@@ -152,7 +162,7 @@ async def _apart(asked: ForwardedRequest[Any], work: Any, *args: Any, **kwargs: 
     return await asked.services.encoding.run(attempt, tenant, work, *args, **kwargs)
 
 
-async def _upstream_tokens(asked: ForwardedRequest[TokenizeBody]) -> dict[str, Any]:
+async def _upstream_tokens(asked: ForwardedRequest[TokenizeBody]) -> Tokens:
     found: list[_Tokens] = []
 
     async def read(_: int, answer: bytes) -> int | None:
@@ -165,12 +175,8 @@ async def _upstream_tokens(asked: ForwardedRequest[TokenizeBody]) -> dict[str, A
     sent = [msgspec.json.encode(asked.body)]
     await ask(asked, Feature.TOKENIZE, "/tokenize", sent, read, param="prompt", at_root=True, free=True)
     told = found[0]
-    return {
-        "count": len(told.tokens),
-        "max_model_len": asked.model.context if told.max_model_len is None else told.max_model_len,
-        "tokens": told.tokens,
-        "token_strs": told.token_strs,
-    }
+    longest = asked.model.context if told.max_model_len is None else told.max_model_len
+    return Tokens(len(told.tokens), longest, told.tokens, told.token_strs)
 
 
 def _bytes_of(model: ServedModel, tokens: list[int]) -> list[bytes]:

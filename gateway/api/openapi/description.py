@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
+from gateway.api.server.openai_errors import Error
 from protos.errors import (
     AuthenticationFailed,
     BodyTooLarge,
@@ -51,25 +52,11 @@ ASKING: Final[Errors] = (
 )
 
 
-class ErrorObject(msgspec.Struct, frozen=True):
-    """What went wrong. `type` and `code` are for programs, `param` names what of the request is at fault."""
-
-    message: str
-    type: str
-    param: str | None
-    code: str | None
-
-
-class Error(msgspec.Struct, frozen=True):
-    """The body of every answer with a status of 400 or more."""
-
-    error: ErrorObject
-
-
 @dataclass(frozen=True, slots=True)
 class Description:
     """`body`, `answer` and `event` are msgspec types: of the request, of the answer with status 200, and of the data of
-    each event where the answer may also be a stream. An answer whose media type is not JSON has no type.
+    each event where the answer may also be a stream; of the last two, a published shape too. An answer whose media
+    type is not JSON has no type.
 
     `query`: the parameters of the query string, as fields. `errors` are those beside what every such route has.
     `public`: without a key. `error`: the form of its errors.

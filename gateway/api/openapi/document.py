@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from gateway.api.openapi.description import EVENTS, EVERYWHERE, JSON, WITH_BODY, WITH_KEY, Description
+from gateway.api.openapi.published import Published, published_shapes
 from gateway.api.server.api_route import ApiRoute
 from protos.errors import PenstockError
 
@@ -37,6 +38,7 @@ def document(routes: Sequence[ApiRoute], descriptions: Descriptions) -> dict[str
     kinds = _kinds(description for _, description in shown)
     schemas, components = msgspec.json.schema_components(kinds, ref_template=_REFERENCE)
     schema_of = dict(zip(map(repr, kinds), schemas, strict=True))
+    schema_of |= {repr(one): one.schema for one in _published(description for _, description in shown)}
     paths: defaultdict[str, dict[str, Any]] = defaultdict(dict)
     for route, description in shown:
         operation = _operation(route, description, schema_of, components)
@@ -46,7 +48,7 @@ def document(routes: Sequence[ApiRoute], descriptions: Descriptions) -> dict[str
         "info": _INFO,
         "paths": dict(paths),
         "components": {
-            "schemas": components,
+            "schemas": {**components, **published_shapes()},
             "securitySchemes": {
                 "key": {"type": "http", "scheme": "bearer"},
                 "anthropicKey": {"type": "apiKey", "in": "header", "name": "x-api-key"},
@@ -61,13 +63,18 @@ def _described(route: ApiRoute, descriptions: Descriptions) -> Description:
 
 
 def _kinds(descriptions: Iterable[Description]) -> list[Any]:
-    """Every type that has a schema, once."""
+    """Every type that has a schema of its own, once."""
     found: dict[str, Any] = {}
     for one in descriptions:
         for kind in (one.body, one.answer, one.event, one.query, one.error):
-            if kind is not None:
+            if kind is not None and not isinstance(kind, Published):
                 found[repr(kind)] = kind
     return list(found.values())
+
+
+def _published(descriptions: Iterable[Description]) -> list[Published]:
+    kinds = (kind for one in descriptions for kind in (one.answer, one.event))
+    return [kind for kind in kinds if isinstance(kind, Published)]
 
 
 def _operation(

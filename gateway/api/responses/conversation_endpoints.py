@@ -8,6 +8,7 @@ import msgspec
 import orjson
 from msgspec import Meta
 
+from gateway.api.openai.deleted import Deleted
 from gateway.api.responses.chat_messages import Messages
 from gateway.api.responses.items import kind_of, shown_items
 from gateway.api.responses.metadata import Metadata
@@ -30,22 +31,28 @@ MAX_ITEMS: Final = 20
 _Items = Annotated[list[dict[str, Any]], Meta(max_length=MAX_ITEMS)]
 
 
-class _Create(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class NewConversation(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A conversation's first items, and what its client attaches to it."""
+
     items: _Items | None = None
     metadata: Metadata | None = None
 
 
-class _Update(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class UpdatedConversation(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """What its client attaches to it from now on."""
+
     metadata: Metadata | None
 
 
-class _Add(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+class NewItems(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Items for a conversation's end."""
+
     items: _Items
 
 
-_creating: Final = BodyDecoder(_Create, {})
-_updating: Final = BodyDecoder(_Update, {})
-_adding: Final = BodyDecoder(_Add, {})
+_creating: Final = BodyDecoder(NewConversation, {})
+_updating: Final = BodyDecoder(UpdatedConversation, {})
+_adding: Final = BodyDecoder(NewItems, {})
 
 
 async def create_conversation(services: Services, exchange: Exchange) -> None:
@@ -79,8 +86,7 @@ async def delete_conversation(services: Services, exchange: Exchange) -> None:
     """Remove one with its items; responses that were made with it stay."""
     tenant, conversation_id = await _asked(services, exchange)
     await services.conversations.delete(tenant, conversation_id)
-    shown = {"id": conversation_id, "object": "conversation.deleted", "deleted": True}
-    await exchange.respond(200, orjson.dumps(shown))
+    await exchange.respond(200, msgspec.json.encode(Deleted(conversation_id, "conversation.deleted")))
 
 
 async def list_items(services: Services, exchange: Exchange) -> None:

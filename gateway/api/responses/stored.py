@@ -2,8 +2,10 @@
 
 from typing import Any, Final
 
+import msgspec
 import orjson
 
+from gateway.api.openai.deleted import Deleted
 from gateway.api.responses.follow import follow
 from gateway.api.responses.response_answer import RESPONSE_PREFIX
 from gateway.api.responses.response_context import is_id, turn_items
@@ -40,7 +42,7 @@ async def delete_response(services: Services, exchange: Exchange) -> None:
     """Remove a response, and end it if it goes on."""
     tenant, response_id = await _asked(services, exchange)
     await services.responses.delete(tenant, response_id)
-    await exchange.respond(200, orjson.dumps({"id": response_id, "object": "response", "deleted": True}))
+    await exchange.respond(200, msgspec.json.encode(Deleted(response_id, "response")))
 
 
 async def cancel_response(services: Services, exchange: Exchange) -> None:

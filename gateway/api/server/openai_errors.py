@@ -1,15 +1,28 @@
 """Errors as OpenAI's API renders them (API reference, error codes), as a body and as a stream's event."""
 
-import orjson
+import msgspec
 
 from protos.errors import PenstockError
 
 
+class ErrorObject(msgspec.Struct, frozen=True):
+    """What went wrong. `type` and `code` are for programs, `param` names what of the request is at fault."""
+
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class Error(msgspec.Struct, frozen=True):
+    """The body of every answer with a status of 400 or more."""
+
+    error: ErrorObject
+
+
 def error_body(error: PenstockError) -> bytes:
     """`{"error": {"message", "type", "param", "code"}}`."""
-    return orjson.dumps(
-        {"error": {"message": error.message, "type": error.type, "param": error.param, "code": error.code}}
-    )
+    return msgspec.json.encode(Error(ErrorObject(error.message, error.type, error.param, error.code)))
 
 
 def error_event(error: PenstockError) -> bytes:

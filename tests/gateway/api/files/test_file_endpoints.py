@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from openai.types import FileObject
 
 from gateway.jobs.files.local_content import LocalSink
 from gateway.store.lua_script import Script
@@ -57,6 +58,7 @@ def test_a_file_from_its_upload_to_its_end(run: Callable[..., None], tmp_path: P
             "status": "processed",
             "status_details": None,
         }
+        FileObject.model_validate(made, strict=True)
         assert "\\" not in made["filename"]
         assert await get(client, f"/{made['id']}") == made
         content = await client.request("GET", f"{FILES}/{made['id']}/content")

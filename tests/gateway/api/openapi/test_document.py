@@ -127,6 +127,7 @@ GIVEN: dict[str, Any] = {"model": MODEL, "prompt": "Hi", "max_tokens": 5}
         ("POST /v1/responses", {"model": MODEL, "input": "Hi", "max_output_tokens": 16, "stream": True}),
         ("POST /v1/responses/input_tokens", {"model": MODEL, "input": "Hi"}),
         ("POST /v1/conversations", {"items": [{"type": "message", "role": "user", "content": "Hi"}]}),
+        ("POST /v1/moderations", {"input": ["Hi", "there"]}),
         ("POST /v1/tokenize", {"model": MODEL, "prompt": "Hi", "return_token_strs": True}),
         ("POST /v1/detokenize", {"model": MODEL, "tokens": [5, 6]}),
         ("GET /v1/models", None),
@@ -143,6 +144,34 @@ def test_an_answer_that_succeeds_is_as_it_says(bench: Bench, label: str, body: A
     given = {} if body is None else {"body": body, "media_type": "application/json"}
     answer = bench.check(operation.Case(path_parameters=path, **given))
     assert answer.status == 200, answer.body
+
+
+def test_what_is_kept_is_shown_as_it_says(bench: Bench) -> None:
+    def shown(label: str, body: Any = None, **given: Any) -> Any:
+        if body is not None:
+            given |= {"body": body, "media_type": "application/json"}
+        answer = bench.check(OPERATIONS[label].Case(**given))
+        assert answer.status == 200, answer.body
+        return answer.json
+
+    said = {"type": "message", "role": "user", "content": "Hi"}
+    called = {"type": "function_call", "call_id": "call_1", "name": "look", "arguments": "{}"}
+    told = {"type": "function_call_output", "call_id": "call_1", "output": "rain"}
+    at = {"conversation_id": shown("POST /v1/conversations", {"items": [said]})["id"]}
+    shown("POST /v1/conversations/{conversation_id}/items", {"items": [called, told]}, path_parameters=at)
+    items = shown("GET /v1/conversations/{conversation_id}/items", path_parameters=at)
+    assert [item["type"] for item in items["data"]] == ["function_call_output", "function_call", "message"]
+    for item in items["data"]:
+        one = {**at, "item_id": item["id"]}
+        assert shown("GET /v1/conversations/{conversation_id}/items/{item_id}", path_parameters=one) == item
+    shown("POST /v1/conversations/{conversation_id}", {"metadata": {"a": "b"}}, path_parameters=at)
+    asked = {"model": MODEL, "input": [said, called, told], "max_output_tokens": 16}
+    at_response = {"response_id": shown("POST /v1/responses", asked)["id"]}
+    shown("GET /v1/responses/{response_id}", path_parameters=at_response)
+    listed = shown("GET /v1/responses/{response_id}/input_items", path_parameters=at_response)
+    assert len(listed["data"]) == 3
+    shown("DELETE /v1/responses/{response_id}", path_parameters=at_response)
+    shown("DELETE /v1/conversations/{conversation_id}", path_parameters=at)
 
 
 @pytest.mark.parametrize("label", OPERATIONS)
