@@ -10,7 +10,7 @@ from protos.errors import PenstockError
 from protos.types import Finish, Payload, Role, Sampling, Shape, Submit
 from routing.contracts.transport import Event, Leg, Relay
 from routing.transports.openai.openai_connection import OpenAIConnection
-from routing.transports.openai.settings import API_FEATURES, UpstreamSettings
+from routing.transports.openai.settings import API_FEATURES, KeyedUpstream, OpenAISettings, no_key
 from routing.transports.replica_connection import Listener, Surroundings
 from routing.transports.replica_spec import ReplicaSpec
 from routing.transports.replica_tls import TlsFiles
@@ -85,13 +85,15 @@ class Client:
 class Link:
     """One replica of engine `openai`; `failing` is why it should be ejected."""
 
-    def __init__(self, fake: Upstream, *, id_: str = "p/0", tls: TlsFiles | None = None, **settings: Any) -> None:
+    def __init__(
+        self, fake: Upstream, *, id_: str = "p/0", tls: TlsFiles | None = None, key: Any = no_key, **settings: Any
+    ) -> None:
         self.clock = Clock()
         self.failing: list[str] = []
-        fixed: dict[str, Any] = {"model": "theirs", "metrics_kind": "none", "health_seconds": 0.0}
+        fixed: dict[str, Any] = {"model": "theirs", "metrics_of": "none", "health_seconds": 0.0}
         spec = ReplicaSpec(
             id_, fake.url, "p", "ours", "openai", Shape(), Role.BOTH, 1, 1,
-            features=API_FEATURES, tls=tls, settings=UpstreamSettings(**(fixed | settings)),
+            features=API_FEATURES, tls=tls, settings=KeyedUpstream(OpenAISettings(**(fixed | settings)), key),
         )  # fmt: skip
         listener = Listener(failing=lambda _, why: self.failing.append(why))
         self.connection = OpenAIConnection(spec, Surroundings("w", listener, self.clock))

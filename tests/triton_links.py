@@ -9,7 +9,7 @@ from protos.types import Role, Shape
 from routing.transports.registry import connection_to
 from routing.transports.replica_connection import Surroundings
 from routing.transports.replica_spec import ReplicaSpec
-from routing.transports.triton.settings import Kind, TritonSettings
+from routing.transports.triton.settings import Kind, TritonOptions, TritonSettings
 from routing.transports.triton.triton_connection import TritonConnection
 from tests.fake_triton import FakeTriton
 from tests.harness import tekken, until
@@ -18,8 +18,10 @@ from tests.harness import tekken, until
 def settings_of(kind: Kind = Kind.ENGINE, **options: Any) -> TritonSettings:
     codec = TokenizerText(tekken().tokenizer) if kind.takes_text else None
     end_id = None if kind.takes_text else 2
-    fixed: dict[str, Any] = {"model": "tensorrt_llm", "kind": kind, "codec": codec, "end_id": end_id}
-    return TritonSettings(**(fixed | options))
+    fixed: dict[str, Any] = {"model": "tensorrt_llm", "kind": kind.value, "codec": codec, "end_id": end_id}
+    given = fixed | options
+    own = {name: given.pop(name) for name in TritonOptions.__struct_fields__ if name in given}
+    return TritonSettings(TritonOptions(**own), **given)
 
 
 def link_to(address: str, settings: TritonSettings) -> TritonConnection:

@@ -2,13 +2,14 @@
 
 from gateway.config.models.engine_checks import SESSIONS
 from gateway.config.models.settings import Pool
+from gateway.config.models.upstream import UpstreamSettings
 from gateway.config.settings import Config
 from gateway.fleets.local_replicas import replica_addresses
 from gateway.fleets.pool_abilities import expected_of
 from gateway.fleets.triton_specs import triton_settings
-from gateway.fleets.upstream_specs import upstream_settings
 from gateway.tenancy.providers.provider_keys import KeyOf
 from gateway.text.tokens.tokenizer import Tokenizer
+from routing.transports.openai.settings import KeyedUpstream
 from routing.transports.replica_spec import ReplicaSpec
 from routing.transports.replica_tls import TlsFiles
 
@@ -65,7 +66,8 @@ def replica_spec(
 def _settings(pool: Pool, address: str, key_of: KeyOf, tokenizer: Tokenizer | None) -> object:
     """What the pool's link takes as `ReplicaSpec.settings`."""
     if pool.engine == "openai":
-        return upstream_settings(pool.upstream, key_of)
+        upstream = pool.upstream or UpstreamSettings()
+        return KeyedUpstream(upstream, key_of(upstream.api_key))
     if pool.triton is not None:
         return triton_settings(pool.triton, address, tokenizer)
     return None

@@ -39,7 +39,7 @@ from gateway.models.answer_lengths import AnswerLengths
 from gateway.models.catalog import ModelCatalog
 from gateway.models.first_tokens import FirstTokenTimes
 from gateway.models.model_output import model_output
-from gateway.models.routing_settings import hedging, policy_settings
+from gateway.models.routing_settings import policy_settings
 from gateway.models.served_model import ServedModel
 from gateway.scheduling.activity import Activity
 from gateway.scheduling.admission_queue import Turnstile
@@ -250,7 +250,7 @@ def serve_model(config: Config, model_index: int, worker: str, created: int, key
         prefixes,
         abilities=abilities(model),
     )
-    desk = Desk(fleet, policy, hedging=hedging(model))
+    desk = Desk(fleet, policy, hedging=model.routing.hedging)
     return ServedModel(
         name=model.name,
         created=created,

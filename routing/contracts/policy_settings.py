@@ -1,9 +1,10 @@
 """What the configuration may tell a policy; each takes of it what concerns it."""
 
 import random
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
+from msgspec import Meta
 
 from routing.contracts.heatmap import Heatmap
 
@@ -13,19 +14,27 @@ CONCURRENCY_THRESHOLD: Final = 64
 LONG_CONTEXT_TOKENS: Final = 16_384
 
 
-class Targets(msgspec.Struct, frozen=True):
-    """What a good answer is: its TTFT within `ttft` plus `ttft_per_token` for each prompt token, its mean TPOT `tpot`.
+class Targets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a good answer is."""
 
-    All in seconds. The defaults suit interactive use of models of medium size.
-    """
-
-    ttft: float = 1.0
-    ttft_per_token: float = 0.25e-3
-    tpot: float = 50e-3
+    ttft_ms: Annotated[
+        float, Meta(gt=0, le=600_000, description="Time to first token of an empty prompt, in milliseconds.")
+    ] = 1000.0
+    ttft_per_token_ms: Annotated[
+        float, Meta(ge=0, le=1000, description="Further time to first token for each prompt token, in milliseconds.")
+    ] = 0.25
+    tpot_ms: Annotated[
+        float, Meta(gt=0, le=60_000, description="Mean time between output tokens, in milliseconds.")
+    ] = 50.0
 
     def first_token(self, prompt_tokens: int) -> float:
         """The bound on the TTFT of a prompt, in seconds."""
-        return self.ttft + self.ttft_per_token * prompt_tokens
+        return (self.ttft_ms + self.ttft_per_token_ms * prompt_tokens) * 1e-3
+
+    @property
+    def tpot(self) -> float:
+        """The bound on an answer's mean TPOT, in seconds."""
+        return self.tpot_ms * 1e-3
 
 
 class Tier(msgspec.Struct, frozen=True):

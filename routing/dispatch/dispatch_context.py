@@ -23,9 +23,9 @@ from routing.contracts.policy import (
     Stepped,
 )
 from routing.dispatch.attempt import Trip
-from routing.dispatch.hedging import Hedging
 from routing.dispatch.retry_budget import RetryBudget
 from routing.fleet.fleet import Fleet
+from routing.hedging_settings import Hedging
 from routing.prefix.prefix_directory import Prefix
 
 log = logging.getLogger(__name__)

@@ -129,7 +129,7 @@ class Journey:
         hedging = self._desk.hedging
         if hedging is not None and hedging.applies(trip.route, trip.decision):
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(hedging.after_seconds, self._hedge, trip)
+            self._timer = loop.call_later(hedging.after_ms * 1e-3, self._hedge, trip)
 
     def dismiss(self, index: int) -> None:
         """Nobody needs more of that sequence: it is not to go on elsewhere."""

@@ -2,22 +2,8 @@
 
 from collections.abc import Callable
 
-import msgspec
-
-from routing.contracts.policy import Decision, RouteRequest
 from routing.contracts.transport import Event, Sink
 from routing.dispatch.attempt import Trip
-
-
-class Hedging(msgspec.Struct, frozen=True):
-    """When to begin a second attempt: without a token after so many seconds, for prompts of so many tokens at most."""
-
-    after_seconds: float
-    max_prompt_tokens: int
-
-    def applies(self, route: RouteRequest, decision: Decision) -> bool:
-        """Whether a request may have a second attempt; one on a pair may not."""
-        return decision.prefill is None and route.prompt_tokens <= self.max_prompt_tokens
 
 
 class Gate:

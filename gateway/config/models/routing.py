@@ -6,6 +6,8 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta
 
 from gateway.config.base import Record
+from routing.contracts.policy_settings import Targets
+from routing.hedging_settings import Hedging
 
 PolicyName = Literal[
     "auto",
@@ -43,32 +45,6 @@ class RoutingTier(Record, frozen=True, kw_only=True):
             "for every tier but the last one, which has none."
         ),
     ] = None
-
-
-class RoutingTargets(Record, frozen=True, kw_only=True):
-    """What a good answer is."""
-
-    ttft_ms: Annotated[
-        float, Meta(gt=0, le=600_000, description="Time to first token of an empty prompt, in milliseconds.")
-    ] = 1000.0
-    ttft_per_token_ms: Annotated[
-        float, Meta(ge=0, le=1000, description="Further time to first token for each prompt token, in milliseconds.")
-    ] = 0.25
-    tpot_ms: Annotated[
-        float, Meta(gt=0, le=60_000, description="Mean time between output tokens, in milliseconds.")
-    ] = 50.0
-
-
-class RoutingHedging(Record, frozen=True, kw_only=True):
-    """When a request without a token yet is given to a second replica; whichever answers first goes on alone."""
-
-    after_ms: Annotated[
-        float,
-        Meta(gt=0, le=600_000, description="Milliseconds that the first replica has until its first token."),
-    ]
-    max_prompt_tokens: Annotated[
-        int, Meta(ge=1, le=100_000_000, description="Longer prompts are not given to two replicas.")
-    ]
 
 
 class Routing(Record, frozen=True, kw_only=True):
@@ -113,10 +89,10 @@ class Routing(Record, frozen=True, kw_only=True):
         Meta(description="`long_context`: prompt and expected answer that make a request long; unset: 16384 tokens."),
     ] = None
     targets: Annotated[
-        RoutingTargets | None, Meta(description="`auto`: what it tries to keep to; unset: the defaults below.")
+        Targets | None, Meta(description="`auto`: what it tries to keep to; unset: the defaults below.")
     ] = None
     hedging: Annotated[
-        RoutingHedging | None,
+        Hedging | None,
         Meta(description="A second replica for short prompts that wait long for their first token; unset: never."),
     ] = None
 

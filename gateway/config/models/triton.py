@@ -2,38 +2,21 @@
 
 from collections.abc import Iterator
 from importlib.util import find_spec
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 from urllib.parse import urlsplit
 
 from msgspec import Meta
 
-from gateway.config.base import Record
 from gateway.config.models.addresses import is_discovered
+from routing.transports.triton.settings import TokenId, TritonOptions
 
 #: What stands for the replica's own host in a URL of the configuration.
 HOST: Final = "{host}"
 
-_TokenId = Annotated[int, Meta(ge=0, le=0x7FFF_FFFF)]
 
-
-class TritonModel(Record, frozen=True, kw_only=True):
+class TritonModel(TritonOptions, frozen=True, kw_only=True):
     """The model that is asked on each Triton server of a pool."""
 
-    model: Annotated[
-        str, Meta(min_length=1, max_length=256, description="Name of the model in the server's repository.")
-    ]
-    kind: Annotated[
-        Literal["tensorrt_llm", "ensemble", "tensorrt_llm_bls", "llm_api"],
-        Meta(
-            description="Which of TensorRT-LLM's templates it is made from. `tensorrt_llm` takes token ids, and can do "
-            "the most. `ensemble` and `tensorrt_llm_bls` take text, around such a model; so does `llm_api`, the "
-            "template over the LLM API."
-        ),
-    ]
-    batch_dimension: Annotated[
-        bool | None,
-        Meta(description="Whether its tensors have a batch dimension; unset: if its own `max_batch_size` is above 0."),
-    ] = None
     metrics: Annotated[
         Annotated[str, Meta(min_length=1, max_length=2048)] | None,
         Meta(
@@ -41,19 +24,9 @@ class TritonModel(Record, frozen=True, kw_only=True):
             "being the replica's own. Unset: each worker knows only of the requests that it sent itself."
         ),
     ] = None
-    max_in_flight: Annotated[
-        Annotated[int, Meta(ge=1, le=1_000_000)] | None,
-        Meta(
-            description="Requests that it takes at once; more wait in the gateway's queue. Unset: as the metrics say, "
-            "or any number."
-        ),
-    ] = None
     end_id: Annotated[
-        _TokenId | None,
+        TokenId | None,
         Meta(description="Token that ends an answer; unset: the tokenizer's. Not for `llm_api`."),
-    ] = None
-    pad_id: Annotated[
-        _TokenId | None, Meta(description="Token that fills up; unset: the server's. Not for `llm_api`.")
     ] = None
     adds_bos: Annotated[
         bool,

@@ -4,16 +4,13 @@ import re
 from collections.abc import Iterator
 from typing import Annotated, Final, Literal, get_args
 
-import msgspec
 from msgspec import Meta
 
-from gateway.config.base import Record
 from gateway.config.errors import echo
 from gateway.config.secrets import ApiKeySource
-from gateway.config.tenants import END
 from protos.features import Feature
 from routing.transports.http.origin import is_header_value
-from routing.transports.openai.settings import API_FEATURES
+from routing.transports.openai.settings import API_FEATURES, OpenAISettings
 
 #: What an upstream may be said to lack; the names are those of protos/features.py.
 FeatureName = Literal[
@@ -34,7 +31,6 @@ FeatureName = Literal[
 ]
 #: Endpoints that it may be said to have, named in the same way.
 EndpointName = Literal["embeddings", "rerank", "score", "tokenize"]
-_Seconds = Annotated[float, Meta(ge=0.25, le=86_400)]
 _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
 #: Those that the gateway writes itself, or that mean something for the connection.
 _OWN_HEADERS: Final = (
@@ -50,20 +46,12 @@ _MEMBERS: Final = (
 _PATH: Final = re.compile(r"[!-~]{1,512}")
 
 
-class UpstreamSettings(Record, frozen=True, kw_only=True):
+class UpstreamSettings(OpenAISettings, frozen=True, kw_only=True):
     """How upstreams with OpenAI's HTTP API are asked."""
 
     api_key: Annotated[
         ApiKeySource | None, Meta(description="Key that the gateway shows to the provider; unset: none.")
     ] = None
-    model: Annotated[
-        Annotated[str, Meta(min_length=1, max_length=256)] | None,
-        Meta(description="Name of the model there; unset: as here. Clients see the name that they asked for."),
-    ] = None
-    headers: Annotated[
-        dict[str, str],
-        Meta(max_length=32, description="Headers that go with every request, such as an organization's; no secrets."),
-    ] = msgspec.field(default_factory=dict)
     lacks: Annotated[
         tuple[FeatureName, ...],
         Meta(max_length=64, description="What it cannot do. Requests that need it go to other pools, or are refused."),
@@ -79,61 +67,6 @@ class UpstreamSettings(Record, frozen=True, kw_only=True):
     lora: Annotated[
         bool, Meta(description="It serves the model's LoRA adapters, each as a model of the adapter's name.")
     ] = False
-    counts_usage: Annotated[
-        bool,
-        Meta(
-            description="It understands `stream_options`, so that each stream tells what it used. Otherwise that is "
-            "guessed from the number of events."
-        ),
-    ] = True
-    limit_as: Annotated[
-        Literal["max_tokens", "max_completion_tokens"],
-        Meta(
-            description="What it calls the bound of a chat's answer, where a tenant's limits make the gateway send one "
-            "that the client left out. Hosted reasoning models know `max_completion_tokens` alone."
-        ),
-    ] = "max_tokens"
-    salt_as: Annotated[
-        Annotated[str, Meta(pattern=rf"^[A-Za-z_][A-Za-z0-9_]{{0,63}}{END}")] | None,
-        Meta(
-            description="What it calls the salt of its prefix cache, as vLLM does `cache_salt`: a hash of the tenant "
-            "(or of its `cache_group`) goes with each request, so that no tenant finds another one's prefixes. Unset: "
-            "none is sent, and tenants share what it caches."
-        ),
-    ] = None
-    max_in_flight: Annotated[
-        Annotated[int, Meta(ge=1, le=1_000_000)] | None,
-        Meta(
-            description="Requests that one replica takes at once: of all who use it where its metrics are read, "
-            "else of each worker. More wait in the gateway's queue. Unset: any number."
-        ),
-    ] = None
-    connect_seconds: Annotated[_Seconds, Meta(description="Longest wait for a connection, TLS included.")] = 5.0
-    first_byte_seconds: Annotated[
-        _Seconds, Meta(description="Longest wait for an answer's first byte; of one that is not streamed, all of it.")
-    ] = 600.0
-    between_bytes_seconds: Annotated[_Seconds, Meta(description="Longest silence within an answer.")] = 120.0
-    health: Annotated[
-        str,
-        Meta(
-            description="What is asked for to see whether it is there. With a slash in front it is a path of the host, "
-            "as `/health` of vLLM; else it follows the base URL."
-        ),
-    ] = "models"
-    health_seconds: Annotated[
-        _Seconds, Meta(description="How often each worker asks for it, unless requests have been answered meanwhile.")
-    ] = 5.0
-    metrics: Annotated[
-        str,
-        Meta(description="Path of its metrics, as `health` is written; of `trtllm-serve`, `/prometheus/metrics`."),
-    ] = "/metrics"
-    metrics_of: Annotated[
-        Literal["auto", "vllm", "sglang", "trtllm", "none"],
-        Meta(
-            description="Whose metrics those are, from which its load and KV cache are read every second. `auto`: of "
-            "whichever is found there, if any. `none`: each worker knows only of the requests that it sent itself."
-        ),
-    ] = "auto"
 
     @property
     def features(self) -> Feature:

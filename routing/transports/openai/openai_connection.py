@@ -14,7 +14,7 @@ from routing.transports.counted_transport import CountedConnection, Sighting, Un
 from routing.transports.http.connection_pool import MOST_CONNECTIONS, ConnectionPool
 from routing.transports.http.origin import origin_of
 from routing.transports.mailbox import Mailbox
-from routing.transports.openai.settings import UpstreamSettings
+from routing.transports.openai.settings import KeyedUpstream
 from routing.transports.openai.upstream_call import UpstreamCall
 from routing.transports.openai.upstream_check import Looks
 from routing.transports.openai.upstream_refusals import Refusal
@@ -33,15 +33,16 @@ _MORE_CONNECTIONS: Final = 64
 
 
 class OpenAIConnection(CountedConnection):
-    """Takes submits with a payload only. `spec.settings` are UpstreamSettings. Needs a running event loop.
+    """Takes submits with a payload only. `spec.settings` are a KeyedUpstream. Needs a running event loop.
 
     An upstream that is over its limit (429, or 503 with a time to wait) gets no requests for as long as it says.
     """
 
     def __init__(self, spec: ReplicaSpec, around: Surroundings) -> None:
         super().__init__(spec, around)
-        settings = spec.settings if isinstance(spec.settings, UpstreamSettings) else UpstreamSettings()
-        self._settings = settings
+        upstream = spec.settings if isinstance(spec.settings, KeyedUpstream) else KeyedUpstream()
+        self._settings = settings = upstream.settings
+        self._key = upstream.key
         #: As Upstream has it.
         self.model = settings.model or spec.model
         origin = origin_of(spec.address)
@@ -92,7 +93,7 @@ class OpenAIConnection(CountedConnection):
             raise ReplicaUnavailable("The replica has as many requests as it may have.")
         try:
             adapter = submit.adapter.name if submit.adapter is not None else ""
-            key = self._settings.key()
+            key = self._key()
             self._request = self._requests.request(submit.payload, key, adapter, submit.cache_salt, submit.trace)
         except (ValueError, OSError) as error:
             log.warning("replica %s at %s: a request cannot be sent: %s", self.spec.id, self.spec.address, error)
@@ -172,7 +173,7 @@ class OpenAIConnection(CountedConnection):
             fingerprint="",
             shape=spec.shape,
             role=spec.role,
-            max_batch_size=self._settings.max_in_flight,
+            max_batch_size=self._settings.max_in_flight or 0,
             max_sequence_tokens=0,
             kv_block_tokens=self._block_tokens,
             kv_blocks_total=0,
@@ -180,7 +181,7 @@ class OpenAIConnection(CountedConnection):
         )
 
     def _look_headers(self) -> dict[str, str]:
-        return {**self._settings.headers, **self._requests.key_header(self._settings.key())}
+        return {**self._settings.sent_headers, **self._requests.key_header(self._key())}
 
     def _back_off(self, said: Refusal) -> None:
         until, known = self._clock() + said.back_off, self._away_until

@@ -1,8 +1,11 @@
-"""What `ReplicaSpec.settings` is for engine `openai`."""
+"""What `ReplicaSpec.settings` is for engine `openai`: a `KeyedUpstream`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta
 
 from protos.features import Feature
 from routing.transports.http.upstream_timeouts import Timeouts
@@ -14,6 +17,85 @@ MetricsKind = Literal["auto", "vllm", "sglang", "trtllm", "none"]
 MORE_ENDPOINTS: Final = Feature.RERANK | Feature.SCORE | Feature.TOKENIZE
 #: What an upstream with the whole API is trusted with. Its answers are bytes, so none goes on elsewhere.
 API_FEATURES: Final = ~(Feature.RESUMES | Feature.LORA | MORE_ENDPOINTS) & Feature(sum(Feature))
+_Seconds = Annotated[float, Meta(ge=0.25, le=86_400)]
+
+
+class OpenAISettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How upstreams with OpenAI's HTTP API are asked, as the configuration writes it."""
+
+    model: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=256)] | None,
+        Meta(description="Name of the model there; unset: as here. Clients see the name that they asked for."),
+    ] = None
+    headers: Annotated[
+        dict[str, str],
+        Meta(max_length=32, description="Headers that go with every request, such as an organization's; no secrets."),
+    ] = msgspec.field(default_factory=dict)
+    counts_usage: Annotated[
+        bool,
+        Meta(
+            description="It understands `stream_options`, so that each stream tells what it used. Otherwise that is "
+            "guessed from the number of events."
+        ),
+    ] = True
+    limit_as: Annotated[
+        Literal["max_tokens", "max_completion_tokens"],
+        Meta(
+            description="What it calls the bound of a chat's answer, where a tenant's limits make the gateway send one "
+            "that the client left out. Hosted reasoning models know `max_completion_tokens` alone."
+        ),
+    ] = "max_tokens"
+    salt_as: Annotated[
+        Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$(?!\n)")] | None,
+        Meta(
+            description="What it calls the salt of its prefix cache, as vLLM does `cache_salt`: a hash of the tenant "
+            "(or of its `cache_group`) goes with each request, so that no tenant finds another one's prefixes. Unset: "
+            "none is sent, and tenants share what it caches."
+        ),
+    ] = None
+    max_in_flight: Annotated[
+        Annotated[int, Meta(ge=1, le=1_000_000)] | None,
+        Meta(
+            description="Requests that one replica takes at once: of all who use it where its metrics are read, "
+            "else of each worker. More wait in the gateway's queue. Unset: any number."
+        ),
+    ] = None
+    connect_seconds: Annotated[_Seconds, Meta(description="Longest wait for a connection, TLS included.")] = 5.0
+    first_byte_seconds: Annotated[
+        _Seconds, Meta(description="Longest wait for an answer's first byte; of one that is not streamed, all of it.")
+    ] = 600.0
+    between_bytes_seconds: Annotated[_Seconds, Meta(description="Longest silence within an answer.")] = 120.0
+    health: Annotated[
+        str,
+        Meta(
+            description="What is asked for to see whether it is there. With a slash in front it is a path of the host, "
+            "as `/health` of vLLM; else it follows the base URL."
+        ),
+    ] = "models"
+    health_seconds: Annotated[
+        _Seconds, Meta(description="How often each worker asks for it, unless requests have been answered meanwhile.")
+    ] = 5.0
+    metrics: Annotated[
+        str,
+        Meta(description="Path of its metrics, as `health` is written; of `trtllm-serve`, `/prometheus/metrics`."),
+    ] = "/metrics"
+    metrics_of: Annotated[
+        MetricsKind,
+        Meta(
+            description="Whose metrics those are, from which its load and KV cache are read every second. `auto`: of "
+            "whichever is found there, if any. `none`: each worker knows only of the requests that it sent itself."
+        ),
+    ] = "auto"
+
+    @property
+    def sent_headers(self) -> dict[str, str]:
+        """The headers as the gateway writes its own, which they replace."""
+        return {name.lower(): value for name, value in self.headers.items()}
+
+    @property
+    def timeouts(self) -> Timeouts:
+        """Of its connections."""
+        return Timeouts(self.connect_seconds, self.first_byte_seconds, self.between_bytes_seconds)
 
 
 def no_key() -> str | None:
@@ -22,24 +104,8 @@ def no_key() -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class UpstreamSettings:
-    """`model` is its own name there; empty: as here. `key` gives the provider's key whenever one is sent.
+class KeyedUpstream:
+    """`key` gives the provider's key whenever one is sent."""
 
-    `headers` go with every request. `limit_as` is its name for the bound of a chat's answer, `salt_as` its name for the
-    salt of its prefix cache; empty: it gets none. `max_in_flight` bounds one worker's requests; 0: as many as come.
-    `health` and `metrics` are paths: from the root of the host if they begin with a slash, else below the base URL.
-    `health_seconds` is how often its health is looked at. `forces_usage`: it understands `stream_options`.
-    """
-
-    model: str = ""
+    settings: OpenAISettings = field(default_factory=OpenAISettings)
     key: Callable[[], str | None] = no_key
-    headers: Mapping[str, str] = field(default_factory=dict)
-    timeouts: Timeouts = field(default_factory=Timeouts)
-    limit_as: str = "max_tokens"
-    salt_as: str = ""
-    max_in_flight: int = 0
-    health: str = "models"
-    health_seconds: float = 5.0
-    metrics: str = "/metrics"
-    metrics_kind: MetricsKind = "auto"
-    forces_usage: bool = True

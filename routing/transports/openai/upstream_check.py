@@ -9,7 +9,7 @@ from routing.transports.http.connection_pool import ConnectionPool
 from routing.transports.http.http1_request import HttpFailure
 from routing.transports.http.http_get import get
 from routing.transports.openai.scrape import Scrape, scraped
-from routing.transports.openai.settings import UpstreamSettings
+from routing.transports.openai.settings import OpenAISettings
 from routing.transports.prometheus import samples
 
 log = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ class Looks:
     def __init__(
         self,
         pool: ConnectionPool,
-        settings: UpstreamSettings,
+        settings: OpenAISettings,
         headers: Callable[[], dict[str, str]],
         replica: str,
     ) -> None:
@@ -33,7 +33,7 @@ class Looks:
         self._settings = settings
         self._headers = headers
         self._replica = replica
-        self._scrapes = settings.metrics_kind != "none"
+        self._scrapes = settings.metrics_of != "none"
         #: Why its metrics could not be read last, which is said once.
         self._problem = ""
 
@@ -50,7 +50,7 @@ class Looks:
         """What its metrics say; None: it has none, and those that nobody has named are not asked for again."""
         if not self._scrapes:
             return None
-        kind = self._settings.metrics_kind
+        kind = self._settings.metrics_of
         try:
             status, body = await self._get(self._settings.metrics)
         except Unreachable as error:
@@ -68,7 +68,7 @@ class Looks:
 
     def renew(self) -> None:
         """It was away, and may be another engine now."""
-        self._scrapes = self._settings.metrics_kind != "none"
+        self._scrapes = self._settings.metrics_of != "none"
 
     def _target(self, path: str) -> str:
         return path if path.startswith("/") else f"{self._pool.origin.path}/{path}"

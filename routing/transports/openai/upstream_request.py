@@ -8,7 +8,7 @@ import msgspec
 from observability.tracing.trace_context import trace_headers
 from protos.types import Payload
 from routing.transports.http.origin import Origin, head, is_header_value
-from routing.transports.openai.settings import UpstreamSettings
+from routing.transports.openai.settings import OpenAISettings
 
 CHAT_PATH: Final = "/chat/completions"
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -25,11 +25,11 @@ _ACCEPT: Final = {True: "text/event-stream", False: "application/json"}
 class Requests:
     """Writes the requests to one upstream, which calls the model by that name."""
 
-    def __init__(self, origin: Origin, model: str, settings: UpstreamSettings) -> None:
+    def __init__(self, origin: Origin, model: str, settings: OpenAISettings) -> None:
         self._origin = origin
         self._model = msgspec.Raw(_ENCODER.encode(model))
-        self._headers = dict(settings.headers)
-        self._forces_usage = settings.forces_usage
+        self._headers = settings.sent_headers
+        self._forces_usage = settings.counts_usage
         self._limit_as = settings.limit_as
         self._salt_as = settings.salt_as
         self._key: str | None = None

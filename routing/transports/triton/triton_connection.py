@@ -87,7 +87,7 @@ class TritonConnection(CountedConnection):
             await self._metrics.aclose()
 
     def _ask(self) -> Probe | None:
-        if not self._settings.kind.takes_text:
+        if not self._settings.options.template.takes_text:
             return super()._ask()
         assert self._settings.codec is not None, "a model that takes text needs its tokenizer here"
         prompt = self._settings.codec.encode(_PROBE_TEXT, first=True)
@@ -117,14 +117,14 @@ class TritonConnection(CountedConnection):
         return self._sighting(await self._scraped_state())
 
     async def _see_ready(self) -> None:
-        name = self._settings.model
+        name = self._settings.options.model
         if not codec.decode_server_ready(await self._call(codec.SERVER_READY, codec.encode_server_ready())):
             raise Unreachable("the server is not ready")
         if not codec.decode_model_ready(await self._call(codec.MODEL_READY, codec.encode_model_ready(name))):
             raise Unreachable(f"model {name} is not ready, or not there", refused=True)
 
     async def _describe(self) -> None:
-        name = self._settings.model
+        name = self._settings.options.model
         server = await self._call(codec.SERVER_METADATA, codec.encode_server_metadata())
         metadata = await self._call(codec.MODEL_METADATA, codec.encode_model_metadata(name))
         config = await self._call(codec.MODEL_CONFIG, codec.encode_model_config(name))
@@ -144,7 +144,7 @@ class TritonConnection(CountedConnection):
         if not self._settings.metrics_url:
             return None
         if self._metrics is None:
-            self._metrics = TritonMetrics(self._settings.metrics_url, self._settings.model, self.spec.id)
+            self._metrics = TritonMetrics(self._settings.metrics_url, self._settings.options.model, self.spec.id)
         return await self._metrics.look()
 
     def _sighting(self, state: EngineState | None) -> Sighting:
@@ -158,7 +158,7 @@ class TritonConnection(CountedConnection):
             fingerprint=self._server,
             shape=spec.shape,
             role=spec.role,
-            max_batch_size=self._settings.max_in_flight or (state.max_requests if state is not None else 0),
+            max_batch_size=self._settings.options.max_in_flight or (state.max_requests if state is not None else 0),
             max_sequence_tokens=0,
             kv_block_tokens=self._block_tokens,
             kv_blocks_total=state.load.kv_blocks_total if state is not None else 0,

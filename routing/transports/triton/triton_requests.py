@@ -7,7 +7,7 @@ from protos.errors import GUIDE_PARAM
 from protos.features import Feature
 from protos.triton_codec import ModelConfig, ModelMetadata, Tensor
 from protos.types import Failure, Guide, GuideKind, Submit
-from routing.transports.triton.settings import Kind, TritonSettings
+from routing.transports.triton.settings import Kind, TritonOptions, TritonSettings
 
 #: What each kind takes and gives at least; what its server lacks of them, it is not.
 _INPUTS: Final = {
@@ -58,16 +58,16 @@ class TritonModel:
 
     def __init__(self, settings: TritonSettings, metadata: ModelMetadata, config: ModelConfig) -> None:
         self._settings, self._inputs, self._config = settings, metadata.inputs, config
-        kind = settings.kind
-        self.kind = kind
-        self.name = settings.model
-        self.problem = _problem(settings, metadata, config)
+        options = settings.options
+        self.kind = kind = options.template
+        self.name = options.model
+        self.problem = _problem(options, metadata, config)
         self.outputs = (*_OUTPUTS[kind], *(name for name in _MORE_OUTPUTS[kind] if name in metadata.outputs))
         self.features = self._features()
         self.cumulative = kind is Kind.LLM_API or (
             kind is Kind.BLS and config.parameters.get("accumulate_tokens", "").lower() in ("true", "yes", "1", "t")
         )
-        batched = config.max_batch_size > 0 if settings.batch_dimension is None else settings.batch_dimension
+        batched = config.max_batch_size > 0 if options.batch_dimension is None else options.batch_dimension
         self._batch = (1,) if batched else ()
 
     def refusal(self, submit: Submit) -> Failure | None:
@@ -124,8 +124,8 @@ class TritonModel:
     def _ends(self, submit: Submit) -> Iterator[Tensor]:
         """What ends an answer. The engine knows no end by itself; around it, preprocessing takes the tokenizer's."""
         settings, stops = self._settings, list(submit.sampling.stop_token_ids)
-        if settings.pad_id is not None:
-            yield self._one("pad_id", "INT32", settings.pad_id)
+        if settings.options.pad_id is not None:
+            yield self._one("pad_id", "INT32", settings.options.pad_id)
         if not submit.sampling.ignore_eos or self.kind.takes_text:
             if settings.end_id is not None:
                 yield self._one("end_id", "INT32", settings.end_id)
@@ -191,15 +191,15 @@ def _sampler(submit: Submit) -> Mapping[str, tuple[str, Any]]:
     return values
 
 
-def _problem(settings: TritonSettings, metadata: ModelMetadata, config: ModelConfig) -> str:
-    kind = settings.kind
+def _problem(options: TritonOptions, metadata: ModelMetadata, config: ModelConfig) -> str:
+    kind = options.template
     lacking = [name for name in _INPUTS[kind] if name not in metadata.inputs]
     lacking += [name for name in _OUTPUTS[kind] if name not in metadata.outputs]
     if lacking:
-        return f"model {settings.model} is no {kind.value}: it has no {', no '.join(lacking)}"
+        return f"model {options.model} is no {kind.value}: it has no {', no '.join(lacking)}"
     # Triton says of an ensemble what its own file says, and not whether the engine in it can stream.
     if kind is not Kind.ENSEMBLE and not config.decoupled:
-        return f"model {settings.model} cannot stream: its transaction policy is not decoupled"
+        return f"model {options.model} cannot stream: its transaction policy is not decoupled"
     return ""
 
 

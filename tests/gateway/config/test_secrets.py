@@ -12,7 +12,7 @@ from gateway.fleets.replica_specs import replica_specs
 from gateway.server.machine_checks import resolve
 from gateway.tenancy.providers.provider_keys import ProviderKeys
 from gateway.text.tokens.loader import BUNDLED
-from routing.transports.openai.settings import UpstreamSettings, no_key
+from routing.transports.openai.settings import KeyedUpstream, no_key
 from routing.transports.replica_tls import TlsFiles
 from tests.certificates import Authority
 
@@ -88,12 +88,12 @@ def test_keys_of_each_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         config = loaded(tmp_path, openai(api_key), "encryption_key: {file: kek}")
         keys = ProviderKeys(None, config.store.encryption_key)  # type: ignore[arg-type]
         (spec,) = replica_specs(config, 0, keys.key_of)
-        assert isinstance(spec.settings, UpstreamSettings)
+        assert isinstance(spec.settings, KeyedUpstream)
         assert spec.settings.key() == (None if "stored" in api_key else SECRET)
         assert SECRET not in repr(spec)
         assert replica_specs(config, 0, keys.key_of) == [spec]
     (spec,) = replica_specs(loaded(tmp_path, "engine: openai, replicas: ['http://h']"), 0, keys.key_of)
-    assert isinstance(spec.settings, UpstreamSettings)
+    assert isinstance(spec.settings, KeyedUpstream)
     assert spec.settings.key is no_key
 
 

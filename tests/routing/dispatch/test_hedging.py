@@ -12,15 +12,15 @@ from replicas.engine import Delta
 from routing.contracts.policy import Ended, Routed, RouteRequest
 from routing.dispatch.dispatch import Attempt, Dispatched, dispatch
 from routing.dispatch.dispatch_context import Desk
-from routing.dispatch.hedging import Hedging
 from routing.fleet.fleet import Fleet
+from routing.hedging_settings import Hedging
 from routing.policies.round_robin import RoundRobin
 from tests.fakes import SilentEngine, info_of
 from tests.harness import bounded, serving, submit_of, until
 from tests.routing.fleets import fleet_at
 from tests.routing.mortal import read
 
-SOON = Hedging(after_seconds=0.01, max_prompt_tokens=10)
+SOON = Hedging(after_ms=10, max_prompt_tokens=10)
 DONE = Finish(FinishReason.LENGTH)
 
 
@@ -162,7 +162,7 @@ def test_long_prompts_and_an_empty_budget_mean_one_attempt() -> None:
 
 def test_who_has_answered_in_time_is_not_hedged() -> None:
     async def main() -> None:
-        async with two(Hedging(1.5, 10)) as (desk, _, engines, _):
+        async with two(Hedging(after_ms=1500, max_prompt_tokens=10)) as (desk, _, engines, _):
             task = ask(desk, delta_interval=0)
             await until(lambda: engines[0].submitted)
             engines[0].say(Delta(1, 0, [7], cached_tokens=0))

@@ -207,7 +207,7 @@ def id_of(policy: Auto, views: Sequence[ReplicaView]) -> str:
 
 def test_tighter_targets_hold_prompts_back_earlier() -> None:
     busy = view("a", running=20, prefill=1000, steps=10)
-    lenient, strict = (Auto(PolicySettings(targets=Targets(tpot=tpot))) for tpot in (0.05, 0.015))
+    lenient, strict = (Auto(PolicySettings(targets=Targets(tpot_ms=tpot))) for tpot in (50, 15))
     for _ in range(50):
         for policy in (lenient, strict):
             policy.observe(Stepped(busy, Work(13_000, sequences=20, context=20_000)))

@@ -172,7 +172,7 @@ def test_settings_reach_the_policy(tmp_path: Path) -> None:
         policy_settings(model_of(tmp_path, "policy: long_context, long_context_tokens: 99")).long_context_tokens == 99
     )
     targets = "policy: auto, targets: {ttft_ms: 500, ttft_per_token_ms: 1, tpot_ms: 20}"
-    assert policy_settings(model_of(tmp_path, targets)).targets == Targets(0.5, 0.001, 0.02)
+    assert policy_settings(model_of(tmp_path, targets)).targets == Targets(ttft_ms=500, ttft_per_token_ms=1, tpot_ms=20)
 
 
 def test_a_heatmap_is_found_beside_the_file_and_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

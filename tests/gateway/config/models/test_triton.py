@@ -10,6 +10,7 @@ import pytest
 import gateway.config.models.triton
 from gateway.config.errors import ConfigError
 from gateway.config.load import load_config
+from gateway.config.models.triton import TritonModel
 from gateway.config.settings import Config
 from gateway.fleets.replica_specs import replica_specs
 from gateway.tenancy.providers.provider_keys import keyless
@@ -37,23 +38,28 @@ def settings_of(config: Config) -> list[TritonSettings]:
 
 def test_the_engine_ends_at_the_tokenizers_end(tmp_path: Path) -> None:
     (end,) = tekken().tokenizer.eos_ids
-    first, second = settings_of(load(tmp_path, {**TRITON, "metrics": "http://{host}:8002/metrics"}))
-    assert first == TritonSettings("tensorrt_llm", Kind.ENGINE, end_id=end, metrics_url="http://h1:8002/metrics")
+    metrics = "http://{host}:8002/metrics"
+    first, second = settings_of(load(tmp_path, {**TRITON, "metrics": metrics}))
+    model = TritonModel(model="tensorrt_llm", kind="tensorrt_llm", metrics=metrics)
+    assert first == TritonSettings(model, end_id=end, metrics_url="http://h1:8002/metrics")
     assert second.metrics_url == "http://[::1]:8002/metrics"
 
 
 def test_another_end_does_not_take_the_tokenizers_away(tmp_path: Path) -> None:
     (end,) = tekken().tokenizer.eos_ids
     settings = settings_of(load(tmp_path, {**TRITON, "end_id": 7, "pad_id": 8, "max_in_flight": 9}))[0]
-    assert (settings.end_id, settings.other_end_ids, settings.pad_id, settings.max_in_flight) == (7, (end,), 8, 9)
+    assert (settings.end_id, settings.other_end_ids) == (7, (end,))
+    assert (settings.options.pad_id, settings.options.max_in_flight) == (8, 9)
 
 
 @pytest.mark.parametrize("kind", ["ensemble", "tensorrt_llm_bls", "llm_api"])
 def test_kinds_of_text_have_the_tokenizer(tmp_path: Path, kind: str) -> None:
     config = load(tmp_path, {"model": "e", "kind": kind, "batch_dimension": False, "adds_bos": False})
     settings = settings_of(config)[0]
+    assert settings.options.template is Kind(kind)
     codec = TokenizerText(tekken().tokenizer, adds_bos=False)
-    assert settings == TritonSettings("e", Kind(kind), codec=codec, batch_dimension=False)
+    model = msgspec.convert({"model": "e", "kind": kind, "batch_dimension": False, "adds_bos": False}, TritonModel)
+    assert settings == TritonSettings(model, codec=codec)
     # A fleet keeps its connections where their specs are equal.
     assert replica_specs(config, 0, keyless, "", tekken().tokenizer) == replica_specs(
         config, 0, keyless, "", tekken().tokenizer

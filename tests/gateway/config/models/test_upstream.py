@@ -1,5 +1,6 @@
 """Upstreams in the configuration: their rules, and what their links are made with."""
 
+import re
 from pathlib import Path
 from typing import get_args
 
@@ -12,9 +13,11 @@ from gateway.config.models.upstream import EndpointName, FeatureName, UpstreamSe
 from gateway.fleets.replica_specs import replica_specs
 from gateway.tenancy.providers.provider_keys import keyless
 from protos.features import Feature
+from protos.types import Payload
+from routing.transports.http.origin import origin_of
 from routing.transports.http.upstream_timeouts import Timeouts
-from routing.transports.openai.settings import API_FEATURES, MORE_ENDPOINTS
-from routing.transports.openai.settings import UpstreamSettings as LinkSettings
+from routing.transports.openai.settings import API_FEATURES, MORE_ENDPOINTS, KeyedUpstream
+from routing.transports.openai.upstream_request import Requests
 
 
 def written(folder: Path, upstream: str, engine: str = "openai") -> Path:
@@ -79,27 +82,37 @@ def test_a_link_is_made_with_it(tmp_path: Path) -> None:
         )
     )
     (spec,) = replica_specs(config, 0, keyless)
-    assert spec.settings == LinkSettings(
-        model="theirs",
-        key=keyless(None),
-        headers={"x-org": "a"},
-        timeouts=Timeouts(1.0, 2.0, 3.0),
-        limit_as="max_completion_tokens",
-        salt_as="cache_salt",
-        max_in_flight=8,
-        health="/health",
-        health_seconds=4.0,
-        metrics_kind="vllm",
-        forces_usage=False,
+    assert spec.settings == KeyedUpstream(
+        UpstreamSettings(
+            model="theirs",
+            headers={"x-org": "a"},
+            connect_seconds=1.0,
+            first_byte_seconds=2.0,
+            between_bytes_seconds=3.0,
+            limit_as="max_completion_tokens",
+            salt_as="cache_salt",
+            max_in_flight=8,
+            health="/health",
+            health_seconds=4.0,
+            metrics_of="vllm",
+            counts_usage=False,
+            lacks=("logprobs",),
+        ),
+        keyless(None),
     )
+    assert spec.settings.settings.timeouts == Timeouts(1.0, 2.0, 3.0)
     assert spec.features == API_FEATURES & ~Feature.LOGPROBS
 
 
 @pytest.mark.parametrize("name", ["User-Agent", "user-agent"])
 def test_headers_of_ours_are_replaced_and_not_sent_twice(tmp_path: Path, name: str) -> None:
     (spec,) = replica_specs(load_config(written(tmp_path, f"{{headers: {{{name}: mine}}}}")), 0, keyless)
-    assert isinstance(spec.settings, LinkSettings)
-    assert spec.settings.headers == {"user-agent": "mine"}
+    assert isinstance(spec.settings, KeyedUpstream)
+    requests = Requests(origin_of(spec.address), "m", spec.settings.settings)
+    sent = requests.request(
+        Payload("/chat/completions", b"{}", stream=False, usage=False, answer_model="m"), None
+    ).lower()
+    assert re.findall(rb"user-agent: (.*)\r\n", sent) == [b"mine"]
 
 
 @pytest.mark.parametrize(

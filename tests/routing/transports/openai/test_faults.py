@@ -19,7 +19,6 @@ from protos.errors import (
     UpstreamRefusesKey,
 )
 from routing.health.replica_status import State
-from routing.transports.http.upstream_timeouts import Timeouts
 from routing.transports.replica_tls import TlsFiles
 from tests.certificates import Authority
 from tests.harness import bounded, until
@@ -303,7 +302,7 @@ def test_one_that_is_gone() -> None:
 
 def test_silence_is_a_fault() -> None:
     async def main() -> None:
-        async with upstream() as fake, linked(fake, timeouts=Timeouts(first_byte=0.25)) as link:
+        async with upstream() as fake, linked(fake, first_byte_seconds=0.25) as link:
 
             async def behave(caller: Caller, heard: Heard) -> None:
                 await caller.gone()

@@ -8,7 +8,7 @@ import pytest
 
 from protos.types import Role, Shape
 from routing.fleet.fleet import Fleet
-from routing.transports.openai.settings import API_FEATURES, UpstreamSettings
+from routing.transports.openai.settings import API_FEATURES, KeyedUpstream, OpenAISettings
 from routing.transports.replica_spec import ReplicaSpec
 from routing.transports.replica_tls import TlsFiles
 from tests.certificates import Authority
@@ -17,7 +17,7 @@ from tests.upstreams import upstream
 
 
 def spec_of(url: str, *, tls: TlsFiles | None = None, host: str = "") -> ReplicaSpec:
-    settings = UpstreamSettings(model="theirs", metrics_kind="none", health_seconds=0.0)
+    settings = KeyedUpstream(OpenAISettings(model="theirs", metrics_of="none", health_seconds=0.0))
     return ReplicaSpec(
         "p/0", url, "p", "ours", "openai", Shape(), Role.BOTH, 1, 1,
         features=API_FEATURES, tls=tls, settings=settings, host=host,

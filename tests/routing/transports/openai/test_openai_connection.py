@@ -134,7 +134,7 @@ def test_members_that_are_not_ours_keep_their_bytes() -> None:
 
 def test_an_upstream_that_does_not_count_is_not_asked_to_and_its_events_are_counted() -> None:
     async def main() -> None:
-        async with upstream() as fake, linked(fake, forces_usage=False) as link:
+        async with upstream() as fake, linked(fake, counts_usage=False) as link:
             fake.behaves = streamed(EVENT % b"a", EVENT % b"b", b"data: [DONE]\n\n")
             client = link.ask(stream_options={"include_usage": True})
             await client.answer()
@@ -268,7 +268,7 @@ def test_its_load_is_read_from_its_metrics() -> None:
     async def main() -> None:
         async with upstream() as fake:
             fake.pages["/metrics"] = plain(METRICS, kind="text/plain")
-            async with linked(fake, metrics_kind="auto", health="/health") as link:
+            async with linked(fake, metrics_of="auto", health="/health") as link:
                 load = link.connection.view.load
                 assert (load.running, load.waiting, load.kv_blocks_used, load.kv_blocks_total) == (4, 2, 250, 1000)
                 assert link.connection.view.kv_block_tokens == 16
@@ -283,7 +283,7 @@ def test_metrics_that_are_not_there_leave_the_load_to_be_counted(kind: Any, agai
     async def main() -> None:
         async with upstream() as fake:
             fake.pages["/metrics"] = plain(b"", "404 Not Found")
-            async with linked(fake, metrics_kind=kind) as link:
+            async with linked(fake, metrics_of=kind) as link:
                 await link.connection._look()
                 assert [look.target for look in fake.looks].count("/metrics") == 1 + again
                 fake.behaves = streamed(EVENT % b"a", END)

@@ -8,14 +8,14 @@ import pytest
 
 from protos.types import Payload
 from routing.transports.http.origin import origin_of
-from routing.transports.openai.settings import UpstreamSettings
+from routing.transports.openai.settings import OpenAISettings
 from routing.transports.openai.upstream_request import Requests
 
 BODY = b'{"model":"ours","messages":[{"role":"user","content":"hi"}],"top_k":5}'
 
 
 def sent(salt: str, key: str | None = "sk-1", salt_as: str = "cache_salt", **payload: Any) -> dict[str, Any]:
-    requests = Requests(origin_of("http://h/v1"), "theirs", UpstreamSettings(salt_as=salt_as))
+    requests = Requests(origin_of("http://h/v1"), "theirs", OpenAISettings(salt_as=salt_as))
     whole = requests.request(Payload(**{**PAYLOAD, **payload}), key, "", salt)
     head, _, body = whole.partition(b"\r\n\r\n")
     assert b"content-length: %d\r\n" % len(body) in head + b"\r\n"
