@@ -13,9 +13,8 @@ from observability.journal.signer import NO_KEY, Signer
 
 #: Longest lines of a block, before they are compressed; and longest data frame.
 MOST_BYTES: Final = 16 << 20
-#: A block's flags: it says something of the journal itself; nothing follows it in its segment.
+#: A block's flag: it says something of the journal itself. Earlier versions flagged a segment's last block with 2.
 EVENTS: Final = 1
-LAST: Final = 2
 FIRST_LINK: Final = bytes(32)
 
 _VERSION: Final = 1
@@ -91,12 +90,6 @@ def scan(file: BinaryIO, signer: Signer, offset: int = 0) -> Iterator[Block | Da
         else:
             yield found
             offset = found.end
-
-
-def frame_of(file: BinaryIO, block: Block) -> bytes:
-    """The compressed lines of a block."""
-    file.seek(block.offset + HEAD_BYTES)
-    return file.read(block.header.frame_bytes)
 
 
 def _next(file: BinaryIO, offset: int, signer: Signer) -> int:

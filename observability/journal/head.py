@@ -1,9 +1,7 @@
 """How far a chain was acknowledged, in a file beside its segments: a cut at its end could not be seen without it.
 
-It has two places that are written by turns, so that one of them is whole whenever the process or the machine ends. They
-always speak of two blocks that follow each other, and it is there before the first block is: whoever blanks a place,
-to have the file speak of the block before, is noticed. Most of the time it is not synchronized to disk: after a power
-cut it may say less than there is, never more.
+The file is one signed record. It is synchronized and then renamed over the one before, so at every moment there is one
+whole record. It never names a block that is not durable; after a power cut it may name an earlier one than there is.
 """
 
 import os
@@ -11,21 +9,18 @@ import struct
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from observability.journal.folder import sync_folder
 from observability.journal.signer import Signer
 
 NAME: Final = "head"
 _FORM: Final = struct.Struct("<8s8s8sIQq32s")
 _LINK_BYTES: Final = 32
 _MAGIC: Final = b"PENSHEAD"
-_PLACE: Final = 256
-_BYTES: Final = 2 * _PLACE
+#: Earlier versions wrote two records by turns, each padded to so many bytes.
+_OLD_RECORD_BYTES: Final = 256
 
 
 class Head(NamedTuple):
-    """The last block that is durable, and where its segment ended then. `sequence` is 0 where there is none yet; what
-    was before that has -1.
-    """
+    """The last durable block, and where its segment ended then. `sequence` is 0 where there is no block yet."""
 
     chain: bytes
     segment: int
@@ -34,63 +29,44 @@ class Head(NamedTuple):
     link: bytes
 
 
-class Acknowledged(NamedTuple):
-    """The latest head that can be used. `whole`: the other place has what belongs there, so this is the last one."""
-
-    head: Head
-    whole: bool
-
-
-def make_head(folder: Path, head: Head, before: Head, signer: Signer) -> None:
-    """Put a file with a head and the one before it in the place of what is there. Raises OSError."""
+def write_head(folder: Path, head: Head, signer: Signer) -> None:
+    """Put a head in the place of the one before. Where it raises OSError, the one before is still there."""
     fresh = folder / f"{NAME}.new"
-    descriptor = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        # All of it now, so that writing a head later never needs new space on the disk.
-        os.ftruncate(descriptor, _BYTES)
-        for each in (before, head):
-            write_head(descriptor, each, signer)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    fresh.replace(folder / NAME)
-    sync_folder(folder)
-
-
-def write_head(descriptor: int, head: Head, signer: Signer) -> None:
-    """Put the head where it belongs by its sequence number. Raises OSError."""
     body = _FORM.pack(_MAGIC, head.chain, signer.key_id, *head[1:])
-    os.pwrite(descriptor, body + signer.link(body), head.sequence % 2 * _PLACE)
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(body + signer.link(body))
+        file.flush()
+        os.fsync(descriptor)
+    fresh.replace(folder / NAME)
 
 
-def read_head(folder: Path, signer: Signer) -> Acknowledged | None:
+def read_head(folder: Path, signer: Signer) -> Head | None:
     """How far the chain of a folder was acknowledged; None where there is no file.
 
     Raises:
-        ValueError: There is a file, and nothing in it can be used.
+        ValueError: There is a file that cannot be used; the text says why.
         OSError: It cannot be read.
     """
     try:
-        with (folder / NAME).open("rb") as file:
-            data = file.read(_BYTES)
+        data = (folder / NAME).read_bytes()
     except FileNotFoundError:
         return None
-    places = [_head(data[place * _PLACE : (place + 1) * _PLACE], place, signer) for place in (0, 1)]
-    found = sorted((head for head in places if head is not None), key=lambda head: head.sequence)
-    if not found or found[-1].sequence < 0:
-        raise ValueError("nothing in it can be used")
-    head, before = found[-1], found[0]
-    return Acknowledged(head, (before.chain, before.sequence) == (head.chain, head.sequence - 1))
+    if len(data) != 2 * _OLD_RECORD_BYTES:
+        return _unpacked(data, signer)
+    records = [_unpacked(data[start : start + _OLD_RECORD_BYTES], signer) for start in (0, _OLD_RECORD_BYTES)]
+    before, head = sorted(records, key=lambda record: record.sequence)
+    # Who blanks or copies a record, to have the file name an earlier block, is noticed.
+    if (before.chain, before.sequence) != (head.chain, head.sequence - 1):
+        raise ValueError("was changed: its two records are not of blocks that follow each other")
+    return head
 
 
-def _head(data: bytes, place: int, signer: Signer) -> Head | None:
+def _unpacked(data: bytes, signer: Signer) -> Head:
     body, link = data[: _FORM.size], data[_FORM.size : _FORM.size + _LINK_BYTES]
-    if len(body) < _FORM.size:
-        return None
-    magic, chain, key_id, *rest = _FORM.unpack(body)
-    # A head with no key or with another one could be anybody's, who has cut the chain before.
-    if magic != _MAGIC or key_id != signer.key_id or link != signer.link(body):
-        return None
-    head = Head(chain, *rest)
-    # Else the older one could be put in the place of the newer one.
-    return head if head.sequence % 2 == place else None
+    if len(body) == _FORM.size:
+        magic, chain, key_id, *rest = _FORM.unpack(body)
+        # A record with no key or with another one could be anybody's, who has cut the chain before.
+        if magic == _MAGIC and key_id == signer.key_id and link == signer.link(body):
+            return Head(chain, *rest)
+    raise ValueError("was not made with this key, or was changed")

@@ -10,19 +10,12 @@ from typing import Final
 
 from observability.journal.chain import Chain, ChangedUnderneath
 from observability.journal.entries import JournalEvent, event
-from observability.journal.folder import (
-    Place,
-    Segment,
-    chain_folders,
-    claim,
-    segments,
-    take_folder,
-)
-from observability.journal.head import NAME
-from observability.journal.resumption import not_found
-from observability.journal.retention import due_for_removal
+from observability.journal.folder import HeldFolder, chain_folders, claim, take_folder
+from observability.journal.head import Head, write_head
+from observability.journal.resumption import new_chain
+from observability.journal.retention import due_for_removal, modified
+from observability.journal.segment import Segment, segments
 from observability.journal.settings import JournalSettings
-from observability.journal.shipper import unshipped
 from observability.journal.signer import Signer, made_key
 
 log = logging.getLogger(__name__)
@@ -41,75 +34,50 @@ class Keeper:
         settings: JournalSettings,
         kind: str,
         *,
-        sealed: Callable[[], None] | None = None,
         wall: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`kind` is what the chain's folder is called; `sealed` is called when a segment is ready to be shipped."""
-        self._settings, self._kind, self._sealed = settings, kind, sealed
+        """`kind` is what the chain's folder is called."""
+        self._settings, self._kind = settings, kind
         self._wall, self._clock = wall, clock
         # A clock that is set must not make the journal look old: what is kept goes by the time that has passed.
         self._started = wall() - clock()
         self._look_at = clock() + _SOON_SECONDS
-        self._place: Place | None = None
         self._signer = Signer()
+        self._held: HeldFolder | None = None
         self._chain: Chain | None = None
-        self._failed: Chain | None = None
-        #: What is to be said in a new chain.
+        #: How far the chain came that was changed underneath, and what it had not said yet.
+        self._known: Head | None = None
         self._unsaid: list[JournalEvent] = []
         self._told = False
 
-    def open(self) -> None:
-        """Make sure that the chain can be written to, and has said what was wrong."""
-        if self._chain is not None:
-            return
-        settings = self._settings
-        if settings.key_file is not None:
-            self._signer = Signer(made_key(settings.key_file))
-        if self._place is not None and not self._place.held():
-            os.close(self._place.lock)
-            if self._failed is not None:
-                self._unsaid = [*self._failed.unsaid, *not_found(self._failed.position, None, self._wall())]
-            self._place = self._failed = None
-        if self._place is None:
-            settings.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._place = claim(settings.folder, self._kind)
-            if not self._place.made and not (self._place.folder / NAME).exists() and not segments(self._place.folder):
-                detail = "the folder was there and had no chain: it was emptied, or a process was killed at its start"
-                self._unsaid.append(event("begun", self._wall(), detail=detail))
-        chain, self._failed, self._unsaid = self._opened(self._place.folder, self._failed, self._unsaid), None, []
-        with self._guarded(chain):
-            chain.tell()
-        self._chain = chain
-
-    def append(self, lines: bytes, entries: int, events: Sequence[JournalEvent]) -> int:
+    def append(self, lines: bytes, entries: int, events: Sequence[JournalEvent] = ()) -> int:
         """Make lines durable; gives how many bytes that took."""
-        with self._in_use() as chain:
+        with self._use() as (_, chain):
             return chain.append(lines, entries, events)
 
     def seal(self) -> None:
         """End the segment."""
-        with self._in_use() as chain:
+        with self._use() as (_, chain):
             chain.seal()
-        if self._sealed is not None:
-            self._sealed()
 
     def look_after(self) -> None:
-        """Called several times a second: seals the segment when it is due, sometimes removes what is too old."""
-        self.open()
-        if self._chain is not None and self._chain.due():
-            self.seal()
-        if self._clock() < self._look_at:
-            return
-        self._look_at = self._clock() + LOOK_SECONDS
-        assert self._place is not None
-        with self._in_use():
-            if not self._place.held():
-                raise ChangedUnderneath(None, "somebody else has removed or exchanged it", str(self._place.folder))
+        """Called at least once a second: seals the segment when it is due, sometimes removes what is too old."""
+        settings = self._settings
+        with self._use() as (held, chain):
+            if chain.position.offset >= settings.segment_bytes or chain.age >= settings.segment_seconds:
+                chain.seal()
+            if self._clock() < self._look_at:
+                return
+            self._look_at = self._clock() + LOOK_SECONDS
+            if not held.held():
+                raise ChangedUnderneath(None, "somebody else has removed or exchanged it", str(held.path))
         try:
-            with self._in_use() as chain:
-                self._remove(chain, self._place.folder)
-            self._adopt_all()
+            with self._use() as (held, chain):
+                self._remove(chain)
+            for folder in chain_folders(settings.folder):
+                if folder != held.path:
+                    self._adopt(folder)
         except OSError as error:
             # It can be written to nevertheless.
             if not self._told:
@@ -122,84 +90,73 @@ class Keeper:
         """Let everything go."""
         if self._chain is not None:
             self._chain.close()
-        if self._place is not None:
-            os.close(self._place.lock)
-        self._chain = self._place = None
+        if self._held is not None:
+            os.close(self._held.lock)
+        self._chain = self._held = None
 
     @contextlib.contextmanager
-    def _in_use(self) -> Iterator[Chain]:
-        self.open()
-        assert self._chain is not None
-        with self._guarded(self._chain) as chain:
-            yield chain
-
-    @contextlib.contextmanager
-    def _guarded(self, chain: Chain) -> Iterator[Chain]:
-        """A chain that has failed is opened anew the next time."""
+    def _use(self) -> Iterator[tuple[HeldFolder, Chain]]:
+        """The chain, which has said what was wrong. One that was changed underneath is opened anew the next time."""
+        held, chain = self._open()
         try:
-            yield chain
-        except BaseException:
-            chain.close()
-            self._chain, self._failed = None, chain
+            chain.tell()
+            yield held, chain
+        except OSError as error:
+            if isinstance(error, ChangedUnderneath) or not held.held():
+                self._known, self._unsaid, self._chain = chain.position, chain.unsaid, None
+                chain.close()
             raise
 
-    def _opened(self, folder: Path, known: Chain | None = None, events: Sequence[JournalEvent] = ()) -> Chain:
+    def _open(self) -> tuple[HeldFolder, Chain]:
+        if self._held is not None and self._chain is not None:
+            return self._held, self._chain
         settings = self._settings
-        return Chain(
-            folder,
-            self._signer,
-            segment_bytes=settings.segment_bytes,
-            segment_seconds=settings.segment_seconds,
-            known=known,
-            events=events,
-            wall=self._wall,
-            clock=self._clock,
-        )
+        if settings.key_file is not None:
+            self._signer = Signer(made_key(settings.key_file))
+        if self._held is not None and not self._held.held():
+            os.close(self._held.lock)
+            if self._known is not None:
+                what = f"chain {self._known.chain.hex()} was removed or exchanged while it was written"
+                detail = f"{what}; its last block was {self._known.sequence}"
+                self._unsaid.append(event("missing", self._wall(), detail=detail))
+            self._held = self._known = None
+        if self._held is None:
+            settings.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._held = claim(settings.folder, self._kind, lambda path: write_head(path, new_chain(), self._signer))
+        self._chain = self._opened(self._held.path, self._known, self._unsaid)
+        self._known, self._unsaid = None, []
+        return self._held, self._chain
+
+    def _opened(self, folder: Path, known: Head | None = None, unsaid: Sequence[JournalEvent] = ()) -> Chain:
+        return Chain(folder, self._signer, known=known, unsaid=unsaid, wall=self._wall, clock=self._clock)
 
     def _due_for_removal(self, own: Sequence[Segment]) -> tuple[list[Segment], str]:
         settings = self._settings
         before = self._started + self._clock() - settings.keep_seconds
         return due_for_removal(own, settings.folder, keep_bytes=settings.keep_bytes, before=before)
 
-    def _remove(self, chain: Chain, folder: Path) -> None:
+    def _remove(self, chain: Chain) -> None:
         due, why = self._due_for_removal(chain.sealed())
         if due:
-            now = due[:_MOST_REMOVED]
-            waiting = {each.path for each in unshipped(folder)} if self._settings.ship else set()
-            left = [str(each.number) for each in now if each.path in waiting]
-            chain.remove(now, f"{why}; not shipped yet: {', '.join(left)}" if left else why)
+            chain.remove(due[:_MOST_REMOVED], why)
         if len(due) > _MOST_REMOVED:
             self._look_at = self._clock() + _SOON_SECONDS
-
-    def _adopt_all(self) -> None:
-        assert self._place is not None
-        for folder in chain_folders(self._settings.folder):
-            if folder != self._place.folder:
-                self._adopt(folder)
 
     def _adopt(self, folder: Path) -> None:
         """Seal and remove what is due in a chain to which no process writes any more."""
         own = segments(folder)
-        last = own[-1] if own else None
-        if last is None or not (self._left_open(last) or self._due_for_removal([e for e in own if not e.open])[0]):
+        old = self._started + self._clock() - self._settings.segment_seconds - LOOK_SECONDS
+        left_open = bool(own) and own[-1].open and modified(own[-1]) < old
+        if not left_open and not self._due_for_removal([each for each in own if not each.open])[0]:
             return
         lock = take_folder(folder)
         if lock is None:
             return
         try:
             with contextlib.closing(self._opened(folder)) as chain:
+                chain.tell()
                 chain.seal()
-                self._remove(chain, folder)
+                self._remove(chain)
                 chain.seal()
         finally:
             os.close(lock)
-
-    def _left_open(self, segment: Segment) -> bool:
-        """Whether it should have been sealed by now."""
-        if not segment.open:
-            return False
-        try:
-            age = self._started + self._clock() - segment.path.stat().st_mtime
-        except FileNotFoundError:
-            return False
-        return age > self._settings.segment_seconds + LOOK_SECONDS

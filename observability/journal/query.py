@@ -15,7 +15,8 @@ import msgspec
 
 from observability.journal.block import HEAD_BYTES, Block, Damage, scan
 from observability.journal.entries import ChangeEntry, JournalEvent, RequestEntry, VerdictEntry
-from observability.journal.folder import SUFFIX, Segment, chain_folders, segments
+from observability.journal.folder import chain_folders
+from observability.journal.segment import SUFFIX, Segment, segments
 from observability.journal.signer import Signer
 
 if TYPE_CHECKING:
@@ -180,8 +181,8 @@ def _files(folder: Path, period: Period, scratch: Path, unreadable: list[str]) -
                     yield _usable(segment, scratch, unreadable)
             except FileNotFoundError:
                 # Sealed or removed since the folder was read.
-                if segment.open and segment.sealed_path.exists():
-                    yield _usable(segment._replace(open=False, path=segment.sealed_path), scratch, unreadable)
+                if segment.open and segment.sealed().path.exists():
+                    yield _usable(segment.sealed(), scratch, unreadable)
             except OSError as error:
                 unreadable.append(f"{segment.path}: {error.strerror or error}; it is left out")
 

@@ -1,10 +1,11 @@
 """Which segments are removed."""
 
-import contextlib
 from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
 
-from observability.journal.folder import Segment, chain_folders, segments
+from observability.journal.folder import chain_folders
+from observability.journal.segment import Segment, segments
 
 
 def due_for_removal(
@@ -15,31 +16,28 @@ def due_for_removal(
     `own` has the oldest first; `before`: what was sealed earlier goes, in seconds since 1970. Beyond `keep_bytes`, of
     all chains the oldest segments go; each process removes its own.
     """
-    aged = []
-    for segment in own:
-        if _sealed_at(segment) >= before:
-            break
-        aged.append(segment)
-    if aged:
+    if aged := list(takewhile(lambda segment: modified(segment) < before, own)):
         return aged, "older than is kept"
-    sizes: dict[Path, tuple[float, int]] = {}
-    for chain in chain_folders(folder):
-        for segment in segments(chain):
-            with contextlib.suppress(FileNotFoundError):
-                status = segment.path.stat()
-                sizes[segment.path] = (float("inf") if segment.open else status.st_mtime, status.st_size)
-    surplus, ours = sum(size for _, size in sizes.values()) - keep_bytes, {segment.path for segment in own}
-    removed = 0
-    for path, (_, size) in sorted(sizes.items(), key=lambda item: item[1][0]):
-        if surplus <= 0 or path not in ours:
+    every = [segment for chain in chain_folders(folder) for segment in segments(chain)]
+    surplus, due, ours = sum(map(_size, every)) - keep_bytes, list[Segment](), set(own)
+    for segment in sorted((each for each in every if not each.open), key=modified):
+        if surplus <= 0 or segment not in ours:
             break
-        surplus -= size
-        removed += 1
-    return list(own[:removed]), "more bytes than are kept"
+        surplus -= _size(segment)
+        due.append(segment)
+    return due, "more bytes than are kept"
 
 
-def _sealed_at(segment: Segment) -> float:
+def modified(segment: Segment) -> float:
+    """When a segment was written to last, in seconds since 1970; infinite where it is not there any more."""
     try:
         return segment.path.stat().st_mtime
     except FileNotFoundError:
         return float("inf")
+
+
+def _size(segment: Segment) -> int:
+    try:
+        return segment.path.stat().st_size
+    except FileNotFoundError:
+        return 0

@@ -20,4 +20,3 @@ class JournalSettings:
     keep_bytes: int = 10 << 30
     keep_seconds: float = 90 * 86_400.0
     refuse: bool = False
-    ship: tuple[str, ...] = ()

@@ -59,14 +59,6 @@ class Journal(Record, frozen=True, kw_only=True):
             "into memory is counted and not recorded; `refuse` answers new requests with 503."
         ),
     ] = "continue"
-    ship: Annotated[
-        Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=4096)], ...], Meta(min_length=1, max_length=64)]
-        | None,
-        Meta(
-            description="Command that is run for each sealed segment, as a list of its words; the segment's path is "
-            "one more. Until it ends with status 0 it is tried again.",
-        ),
-    ] = None
 
 
 def journal_problems(journal: Journal, where: str) -> Iterator[tuple[str, str]]:
@@ -93,5 +85,4 @@ def journal_settings(journal: Journal, state: Path) -> JournalSettings:
         keep_bytes=journal.keep_bytes,
         keep_seconds=journal.keep_days * _DAY_SECONDS,
         refuse=journal.on_full == "refuse",
-        ship=journal.ship or (),
     )

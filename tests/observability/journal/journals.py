@@ -10,7 +10,10 @@ import zstandard
 
 from observability.journal.chain import Chain
 from observability.journal.entries import request_lines
-from observability.journal.folder import chain_folders, segments
+from observability.journal.folder import chain_folders
+from observability.journal.head import write_head
+from observability.journal.resumption import new_chain
+from observability.journal.segment import segments
 from observability.journal.settings import JournalSettings
 from observability.journal.signer import Signer
 from observability.journal.verification import Report, verify
@@ -51,8 +54,10 @@ class Clock:
 
 
 def chain_of(folder: Path, signer: Signer = KEYED, **fields: Any) -> Chain:
-    folder.mkdir(parents=True, exist_ok=True)
-    return Chain(folder, signer, **{"segment_bytes": 1 << 20, "segment_seconds": 3600.0, **fields})
+    if not folder.exists():
+        folder.mkdir(parents=True)
+        write_head(folder, new_chain(), signer)
+    return Chain(folder, signer, **fields)
 
 
 def append(chain: Chain, first: int, count: int = 3) -> None:

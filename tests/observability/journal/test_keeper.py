@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from observability.journal.entries import request_lines
-from observability.journal.folder import chain_folders, is_held, segments
+from observability.journal.folder import chain_folders, is_held
 from observability.journal.keeper import LOOK_SECONDS, Keeper
 from observability.journal.retention import due_for_removal
+from observability.journal.segment import segments
 from observability.journal.signer import made_key
 from tests.observability.journal.journals import (
     Clock,
@@ -36,16 +37,13 @@ class Bench:
     """A keeper whose clocks stand still."""
 
     def __init__(self, folder: Path, **fields: Any) -> None:
-        self.clock, self.shipped = Clock(), 0
+        self.clock = Clock()
         self.journal = folder / "journal"
         self.settings = settings_of(folder, **{"key_file": None, **fields})
-        self.keeper = Keeper(self.settings, "worker", sealed=self.sealed, wall=self.wall, clock=self.clock)
+        self.keeper = Keeper(self.settings, "worker", wall=self.wall, clock=self.clock)
 
     def wall(self) -> float:
         return WALL + self.clock.now - 1000.0
-
-    def sealed(self) -> None:
-        self.shipped += 1
 
     def write(self, number: int = 0) -> None:
         lines = request_lines([record_of(number)])
@@ -92,10 +90,20 @@ def test_an_old_segment_is_sealed_even_when_nothing_comes(bench: Bench) -> None:
     bench.write()
     bench.clock.now += 99
     bench.keeper.look_after()
-    assert bench.shipped == 0
+    assert [path.name[16:] for path in files(bench.journal)] == ["-00000001.open.ndjson.zst"]
     bench.clock.now += 1
     bench.keeper.look_after()
-    assert (bench.shipped, [path.name[16:] for path in files(bench.journal)]) == (1, ["-00000001.ndjson.zst"])
+    assert [path.name[16:] for path in files(bench.journal)] == ["-00000001.ndjson.zst"]
+
+
+def test_a_segment_that_is_long_enough_is_sealed(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, segment_bytes=2000)
+    while not bench.numbers() or segments(bench.journal / "worker-0")[0].path.stat().st_size < 2000:
+        assert [each.open for each in segments(bench.journal / "worker-0")] in ([], [True])
+        bench.write()
+        bench.keeper.look_after()
+    assert [each.open for each in segments(bench.journal / "worker-0")] == [False]
+    bench.keeper.close()
 
 
 def test_a_clock_that_is_set_forward_removes_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +183,7 @@ def test_a_folder_that_another_process_has_now_is_left_to_it(bench: Bench) -> No
     bench.write()
     shutil.rmtree(bench.journal)
     other = Keeper(bench.settings, "worker")
-    other.open()
+    other.look_after()
     with pytest.raises(OSError):
         bench.write(1)
     bench.write(1)
@@ -187,29 +195,35 @@ def said(bench: Bench, event: str) -> list[str]:
     return [line["detail"] for line in lines_of(bench.journal) if line.get("event") == event]
 
 
-@pytest.mark.parametrize("what", ["all", "files", "sealed", "idle"])
+@pytest.mark.parametrize("what", ["all", "sealed", "idle"])
 def test_a_chain_that_is_removed_while_it_is_written_is_said_in_the_next_one(bench: Bench, what: str) -> None:
     bench.write()
     bench.write(1)
     chain = segments(bench.journal / "worker-0")[0].chain.hex()
     if what == "sealed":
         bench.keeper.seal()
-    last = 3 if what == "sealed" else 2
-    if what == "files":
-        for path in (bench.journal / "worker-0").iterdir():
-            if path.name != "lock":
-                path.unlink()
-    else:
-        shutil.rmtree(bench.journal)
+    shutil.rmtree(bench.journal)
     with pytest.raises(OSError):
         bench.look() if what == "idle" else bench.write(2)
     bench.keeper.look_after()
-    assert said(bench, "missing") == [
-        f"chain {chain} was removed or cut while it was written; its last block was {last}"
-    ]
+    told = f"chain {chain} was removed or exchanged while it was written; its last block was 2"
+    assert said(bench, "missing") == [told]
     assert len(problems(bench.journal, None)) == 1
     bench.write(3)
     assert len(said(bench, "missing")) == 1
+
+
+def test_a_chain_whose_files_are_removed_while_it_is_written_goes_on_and_says_so(bench: Bench) -> None:
+    bench.write()
+    bench.write(1)
+    for path in (bench.journal / "worker-0").iterdir():
+        if path.name != "lock":
+            path.unlink()
+    with pytest.raises(OSError):
+        bench.write(2)
+    bench.write(2)
+    assert said(bench, "missing") == ["the end is cut: blocks 1 to 2 are missing"]
+    assert "segments 1 to 1 before it are missing" in problems(bench.journal, None)
 
 
 def test_what_was_removed_is_said_however_often_the_new_chain_fails(
@@ -231,15 +245,14 @@ def test_what_was_removed_is_said_however_often_the_new_chain_fails(
     assert len(said(bench, "missing")) == 1
 
 
-def test_a_folder_that_was_there_and_has_no_chain_is_said(bench: Bench) -> None:
+def test_a_chain_that_was_removed_from_its_folder_is_said(bench: Bench) -> None:
     bench.write()
     bench.keeper.close()
     for path in (bench.journal / "worker-0").iterdir():
         path.unlink()
     bench.write(1)
-    assert len(said(bench, "begun")) == 1
-    report = checked(bench.journal, None)
-    assert (report.problems, len(report.notes)) == ([], 1)
+    assert said(bench, "missing") == ["the head file is gone: blocks may be missing before this one"]
+    assert len(problems(bench.journal, None)) == 1
 
 
 def test_a_folder_is_held_from_the_moment_it_is_there(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,7 +263,7 @@ def test_a_folder_is_held_from_the_moment_it_is_there(bench: Bench, monkeypatch:
         # Another process is faster.
         if len(held) == 1:
             other = Keeper(bench.settings, "worker")
-            other.open()
+            other.look_after()
             others.append(other)
         return real(path, target)
 
@@ -258,20 +271,9 @@ def test_a_folder_is_held_from_the_moment_it_is_there(bench: Bench, monkeypatch:
     monkeypatch.setattr(Path, "rename", rename)
     bench.write()
     assert (held[:2], [path.parent.name for path in files(bench.journal)]) == ([True, True], ["worker-1"])
-    assert said(bench, "begun") == []
+    assert said(bench, "missing") == []
     assert sorted(path.name for path in bench.journal.iterdir()) == ["worker-0", "worker-1"]
     others[0].close()
-
-
-def test_a_removal_says_what_was_not_shipped(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, keep_seconds=1000.0, ship=("ship",))
-    for number in range(3):
-        bench.segment(number, age=2000 - number)
-    chain = segments(bench.journal / "worker-0")[0].chain.hex()
-    (bench.journal / "worker-0" / f"{chain}.shipped").write_text("1\n")
-    bench.look()
-    bench.keeper.close()
-    assert said(bench, "removed") == ["segments 1 to 3: older than is kept; not shipped yet: 2, 3"]
 
 
 def test_the_key_is_made_once(tmp_path: Path) -> None:

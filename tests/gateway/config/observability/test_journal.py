@@ -16,20 +16,20 @@ def journal_of(**fields: Any) -> Journal:
 def test_by_itself_it_is_kept_in_the_state_and_has_a_key(tmp_path: Path) -> None:
     settings = journal_settings(journal_of(), tmp_path)
     assert (settings.folder, settings.key_file) == (tmp_path / "journal", tmp_path / "journal.key")
-    assert (settings.refuse, settings.ship, settings.keep_seconds) == (False, (), 90 * 86_400)
+    assert (settings.refuse, settings.keep_seconds) == (False, 90 * 86_400)
     assert list(journal_problems(journal_of(), "j")) == []
 
 
 def test_a_folder_is_taken_from_the_files(tmp_path: Path) -> None:
-    journal = with_absolute_journal(journal_of(folder="../audit", keyed=False, on_full="refuse", ship=["a"]), tmp_path)
+    journal = with_absolute_journal(journal_of(folder="../audit", keyed=False, on_full="refuse"), tmp_path)
     settings = journal_settings(journal, tmp_path / "state")
     assert (settings.folder, settings.key_file) == (tmp_path.resolve().parent / "audit", None)
-    assert (settings.refuse, settings.ship) == (True, ("a",))
+    assert settings.refuse
     assert with_absolute_journal(journal_of(), tmp_path) == journal_of()
 
 
 @pytest.mark.parametrize(
-    "fields", [{"flush_seconds": 0}, {"on_full": "x"}, {"ship": []}, {"ship": "cmd"}, {"keep_days": 0}, {"folder": ""}]
+    "fields", [{"flush_seconds": 0}, {"on_full": "x"}, {"ship": ["cmd"]}, {"keep_days": 0}, {"folder": ""}]
 )
 def test_what_makes_no_sense(fields: dict[str, Any]) -> None:
     with pytest.raises(msgspec.ValidationError):

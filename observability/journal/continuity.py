@@ -1,0 +1,98 @@
+"""Whether blocks follow one another: from segment to segment, and up to the one that the head names."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from observability.journal.block import FIRST_LINK, Block, Damage
+from observability.journal.entries import JournalEvent
+from observability.journal.head import Head
+from observability.journal.segment import Contents, Segment
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong, or worth knowing; `block` and `offset` are None where it is about a whole file."""
+
+    path: Path
+    problem: str
+    block: int | None = None
+    offset: int | None = None
+
+
+class Removed(NamedTuple):
+    """The youngest segment that was removed by age or size, its last block, and that one's link."""
+
+    segment: int = 0
+    sequence: int = 0
+    link: bytes = FIRST_LINK
+
+
+def last_removed(events: Iterable[JournalEvent]) -> Removed:
+    """What the journal says of segments that were removed; the first block of every segment says it."""
+    newest = max(events, key=lambda each: each.removed_segment, default=None)
+    if newest is None or not newest.removed_segment:
+        return Removed()
+    return Removed(newest.removed_segment, newest.removed_sequence, bytes.fromhex(newest.removed_link))
+
+
+class Continuity:
+    """Follows one chain. `segment`, `sequence` and `link` are those of the last block that was seen; where `link` is
+    None the next block is believed.
+    """
+
+    def __init__(self, segment: int, sequence: int, link: bytes | None, head: Head | None = None) -> None:
+        self.segment, self.sequence, self.link = segment, sequence, link
+        self._head = head
+        #: Blocks that the damage at hand must have been, at least.
+        self._damaged = 0
+        #: What ends the open segment and was never acknowledged.
+        self.torn: Damage | None = None
+
+    def follow(self, segment: Segment, contents: Contents, *, growing: bool = False) -> list[Finding]:
+        """Give what does not fit. `growing`: a process may write to the segment if it is open."""
+        found: list[Finding] = []
+        if segment.number > self.segment + 1:
+            problem = f"segments {self.segment + 1} to {segment.number - 1} before it are missing"
+            found.append(Finding(segment.path, problem))
+        self.segment = segment.number
+        for item in contents.items:
+            if isinstance(item, Damage):
+                acknowledged = self._head is not None and self.sequence < self._head.sequence
+                if segment.open and not acknowledged and (growing or item.end == contents.size):
+                    self.torn = item
+                    break
+                found.append(Finding(segment.path, item.problem, self.sequence + 1, item.offset))
+                self._damaged = 1
+            else:
+                problem = self._follow(segment, item)
+                # What all blocks of a segment have in common is said once.
+                if problem and (not found or found[-1].problem != problem):
+                    found.append(Finding(segment.path, problem, item.header.sequence, item.offset))
+        return found
+
+    def cut(self) -> str:
+        """What is missing at the end; empty where nothing is."""
+        first, last = self.sequence + 1, self._head.sequence if self._head is not None else 0
+        return f"the end is cut: blocks {first} to {last} are missing" if last >= first + self._damaged else ""
+
+    def _follow(self, segment: Segment, block: Block) -> str:
+        header, head, problem = block.header, self._head, ""
+        if self.link is None:
+            self.sequence, self.link = header.sequence - 1, header.previous
+        expected = self.sequence + 1
+        if (header.chain, header.segment) != (segment.chain, segment.number):
+            problem = f"belongs to segment {header.segment} of chain {header.chain.hex()}"
+        elif header.sequence > expected + self._damaged:
+            problem = f"blocks {expected} to {header.sequence - 1} before it are missing"
+        elif header.sequence < expected:
+            problem = f"comes after block {self.sequence}: it is played again or out of order"
+        elif header.sequence == expected and header.previous != self.link:
+            problem = "does not follow from the block before it"
+        elif head is not None and header.sequence == head.sequence and block.link != head.link:
+            problem = "is not the block that the head names"
+        self._damaged = 0
+        if header.sequence >= expected:
+            self.sequence, self.link = header.sequence, block.link
+        return problem
