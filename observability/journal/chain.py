@@ -119,7 +119,7 @@ class Chain:
         if gone:
             passed, faults = Continuity(*self._removed), list[JournalEvent]()
             for segment in gone:
-                for found in passed.follow(segment, read_segment(segment.path, self._signer)):
+                for found in passed.follow(segment, read_segment(segment, self._signer)):
                     detail = f"segment {segment.number}, when it was removed: {found.problem}"
                     faults.append(self._event("damaged", self._removed, detail))
             removed = Removed(passed.segment, passed.sequence, passed.link or self._removed.link)

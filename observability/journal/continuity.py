@@ -1,14 +1,15 @@
 """Whether blocks follow one another: from segment to segment, and up to the one that the head names."""
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from observability.journal.block import FIRST_LINK, Block, Damage
-from observability.journal.entries import JournalEvent
 from observability.journal.head import Head
-from observability.journal.segment import Contents, Segment
+from observability.journal.segment import Contents, Segment, read_segment
+from observability.journal.signer import Signer
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +30,15 @@ class Removed(NamedTuple):
     link: bytes = FIRST_LINK
 
 
-def last_removed(events: Iterable[JournalEvent]) -> Removed:
-    """What the journal says of segments that were removed; the first block of every segment says it."""
-    newest = max(events, key=lambda each: each.removed_segment, default=None)
-    if newest is None or not newest.removed_segment:
-        return Removed()
-    return Removed(newest.removed_segment, newest.removed_sequence, bytes.fromhex(newest.removed_link))
+def last_removed(own: Sequence[Segment], signer: Signer) -> Removed:
+    """What the newest segments say of those that were removed; the first block of every segment says it."""
+    for segment in reversed(own if own and own[0].number > 1 else []):
+        with contextlib.suppress(OSError):
+            newest = max(read_segment(segment, signer).events, key=lambda each: each.removed_segment, default=None)
+            if newest is not None and newest.removed_segment:
+                link = bytes.fromhex(newest.removed_link)
+                return Removed(newest.removed_segment, newest.removed_sequence, link)
+    return Removed()
 
 
 class Continuity:

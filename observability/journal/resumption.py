@@ -2,15 +2,16 @@
 
 import os
 import secrets
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from observability.journal.block import FIRST_LINK, Block
-from observability.journal.continuity import Continuity, Removed, last_removed
+from observability.journal.block import FIRST_LINK, Block, scan
+from observability.journal.continuity import Removed, last_removed
 from observability.journal.entries import JournalEvent, event
 from observability.journal.folder import sync_folder
 from observability.journal.head import Head, read_head
-from observability.journal.segment import Contents, Segment, read_segment, segments
+from observability.journal.segment import Segment, segments
 from observability.journal.signer import Signer
 
 
@@ -38,60 +39,55 @@ def close_off(segment: Segment) -> None:
 def resume(folder: Path, signer: Signer, known: Head | None, now: float) -> Resumption:
     """Look at a chain's folder, which this process holds, and cut off a torn tail: bytes that were never acknowledged.
 
-    Whatever else is wrong there stays as it is, for whoever wants to see it; the chain goes on in a new segment.
-    `known`: how far this process itself has come with the chain; None: it goes by the head file.
+    Whatever else is wrong there stays as it is, for whoever wants to see it. `known`: how far this process itself has
+    come with the chain; None: it goes by the head.
 
     Raises:
         OSError: The folder cannot be read or written.
     """
-    head, events = known, list[JournalEvent]()
+    head, why, events = known, "is gone", list[JournalEvent]()
     if head is None:
         try:
-            head, why = read_head(folder, signer), "is gone"
+            head = read_head(folder, signer)
         except ValueError as error:
             why = str(error)
-        if head is None:
-            detail = f"the head file {why}: blocks may be missing before this one"
-            events.append(event("missing", now, detail=detail))
-    found = segments(folder)
-    newest = max(found, key=lambda each: each.path.stat().st_mtime, default=None)
-    chain = head.chain if head is not None else newest.chain if newest is not None else new_chain().chain
-    own = [segment for segment in found if segment.chain == chain]
-    recent = _recent(own, signer)
-    chain_end = Continuity(recent[0][0].number - 1 if recent else 0, 0, None, head)
-    for segment, contents in recent:
-        for each in chain_end.follow(segment, contents):
-            detail = each.problem if each.offset is None else f"at byte {each.offset}: {each.problem}"
-            events.append(event("damaged", now, detail=detail, segment=segment.number))
-    whole = not any(each.event == "damaged" for each in events)
-    sequence, link = chain_end.sequence, chain_end.link or FIRST_LINK
-    if head is not None and head.sequence > sequence:
-        if missing := chain_end.cut():
-            events.append(event("missing", now, detail=missing, segment=head.segment))
-        whole, sequence, link = False, head.sequence, head.link
-    removed = last_removed([each for _, contents in recent for each in contents.events])
-    if own and own[-1].open and whole:
-        last, size, torn = own[-1], recent[-1][1].size, chain_end.torn
-        if torn is not None:
-            _cut(last.path, torn.offset)
-            detail, cut = "a torn tail was cut off", size - torn.offset
-            events.append(event("repaired", now, detail=detail, segment=last.number, bytes=cut))
-            size = torn.offset
-        return Resumption(Head(chain, last.number, size, sequence, link), removed, events)
+    found, believe = segments(folder), head is None
+    if head is None:
+        detail = f"the head file {why}: blocks may be missing before this one"
+        events.append(event("missing", now, detail=detail))
+        newest = max(found, key=lambda each: each.path.stat().st_mtime, default=None)
+        head = new_chain() if newest is None else Head(newest.chain, newest.number, 0, 0, FIRST_LINK)
+    own = [segment for segment in found if segment.chain == head.chain]
+    removed, sizes = last_removed(own, signer), {segment.number: segment.path.stat().st_size for segment in own}
+    if sizes.get(head.segment, 0) < head.offset:
+        detail = f"the end is cut: block {head.sequence} was acknowledged and is not there"
+        events.append(event("missing", now, detail=detail, segment=head.segment))
+    end = _end([segment for segment in own if segment.number >= head.segment], head, signer, believe=believe)
+    number = max([*sizes, end.segment if end.sequence else 0])
     if own and own[-1].open:
+        torn = sizes[number] - end.offset if own[-1].number == number == end.segment else -1
+        if torn >= 0 and not believe:
+            if torn:
+                _cut(own[-1].path, end.offset)
+                detail = "a torn tail was cut off"
+                events.append(event("repaired", now, detail=detail, segment=number, bytes=torn))
+            return Resumption(end, removed, events)
         close_off(own[-1])
-    number = max(own[-1].number if own else 0, head.segment if head is not None and head.sequence else 0)
-    return Resumption(Head(chain, number + 1, 0, sequence, link), removed, events)
+    return Resumption(end._replace(segment=number + 1, offset=0), removed, events)
 
 
-def _recent(own: list[Segment], signer: Signer) -> list[tuple[Segment, Contents]]:
-    """The newest segment, and those before it up to the first that has a block."""
-    found: list[tuple[Segment, Contents]] = []
-    for segment in reversed(own):
-        found.insert(0, (segment, read_segment(segment.path, signer)))
-        if any(isinstance(item, Block) for item in found[0][1].items):
-            break
-    return found
+def _end(newest: Sequence[Segment], head: Head, signer: Signer, *, believe: bool) -> Head:
+    """The last of the blocks that follow on a head: the process was ended before a head named them. `believe`: there is
+    no head that could be used, so all blocks count.
+    """
+    for segment in newest:
+        with segment.path.open("rb") as file:
+            for item in scan(file, signer, head.offset if segment.number == head.segment else 0):
+                if isinstance(item, Block) and (believe or item.header.previous == head.link):
+                    head = Head(head.chain, segment.number, item.end, item.header.sequence, item.link)
+                elif not believe:
+                    return head
+    return head
 
 
 def _cut(path: Path, size: int) -> None:

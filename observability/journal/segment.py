@@ -56,9 +56,13 @@ def segments(folder: Path) -> list[Segment]:
     return sorted(found, key=lambda segment: (segment.chain, segment.number))
 
 
-def read_segment(path: Path, signer: Signer) -> Contents:
-    """Look at every byte of a segment. Raises OSError."""
-    with path.open("rb") as file:
+def read_segment(segment: Segment, signer: Signer) -> Contents:
+    """Look at every byte of a segment, which may have been sealed since it was found. Raises OSError."""
+    try:
+        opened = segment.path.open("rb")
+    except FileNotFoundError:
+        opened = segment.sealed().path.open("rb")
+    with opened as file:
         items = list(scan(file, signer))
         said = [item for item in items if isinstance(item, Block) and item.header.flags & EVENTS]
         lines = [line for block in said for line in block_lines(file, block) if _JOURNAL in line[:32]]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from observability.journal.block import Block
-from observability.journal.continuity import Continuity, Finding, Removed, last_removed
+from observability.journal.continuity import Continuity, Finding, last_removed
 from observability.journal.entries import JournalEvent
 from observability.journal.folder import chain_folders, is_held
 from observability.journal.head import NAME, Head, read_head
@@ -72,7 +72,7 @@ def _check_chain(folder: Path, own: Sequence[Segment], head: Head | None, signer
     growing, passed = is_held(folder), Continuity(*_beginning(own, signer), head)
     for segment in own:
         try:
-            contents = _read(segment, signer)
+            contents = read_segment(segment, signer)
         except FileNotFoundError:
             report.notes.append(Finding(segment.path, "was removed while this ran"))
             passed.segment, passed.link = segment.number, None
@@ -94,26 +94,10 @@ def _check_chain(folder: Path, own: Sequence[Segment], head: Head | None, signer
 
 
 def _beginning(own: Sequence[Segment], signer: Signer) -> tuple[int, int, bytes | None]:
-    """What the first segment follows: nothing, or segments that the newest ones say were removed by age or size."""
-    first = own[0].number if own else 1
-    if first > 1:
-        for segment in reversed(own):
-            try:
-                removed = last_removed(_read(segment, signer).events)
-            except OSError:
-                continue
-            if removed.segment:
-                # A removal that was interrupted has left some: the first block that is there is believed.
-                return removed if removed.segment < first else (first - 1, 0, None)
-    return Removed()
-
-
-def _read(segment: Segment, signer: Signer) -> Contents:
-    """A whole segment, which may have been sealed since it was found. Raises OSError."""
-    try:
-        return read_segment(segment.path, signer)
-    except FileNotFoundError:
-        return read_segment(segment.sealed().path, signer)
+    """What the first segment follows: nothing, or segments of which the newest say that they were removed."""
+    first, removed = own[0].number if own else 1, last_removed(own, signer)
+    # A removal that was interrupted has left some: the first block that is there is believed.
+    return removed if removed.segment < first else (first - 1, 0, None)
 
 
 def _check_keys(segment: Segment, contents: Contents, signer: Signer, report: Report) -> None:

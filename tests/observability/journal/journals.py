@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import zstandard
 
+from observability.journal.block import Block, Damage, scan
 from observability.journal.chain import Chain
 from observability.journal.entries import request_lines
 from observability.journal.folder import chain_folders
@@ -79,6 +80,12 @@ def written(folder: Path, *, blocks: int = 4, segments_: int = 1, signer: Signer
 
 def files(folder: Path) -> list[Path]:
     return [segment.path for chain in chain_folders(folder) for segment in segments(chain)]
+
+
+def scanned(path: Path) -> list[Block | Damage]:
+    """What is in a segment."""
+    with path.open("rb") as file:
+        return list(scan(file, KEYED))
 
 
 def lines_of(folder: Path) -> list[dict[str, Any]]:

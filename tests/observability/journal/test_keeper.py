@@ -222,7 +222,7 @@ def test_a_chain_whose_files_are_removed_while_it_is_written_goes_on_and_says_so
     with pytest.raises(OSError):
         bench.write(2)
     bench.write(2)
-    assert said(bench, "missing") == ["the end is cut: blocks 1 to 2 are missing"]
+    assert said(bench, "missing") == ["the end is cut: block 2 was acknowledged and is not there"]
     assert "segments 1 to 1 before it are missing" in problems(bench.journal, None)
 
 

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from observability.journal.block import Block
 from observability.journal.folder import take_folder
-from observability.journal.segment import read_segment
 from observability.journal.signer import Signer
-from tests.observability.journal.journals import KEYED, append, chain_of, checked, files, problems, written
+from tests.observability.journal.journals import append, chain_of, checked, files, problems, scanned, written
 
 SEGMENTS = 3
 
@@ -38,7 +37,7 @@ class Copy:
 
     def blocks(self, place: int) -> list[bytes]:
         data = self.files[place].read_bytes()
-        found = [item for item in read_segment(self.files[place], KEYED).items if isinstance(item, Block)]
+        found = [item for item in scanned(self.files[place]) if isinstance(item, Block)]
         return [data[block.offset : block.end] for block in found]
 
 
@@ -159,7 +158,7 @@ def test_nothing_done_to_the_head_hides_a_cut(blocks: int, data: st.DataObject) 
         written(folder, blocks=blocks)
         path, head = files(folder)[0], folder / "worker-0" / "head"
         content = bytearray(head.read_bytes())
-        os.truncate(path, read_segment(path, KEYED).items[data.draw(st.integers(0, blocks - 1))].offset)
+        os.truncate(path, scanned(path)[data.draw(st.integers(0, blocks - 1))].offset)
         made = data.draw(st.sampled_from(["as it was", "gone", "changed", "cut"]))
         if made == "gone":
             head.unlink()
