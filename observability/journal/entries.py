@@ -237,10 +237,7 @@ def lines(values: Sequence[T], entry_of: Callable[[T], msgspec.Struct]) -> Lines
 def _line(value: T, entry_of: Callable[[T], msgspec.Struct]) -> bytes | None:
     """The line of a value whose texts may be of any length and form; None where it has values that no line can have."""
     try:
-        entry = entry_of(value)
-        for name in entry.__struct_fields__:
-            setattr(entry, name, _short(getattr(entry, name)))
-        return _ENCODER.encode(entry) + b"\n"
+        return _ENCODER.encode(_short(msgspec.to_builtins(entry_of(value)))) + b"\n"
     except Exception:
         return None
 
@@ -250,8 +247,6 @@ def _short(value: Any) -> Any:
         kept = value if len(value) <= _MOST_CHARACTERS else value[:_MOST_CHARACTERS] + "..."
         # JSON has no lone surrogates.
         return kept.encode("utf-8", "backslashreplace").decode()
-    if isinstance(value, VerdictEntry):
-        return VerdictEntry(*(_short(getattr(value, name)) for name in value.__struct_fields__))
     if isinstance(value, dict):
         return {_short(key): _short(each) for key, each in value.items()}
-    return [_short(each) for each in value[:_MOST_ITEMS]] if isinstance(value, list | tuple) else value
+    return [_short(each) for each in value[:_MOST_ITEMS]] if isinstance(value, list) else value

@@ -5,11 +5,10 @@ The database lives in memory and can read the journal's files alone, whatever an
 
 import contextlib
 import tempfile
-import types
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
@@ -28,7 +27,15 @@ TABLES: Final[dict[str, type[msgspec.Struct]]] = {
     "changes": ChangeEntry,
     "journal": JournalEvent,
 }
-_KINDS: Final = {"requests": "request", "changes": "change", "journal": "journal"}
+#: The types of their fields in SQL; all others are texts.
+_TYPES: Final[dict[Any, str]] = {
+    int: "BIGINT",
+    int | None: "BIGINT",
+    bool: "BOOLEAN",
+    datetime: "TIMESTAMP",
+    list[VerdictEntry]: 'STRUCT(rule VARCHAR, "action" VARCHAR, "where" VARCHAR, label VARCHAR, times BIGINT)[]',
+    Any: "JSON",
+}
 #: A segment that was sealed this long before the time asked for has nothing of it, even if the clock was set meanwhile.
 _SLACK_SECONDS: Final = 86_400.0
 _MEMORY: Final = "1GiB"
@@ -223,39 +230,26 @@ def _fence(connection: "DuckDBPyConnection", files: list[str]) -> None:
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     for name, entry in TABLES.items():
-        columns = {"kind": "VARCHAR", **_columns(entry)}
-        form = ", ".join(f"{_quoted(column)}: {_quoted(kind)}" for column, kind in columns.items())
+        fields = msgspec.structs.fields(entry)
+        columns = {"kind": "VARCHAR", **{field.name: _TYPES.get(field.type, "VARCHAR") for field in fields}}
+        form = ", ".join(f"{_quoted(column)}: {_quoted(type_)}" for column, type_ in columns.items())
         source = (
             f"read_json({_listed(files)}, format='newline_delimited', compression='zstd', columns={{{form}}})"
             if files
-            else f"(SELECT {', '.join(f'NULL::{kind} AS {column}' for column, kind in columns.items())})"
+            else f"(SELECT {', '.join(f'NULL::{type_} AS {column}' for column, type_ in columns.items())})"
         )
-        fields = ", ".join(_expression(field) for field in msgspec.structs.fields(entry))
-        connection.execute(f"CREATE VIEW {name} AS SELECT {fields} FROM {source} WHERE kind = '{_KINDS[name]}'")
-
-
-def _columns(entry: type[msgspec.Struct]) -> dict[str, str]:
-    return {field.name: _kind(field.type) for field in msgspec.structs.fields(entry)}
-
-
-def _kind(annotation: Any) -> str:
-    """The type of a field in SQL."""
-    if hasattr(annotation, "__metadata__"):
-        return _kind(annotation.__origin__)
-    if get_origin(annotation) is types.UnionType:
-        return _kind(get_args(annotation)[-1] if get_args(annotation)[0] is not int else int)
-    if get_origin(annotation) is list:
-        inner = ", ".join(f'"{name}" {kind}' for name, kind in _columns(VerdictEntry).items())
-        return f"STRUCT({inner})[]"
-    names: dict[Any, str] = {str: "VARCHAR", int: "BIGINT", bool: "BOOLEAN", datetime: "TIMESTAMP", Any: "JSON"}
-    return names[annotation]
+        shown = ", ".join(map(_expression, fields))
+        connection.execute(
+            f"CREATE VIEW {name} AS SELECT {shown} FROM {source} WHERE kind = '{entry.__struct_config__.tag}'"
+        )
 
 
 def _expression(field: msgspec.structs.FieldInfo) -> str:
-    """A column; numbers and flags that a line leaves out are 0 and false, texts are empty."""
-    defaults: dict[object, str] = {int: "0", bool: "false", str: "''"}
-    default = "[]" if get_origin(field.type) is list else defaults.get(type(field.default))
-    return f"coalesce({field.name}, {default}) AS {field.name}" if default is not None else field.name
+    """A column. What a line leaves out has its default."""
+    default = [] if field.default_factory is list else field.default
+    if default is None or default is msgspec.NODEFAULT:
+        return field.name
+    return f"coalesce({field.name}, {_quoted(default) if isinstance(default, str) else default}) AS {field.name}"
 
 
 def _listed(texts: Sequence[str]) -> str:

@@ -307,18 +307,3 @@ def test_a_cut_below_a_running_process_is_said_whatever_the_head_says(tmp_path: 
     again.close()
     assert "missing" in events(tmp_path)
     assert problems(tmp_path) != []
-
-
-def test_segments_say_which_were_removed(tmp_path: Path) -> None:
-    chain = chain_of(tmp_path / "worker-0")
-    for number in range(3):
-        append(chain, number)
-        chain.seal()
-    chain.remove(chain.sealed()[:1], "older than is kept")
-    chain.close()
-    chain = chain_of(tmp_path / "worker-0")
-    chain.seal()
-    append(chain, 9)
-    chain.close()
-    known = [line["removed_segment"] for line in lines_of(tmp_path) if line.get("removed_segment")]
-    assert known == [1, 1]

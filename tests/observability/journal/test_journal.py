@@ -6,6 +6,7 @@ import logging
 import os
 import shutil
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -43,11 +44,13 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "RETRY_SECONDS", 0.02)
 
 
-def run(folder: Path, use: Use, **fields: Any) -> Journal[RequestRecord]:
+def run(
+    folder: Path, use: Use, *, clock: Callable[[], float] = time.monotonic, **fields: Any
+) -> Journal[RequestRecord]:
     """A journal between its start and its end."""
 
     async def main() -> Journal[RequestRecord]:
-        journal = request_journal(settings_of(folder, **fields))
+        journal = Journal(settings_of(folder, **fields), "worker", lines=request_lines, clock=clock)
         journal.start()
         try:
             await use(journal)
@@ -192,6 +195,8 @@ def test_a_segment_that_cannot_be_sealed_is_told_once_though_nothing_waits(
         with monkeypatch.context() as patch:
             patch.setattr(observability.journal.chain.Chain, "seal", broken(errno.ENOSPC))
             journal.take([record_of(0)])
+            await until(lambda: journal.written)
+            clock.now += 61
             await until(lambda: journal.refusing)
             failures = journal.counts()["journal_failures_total"]
             seen = []
@@ -201,8 +206,9 @@ def test_a_segment_that_cannot_be_sealed_is_told_once_though_nothing_waits(
             assert all(seen)
         await until(lambda: not journal.refusing)
 
-    due = {"segment_seconds": 0.05} if what == "age" else {"segment_bytes": 1}
-    run(tmp_path, use, refuse=True, **due)
+    clock = Clock()
+    due = {"segment_seconds": 60.0} if what == "age" else {"segment_bytes": 1}
+    run(tmp_path, use, clock=clock, refuse=True, **due)
     assert [record.message for record in caplog.records] == [
         f"cannot write the audit journal in {tmp_path / 'journal'}: No space left on device; "
         "new requests are refused until it can be written",

@@ -163,22 +163,6 @@ def test_chains_that_nobody_writes_to_any_more_are_sealed_and_removed_too(bench:
     assert bench.numbers("worker-7") == [2]
 
 
-def test_after_a_failure_the_chain_goes_on(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    bench.write()
-
-    def fail(*_: object) -> None:
-        raise OSError(5, "Input/output error")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", fail)
-        for _ in range(2):
-            with pytest.raises(OSError):
-                bench.write(1)
-    bench.write(1)
-    assert [line["id"] for line in lines_of(bench.journal) if line["kind"] == "request"] == ["req_0", "req_1"]
-    assert problems(bench.journal, None) == []
-
-
 def test_a_folder_that_another_process_has_now_is_left_to_it(bench: Bench) -> None:
     bench.write()
     shutil.rmtree(bench.journal)
