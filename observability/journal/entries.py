@@ -114,11 +114,11 @@ class ChangeEntry(msgspec.Struct, omit_defaults=True, gc=False, tag_field="kind"
 class JournalEvent(msgspec.Struct, omit_defaults=True, gc=False, tag_field="kind", tag="journal"):
     """What happened to the journal itself.
 
-    `event` is `opened` (a segment begins), `sealed` (it ends), `begun` (a chain, in a folder that was there and had
-    none), `repaired` (what a crash had torn was cut off), `damaged` or `missing` (what was acknowledged was not found
-    again), `lost` (records were dropped), `removed` (segments were removed by age or size), or `changes_missing` (of
-    admin changes, some may not have been seen). `removed_...` say of the youngest segment that was ever removed its
-    number, its last block and that one's link.
+    `event` is `opened` (a segment begins), `repaired` (what a crash had torn was cut off), `missing` (what was
+    acknowledged was not found again), `damaged` (a segment was not whole when it was removed), `lost` (records were
+    dropped), `removed` (segments were removed by age or size), or `changes_missing` (of admin changes, some may not
+    have been seen). Earlier versions wrote `sealed` and `begun` too. `removed_...` say of the youngest segment that was
+    ever removed its number, its last block and that one's link.
     """
 
     schema: int
