@@ -1,4 +1,4 @@
-"""The segments of one process, each block linked to the one before it. Everything here may wait for the disk."""
+"""Writes a chain: appends linked blocks, seals segments and removes old ones. Everything here may wait for the disk."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ from observability.journal.continuity import Continuity, Removed
 from observability.journal.entries import JournalEvent, event, event_lines
 from observability.journal.folder import sync_folder
 from observability.journal.head import Head, write_head
-from observability.journal.resumption import close_off, resume
+from observability.journal.recovery import close_off, recover
 from observability.journal.segment import Segment, read_segment, segment_path, segments
 from observability.journal.signer import Signer
 
@@ -36,11 +36,11 @@ class Chain:
         signer: Signer,
         *,
         known: Head | None = None,
-        unsaid: Sequence[JournalEvent] = (),
+        pending: Sequence[JournalEvent] = (),
         wall: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`known`: how far this process has come with the chain already; `unsaid` is said in the next block."""
+        """`known`: how far this process has come with the chain already; `pending`: events for the next block."""
         import zstandard
 
         self._folder, self._signer = folder, signer
@@ -49,23 +49,23 @@ class Chain:
         self._file: int | None = None
         self._began = clock()
         #: `position`: the last acknowledged block, and where the next one goes.
-        self.position, self._removed, found = resume(folder, signer, known, wall())
-        #: What is to be said in the next block.
-        self.unsaid = [*unsaid, *found]
+        self.position, self._removed, found = recover(folder, signer, known, wall())
+        #: Events for the next block.
+        self.pending = [*pending, *found]
 
     @property
     def age(self) -> float:
         """Seconds since the first block of the segment; 0 where there is none."""
         return self._clock() - self._began if self.position.offset else 0.0
 
-    def tell(self) -> None:
-        """Say what is to be said, if there is anything."""
-        if self.unsaid:
+    def write_pending(self) -> None:
+        """Write a block of the pending events, if there are any."""
+        if self.pending:
             self.append(b"", 0)
 
     def append(self, lines: bytes, entries: int, events: Sequence[JournalEvent] = ()) -> int:
         """Make lines durable, and give how many bytes that took. Where it raises, they are not there."""
-        at, events = self.position, [*self.unsaid, *events]
+        at, events = self.position, [*self.pending, *events]
         descriptor = self._ready()
         if at.offset == 0:
             events = [self._event("opened", self._removed, f"{socket.gethostname()}, process {os.getpid()}"), *events]
@@ -93,7 +93,7 @@ class Chain:
         write_head(self._folder, position, self._signer)
         if at.offset == 0:
             self._began = self._clock()
-        self.position, self.unsaid = position, []
+        self.position, self.pending = position, []
         return len(block)
 
     def seal(self) -> None:
@@ -114,15 +114,15 @@ class Chain:
         return [each for each in segments(self._folder) if each.chain == self.position.chain and not each.open]
 
     def remove(self, oldest: Sequence[Segment], why: str) -> None:
-        """Remove the oldest segments. The journal first says so, and what is wrong with them."""
+        """Remove the oldest segments, after a block that says so, and what is wrong with them."""
         gone = [segment for segment in oldest if segment.number > self._removed.segment]
         if gone:
-            passed, faults = Continuity(*self._removed), list[JournalEvent]()
+            continuity, faults = Continuity(*self._removed), list[JournalEvent]()
             for segment in gone:
-                for found in passed.follow(segment, read_segment(segment, self._signer)):
+                for found in continuity.follow(segment, read_segment(segment, self._signer)):
                     detail = f"segment {segment.number}, when it was removed: {found.problem}"
                     faults.append(self._event("damaged", self._removed, detail))
-            removed = Removed(passed.segment, passed.sequence, passed.link or self._removed.link)
+            removed = Removed(continuity.segment, continuity.sequence, continuity.link or self._removed.link)
             size = sum(segment.path.stat().st_size for segment in gone)
             detail = f"segments {gone[0].number} to {gone[-1].number}: {why}"
             self.append(b"", 0, [*faults, self._event("removed", removed, detail, size)])

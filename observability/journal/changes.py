@@ -1,4 +1,4 @@
-"""Which admin change the journal has last."""
+"""Finds the last admin change in the journal."""
 
 from pathlib import Path
 from typing import Final

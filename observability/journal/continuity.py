@@ -1,4 +1,4 @@
-"""Whether blocks follow one another: from segment to segment, and up to the one that the head names."""
+"""Checks that the blocks of a chain follow one another: from segment to segment, up to the one that the head names."""
 
 import contextlib
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What the journal says: one line of JSON an entry. Names and meanings are version 1 of the format.
+"""The journal's entries: one line of JSON each. Names and meanings are version 1 of the format.
 
 What is not known is left out of a line. Times but the first are microseconds after it, taken from the monotonic clock:
 a clock that is set while a request runs does not tear its entry.

@@ -1,4 +1,4 @@
-"""How the journal lies on disk: a folder for each chain, which one process at a time holds by a lock."""
+"""Chain folders: one for each process that writes, held by a file lock."""
 
 import contextlib
 import errno

@@ -1,4 +1,4 @@
-"""How far a chain was acknowledged, in a file beside its segments: a cut at its end could not be seen without it.
+"""The head file: which block of a chain was acknowledged last. A cut at the chain's end is found by it.
 
 The file is one signed record. It is synchronized and then renamed over the one before, so at every moment there is one
 whole record. It never names a block that is not durable; after a power cut it may name an earlier one than there is.

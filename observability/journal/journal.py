@@ -1,4 +1,4 @@
-"""The sink that writes the journal: a bounded queue, and behind it a thread that compresses and writes.
+"""The telemetry sink of the journal: a bounded queue, and a thread that compresses and writes.
 
 The event loop never waits for it. What the loop does itself is to encode: other sinks have just looked at the records,
 so they are in the processor's caches, where a thread that came to them later would have to fetch them anew.
@@ -150,7 +150,7 @@ class Journal(Generic[T]):
 
     def _run(self) -> None:
         """The writer thread's life."""
-        self._attempt(self._keeper.look_after)
+        self._attempt(self._keeper.maintain)
         while not self._stop.is_set():
             if self._failing:
                 self._stop.wait(RETRY_SECONDS)
@@ -158,7 +158,7 @@ class Journal(Generic[T]):
                 self._much.wait(self._settings.flush_seconds)
             self._some.clear()
             self._much.clear()
-            self._attempt(self._keeper.look_after)
+            self._attempt(self._keeper.maintain)
         self._attempt(self._keeper.seal)
         if self._failing:
             # What was removed underneath is said in a new chain.

@@ -1,4 +1,4 @@
-"""Keeps a process's chain: claims it, opens it anew after a failure, seals and removes segments when it is time."""
+"""Owns the chain of one process: claims its folder, reopens it after failures, rotates and expires segments."""
 
 import contextlib
 import logging
@@ -12,7 +12,7 @@ from observability.journal.chain import Chain, ChangedUnderneath
 from observability.journal.entries import JournalEvent, event
 from observability.journal.folder import HeldFolder, chain_folders, claim, take_folder
 from observability.journal.head import Head, write_head
-from observability.journal.resumption import new_chain
+from observability.journal.recovery import new_chain
 from observability.journal.retention import due_for_removal, modified
 from observability.journal.segment import Segment, segments
 from observability.journal.settings import JournalSettings
@@ -40,15 +40,15 @@ class Keeper:
         """`kind` is what the chain's folder is called."""
         self._settings, self._kind = settings, kind
         self._wall, self._clock = wall, clock
-        # A clock that is set must not make the journal look old: what is kept goes by the time that has passed.
+        # A clock that is set must not make the journal look old: what is kept goes by the time that has continuity.
         self._started = wall() - clock()
         self._look_at = clock() + _SOON_SECONDS
         self._signer = Signer()
         self._held: HeldFolder | None = None
         self._chain: Chain | None = None
-        #: How far the chain came that was changed underneath, and what it had not said yet.
+        #: Where the chain ended that was changed underneath, and the events that it had not written.
         self._known: Head | None = None
-        self._unsaid: list[JournalEvent] = []
+        self._pending: list[JournalEvent] = []
         self._told = False
 
     def append(self, lines: bytes, entries: int, events: Sequence[JournalEvent] = ()) -> int:
@@ -61,8 +61,8 @@ class Keeper:
         with self._use() as (_, chain):
             chain.seal()
 
-    def look_after(self) -> None:
-        """Called at least once a second: seals the segment when it is due, sometimes removes what is too old."""
+    def maintain(self) -> None:
+        """Seal the segment when it is due; once a minute apply retention. Called at least once a second."""
         settings = self._settings
         with self._use() as (held, chain):
             if chain.position.offset >= settings.segment_bytes or chain.age >= settings.segment_seconds:
@@ -96,14 +96,14 @@ class Keeper:
 
     @contextlib.contextmanager
     def _use(self) -> Iterator[tuple[HeldFolder, Chain]]:
-        """The chain, which has said what was wrong. One that was changed underneath is opened anew the next time."""
+        """The open chain, its pending events written. One that was changed underneath is reopened the next time."""
         held, chain = self._open()
         try:
-            chain.tell()
+            chain.write_pending()
             yield held, chain
         except OSError as error:
             if isinstance(error, ChangedUnderneath) or not held.held():
-                self._known, self._unsaid, self._chain = chain.position, chain.unsaid, None
+                self._known, self._pending, self._chain = chain.position, chain.pending, None
                 chain.close()
             raise
 
@@ -118,17 +118,17 @@ class Keeper:
             if self._known is not None:
                 what = f"chain {self._known.chain.hex()} was removed or exchanged while it was written"
                 detail = f"{what}; its last block was {self._known.sequence}"
-                self._unsaid.append(event("missing", self._wall(), detail=detail))
+                self._pending.append(event("missing", self._wall(), detail=detail))
             self._held = self._known = None
         if self._held is None:
             settings.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._held = claim(settings.folder, self._kind, lambda path: write_head(path, new_chain(), self._signer))
-        self._chain = self._opened(self._held.path, self._known, self._unsaid)
-        self._known, self._unsaid = None, []
+        self._chain = self._opened(self._held.path, self._known, self._pending)
+        self._known, self._pending = None, []
         return self._held, self._chain
 
-    def _opened(self, folder: Path, known: Head | None = None, unsaid: Sequence[JournalEvent] = ()) -> Chain:
-        return Chain(folder, self._signer, known=known, unsaid=unsaid, wall=self._wall, clock=self._clock)
+    def _opened(self, folder: Path, known: Head | None = None, pending: Sequence[JournalEvent] = ()) -> Chain:
+        return Chain(folder, self._signer, known=known, pending=pending, wall=self._wall, clock=self._clock)
 
     def _due_for_removal(self, own: Sequence[Segment]) -> tuple[list[Segment], str]:
         settings = self._settings
@@ -154,7 +154,7 @@ class Keeper:
             return
         try:
             with contextlib.closing(self._opened(folder)) as chain:
-                chain.tell()
+                chain.write_pending()
                 chain.seal()
                 self._remove(chain)
                 chain.seal()

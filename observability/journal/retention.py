@@ -1,4 +1,4 @@
-"""Which segments are removed."""
+"""Retention: which segments are removed by age and by size."""
 
 from collections.abc import Sequence
 from itertools import takewhile

@@ -1,4 +1,4 @@
-"""Segments: files of blocks, and what is in them."""
+"""Segment files: their names, and the blocks and events in them."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Whether the journal is what was written: whole, unchanged and in order."""
+"""Verifies a journal: whether it is whole, unchanged and in order."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -69,27 +69,27 @@ def _check_folder(path: Path, signer: Signer, report: Report) -> None:
 
 
 def _check_chain(folder: Path, own: Sequence[Segment], head: Head | None, signer: Signer, report: Report) -> None:
-    growing, passed = is_held(folder), Continuity(*_beginning(own, signer), head)
+    growing, continuity = is_held(folder), Continuity(*_beginning(own, signer), head)
     for segment in own:
         try:
             contents = read_segment(segment, signer)
         except FileNotFoundError:
             report.notes.append(Finding(segment.path, "was removed while this ran"))
-            passed.segment, passed.link = segment.number, None
+            continuity.segment, continuity.link = segment.number, None
             continue
         except OSError as error:
             report.problems.append(Finding(segment.path, f"cannot be read: {error.strerror or error}"))
-            passed.segment, passed.link = segment.number, None
+            continuity.segment, continuity.link = segment.number, None
             continue
         report.segments += 1
-        report.problems += passed.follow(segment, contents, growing=growing)
+        report.problems += continuity.follow(segment, contents, growing=growing)
         _check_keys(segment, contents, signer, report)
         _repeat_events(segment, contents.events, report)
-    if passed.torn is not None and not growing:
-        size = passed.torn.end - passed.torn.offset
+    if continuity.torn is not None and not growing:
+        size = continuity.torn.end - continuity.torn.offset
         note = f"a torn tail of {size} bytes, never acknowledged; the next start cuts it off"
-        report.notes.append(Finding(own[-1].path, note, offset=passed.torn.offset))
-    if cut := passed.cut():
+        report.notes.append(Finding(own[-1].path, note, offset=continuity.torn.offset))
+    if cut := continuity.cut():
         report.problems.append(Finding(own[-1].path if own else folder, cut))
 
 

@@ -13,7 +13,7 @@ from observability.journal.chain import Chain
 from observability.journal.entries import request_lines
 from observability.journal.folder import chain_folders
 from observability.journal.head import write_head
-from observability.journal.resumption import new_chain
+from observability.journal.recovery import new_chain
 from observability.journal.segment import segments
 from observability.journal.settings import JournalSettings
 from observability.journal.signer import Signer

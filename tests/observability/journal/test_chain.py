@@ -68,17 +68,22 @@ def test_a_torn_tail_is_cut_off_and_said(blocks: int, part: float) -> None:
         assert (report.problems, len(report.notes), len(files(folder))) == ([], 1, 1)
 
 
-def test_a_whole_block_that_was_not_acknowledged_stays(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sealed", [False, True])
+def test_whole_blocks_behind_the_head_stay(tmp_path: Path, sealed: bool) -> None:
+    """The process was killed before it wrote the head, or the head's last names were lost in a power cut."""
     written(tmp_path, blocks=1)
     head = (tmp_path / "worker-0" / "head").read_bytes()
     chain = chain_of(tmp_path / "worker-0")
     append(chain, 3)
+    if sealed:
+        chain.seal()
+    append(chain, 6)
     chain.close()
     (tmp_path / "worker-0" / "head").write_bytes(head)
     chain = chain_of(tmp_path / "worker-0")
-    append(chain, 6)
+    append(chain, 9)
     chain.close()
-    assert (len(ids(tmp_path)), events(tmp_path), problems(tmp_path)) == (9, ["opened"], [])
+    assert (len(ids(tmp_path)), events(tmp_path), problems(tmp_path)) == (12, ["opened"] * (1 + sealed), [])
 
 
 def test_a_chain_that_was_killed_before_its_first_block(tmp_path: Path) -> None:

@@ -256,18 +256,6 @@ def test_a_key_that_others_can_read_is_not_used(tmp_path: Path, caplog: pytest.L
     assert "chmod 600" in caplog.records[0].message
 
 
-def test_a_folder_that_is_removed_meanwhile(tmp_path: Path) -> None:
-    async def use(journal: Journal[RequestRecord]) -> None:
-        journal.take([record_of(0)])
-        await until(lambda: journal.written == 1)
-        shutil.rmtree(tmp_path / "journal")
-        journal.take([record_of(1)])
-        await until(lambda: journal.written == 2)
-
-    run(tmp_path, use)
-    assert ids(tmp_path / "journal") == ["req_1"]
-
-
 def test_a_disk_that_hangs_holds_up_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -58,7 +58,7 @@ class Bench:
 
     def look(self) -> None:
         self.clock.now += LOOK_SECONDS
-        self.keeper.look_after()
+        self.keeper.maintain()
 
     def numbers(self, kind: str = "worker-0") -> list[int]:
         return [segment.number for segment in segments(self.journal / kind)]
@@ -79,7 +79,7 @@ def test_old_segments_are_removed_a_few_at_a_time(bench: Bench) -> None:
     bench.look()
     assert bench.numbers() == [5, 6, 7, 8, 9]
     bench.clock.now += 1
-    bench.keeper.look_after()
+    bench.keeper.maintain()
     assert bench.numbers() == [8, 9]
     assert problems(bench.journal, None) == []
     removed = [line["detail"] for line in lines_of(bench.journal) if line.get("event") == "removed"]
@@ -89,10 +89,10 @@ def test_old_segments_are_removed_a_few_at_a_time(bench: Bench) -> None:
 def test_an_old_segment_is_sealed_even_when_nothing_comes(bench: Bench) -> None:
     bench.write()
     bench.clock.now += 99
-    bench.keeper.look_after()
+    bench.keeper.maintain()
     assert [path.name[16:] for path in files(bench.journal)] == ["-00000001.open.ndjson.zst"]
     bench.clock.now += 1
-    bench.keeper.look_after()
+    bench.keeper.maintain()
     assert [path.name[16:] for path in files(bench.journal)] == ["-00000001.ndjson.zst"]
 
 
@@ -101,7 +101,7 @@ def test_a_segment_that_is_long_enough_is_sealed(tmp_path: Path) -> None:
     while not bench.numbers() or segments(bench.journal / "worker-0")[0].path.stat().st_size < 2000:
         assert [each.open for each in segments(bench.journal / "worker-0")] in ([], [True])
         bench.write()
-        bench.keeper.look_after()
+        bench.keeper.maintain()
     assert [each.open for each in segments(bench.journal / "worker-0")] == [False]
     bench.keeper.close()
 
@@ -167,7 +167,7 @@ def test_a_folder_that_another_process_has_now_is_left_to_it(bench: Bench) -> No
     bench.write()
     shutil.rmtree(bench.journal)
     other = Keeper(bench.settings, "worker")
-    other.look_after()
+    other.maintain()
     with pytest.raises(OSError):
         bench.write(1)
     bench.write(1)
@@ -189,7 +189,7 @@ def test_a_chain_that_is_removed_while_it_is_written_is_said_in_the_next_one(ben
     shutil.rmtree(bench.journal)
     with pytest.raises(OSError):
         bench.look() if what == "idle" else bench.write(2)
-    bench.keeper.look_after()
+    bench.keeper.maintain()
     told = f"chain {chain} was removed or exchanged while it was written; its last block was 2"
     assert said(bench, "missing") == [told]
     assert len(problems(bench.journal, None)) == 1
@@ -247,7 +247,7 @@ def test_a_folder_is_held_from_the_moment_it_is_there(bench: Bench, monkeypatch:
         # Another process is faster.
         if len(held) == 1:
             other = Keeper(bench.settings, "worker")
-            other.look_after()
+            other.maintain()
             others.append(other)
         return real(path, target)
 

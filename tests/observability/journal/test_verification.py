@@ -170,7 +170,7 @@ def test_nothing_done_to_the_head_hides_a_cut(blocks: int, data: st.DataObject) 
         assert problems(folder)
         # What a starting process found is said for good.
         chain = chain_of(folder / "worker-0")
-        chain.tell()
+        chain.write_pending()
         append(chain, 100)
         append(chain, 103)
         chain.close()

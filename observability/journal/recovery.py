@@ -1,4 +1,4 @@
-"""Where a chain goes on after whatever ended the process before, and what its journal has to say of that."""
+"""Recovery of a chain after a crash or a stop: where the next block goes, and what is missing before it."""
 
 import os
 import secrets
@@ -15,8 +15,8 @@ from observability.journal.segment import Segment, segments
 from observability.journal.signer import Signer
 
 
-class Resumption(NamedTuple):
-    """The last block that counts and where the next one goes; what was removed; what is to be said in the next one."""
+class Recovery(NamedTuple):
+    """The last block and where the next one goes; what retention has removed; events for the next block."""
 
     position: Head
     removed: Removed
@@ -29,15 +29,15 @@ def new_chain() -> Head:
 
 
 def close_off(segment: Segment) -> None:
-    """Nothing more is written to a segment. Raises OSError."""
+    """Give a segment its sealed name and make it read-only. Raises OSError."""
     sealed = segment.sealed().path
     segment.path.rename(sealed)
     sealed.chmod(0o400)
     sync_folder(sealed.parent)
 
 
-def resume(folder: Path, signer: Signer, known: Head | None, now: float) -> Resumption:
-    """Look at a chain's folder, which this process holds, and cut off a torn tail: bytes that were never acknowledged.
+def recover(folder: Path, signer: Signer, known: Head | None, now: float) -> Recovery:
+    """Find the end of the chain in a folder that this process holds, and cut off a torn tail: bytes that no head names.
 
     Whatever else is wrong there stays as it is, for whoever wants to see it. `known`: how far this process itself has
     come with the chain; None: it goes by the head.
@@ -71,9 +71,9 @@ def resume(folder: Path, signer: Signer, known: Head | None, now: float) -> Resu
                 _cut(own[-1].path, end.offset)
                 detail = "a torn tail was cut off"
                 events.append(event("repaired", now, detail=detail, segment=number, bytes=torn))
-            return Resumption(end, removed, events)
+            return Recovery(end, removed, events)
         close_off(own[-1])
-    return Resumption(end._replace(segment=number + 1, offset=0), removed, events)
+    return Recovery(end._replace(segment=number + 1, offset=0), removed, events)
 
 
 def _end(newest: Sequence[Segment], head: Head, signer: Signer, *, believe: bool) -> Head:
