@@ -1,6 +1,5 @@
 """Recovery of a chain after a crash or a stop: where the next block goes, and what is missing before it."""
 
-import os
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,7 +36,7 @@ def close_off(segment: Segment) -> None:
 
 
 def recover(folder: Path, signer: Signer, known: Head | None, now: float) -> Recovery:
-    """Find the end of the chain in a folder that this process holds, and cut off a torn tail: bytes that no head names.
+    """Find the end of the chain in a folder that this process holds. A torn tail behind it is overwritten.
 
     Whatever else is wrong there stays as it is, for whoever wants to see it. `known`: how far this process itself has
     come with the chain; None: it goes by the head.
@@ -68,7 +67,7 @@ def recover(folder: Path, signer: Signer, known: Head | None, now: float) -> Rec
         torn = sizes[number] - end.offset if own[-1].number == number == end.segment else -1
         if torn >= 0 and not believe:
             if torn:
-                _cut(own[-1].path, end.offset)
+                # The block that says so is written in its place.
                 detail = "a torn tail was cut off"
                 events.append(event("repaired", now, detail=detail, segment=number, bytes=torn))
             return Recovery(end, removed, events)
@@ -88,12 +87,3 @@ def _end(newest: Sequence[Segment], head: Head, signer: Signer, *, believe: bool
                 elif not believe:
                     return head
     return head
-
-
-def _cut(path: Path, size: int) -> None:
-    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    try:
-        os.ftruncate(descriptor, size)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -87,7 +87,7 @@ def _check_chain(folder: Path, own: Sequence[Segment], head: Head | None, signer
         _repeat_events(segment, contents.events, report)
     if continuity.torn is not None and not growing:
         size = continuity.torn.end - continuity.torn.offset
-        note = f"a torn tail of {size} bytes, never acknowledged; the next start cuts it off"
+        note = f"a torn tail of {size} bytes, never acknowledged; the next start overwrites it"
         report.notes.append(Finding(own[-1].path, note, offset=continuity.torn.offset))
     if cut := continuity.cut():
         report.problems.append(Finding(own[-1].path if own else folder, cut))

@@ -86,6 +86,18 @@ def test_whole_blocks_behind_the_head_stay(tmp_path: Path, sealed: bool) -> None
     assert (len(ids(tmp_path)), events(tmp_path), problems(tmp_path)) == (12, ["opened"] * (1 + sealed), [])
 
 
+def test_a_whole_block_that_does_not_follow_on_the_head_is_cut_off(tmp_path: Path) -> None:
+    written(tmp_path, blocks=2)
+    path = files(tmp_path)[0]
+    content, second = path.read_bytes(), scanned(path)[1]
+    path.write_bytes(content + content[second.offset :])
+    chain = chain_of(tmp_path / "worker-0")
+    append(chain, 6)
+    chain.close()
+    assert ids(tmp_path) == [f"req_{number}" for number in range(9)]
+    assert (events(tmp_path), problems(tmp_path)) == (["opened", "repaired"], [])
+
+
 def test_a_chain_that_was_killed_before_its_first_block(tmp_path: Path) -> None:
     chain = chain_of(tmp_path / "worker-0")
     chain._ready()

@@ -189,6 +189,27 @@ def test_a_chain_that_was_put_into_the_folder_of_another_is_found(copy: Copy, tm
     assert any("of another chain than the head beside it names" in problem for problem in problems(tmp_path))
 
 
+@pytest.mark.parametrize("taken", ["blocks", "head"])
+def test_two_histories_of_one_chain_do_not_fit_together(tmp_path: Path, taken: str) -> None:
+    """Both were written with the key: one went on from a copy that was put back."""
+    one, other = tmp_path / "one", tmp_path / "other"
+    written(one, blocks=2)
+    shutil.copytree(one, other)
+    for folder, first in ((one, 100), (other, 200)):
+        chain = chain_of(folder / "worker-0")
+        append(chain, first)
+        append(chain, first + 3)
+        chain.close()
+    if taken == "head":
+        shutil.copy(other / "worker-0" / "head", one / "worker-0" / "head")
+        assert problems(one) == ["is not the block that the head names"]
+        return
+    mine, theirs = files(one)[0].read_bytes(), files(other)[0].read_bytes()
+    files(one)[0].write_bytes(mine[: scanned(files(one)[0])[3].offset] + theirs[scanned(files(other)[0])[3].offset :])
+    shutil.copy(other / "worker-0" / "head", one / "worker-0" / "head")
+    assert problems(one) == ["does not follow from the block before it"]
+
+
 @pytest.mark.parametrize("place", range(SEGMENTS))
 @pytest.mark.parametrize("block", [0, 1, -1])
 def test_a_damaged_block_is_one_problem(copy: Copy, place: int, block: int) -> None:
