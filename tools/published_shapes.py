@@ -14,7 +14,7 @@ import openai.types.conversations
 import openai.types.responses
 from pydantic import TypeAdapter
 
-FILE: Final = Path(__file__).parent.parent / "gateway" / "http" / "openapi" / "published_shapes.json"
+FILE: Final = Path(__file__).parent.parent / "gateway" / "api" / "openapi" / "published_shapes.json"
 _ANSWERS: Final[dict[str, Any]] = {
     "openai.ChatCompletion": openai.types.chat.ChatCompletion,
     "openai.ChatCompletionChunk": openai.types.chat.ChatCompletionChunk,
