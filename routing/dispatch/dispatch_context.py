@@ -10,6 +10,7 @@ import msgspec
 
 from protos.errors import PenstockError
 from protos.types import Role, Work
+from routing.contracts.hedging_settings import Hedging
 from routing.contracts.policy import (
     Decision,
     Ended,
@@ -25,7 +26,6 @@ from routing.contracts.policy import (
 from routing.dispatch.attempt import Trip
 from routing.dispatch.retry_budget import RetryBudget
 from routing.fleet.fleet import Fleet
-from routing.hedging_settings import Hedging
 from routing.prefix.prefix_directory import Prefix
 
 log = logging.getLogger(__name__)

@@ -6,8 +6,8 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta
 
 from gateway.config.base import Record
+from routing.contracts.hedging_settings import Hedging
 from routing.contracts.policy_settings import Targets
-from routing.hedging_settings import Hedging
 
 PolicyName = Literal[
     "auto",

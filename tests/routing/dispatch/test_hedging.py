@@ -9,11 +9,11 @@ import routing.transports.session_transport
 from protos.errors import ClientGone, ReplicaUnavailable
 from protos.types import Finish, FinishReason, Role
 from replicas.engine import Delta
+from routing.contracts.hedging_settings import Hedging
 from routing.contracts.policy import Ended, Routed, RouteRequest
 from routing.dispatch.dispatch import Attempt, Dispatched, dispatch
 from routing.dispatch.dispatch_context import Desk
 from routing.fleet.fleet import Fleet
-from routing.hedging_settings import Hedging
 from routing.policies.round_robin import RoundRobin
 from tests.fakes import SilentEngine, info_of
 from tests.harness import bounded, serving, submit_of, until
