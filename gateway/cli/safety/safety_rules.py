@@ -7,13 +7,14 @@ from typing import NamedTuple
 from gateway.cli.safety.safety_output import Unusable
 from gateway.config.errors import ConfigError
 from gateway.config.load import load_config
-from gateway.config.safety.guards import PluginFilter, PresidioFilter
+from gateway.config.safety.guards import OnnxGuardSettings, PluginFilter, PresidioFilter
 from gateway.config.safety.safety_checks import as_use, usual_action
 from gateway.config.safety.settings import BUILT_IN, FilterSettings, Rules, Safety, Use
 from gateway.filtering.filters.build_filters import FilterUnusable, all_settings, text_filters
 from gateway.filtering.filters.filter_policy import JudgeRule, SizeRule
 from gateway.filtering.guards.bounded import BoundedJudge, Guard
 from gateway.filtering.guards.errors import GuardUnusable
+from gateway.filtering.guards.onnx import OnnxGuard
 from gateway.filtering.guards.plugin_guard import PluginGuard
 from gateway.filtering.guards.presidio_guard import PresidioGuard
 from safety.action import Action
@@ -96,7 +97,9 @@ def chosen_rules(arguments: argparse.Namespace) -> Chosen:
 
 def _needs_text_alone(settings: FilterSettings, *, prompts: bool) -> bool:
     """Of filters that are not among `text_filters`: whether they can be asked without a gateway."""
-    return settings.plugin is not None or settings.presidio is not None or (prompts and settings.sizes is not None)
+    if settings.sizes is not None:
+        return prompts
+    return any(each is not None for each in (settings.plugin, settings.presidio, settings.onnx))
 
 
 def _judge_rule(settings: FilterSettings, where: str, action: Action) -> JudgeRule:
@@ -104,13 +107,17 @@ def _judge_rule(settings: FilterSettings, where: str, action: Action) -> JudgeRu
     try:
         if isinstance(own, PresidioFilter):
             guard: Guard = PresidioGuard(own, f"{where}.presidio")
+        elif isinstance(own, OnnxGuardSettings):
+            guard = OnnxGuard(own, f"{where}.onnx")
         else:
             assert isinstance(own, PluginFilter), "others need a gateway"
             guard = PluginGuard(own, f"{where}.plugin")
     except GuardUnusable as error:
         raise Unusable(error) from error
     judge = BoundedJudge(guard, own)
-    return JudgeRule(settings.name, judge, action, parallel=False, window=own.window_characters, spans=True)
+    return JudgeRule(
+        settings.name, judge, action, parallel=False, window=own.window_characters, spans=settings.onnx is None
+    )
 
 
 def _safety(arguments: argparse.Namespace) -> Safety:

@@ -8,7 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from gateway.config.errors import echo
-from gateway.config.safety.guards import Asking, HttpGuard, ModelGuard
+from gateway.config.safety.guards import Asking, HttpGuard, ModelGuard, OnnxGuardSettings
 from gateway.config.secrets import source_problems, with_absolute_file
 from routing.transports.http.origin import origin_of
 
@@ -40,10 +40,14 @@ def guard_problems(settings: Asking, where: str, models: Collection[str]) -> Ite
             if settings.ca is not None and not tls:
                 yield f"{where}.ca", "is of no use with an address that begins with http://"
         yield from source_problems(settings.api_key, f"{where}.api_key")
+    elif isinstance(settings, OnnxGuardSettings) and 2 * settings.overlap_tokens > settings.max_tokens:
+        yield f"{where}.overlap_tokens", "is more than half of max_tokens"
 
 
 def with_absolute_files(settings: G, folder: Path) -> G:
     """The guard with its files taken from a folder."""
+    if isinstance(settings, OnnxGuardSettings):
+        return msgspec.structs.replace(settings, path=os.path.abspath(folder / settings.path))
     if not isinstance(settings, HttpGuard):
         return settings
     ca = None if settings.ca is None else os.path.abspath(folder / settings.ca)

@@ -151,6 +151,44 @@ class PresidioFilter(Threads, frozen=True, kw_only=True):
     ] = "en_core_web_lg"
 
 
+class OnnxGuardSettings(Threads, frozen=True, kw_only=True):
+    """A classifier of texts that ONNX Runtime runs in the worker (`pip install penstock[onnx]`), such as Prompt Guard 2
+    or ProtectAI's models of prompt injection.
+    """
+
+    path: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=4096,
+            description="Folder with the model, its `tokenizer.json`, and its `config.json`, whose `id2label` names "
+            "the labels; relative to this file's folder.",
+        ),
+    ]
+    model: Annotated[str, Meta(min_length=1, max_length=256, description="File of the model in that folder.")] = (
+        "model.onnx"
+    )
+    labels: Annotated[
+        tuple[Annotated[str, Meta(min_length=1, max_length=64)], ...],
+        Meta(min_length=1, max_length=64, description="Labels that count, as the model names them: `INJECTION`."),
+    ]
+    threshold: Annotated[
+        float, Meta(gt=0, le=1, description="Probability of a label from which on a text is a match.")
+    ] = 0.5
+    max_tokens: Annotated[
+        int,
+        Meta(ge=16, le=8192, description="Tokens that the model sees at once; longer texts are looked at in windows."),
+    ] = 512
+    overlap_tokens: Annotated[
+        int, Meta(ge=0, le=4096, description="Tokens that a window shares with the one before it.")
+    ] = 64
+    batch: Annotated[int, Meta(ge=1, le=256, description="Windows that the model is given at once.")] = 8
+    threads: Annotated[
+        int,
+        Meta(ge=1, le=64, description="Texts of one worker that are looked at at once, each on one core."),
+    ] = 1
+
+
 class PluginFilter(Threads, frozen=True, kw_only=True):
     """A class of your own. Its `scan(text)` gives tuples of start, end (in characters), label and score."""
 

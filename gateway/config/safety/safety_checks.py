@@ -22,7 +22,7 @@ _OF_PROMPTS: Final = ("floods", "sizes")
 #: They are about answers: in a prompt they stand where they belong.
 _OF_ANSWERS: Final = ("canaries",)
 #: They say yes or no to a text as a whole.
-_WHOLE: Final = ("floods", "sizes", "model", "http")
+_WHOLE: Final = ("floods", "sizes", "model", "http", "onnx")
 
 
 #: What takes a tenant's policy away on the command line.
@@ -98,6 +98,8 @@ def _absolute(settings: FilterSettings, folder: Path) -> FilterSettings:
         settings = msgspec.structs.replace(settings, terms=terms)
     if settings.http is not None:
         settings = msgspec.structs.replace(settings, http=with_absolute_files(settings.http, folder))
+    if settings.onnx is not None:
+        settings = msgspec.structs.replace(settings, onnx=with_absolute_files(settings.onnx, folder))
     return settings
 
 

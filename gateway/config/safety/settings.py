@@ -5,7 +5,15 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta
 
 from gateway.config.base import Record
-from gateway.config.safety.guards import Asking, HttpGuard, ModelGuard, PluginFilter, PresidioFilter, Roles
+from gateway.config.safety.guards import (
+    Asking,
+    HttpGuard,
+    ModelGuard,
+    OnnxGuardSettings,
+    PluginFilter,
+    PresidioFilter,
+    Roles,
+)
 from gateway.config.tenants import END, NAME
 
 #: Filters that need no settings, and have these names.
@@ -123,12 +131,13 @@ class FilterSettings(Record, frozen=True, kw_only=True):
     model: Annotated[ModelGuard | None, Meta(description="A model that this gateway serves, as a judge.")] = None
     http: Annotated[HttpGuard | None, Meta(description="A moderation service, as a judge.")] = None
     presidio: Annotated[PresidioFilter | None, Meta(description="Microsoft Presidio, if it is installed.")] = None
+    onnx: Annotated[OnnxGuardSettings | None, Meta(description="A classifier as an ONNX model, as a judge.")] = None
     plugin: Annotated[PluginFilter | None, Meta(description="A filter of your own, in Python.")] = None
 
     @property
     def guard(self) -> Asking | None:
         """What asks somebody else; None for a filter that does not."""
-        return self.model or self.http or self.presidio or self.plugin
+        return self.model or self.http or self.presidio or self.onnx or self.plugin
 
 
 class Use(Record, frozen=True, kw_only=True):

@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gateway.config.safety.guards import Asking, HttpGuard, ModelGuard, PluginFilter, PresidioFilter
+from gateway.config.safety.guards import Asking, HttpGuard, ModelGuard, OnnxGuardSettings, PluginFilter, PresidioFilter
 from gateway.filtering.guards.bounded import BoundedJudge, Guard
 from gateway.filtering.guards.errors import GuardUnusable
 from gateway.filtering.guards.moderation_guard import ModerationGuard
+from gateway.filtering.guards.onnx import OnnxGuard
 from gateway.filtering.guards.plugin_guard import PluginGuard
 from gateway.filtering.guards.presidio_guard import PresidioGuard
 from gateway.scheduling.encoding_turns import EncodingTurns
@@ -41,5 +42,7 @@ def _guard(settings: Asking, where: str, around: Surroundings) -> Guard:
         return ModerationGuard(settings, around.key_of)
     if isinstance(settings, PresidioFilter):
         return PresidioGuard(settings, f"{where}.presidio")
+    if isinstance(settings, OnnxGuardSettings):
+        return OnnxGuard(settings, f"{where}.onnx")
     assert isinstance(settings, PluginFilter), "the configuration has no other kind"
     return PluginGuard(settings, f"{where}.plugin")

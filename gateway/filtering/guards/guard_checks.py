@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from gateway.config.safety.guards import Asking, HttpGuard, PluginFilter, PresidioFilter
+from gateway.config.safety.guards import Asking, HttpGuard, OnnxGuardSettings, PluginFilter, PresidioFilter
 from gateway.filtering.guards.errors import GuardUnusable
+from gateway.filtering.guards.onnx import onnx_problems
 from gateway.filtering.guards.plugin_guard import load_scan
 from gateway.filtering.guards.presidio_guard import presidio_problem
 from protos import pem
@@ -17,6 +18,8 @@ def unusable_guard(settings: Asking, where: str) -> Iterator[tuple[str, str]]:
     elif isinstance(settings, PresidioFilter):
         if problem := presidio_problem():
             yield where, problem
+    elif isinstance(settings, OnnxGuardSettings):
+        yield from onnx_problems(settings, where)
     elif isinstance(settings, PluginFilter):
         try:
             load_scan(settings, where)

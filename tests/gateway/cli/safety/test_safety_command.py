@@ -11,6 +11,7 @@ import pytest
 
 from gateway.cli.main import main
 from safety.pii.kinds import KINDS
+from tests.gateway.guards.tiny_model import write_model
 from tests.plugins import RELEASED
 
 CONFIG = """
@@ -153,6 +154,21 @@ def test_plugins_are_asked_as_a_gateway_asks_them(
     assert out.endswith("\nGoes on as this, and ends there: own blocks it (word).\n  A \n")
     out = shown(capsys, text_file(tmp_path, "A widget"), "--config", config, "--filter", "own", status=1)
     assert out.endswith("\nRefused: own blocks it (word).\n")
+
+
+def test_a_classifier_is_asked_in_the_folder_of_the_configuration(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_model(tmp_path / "guard")
+    config = tmp_path / "penstock.yaml"
+    safety = "safety: {filters: [{name: guard, onnx: {path: guard, labels: [INJECTION]}}]}\n"
+    config.write_text(safety + CONFIG[CONFIG.index("models:") :])
+    arguments = ["--config", str(config), "--filter", "guard"]
+    out = shown(capsys, text_file(tmp_path, "hello attack"), *arguments, status=1)
+    assert re.search(r"\nguard +block +injection +0-12 ", out)
+    (tmp_path / "guard" / "tokenizer.json").unlink()
+    said = problem(capsys, "test", text_file(tmp_path, "hello"), *arguments)
+    assert said == f"safety.filters[0].onnx.path: there is no file {tmp_path}/guard/tokenizer.json"
 
 
 def test_a_plugin_that_hangs(config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
