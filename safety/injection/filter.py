@@ -1,49 +1,40 @@
-"""The filter of prompt injection and jailbreaks."""
+"""The filter of prompt injection and jailbreaks in answers, and what it shares with the one of prompts."""
 
-from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
-from safety.injection.cues import REACH
-from safety.injection.finder import Feature, find
-from safety.injection.lexicon import lexicon
-from safety.injection.signs import signs_of_answers
-from safety.injection.stream import InjectionStream
-from safety.injection.stretches import Stretch, stretches
-from safety.injection.tally import Tally
+from safety.injection.finder import Finder
+from safety.injection.rules import REACH, rules
+from safety.injection.stream import BATCH, InjectionStream
+from safety.injection.tally import Feature, Tally
 from safety.match import Match
 from safety.sieve import Signs
 
-#: So many characters are gathered for a stream, whose looks are costly.
-_BATCH: Final = 24
-
-#: The features of a part of a text in order, with the character that their places count from.
-Part = tuple[list[Feature], int]
-
 
 class Scored(NamedTuple):
-    """What speaks for an attempt in a text: its highest score, and every feature with its share of it."""
+    """What speaks for an attempt in a text: its highest score, and every feature with its weight."""
 
     score: float
     matches: list[Match]
 
 
 class InjectionFilter:
-    """Heuristics scored over normalised text.
+    """Rules (rules.toml) over folded text, whose weights add up from left to right.
 
-    The score is added up from left to right, and fades with distance. A feature is a match where the score with it
-    reaches the threshold; the match's label is the feature's family, its score the text's score there. Where the score
-    is full, the match goes on to the end of the text: nothing after such words can be trusted.
+    A feature is a match where the score with it reaches the threshold; the match's label is the rule's family, its
+    score the text's score there. Where the score is full, the match goes on to the end of the text: nothing after such
+    words can be trusted.
     """
 
     def __init__(self, threshold: float = 0.5) -> None:
         self.threshold = threshold
-        # It takes two seconds to build: at the start, and not in the first request.
-        lexicon()
+        # They are compiled at the start, and not in the first request.
+        rules()
 
     @property
     def signs(self) -> Signs:
-        """Its anchors."""
-        return signs_of_answers()
+        """What a rule begins with."""
+        return Signs(rules().signs)
 
     @property
     def window(self) -> int:
@@ -53,12 +44,12 @@ class InjectionFilter:
     @property
     def batch(self) -> int:
         """A look costs much the same for a character and for so many."""
-        return _BATCH
+        return BATCH
 
     def scan(self, text: str, plain: bytes | None = None) -> list[Match]:
-        """The features of the text with which its score is at the threshold or above."""
-        found = stretches(text, plain)
-        return matches(text, parts(found), Tally(self.threshold)) if found else []
+        """The features of the text with which its score is at the threshold or above; `plain` is of no use."""
+        del plain
+        return Tally(self.threshold).matches(features(text), len(text))
 
     def stream(self) -> InjectionStream:
         """A stream for one text."""
@@ -66,31 +57,19 @@ class InjectionFilter:
 
     def score(self, text: str) -> Scored:
         """What speaks for an attempt in the text, whether it reaches the threshold or not."""
-        return scored(parts(stretches(text)), Tally(self.threshold))
+        return scored(features(text))
 
 
-def matches(text: str, found: Iterable[Part], tally: Tally) -> list[Match]:
-    """The matches in a text of what was found in its parts, added up in the tally."""
-    all_: list[Match] = []
-    for features, base in found:
-        all_ += tally.matches(features, base, len(text))
-        if tally.full:
-            break
-    return all_
+def features(text: str) -> Iterable[Feature]:
+    """The features of a whole text."""
+    return Finder().feed(text, last=True)
 
 
-def scored(found: Iterable[Part], tally: Tally) -> Scored:
-    """What was found in a text's parts, added up in the tally."""
+def scored(found: Iterable[Feature]) -> Scored:
+    """The features of a text, added up."""
+    tally = Tally(1.0)
     said = []
-    for features, base in found:
-        for feature in features:
-            tally.add(feature, base)
-            said.append(Match(feature.start + base, feature.end + base, feature.family, feature.share))
+    for feature in found:
+        tally.add(feature)
+        said.append(Match(feature.start, feature.end, feature.family, feature.weight))
     return Scored(tally.highest, said)
-
-
-def parts(found: Iterable[Stretch]) -> Iterator[Part]:
-    """The features of a text's stretches."""
-    for stretch in found:
-        features, _ = find(stretch)
-        yield features, stretch.base

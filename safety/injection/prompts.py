@@ -1,15 +1,21 @@
 """The injection filter of prompts, which are there as a whole: what they say, and how they are worded."""
 
 import math
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Final
 
-from safety.injection.filter import InjectionFilter, Part, Scored, matches, parts, scored
+from safety.injection.filter import InjectionFilter, Scored, scored
+from safety.injection.finder import Finder
+from safety.injection.fold import fold
 from safety.injection.phrases import Worded, phrases
-from safety.injection.signs import signs_of_prompts
-from safety.injection.stretches import worth_searching
-from safety.injection.tally import Tally
+from safety.injection.rules import rules
+from safety.injection.tally import Feature, Tally
+from safety.languages import OTHER_LETTERS, may_be_another
 from safety.match import Match
+from safety.patterns import ANY_CASE, Patterns, Sign
+from safety.plain_text import plain_bytes
 from safety.sieve import Signs
 
 #: From this score on features need nothing else: harmless words around an order do not take it back.
@@ -18,49 +24,50 @@ _ROUNDING: Final = 1e-9
 _MOST_ODDS: Final = 30.0
 _NOTHING: Final = Scored(0.0, [])
 WORDING: Final = "suspicious_wording"
+_has_other_letters: Final = Patterns([OTHER_LETTERS.expression]).any_in
 
 
 class PromptInjectionFilter(InjectionFilter):
     """Sees more than its streams do: features and wording speak for an attempt, or against one, together.
 
-    Their log-odds add up, and only where the features are `CERTAIN` their score counts by itself. The wording of a text
-    that is not worth a search is not weighed: that would double the work, and find little. Where the features are
-    certain and reach the threshold, the matches are theirs; where both together do, they are every feature and the
-    words that are worst.
+    Their log-odds add up; only where the features are `CERTAIN` their score counts by itself. The wording is weighed of
+    texts with a word that a rule begins with or a telling phrase, and of texts in other languages than English.
+    Where both together reach the threshold, the matches are every feature and the words that are worst.
     """
 
     def __init__(self, threshold: float = 0.5) -> None:
         super().__init__(threshold)
         self._phrases = phrases()
+        _telling()
 
     @property
     def signs(self) -> Signs:
-        """Its anchors, and other languages' letters."""
-        return signs_of_prompts()
+        """What a rule begins with, telling phrases, and other languages' letters."""
+        return Signs([*rules().signs, *_telling_signs()], weighs_languages=True)
 
     def scan(self, text: str, plain: bytes | None = None) -> list[Match]:
-        """The matches of a whole prompt."""
-        worth = worth_searching(text, plain)
-        if not worth:
-            return []
-        found: list[Part] = []
-        tally = Tally(max(self.threshold, CERTAIN))
-        certain = matches(text, _kept(parts(worth), found), tally)
-        if certain or not found:
+        """The matches of a whole prompt; `plain` is `plain_bytes` of the text, if that is known."""
+        found: list[Feature] = []
+        finder, tally = Finder(), Tally(max(self.threshold, CERTAIN))
+        certain = tally.matches(_kept(finder.feed(text, last=True), found), len(text))
+        if certain:
             return certain
+        if not finder.anchored and not is_worth_weighing(text, plain):
+            return []
         worded = self._phrases.weigh(text, _odds(self.threshold) - self._phrases.features * tally.highest - _ROUNDING)
         if worded is None:
             return []
-        both = self._together(scored(found, Tally(self.threshold)), worded)
+        both = self._together(scored(found), worded)
         if both.score < self.threshold:
             return []
         return _apart([match._replace(score=both.score) for match in both.matches])
 
     def score(self, text: str) -> Scored:
         """What speaks for an attempt in a prompt, whether it reaches the threshold or not."""
-        found = list(parts(worth_searching(text)))
-        worded = self._phrases.weigh(text) if found else None
-        return _NOTHING if worded is None else self._together(scored(found, Tally(self.threshold)), worded)
+        finder = Finder()
+        found = list(finder.feed(text, last=True))
+        worded = self._phrases.weigh(text) if finder.anchored or is_worth_weighing(text) else None
+        return _NOTHING if worded is None else self._together(scored(found), worded)
 
     def _together(self, features: Scored, worded: Worded) -> Scored:
         """What both say of a text."""
@@ -75,6 +82,27 @@ class PromptInjectionFilter(InjectionFilter):
         return Scored(score, said)
 
 
+def is_worth_weighing(text: str, plain: bytes | None = None) -> bool:
+    """Whether a text in which no rule begins has a telling phrase, or is in another language than English."""
+    if plain is None:
+        plain = plain_bytes(text)
+    if _telling().any_in(b" %b " % (fold(text).text.encode() if plain is None else plain)):
+        return True
+    if text.isascii():
+        return False
+    data = text.encode("utf-8", "surrogatepass") if plain is None else plain
+    return may_be_another(len(text), len(data)) and _has_other_letters(data)
+
+
+def _telling_signs() -> list[Sign]:
+    return [Sign(re.escape(phrase.strip()).replace("\\ ", " ").encode(), ANY_CASE) for phrase in phrases().telling]
+
+
+@cache
+def _telling() -> Patterns:
+    return Patterns([sign.expression for sign in _telling_signs()], ANY_CASE)
+
+
 def _odds(score: float) -> float:
     return math.log(max(score, _ROUNDING) / max(1 - score, _ROUNDING))
 
@@ -83,11 +111,11 @@ def _probability(odds: float) -> float:
     return 1 / (1 + math.exp(-max(-_MOST_ODDS, min(_MOST_ODDS, odds))))
 
 
-def _kept(parts_: Iterator[Part], kept: list[Part]) -> Iterator[Part]:
-    """The same parts; those that somebody has taken are kept."""
-    for part in parts_:
-        kept.append(part)
-        yield part
+def _kept(found: Iterable[Feature], kept: list[Feature]) -> Iterator[Feature]:
+    """The same features; those that somebody has taken are kept."""
+    for feature in found:
+        kept.append(feature)
+        yield feature
 
 
 def _apart(matches: list[Match]) -> list[Match]:

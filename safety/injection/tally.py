@@ -1,82 +1,56 @@
-"""The score of a text, added up from left to right."""
+"""The score of a text: what rules that match near each other add up to."""
 
-import math
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
-from safety.injection.cues import REACH
-from safety.injection.english import OVERRIDE
-from safety.injection.finder import EVASION, Feature
 from safety.match import Match
 
-#: After so many characters a feature counts half: long texts do not become suspicious by their length.
-_HALF_LIFE: Final = 1200.0
-#: The same said again counts half as a new feature after so many characters, and sooner if it is strong or a disguise.
-_STRONG: Final = 0.5
-_INSISTENCE: Final = 80.0
-#: Families whose cues find the same order by different words of it.
-_SAID_ONCE: Final = frozenset({OVERRIDE})
+#: So many characters on a rule still counts: long texts do not become suspicious by their length.
+_MEMORY: Final = 1200
 
 
-def _left(characters: int, half_life: float) -> float:
-    """What part is left after so many characters."""
-    return math.pow(0.5, characters / half_life)
+class Feature(NamedTuple):
+    """A rule that matches at characters `start` to `end` of a text. What has the same `rule` counts once."""
+
+    start: int
+    end: int
+    family: str
+    weight: float
+    rule: str
 
 
 class Tally:
-    """What the features so far say of a text. The same said again adds only what had faded since."""
+    """The score of one text so far, from 0 to 1: the sum of the weights of the rules that matched last."""
 
     def __init__(self, threshold: float) -> None:
         self._threshold = threshold
-        self._score = 0.0
-        self._at = 0
-        self._last: dict[str, int] = {}
-        self._near: dict[str, tuple[int, int, float]] = {}
+        #: Of each rule, where it matched last and with which weight.
+        self._last: dict[str, tuple[int, float]] = {}
         self._told = 0
         #: The highest score so far.
         self.highest = 0.0
         #: The match with which the score is full, if it is.
         self.full: Match | None = None
 
-    def add(self, feature: Feature, base: int = 0) -> float:
-        """The score with this feature, from 0 to 1. `base`: where the text begins that its places count from."""
-        start = feature.start + base
-        if start > self._at:
-            self._score *= _left(start - self._at, _HALF_LIFE)
-            self._at = start
-        last = self._last.get(feature.key)
-        half = _INSISTENCE if feature.share >= _STRONG or feature.family == EVASION else _HALF_LIFE
-        share = feature.share if last is None else feature.share * (1 - _left(start - last, half))
-        if feature.family in _SAID_ONCE:
-            share = self._more(feature.family, start, share)
-        self._score += share
-        self._last[feature.key] = start
-        score = min(1.0, self._score)
-        if score > self.highest:
-            self.highest = score
+    def add(self, feature: Feature) -> float:
+        """The score with this feature, which begins no sooner than those before."""
+        start = feature.start
+        self._last[feature.rule] = start, feature.weight
+        score = min(1.0, sum(weight for place, weight in self._last.values() if start - place <= _MEMORY))
+        self.highest = max(self.highest, score)
         return score
 
-    def _more(self, family: str, start: int, share: float) -> float:
-        """What a feature adds to others of its family that are so near that they say the same."""
-        begun, at, counted = self._near.get(family, (-REACH, -REACH, 0.0))
-        if start - begun >= REACH:
-            begun, counted = start, 0.0
-        counted *= _left(start - at, _HALF_LIFE)
-        self._near[family] = (begun, start, max(counted, share))
-        return max(0.0, share - counted)
-
-    def matches(self, features: Iterable[Feature], base: int, end: int) -> list[Match]:
+    def matches(self, features: Iterable[Feature], end: int) -> list[Match]:
         """Those with which the score is at the threshold or above; if it is full, the last one goes up to `end`.
 
-        What is said inside another match adds to the score and is no match of its own.
+        What begins inside another match adds to the score, and goes on from that one's end.
         """
         matches = []
         for feature in features:
-            score = self.add(feature, base)
+            score = self.add(feature)
             if score < self._threshold:
                 continue
-            start = max(feature.start + base, self._told)
-            stop = feature.end + base if score < 1.0 else end
+            start, stop = max(feature.start, self._told), feature.end if score < 1.0 else end
             if start < stop:
                 match = Match(start, stop, feature.family, score)
                 self._told = stop

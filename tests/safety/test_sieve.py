@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from safety.canaries import CanaryFilter
 from safety.filter import StreamFilter
-from safety.injection.training import corpus
 from safety.patterns import ANY_CASE, Found, Sign, Watch
 from safety.pii.filter import PiiFilter
 from safety.sieve import LONGEST, Glance, Sieve, Signs
 from safety.terms import TermFilter
 from tests.safety.test_plain_texts import PIECES, filters, forms, labelled
+from tools.injection import corpus
 
 
 @cache

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from safety.injection.cues import REACH
 from safety.injection.filter import InjectionFilter
-from safety.injection.lexicon import lexicon
+from safety.injection.rules import REACH, rules
 from safety.match import merged
 from tests.safety.cuts import assert_agrees, pieces, streamed
 
@@ -50,7 +49,8 @@ DISGUISES = (
 
 sayings = st.builds(lambda text, disguise: disguise(text), st.sampled_from(SAYINGS), st.sampled_from(DISGUISES))
 noise = st.text(st.sampled_from("igsyаеіѕug \n.\u200b\u0301\u202e\x00\ud800אש\U000e0069\U0001f1ee𝐢a1-="), max_size=70)
-beginnings = st.sampled_from(sorted(lexicon().beginnings))
+anchors = st.sampled_from(sorted(rules().of_anchor))
+beginnings = st.builds(lambda anchor, length: anchor[:length], anchors, st.integers(1, 24))
 texts = st.lists(
     st.one_of(sayings, sayings.map(lambda text: text[:20]), noise, beginnings, st.text(max_size=20)), max_size=6
 ).map("".join)

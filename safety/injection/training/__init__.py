@@ -1,1 +1,0 @@
-"""The texts that the phrases are learned from, and how they are learned."""

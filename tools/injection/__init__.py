@@ -1,0 +1,1 @@
+"""The texts that the injection filter's phrases are learned from, and the fit."""
