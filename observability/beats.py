@@ -6,7 +6,7 @@ from typing import Final
 _NEAR: Final = 0.1
 
 
-def until_beat(period: float, now: float) -> float:
+def until_tick(period: float, now: float) -> float:
     """Seconds from `now` to the next multiple of the period, or to the one after it if that is all but there.
 
     Who waits for multiples of a period also wakes with those who wait for multiples of its multiples.

@@ -9,11 +9,11 @@ _WORD: Final = r"(?:[a-z]{1,20}[0-9]{0,4}|[0-9]{1,4})"
 _NAME: Final = re.compile(rf"(?=[a-z]){_WORD}(?:[_.]+{_WORD})*")
 
 
-def unsaid(words: str | bytes) -> str:
+def redacted_words(words: str | bytes) -> str:
     """How much there is of them; nothing of nothing."""
     return f"{len(words)} characters that are not shown" if words else ""
 
 
-def name_or_unsaid(words: str) -> str:
+def name_or_redacted(words: str) -> str:
     """The words themselves where they are one name, such as an error's code."""
-    return words if len(words) <= _MOST_CHARACTERS and _NAME.fullmatch(words) else unsaid(words)
+    return words if len(words) <= _MOST_CHARACTERS and _NAME.fullmatch(words) else redacted_words(words)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from safety.match import Match
-from safety.sieve import Sieved
+from safety.sieve import Prefiltered
 
 
 class Filter(Protocol):
@@ -43,7 +43,7 @@ class Stream(Protocol):
         ...
 
 
-class StreamFilter(Filter, Sieved, Protocol):
+class StreamFilter(Filter, Prefiltered, Protocol):
     """A filter that can also look at answers as they are streamed."""
 
     def scan(self, text: str, plain: bytes | None = None) -> list[Match]:

@@ -5,7 +5,7 @@ from typing import Protocol
 from safety.match import Match
 
 
-class JudgeFailed(Exception):
+class GuardFailed(Exception):
     """There is no verdict. `problem` is for the log: it has nothing of the text in it."""
 
     def __init__(self, problem: str) -> None:
@@ -13,13 +13,13 @@ class JudgeFailed(Exception):
         self.problem = problem
 
 
-class Judge(Protocol):
+class Guard(Protocol):
     """Judges whole texts."""
 
-    async def judge(self, text: str, prompt: str | None = None, tenant: str = "") -> list[Match]:
+    async def verdict(self, text: str, prompt: str | None = None, tenant: str = "") -> list[Match]:
         """The matches in order; one that is about the text as a whole covers all of it, and several may be.
 
         `prompt`: the text is an answer to that. What one tenant asks must not show in how long another one's question
-        takes. Raises JudgeFailed, within the time that the judge is given.
+        takes. Raises JudgeFailed, within the time that the guard is given.
         """
         ...

@@ -11,7 +11,7 @@ from safety.action import Action
 from safety.filter import Stream, StreamFilter
 from safety.match import Match
 from safety.plain_text import plain_bytes
-from safety.sieve import Glance
+from safety.sieve import PrefilterPass
 
 #: So many findings of one text are kept; the others have their effect all the same.
 MOST_FINDINGS: Final = 256
@@ -89,7 +89,7 @@ class Screen(msgspec.Struct, eq=False):
 
     rules: Sequence[Rule]
     #: Which of the rules have to be asked about a text that is there as a whole; None: all.
-    glance: Glance | None = None
+    prefilter_pass: PrefilterPass | None = None
     fail_open: bool = False
     #: What has ended the text; nothing is shown after it.
     blocked: Finding | None = None
@@ -211,7 +211,7 @@ class Screen(msgspec.Struct, eq=False):
             return self.feed(text) + self.finish()
         if self._gathered:
             text = self._take_gathered() + text
-        first = first_to_find(text, self.rules, self.glance)
+        first = first_to_find(text, self.rules, self.prefilter_pass)
         if first is not None:
             return self.whole(text, first).text
         self.received = self.decided = len(text)
@@ -222,7 +222,7 @@ class Screen(msgspec.Struct, eq=False):
 
         `first` is what `first_to_find` gives, where that has been asked.
         """
-        first = first or first_to_find(text, self.rules, self.glance) or First(len(self.rules), ())
+        first = first or first_to_find(text, self.rules, self.prefilter_pass) or First(len(self.rules), ())
         self.received = len(text)
         begin, matches = first
         for index, rule in enumerate(self.rules[begin:], begin):
@@ -356,12 +356,12 @@ class Screening(msgspec.Struct, frozen=True):
     """What a text is screened by: rules, and which of them have to be asked about one that is there as a whole."""
 
     rules: Sequence[Rule]
-    glance: Glance | None = None
+    prefilter_pass: PrefilterPass | None = None
     fail_open: bool = False
 
     def __call__(self) -> Screen:
         """A screen for one text."""
-        return Screen(self.rules, self.glance, self.fail_open)
+        return Screen(self.rules, self.prefilter_pass, self.fail_open)
 
 
 def screened(text: str, rules: Sequence[Rule], *, fail_open: bool = False) -> Screened:
@@ -370,9 +370,9 @@ def screened(text: str, rules: Sequence[Rule], *, fail_open: bool = False) -> Sc
     return Screened(text, None, []) if first is None else Screen(rules, fail_open=fail_open).whole(text, first)
 
 
-def first_to_find(text: str, rules: Sequence[Rule], glance: Glance | None = None) -> First | None:
+def first_to_find(text: str, rules: Sequence[Rule], prefilter_pass: PrefilterPass | None = None) -> First | None:
     """The first rule that finds something in a whole text, or fails; with a glance it is quick to say of most: none."""
-    to_ask = range(len(rules)) if glance is None else glance(text)
+    to_ask = range(len(rules)) if prefilter_pass is None else prefilter_pass(text)
     if not to_ask:
         return None
     plain = plain_bytes(text)

@@ -33,7 +33,7 @@ class Signs(NamedTuple):
     only_ascii: bool = False
 
 
-class Sieved(Protocol):
+class Prefiltered(Protocol):
     """A filter that a glance may spare."""
 
     @property
@@ -43,17 +43,17 @@ class Sieved(Protocol):
 
 
 #: Says which of some filters have to be asked about a text, by their places in the list.
-Glance = Callable[[str], Sequence[int]]
+PrefilterPass = Callable[[str], Sequence[int]]
 
 
-class Sieve:
+class Prefilter:
     """The signs of several filters. May be used by several threads."""
 
-    def __init__(self, filters: Iterable[Sieved]) -> None:
+    def __init__(self, filters: Iterable[Prefiltered]) -> None:
         """Those whose signs are too many beside the ones of others before them have to be asked about every text."""
         telling: dict[Sign, None] = {_NOT_PLAIN: None}
         #: With each filter, which keeps its identity as long as it is kept.
-        self._signs: dict[int, tuple[Sieved, Signs]] = {}
+        self._signs: dict[int, tuple[Prefiltered, Signs]] = {}
         for filter_ in filters:
             signs = filter_.signs
             if signs is not None and len(telling) + len(signs.telling) <= MOST_SIGNS:
@@ -61,17 +61,17 @@ class Sieve:
                 telling |= dict.fromkeys(signs.telling)
         self._watch = Watch([*telling, OTHER_LETTERS])
         #: By the identity of the filters that are known; of those that are not only the places matter.
-        self._glances: dict[tuple[int | None, ...], Glance] = {}
+        self._prefilter_passes: dict[tuple[int | None, ...], PrefilterPass] = {}
 
-    def glance(self, filters: Sequence[Sieved]) -> Glance:
+    def prefilter_pass(self, filters: Sequence[Prefiltered]) -> PrefilterPass:
         """For some of the filters; others, which may be new for each request, are always to be asked."""
         those = tuple([id(filter_) if id(filter_) in self._signs else None for filter_ in filters])
-        glance = self._glances.get(those)
-        if glance is None:
-            self._glances[those] = glance = self._new_glance(filters)
-        return glance
+        prefilter_pass = self._prefilter_passes.get(those)
+        if prefilter_pass is None:
+            self._prefilter_passes[those] = prefilter_pass = self._new_prefilter_pass(filters)
+        return prefilter_pass
 
-    def _new_glance(self, filters: Sequence[Sieved]) -> Glance:
+    def _new_prefilter_pass(self, filters: Sequence[Prefiltered]) -> PrefilterPass:
         known = [self._signs.get(id(filter_)) for filter_ in filters]
         signs = [each[1] for each in known if each is not None]
         telling = {_NOT_PLAIN, *(sign for each in signs for sign in each.telling)}

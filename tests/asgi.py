@@ -118,7 +118,7 @@ class Client:
     @property
     def active(self) -> int:
         """Requests that have begun and not ended."""
-        return len(self.gateway.overseer.active)
+        return len(self.gateway.watchdog.active)
 
     async def proven(self, count: int, model: str = MODEL) -> None:
         """Wait for `count` replicas that have answered their probes: before, one of them may be set aside a while."""

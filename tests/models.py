@@ -2,18 +2,18 @@
 
 from typing import Any
 
-from gateway.config.admission import Admission
+from gateway.config.admission import AdmissionSettings
 from gateway.config.models.price import FREE
 from gateway.config.tenants import DEFAULT_TIERS, Tenant
 from gateway.inference.generate_request import GenerateRequest
 from gateway.models.served_model import ServedModel
-from gateway.scheduling.admission_queue import Turnstile
+from gateway.scheduling.admission_queue import AdmissionQueue
 from gateway.tenancy.auth.key_records import ApiKey
 from gateway.tenancy.limits.plans import Plans
 from gateway.tenancy.tenants.caller import Caller
 from gateway.text.tokens.detokenizer import TokenTable
 from protos.types import Sampling
-from routing.dispatch.dispatch_context import Desk
+from routing.dispatch.dispatch_context import DispatchContext
 from routing.estimates.decode_length import QuantileDecodeLength
 from routing.fleet.fleet import Fleet
 from routing.policies.least_load import LeastLoad
@@ -34,10 +34,10 @@ def model_of(context: int = 1000) -> ServedModel:
         fleet=fleet,
         policy=policy,
         policy_name="least_load",
-        desk=Desk(fleet, policy),
+        dispatch_context=DispatchContext(fleet, policy),
         lengths=QuantileDecodeLength(),
         plans=Plans("m", FREE),
-        turnstile=Turnstile(fleet, policy, Admission()),
+        admission_queue=AdmissionQueue(fleet, policy, AdmissionSettings()),
     )
 
 

@@ -10,7 +10,7 @@ from gateway.admin.limit_operations import ScopeLimits, limits_of, tenant_scopes
 from gateway.admin.operation import Call, NoQuery, Operation
 from gateway.config.observability.metrics import MetricsOtlp
 from gateway.config.settings import Config
-from gateway.telemetry.batched_reads import BatchingStore, SharedTrips
+from gateway.telemetry.batched_reads import BatchedReads, BatchingStore
 from gateway.telemetry.metrics_publisher import FOLDER
 from gateway.telemetry.process_usage import collect_others
 from gateway.tenancy.limits.usage_reading import ReadingStore
@@ -41,7 +41,7 @@ class MetricsPage:
         self._folder = config.state_dir / FOLDER
         self._store_lock = config.state_dir / "store" / "lock" if config.store.embedded else None
         self._registry = registry
-        self._store = SharedTrips(store)
+        self._store = BatchedReads(store)
         self._look: asyncio.Task[bytes] | None = None
         self._exporter: MetricsExporter | None = None
 

@@ -7,7 +7,7 @@ from msgspec import Meta
 from gateway.config.base import Record
 
 
-class Admission(Record, frozen=True, kw_only=True):
+class AdmissionSettings(Record, frozen=True, kw_only=True):
     """When a request may go to a replica, and how many may wait until then."""
 
     watermark: Annotated[

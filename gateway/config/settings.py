@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from gateway.config.admin import Admin
-from gateway.config.admission import Admission
+from gateway.config.admission import AdmissionSettings
 from gateway.config.alerts import Alerts
 from gateway.config.base import Record
 from gateway.config.batches import Batches
@@ -65,9 +65,9 @@ class Config(Record, frozen=True, kw_only=True):
     safety: Annotated[
         Safety, Meta(description="Filters of prompts and answers; none look at anything unless rules name them.")
     ] = Safety()
-    admission: Annotated[Admission, Meta(description="When work may go to the fleet, and how much may wait.")] = (
-        Admission()
-    )
+    admission: Annotated[
+        AdmissionSettings, Meta(description="When work may go to the fleet, and how much may wait.")
+    ] = AdmissionSettings()
     files: Annotated[Files, Meta(description="Files that clients upload.")] = Files()
     batches: Annotated[Batches, Meta(description="Files of requests that run when there is room.")] = Batches()
     alerts: Annotated[Alerts, Meta(description="Where spent budgets are announced.")] = Alerts()

@@ -46,7 +46,7 @@ class Finder(Protocol):
         ...
 
 
-class FleetExchange:
+class FleetSync:
     """While the store is away, what it said last of drains and of registered replicas holds."""
 
     def __init__(

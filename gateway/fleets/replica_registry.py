@@ -51,14 +51,14 @@ class ReplicaRegistry:
             )
         place = place_of(model, target)
 
-        async def attempt() -> Drain | None:
+        async def handle() -> Drain | None:
             now, (before,) = await read(self._storage, [place])
             made = Drain(model=model, target=target, since=now, grace_seconds=grace_seconds, actor=actor)
             after = msgspec.json.encode(made)
             audited = Entry(actor, "replica.drain", place.field, before, after)
             return made if await commit(self._storage, [Step(place, before, after)], audited) else None
 
-        return await until_committed(attempt)
+        return await until_committed(handle)
 
     async def resume(self, model: str | None, target: str, actor: str) -> list[Drain]:
         """Undo a drain, and with a pool's those of its replicas; gives what there was, nothing where nothing was.
@@ -72,7 +72,7 @@ class ReplicaRegistry:
         """
         known = self._known(await reports(self._storage))
 
-        async def attempt() -> list[Drain] | None:
+        async def handle() -> list[Drain] | None:
             drains = drains_of(await self._storage.hgetall(DRAINS))
             owner = self._owner(known, drains, model, target)
             ended = [
@@ -91,7 +91,7 @@ class ReplicaRegistry:
             audited = Entry(actor, "replica.resume", f"{owner} {target}", before=msgspec.json.encode(ended))
             return ended if await commit(self._storage, steps, audited) else None
 
-        return await until_committed(attempt)
+        return await until_committed(handle)
 
     def _known(self, said: list[Report]) -> list[ConfiguredReplica]:
         return list(configured_replicas(self._config, found_replicas(said)))

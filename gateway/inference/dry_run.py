@@ -2,8 +2,8 @@
 
 import msgspec
 
-from gateway.inference.explained_candidates import explained_desk
-from gateway.inference.generate import turn_request
+from gateway.inference.explained_candidates import explained_context
+from gateway.inference.generate import admission_request
 from gateway.inference.generate_request import GenerateRequest, unrecorded
 from gateway.inference.prepare import prepare
 from gateway.inference.request_context import RequestContext
@@ -19,8 +19,8 @@ async def dry_run(request: GenerateRequest, context: RequestContext, explained: 
     """
     prepared = await prepare(msgspec.structs.replace(request, record=unrecorded()), context, unrecorded())
     prepared.lease.release()
-    context.attempt.check()
+    context.handle.check()
     model = request.model
-    wanted = turn_request(prepared.request, prepared.route, prepared.lease.output, context.deadline, explained)
-    explained_desk(model, wanted, explained)
-    return explained.considered(wanted.route, model.turnstile.consider(wanted))
+    wanted = admission_request(prepared.request, prepared.route, prepared.lease.output, context.deadline, explained)
+    explained_context(model, wanted, explained)
+    return explained.considered(wanted.route, model.admission_queue.consider(wanted))

@@ -5,14 +5,14 @@ from time import monotonic
 
 import msgspec
 
-from gateway.inference.explained_candidates import explained_desk
+from gateway.inference.explained_candidates import explained_context
 from gateway.inference.generate_request import GenerateRequest, unrecorded
 from gateway.inference.generation import Generation
 from gateway.inference.needs import name_guide
 from gateway.inference.prepare import Prepared, prepare
 from gateway.inference.request_context import RequestContext
 from gateway.inference.token_bounds import bound_to_tell
-from gateway.scheduling.admission import Turn, TurnRequest
+from gateway.scheduling.admission import Admission, AdmissionRequest
 from gateway.tenancy.limits.limiter import Lease, Usage
 from observability.tracing.trace_context import context_to_send
 from protos.errors import ClientGone, DeadlineExceeded, Overloaded, SlowClient
@@ -35,22 +35,24 @@ async def generate(request: GenerateRequest, context: RequestContext, payload: P
     stages.reserved = stages.admitted = 0.0
     prepared = await prepare(request, context, stages)
     lease, record.reserved_tokens = prepared.lease, prepared.reserved_tokens
-    turn: Turn | None = None
+    admission: Admission | None = None
     try:
-        wanted = turn_request(request, prepared.route, lease.output, context.wait_until, context.explained)
-        desk = model.desk if context.explained is None else explained_desk(model, wanted, context.explained)
-        turn = model.turnstile.try_enter(wanted) or await model.turnstile.enter(wanted, context.attempt)
+        wanted = admission_request(request, prepared.route, lease.output, context.wait_until, context.explained)
+        dispatch_context = (
+            model.dispatch_context if context.explained is None else explained_context(model, wanted, context.explained)
+        )
+        admission = model.admission_queue.try_enter(wanted) or await model.admission_queue.enter(wanted, context.handle)
         stages.admitted = monotonic()
         record.policy = model.policy_name
         submit = submit_of(prepared, payload)
         stages.sent = monotonic()
-        dispatched = await dispatch(desk, turn.route, submit, context.attempt, turn, record)
+        dispatched = await dispatch(dispatch_context, admission.route, submit, context.handle, admission, record)
     except BaseException as error:
-        end_unanswered(lease, turn, prepared.prompt.tokens, error, request)
+        end_unanswered(lease, admission, prepared.prompt.tokens, error, request)
         name_guide(error, request)
         raise
     record.first_token = monotonic()
-    return Generation(request, prepared.prompt, dispatched, lease, turn)
+    return Generation(request, prepared.prompt, dispatched, lease, admission)
 
 
 def submit_of(prepared: Prepared, payload: Payload | None) -> Submit:
@@ -73,17 +75,17 @@ def submit_of(prepared: Prepared, payload: Payload | None) -> Submit:
     )
 
 
-def turn_request(
+def admission_request(
     request: GenerateRequest,
     route: RouteRequest,
     expected_output: int,
     wait_until: float,
     policy: RoutingPolicy | None = None,
-) -> TurnRequest:
+) -> AdmissionRequest:
     """What the queue must know of a request and its tenant; `policy` decides instead of the model's."""
     caller, tier = request.caller, request.caller.tier
     waiting = caller.tenant.waiting
-    return TurnRequest(
+    return AdmissionRequest(
         request_id=request.id,
         tenant=caller.queue_name,
         rank=caller.rank,
@@ -99,7 +101,7 @@ def turn_request(
 
 
 def end_unanswered(
-    lease: Lease, turn: Turn | None, prompt_tokens: int, error: BaseException, request: GenerateRequest
+    lease: Lease, admission: Admission | None, prompt_tokens: int, error: BaseException, request: GenerateRequest
 ) -> None:
     """End what was taken for a request that came to nothing.
 
@@ -108,14 +110,14 @@ def end_unanswered(
     """
     record = request.record
     left = isinstance(error, ClientGone | DeadlineExceeded | SlowClient | asyncio.CancelledError)
-    if left and turn is not None and turn.sent:
+    if left and admission is not None and admission.sent:
         lease.settle(Usage(prompt_tokens, 0, 0))
         record.prompt_tokens, record.cost_nano_usd = prompt_tokens, request.model.price.nano(prompt_tokens, 0, 0)
     else:
         lease.release(rejected=isinstance(error, Overloaded))
         record.rejected_tokens = prompt_tokens if isinstance(error, Overloaded) else 0
-    if turn is not None:
-        turn.release(0)
+    if admission is not None:
+        admission.release(0)
 
 
 def delta_interval(request: GenerateRequest) -> int:

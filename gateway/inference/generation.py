@@ -9,7 +9,7 @@ from gateway.inference.generate_request import GenerateRequest, NewParser
 from gateway.inference.parsed_answer import ParsedAnswer
 from gateway.inference.prompt_encoding import EncodedPrompt
 from gateway.inference.screened_deltas import ScreenedDeltas, hash_into
-from gateway.scheduling.admission import Turn
+from gateway.scheduling.admission import Admission
 from gateway.tenancy.limits.limiter import Lease, Usage
 from gateway.text.parsing.delta import Delta
 from gateway.text.sequence_text import SequenceText, TokenEntry
@@ -59,6 +59,7 @@ class Generation:
 
     __slots__ = (
         "_closed",
+        "admission",
         "answers",
         "digests",
         "fingerprint",
@@ -71,15 +72,19 @@ class Generation:
         "stream",
         "table",
         "timing",
-        "turn",
     )
 
     def __init__(
-        self, request: GenerateRequest, prompt: EncodedPrompt, dispatched: Dispatched, lease: Lease, turn: Turn
+        self,
+        request: GenerateRequest,
+        prompt: EncodedPrompt,
+        dispatched: Dispatched,
+        lease: Lease,
+        admission: Admission,
     ) -> None:
         self.request = request
         self.lease = lease
-        self.turn = turn
+        self.admission = admission
         self.prompt_tokens = prompt.tokens
         table, stops = request.model.table, request.stops
         screening = None if request.filter is None else request.filter.screening
@@ -180,7 +185,7 @@ class Generation:
             self._learn_length(usage.completion // len(self.sequences), cut=cut)
         self.stream.close()
         self.lease.settle(usage)
-        self.turn.release(usage.completion)
+        self.admission.release(usage.completion)
         self._closed = True
 
     def record_findings(self) -> None:
@@ -198,5 +203,5 @@ class Generation:
                 looked[index] = answer.screened.looked
         if looked:
             filter_.record(looked)
-        if filter_.judged:
-            filter_.record_judged()
+        if filter_.guarded:
+            filter_.record_guarded()

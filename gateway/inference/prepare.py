@@ -12,12 +12,12 @@ from gateway.inference.prompt_encoding import EncodedPrompt, encode_prompt, esti
 from gateway.inference.request_context import RequestContext
 from gateway.inference.shared_reservation import check_input_tokens
 from gateway.inference.token_bounds import output_bound
-from gateway.scheduling.encoding_turns import EncodingTurns
+from gateway.scheduling.encoding_turns import EncodingQueue
 from gateway.tenancy.limits.limiter import Ask, Lease
 from observability.record import RequestRecord
 from protos.errors import PenstockError
 from routing.contracts.policy import RouteRequest
-from routing.dispatch.dispatch import Attempt
+from routing.dispatch.dispatch import RequestHandle
 
 #: Longer bodies are tokenized off the event loop: at 20 MB/s this much holds it up for under a millisecond.
 INLINE_BYTES = 16 * 1024
@@ -60,7 +60,7 @@ async def prepare(request: GenerateRequest, context: RequestContext, stages: Req
             request = msgspec.structs.replace(request, sampling=sampling)
         bounds = [output_bound(request, one.tokens) for one in prompts]
     else:
-        prompt = await encoded(request, context.encoding, context.attempt)
+        prompt = await encoded(request, context.encoding, context.handle)
         prompts, bounds = (prompt,), [output_bound(request, prompt.tokens)]
     stages.encoded = monotonic()
     plan = request.model.plans.of(request.caller)
@@ -82,16 +82,16 @@ async def _encoded_parts(request: GenerateRequest, context: RequestContext) -> l
     if request.parts:
         return [estimated_prompt(size) for size in request.parts]
     alone = [msgspec.structs.replace(request, prompt=prompt) for prompt in request.prompts]
-    return [await encoded(one, context.encoding, context.attempt) for one in alone]
+    return [await encoded(one, context.encoding, context.handle) for one in alone]
 
 
-async def encoded(request: GenerateRequest, encoding: EncodingTurns, attempt: Attempt) -> EncodedPrompt:
+async def encoded(request: GenerateRequest, encoding: EncodingQueue, handle: RequestHandle) -> EncodedPrompt:
     """The prompt's token ids, or how many there may be. Raises InvalidRequest, or what `attempt` is failed with."""
     if request.opaque:
         return estimated_prompt(request.size)
     if request.size > INLINE_BYTES:
         tenant = request.caller.tenant.name
-        ids = await encoding.run(attempt, tenant, encode_prompt, request.model, request.prompt)
+        ids = await encoding.run(handle, tenant, encode_prompt, request.model, request.prompt)
     else:
         ids = encode_prompt(request.model, request.prompt)
     return EncodedPrompt(ids, len(ids))
@@ -102,7 +102,7 @@ def route_request(
 ) -> RouteRequest:
     """What a decision must know of a request. Tenants do not share cached prefixes, so theirs alone are looked up."""
     model, caller = request.model, request.caller
-    prefix = model.desk.look_up(prompt.ids, model.salt(caller.cache_owner))
+    prefix = model.dispatch_context.look_up(prompt.ids, model.salt(caller.cache_owner))
     return RouteRequest(
         request_id=request.id,
         prompt_tokens=prompt.tokens,
@@ -112,7 +112,7 @@ def route_request(
         cached=prefix.cached,
         chain=prefix.chain,
         arrived=request.arrived,
-        now=model.desk.clock(),
+        now=model.dispatch_context.clock(),
         deadline=deadline,
         rank=caller.rank,
         may_wait=True,

@@ -2,10 +2,10 @@
 
 import msgspec
 
-from gateway.scheduling.encoding_turns import EncodingTurns
+from gateway.scheduling.encoding_turns import EncodingQueue
 from gateway.tenancy.limits.limiter import Limiter
 from routing.contracts.explained_policy import ExplainedPolicy
-from routing.dispatch.dispatch import Attempt
+from routing.dispatch.dispatch import RequestHandle
 
 
 class RequestContext(msgspec.Struct, frozen=True):
@@ -15,8 +15,8 @@ class RequestContext(msgspec.Struct, frozen=True):
     """
 
     limiter: Limiter
-    encoding: EncodingTurns
-    attempt: Attempt
+    encoding: EncodingQueue
+    handle: RequestHandle
     wait_until: float
     deadline: float
     explained: ExplainedPolicy | None = None

@@ -17,15 +17,15 @@ from gateway.inference.generate_request import Chat, GenerateRequest
 from gateway.inference.generation import Generation
 from gateway.inference.request_context import RequestContext
 from gateway.models.served_model import ServedModel
-from gateway.scheduling.encoding_turns import EncodingTurns
+from gateway.scheduling.encoding_turns import EncodingQueue
 from gateway.tenancy.auth.key_records import ApiKey
 from gateway.tenancy.limits.limiter import Ask, Rate, Usage
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import ContextLengthExceeded, InvalidRequest, PenstockError
 from protos.types import Payload, Sampling
 from routing.contracts.transport import Relay
-from routing.dispatch.dispatch import Attempt
-from safety.judge import JudgeFailed
+from routing.dispatch.dispatch import RequestHandle
+from safety.judge import GuardFailed
 from safety.match import Match
 
 #: A text that does not fit is asked about in so many parts at most, one after the other.
@@ -53,7 +53,7 @@ class ServedModelGuard:
     the tenant's requests, and what replicas cache of one tenant's texts another one's questions do not find.
     """
 
-    def __init__(self, settings: ModelGuard, model: ServedModel, tier: Tier, encoding: EncodingTurns) -> None:
+    def __init__(self, settings: ModelGuard, model: ServedModel, tier: Tier, encoding: EncodingQueue) -> None:
         """`tier` is the highest one."""
         self._settings = settings
         self._model = model
@@ -77,11 +77,11 @@ class ServedModelGuard:
                     continue
                 count *= 2
                 if count > min(MAX_PARTS, len(text)):
-                    raise JudgeFailed(f"the text does not fit into its model's context in {MAX_PARTS} parts") from None
+                    raise GuardFailed(f"the text does not fit into its model's context in {MAX_PARTS} parts") from None
             except InvalidRequest:
-                raise JudgeFailed("its model, or its chat template, refuses the question") from None
+                raise GuardFailed("its model, or its chat template, refuses the question") from None
             except PenstockError as error:
-                raise JudgeFailed(f"its model gave no answer: {type(error).__name__}") from None
+                raise GuardFailed(f"its model gave no answer: {type(error).__name__}") from None
 
     async def aclose(self) -> None:
         """As Guard has it: what is under way ends with its questions."""
@@ -123,7 +123,7 @@ class ServedModelGuard:
         )
         payload = Payload(_PATH, body, False, False, model.shown, most) if model.relays else None
         until = now + self._settings.timeout_seconds
-        context = RequestContext(_NO_LIMITS, self._encoding, Attempt(), until, until)
+        context = RequestContext(_NO_LIMITS, self._encoding, RequestHandle(), until, until)
         generation = await generate(request, context, payload)
         try:
             relay = generation.stream.relay
@@ -144,7 +144,7 @@ class ServedModelGuard:
 
 
 def served_model_guard(
-    find: Callable[[str], ServedModel | None], tier: Tier, encoding: EncodingTurns, settings: ModelGuard
+    find: Callable[[str], ServedModel | None], tier: Tier, encoding: EncodingQueue, settings: ModelGuard
 ) -> ServedModelGuard | None:
     """The guard of the model that the settings name; None where `find` knows no such model."""
     model = find(settings.name)
@@ -165,7 +165,7 @@ def verdict_in(said: str, settings: ModelGuard) -> list[str]:
         rest = words.removeprefix(start)
         if rest is not words and not rest[:1].isalnum():
             return _categories(rest, settings) if unsafe else []
-    raise JudgeFailed("its model said neither that the text is safe nor that it is not")
+    raise GuardFailed("its model said neither that the text is safe nor that it is not")
 
 
 def _categories(rest: str, settings: ModelGuard) -> list[str]:
@@ -223,12 +223,12 @@ async def _relayed_text(generation: Generation, relay: Relay) -> str:
         parts.append(part)
         size += len(part)
         if size > _MAX_ANSWER_BYTES:
-            raise JudgeFailed(f"an answer of more than {_MAX_ANSWER_BYTES} bytes")
+            raise GuardFailed(f"an answer of more than {_MAX_ANSWER_BYTES} bytes")
     generation.stream.check()
     try:
         choices = _ANSWER.decode(b"".join(parts)).choices
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise JudgeFailed("its answer is not the chat API's") from None
+        raise GuardFailed("its answer is not the chat API's") from None
     return (choices[0].message.content or "") if choices else ""
 
 

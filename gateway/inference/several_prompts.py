@@ -20,7 +20,7 @@ from protos.errors import ClientGone, InternalError, PenstockError
 from protos.types import Finish
 from routing.contracts.policy import Decision, RouteRequest
 from routing.contracts.transport import Relay
-from routing.dispatch.dispatch import Attempt, Dispatched
+from routing.dispatch.dispatch import Dispatched, RequestHandle
 from routing.transports.inbox import Inbox
 
 log = logging.getLogger(__name__)
@@ -41,15 +41,15 @@ async def generate_several(request: GenerateRequest, context: RequestContext) ->
     shared = SharedLease(prepared.lease)
     stream = PromptStreams(prepared.route, request.sampling.n, len(request.prompts))
 
-    def part(index: int) -> Callable[[Attempt], Awaitable[Generation]]:
+    def part(index: int) -> Callable[[RequestHandle], Awaitable[Generation]]:
         own = _part(request, index, prepared.prompts[index], prepared.bounds[index])
         explained = context.explained if index == 0 else None
         replace = msgspec.structs.replace
-        return lambda tried: generate(own, replace(context, limiter=shared, attempt=tried, explained=explained))
+        return lambda tried: generate(own, replace(context, limiter=shared, handle=tried, explained=explained))
 
     try:
         stream.start([part(index) for index in range(len(request.prompts))])
-        context.attempt.follow(stream)
+        context.handle.follow(stream)
         began = await stream.began
         first = await stream.receive()
     except BaseException as error:
@@ -60,7 +60,7 @@ async def generate_several(request: GenerateRequest, context: RequestContext) ->
         raise
     record.reserved_tokens = prepared.reserved_tokens
     dispatched = Dispatched(stream, first, began.fingerprint)
-    return Generation(prepared.request, prepared.prompt, dispatched, prepared.lease, began.turn)
+    return Generation(prepared.request, prepared.prompt, dispatched, prepared.lease, began.admission)
 
 
 def _part(request: GenerateRequest, index: int, prompt: EncodedPrompt, bound: int) -> GenerateRequest:
@@ -94,7 +94,7 @@ class PromptStreams:
         self._each = each
         #: Sequences of each prompt that go on, and by what each is ended.
         self._open = [set(range(each)) for _ in range(prompts)]
-        self._attempts: dict[int, Attempt] = {}
+        self._attempts: dict[int, RequestHandle] = {}
         #: The first prompt's generation, once it has begun to answer.
         self.began: asyncio.Future[Generation] = asyncio.get_running_loop().create_future()
 
@@ -117,10 +117,10 @@ class PromptStreams:
         """Raises the error that has ended the stream, if one has."""
         self.inbox.check()
 
-    def start(self, starts: Sequence[Callable[[Attempt], Awaitable[Generation]]]) -> None:
+    def start(self, starts: Sequence[Callable[[RequestHandle], Awaitable[Generation]]]) -> None:
         """Start the prompts, in their order."""
         self._several = Several([partial(self._run, index, start) for index, start in enumerate(starts)], AT_ONCE)
-        self._task = asyncio.ensure_future(self._several.over(Attempt()))
+        self._task = asyncio.ensure_future(self._several.over(RequestHandle()))
         self._task.add_done_callback(self._ended)
 
     def dismiss(self, index: int) -> None:
@@ -142,9 +142,11 @@ class PromptStreams:
         if not self._task.done():
             self._several.fail(ClientGone("Nobody waits for it any more."))
 
-    async def _run(self, index: int, start: Callable[[Attempt], Awaitable[Generation]], attempt: Attempt) -> None:
-        self._attempts[index] = attempt
-        generation = await start(attempt)
+    async def _run(
+        self, index: int, start: Callable[[RequestHandle], Awaitable[Generation]], handle: RequestHandle
+    ) -> None:
+        self._attempts[index] = handle
+        generation = await start(handle)
         stream, still, put = generation.stream, self._open[index], self.inbox.put
         tokens, base = 0, index * self._each
         if index == 0:
@@ -171,7 +173,7 @@ class PromptStreams:
             self.migrations += stream.migrations
             self.hedges += stream.hedges
             stream.close()
-            generation.turn.release(tokens)
+            generation.admission.release(tokens)
 
     def _ended(self, task: "asyncio.Task[list[None]]") -> None:
         error = ClientGone("The request was cancelled.") if task.cancelled() else task.exception()

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 from gateway.tenancy.limits.limiter import Ask, Lease, Rate, Usage
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import ClientGone, DeadlineExceeded, Overloaded, PenstockError, SlowClient, TokenLimitExceeded
-from routing.dispatch.dispatch import Attempt
+from routing.dispatch.dispatch import RequestHandle
 
 T = TypeVar("T")
 
@@ -82,11 +82,11 @@ class _Share:
 class Several(Generic[T]):
     """Parts that run beside each other, so many at once: the first error ends them all."""
 
-    def __init__(self, parts: Sequence[Callable[[Attempt], Awaitable[T]]], at_once: int) -> None:
+    def __init__(self, parts: Sequence[Callable[[RequestHandle], Awaitable[T]]], at_once: int) -> None:
         self._waiting = list(enumerate(parts))[::-1]
         self._at_once = min(at_once, len(parts))
         self._results: dict[int, T] = {}
-        self._attempts: set[Attempt] = set()
+        self._attempts: set[RequestHandle] = set()
         self._error: BaseException | None = None
 
     @property
@@ -98,9 +98,9 @@ class Several(Generic[T]):
         """As Failable has it."""
         self._fail(error)
 
-    async def over(self, attempt: Attempt) -> list[T]:
+    async def over(self, handle: RequestHandle) -> list[T]:
         """What each part gives. Raises the first error, and what `attempt` is failed with, once all have ended."""
-        attempt.follow(self)
+        handle.follow(self)
         tasks = [asyncio.ensure_future(self._run()) for _ in range(self._at_once)]
         try:
             await asyncio.wait(tasks)
@@ -116,17 +116,17 @@ class Several(Generic[T]):
         if self._error is None:
             self._error = error
             ending = error if isinstance(error, PenstockError) else ClientGone("Another part of the request failed.")
-            for attempt in self._attempts:
-                attempt.fail(ending)
+            for handle in self._attempts:
+                handle.fail(ending)
 
     async def _run(self) -> None:
         while self._waiting and self._error is None:
             index, part = self._waiting.pop()
-            attempt = Attempt()
-            self._attempts.add(attempt)
+            handle = RequestHandle()
+            self._attempts.add(handle)
             try:
-                self._results[index] = await part(attempt)
+                self._results[index] = await part(handle)
             except Exception as error:
                 self._fail(error)
             finally:
-                self._attempts.discard(attempt)
+                self._attempts.discard(handle)

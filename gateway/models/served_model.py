@@ -8,7 +8,7 @@ from gateway.config.models.embeddings import Embeddings
 from gateway.config.models.fallbacks import Fallbacks
 from gateway.config.models.price import FREE, Price
 from gateway.models.first_tokens import FirstTokenTimes
-from gateway.scheduling.admission_queue import Turnstile
+from gateway.scheduling.admission_queue import AdmissionQueue
 from gateway.tenancy.limits.plans import Plans
 from gateway.text.parsing.output_format import OutputFormat
 from gateway.text.tokens.chat_format import ChatFormat
@@ -16,7 +16,7 @@ from gateway.text.tokens.detokenizer import TokenTable
 from gateway.text.tokens.tokenizer import Tokenizer
 from protos.types import Adapter
 from routing.contracts.policy import RoutingPolicy
-from routing.dispatch.dispatch_context import Desk
+from routing.dispatch.dispatch_context import DispatchContext
 from routing.estimates.decode_length import DecodeLength
 from routing.fleet.fleet import Fleet
 
@@ -38,10 +38,10 @@ class ServedModel:
     fleet: Fleet
     policy: RoutingPolicy
     policy_name: str
-    desk: Desk
+    dispatch_context: DispatchContext
     lengths: DecodeLength
     plans: Plans
-    turnstile: Turnstile
+    admission_queue: AdmissionQueue
     first_tokens: FirstTokenTimes = field(default_factory=FirstTokenTimes)
     price: Price = FREE
     fallbacks: Fallbacks | None = None

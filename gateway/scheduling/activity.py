@@ -23,7 +23,7 @@ _EXCHANGE: Final = Script.load("gateway.scheduling", "activity.lua")
 
 
 class Shared(Protocol):
-    """What is told of a turnstile, and to it."""
+    """What is told of a admission queue, and to it."""
 
     active_elsewhere: Sequence[ActiveTenant]
 
@@ -33,15 +33,15 @@ class Shared(Protocol):
 
 
 class Activity:
-    """Tells the other workers of this one's active tenants, and the turnstiles of the others'.
+    """Tells the other workers of this one's active tenants, and the admission queues of the others'.
 
     While the store is away a worker goes by what it sees itself.
     """
 
-    def __init__(self, store: Store, turnstiles: Mapping[str, Shared]) -> None:
-        """`turnstiles` are this worker's, by model."""
+    def __init__(self, store: Store, admission_queues: Mapping[str, Shared]) -> None:
+        """`admission queues` are this worker's, by model."""
         self._store = store
-        self._turnstiles = turnstiles
+        self._admission_queues = admission_queues
         self._decoder = msgspec.msgpack.Decoder(ActiveTenant)
         self._away = False
 
@@ -53,18 +53,18 @@ class Activity:
 
     async def exchange(self) -> None:
         """One round for each model."""
-        for model, turnstile in self._turnstiles.items():
-            mine = [msgspec.msgpack.encode(tenant) for tenant in turnstile.active_here()]
+        for model, admission_queue in self._admission_queues.items():
+            mine = [msgspec.msgpack.encode(tenant) for tenant in admission_queue.active_here()]
             try:
                 reply = await self._store.run(
                     _EXCHANGE, [f"penstock:{{active}}:{model}"], [str(NOTE_SECONDS), str(MAX_TENANTS), *mine]
                 )
             except StoreUnavailable:
-                turnstile.active_elsewhere = ()
+                admission_queue.active_elsewhere = ()
                 if not self._away:
                     log.warning("the store does not answer: shares are worked out from this worker's tenants alone")
                 self._away = True
                 continue
             self._away = False
             # A tenant whose tier or load has changed is there several times, the newest last.
-            turnstile.active_elsewhere = [self._decoder.decode(note) for note in cast("list[bytes]", reply)]
+            admission_queue.active_elsewhere = [self._decoder.decode(note) for note in cast("list[bytes]", reply)]

@@ -9,11 +9,11 @@ from gateway.scheduling.division import TenantUse
 from routing.contracts.policy import Decision, RouteRequest, RoutingPolicy
 
 
-class TurnRequest(msgspec.Struct, frozen=True):
-    """A request for a turn. `rank`, `weight` and `reserved` are those of the tenant's tier.
+class AdmissionRequest(msgspec.Struct, frozen=True):
+    """A request for admission. `rank`, `weight` and `reserved` are those of the tenant's tier.
 
-    `expected_output` is in tokens, of all `n` sequences together. It waits until `wait_until` on the turnstile's clock
-    and only while no more than `max_waiting` of its tenant wait. `policy` decides instead of the turnstile's own.
+    `expected_output` is in tokens, of all `n` sequences together. It waits until `wait_until` on the queue's clock and
+    only while no more than `max_waiting` of its tenant wait. `policy` decides instead of the admission queue's own.
     """
 
     request_id: str
@@ -29,7 +29,7 @@ class TurnRequest(msgspec.Struct, frozen=True):
     policy: RoutingPolicy | None = None
 
 
-class Turn:
+class Admission:
     """Leave for one request, for one decision; `release` is its one ending, whatever happened before.
 
     `decision` is None when no replica is there at all: dispatching then says so. `route` is the request as it was
@@ -55,7 +55,7 @@ class Turn:
 
     def __init__(
         self,
-        request: TurnRequest,
+        request: AdmissionRequest,
         route: RouteRequest,
         demand: Demand,
         tenant: TenantUse,
@@ -63,7 +63,7 @@ class Turn:
         cost: int,
         promises: dict[str, Need],
         unpromise: Callable[[str, Need], None],
-        released: Callable[["Turn", int], None],
+        released: Callable[["Admission", int], None],
     ) -> None:
         """`promises` are by replica; `unpromise` is called when a replica's view has begun to count the request, or
         never will, and `released` at its end.
@@ -80,7 +80,7 @@ class Turn:
         self.sent = False
         self._promises = promises
         self._unpromise = unpromise
-        self._released: Callable[[Turn, int], None] | None = released
+        self._released: Callable[[Admission, int], None] | None = released
         self._prefill_at: str | None = None
         self._prefill_tokens = 0
         tenant.cost += cost

@@ -12,8 +12,8 @@ from math import exp
 
 import msgspec
 
-from gateway.config.admission import Admission
-from gateway.scheduling.admission import Turn, TurnRequest
+from gateway.config.admission import AdmissionSettings
+from gateway.scheduling.admission import Admission, AdmissionRequest
 from gateway.scheduling.candidates import PLAIN, Candidates, Kind, kind_of
 from gateway.scheduling.capacity import (
     Demand,
@@ -34,7 +34,7 @@ from gateway.scheduling.shares import ActiveTenant
 from gateway.scheduling.waiter import Asking, Waiter, demand_of
 from protos.errors import InternalError, Overloaded, ReplicaUnavailable
 from routing.contracts.policy import BetterWait, Decision, NoCandidate, ReplicaView, RouteRequest, RoutingPolicy
-from routing.dispatch.dispatch import Attempt
+from routing.dispatch.dispatch import RequestHandle
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ STALE_SECONDS = 0.25
 _NOTHING: frozenset[str] = frozenset()
 
 
-class Turnstile:
+class AdmissionQueue:
     """Lets the requests of one model through as its fleet has room, by turns that are fair between tenants.
 
     A request that nothing waits before passes without waiting. All others stand in a fair queue, which is looked
@@ -62,7 +62,7 @@ class Turnstile:
         self,
         fleet: Candidates,
         policy: RoutingPolicy,
-        admission: Admission,
+        admission: AdmissionSettings,
         clock: Callable[[], float] = time.monotonic,
         cached: Callable[[RouteRequest], Mapping[str, int]] = lambda route: {},
     ) -> None:
@@ -118,7 +118,7 @@ class Turnstile:
     def active_elsewhere(self, tenants: Sequence[ActiveTenant]) -> None:
         self.divider.elsewhere = tenants
 
-    def try_enter(self, request: TurnRequest) -> Turn | None:
+    def try_enter(self, request: AdmissionRequest) -> Admission | None:
         """A turn at once, if nothing waits and a replica has room; None: `enter` is the way."""
         views = self._views(request.route)
         if self._queue.waiting and views:
@@ -134,7 +134,7 @@ class Turnstile:
         self.admissions[request.rank, "at_once"] += 1
         return self._grant(asking, decision)
 
-    async def enter(self, request: TurnRequest, attempt: Attempt) -> Turn:
+    async def enter(self, request: AdmissionRequest, handle: RequestHandle) -> Admission:
         """Wait for a turn.
 
         Raises Overloaded when too many wait already or the time is up, and whatever `attempt` is failed with.
@@ -147,7 +147,7 @@ class Turnstile:
         tenant.waiting += 1
         self._by_rank.setdefault(request.rank, {})[waiter] = None
         try:
-            attempt.follow(waiter)
+            handle.follow(waiter)
             if not waiter.failed:
                 self._arrive(waiter, now)
             return await waiter.future
@@ -157,14 +157,14 @@ class Turnstile:
                 waiter.future.result().release(0)  # the task ended between being given its turn and taking it
             raise
 
-    def consider(self, request: TurnRequest) -> Decision | None:
+    def consider(self, request: AdmissionRequest) -> Decision | None:
         """Where the request would go if it came now and it were its turn; None: nowhere. Changes nothing here."""
         imagined, views, now = copy(self), self._views(request.route), self._clock()
         divider = imagined.divider = self.divider.imagined(request.tenant)
         asking = Asking(request, divider.seen(request.tenant, request.rank, request.weight, request.reserved, now))
         return imagined._choose(asking, views, now, self._held) if views else None
 
-    def objections(self, request: TurnRequest) -> dict[str, str]:
+    def objections(self, request: AdmissionRequest) -> dict[str, str]:
         """What speaks now against each replica that is there, by id; empty where nothing does. Changes nothing here."""
         divider, now = self.divider.imagined(request.tenant), self._clock()
         views = self._fleet.candidates((), request.route.needs, request.route.adapter)
@@ -191,10 +191,10 @@ class Turnstile:
 
     def _let_through(self, waiter: Waiter, decision: Decision, now: float) -> None:
         self._forget(waiter)
-        turn = self._grant(waiter, decision)
-        turn.charged, turn.waited_seconds = turn.cost, now - waiter.since
-        self.admissions[waiter.request.rank, "waited" if turn.waited_seconds else "at_once"] += 1
-        waiter.future.set_result(turn)
+        admission = self._grant(waiter, decision)
+        admission.charged, admission.waited_seconds = admission.cost, now - waiter.since
+        self.admissions[waiter.request.rank, "waited" if admission.waited_seconds else "at_once"] += 1
+        waiter.future.set_result(admission)
 
     def pump(self) -> None:
         """Let through whoever there is room for now, in order; turn all away when there is no fleet to wait for."""
@@ -333,7 +333,7 @@ class Turnstile:
         outside = 0 if lanes is None else asking.tenant.prefill_outside(lanes)
         return usable(views, asking.demand, lanes, outside)
 
-    def _grant(self, asking: Asking, decision: Decision | None) -> Turn:
+    def _grant(self, asking: Asking, decision: Decision | None) -> Admission:
         request, demand = asking.request, asking.demand
         cost = _cost(request)
         self._granted += cost
@@ -344,7 +344,7 @@ class Turnstile:
                 need = promises[view.id] = demand.at(view)
                 before = self._promised.get(view.id)
                 self._promised[view.id] = need if before is None else sum_of(before, need)
-        return Turn(
+        return Admission(
             request, asking.route, demand, asking.tenant, decision, cost, promises, self._unpromise, self._released
         )
 
@@ -355,12 +355,12 @@ class Turnstile:
         else:
             self._promised[replica_id] = sum_of(promised, need, -1)
 
-    def _released(self, turn: Turn, output_tokens: int) -> None:
-        self.divider.turn_over(turn.tenant, self._clock())
-        if turn.charged is not None:
-            request = turn.request
+    def _released(self, admission: Admission, output_tokens: int) -> None:
+        self.divider.turn_over(admission.tenant, self._clock())
+        if admission.charged is not None:
+            request = admission.request
             true_cost = cost_of(request.route.prompt_tokens, output_tokens)
-            self._queue.charge(request.tenant, request.weight, true_cost - turn.charged)
+            self._queue.charge(request.tenant, request.weight, true_cost - admission.charged)
         self.pump()
 
     def _is_blocked(self, waiter: Waiter, views: Sequence[ReplicaView], now: float) -> None:
@@ -444,5 +444,5 @@ def _nobody() -> ReplicaUnavailable:
     return ReplicaUnavailable("No replica of this model can take the request now.")
 
 
-def _cost(request: TurnRequest) -> int:
+def _cost(request: AdmissionRequest) -> int:
     return cost_of(request.route.prompt_tokens, request.expected_output)

@@ -1,4 +1,4 @@
-"""What the turnstile asks of a fleet, and which requests have the same candidates there."""
+"""What the admission queue asks of a fleet, and which requests have the same candidates there."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -11,7 +11,7 @@ PLAIN: Kind = (0, "")
 
 
 class Candidates(Protocol):
-    """A fleet, as far as the turnstile knows it."""
+    """A fleet, as far as the admission queue knows it."""
 
     on_load: Callable[[], None]
 

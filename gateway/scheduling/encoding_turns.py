@@ -9,7 +9,7 @@ from typing import Final, ParamSpec, TypeVar
 from weakref import WeakValueDictionary
 
 from protos.errors import PenstockError
-from routing.dispatch.dispatch import Attempt
+from routing.dispatch.dispatch import RequestHandle
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -19,7 +19,7 @@ NICENESS: Final = 5
 MAX_THREADS: Final = 4
 
 
-class EncodingTurns:
+class EncodingQueue:
     """Threads for long prompts, one prompt of each tenant at a time."""
 
     def __init__(self) -> None:
@@ -27,7 +27,9 @@ class EncodingTurns:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="encoding", initializer=_be_nice)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def run(self, attempt: Attempt, tenant: str, encode: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    async def run(
+        self, handle: RequestHandle, tenant: str, encode: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
         """What `encode` gives, run in a thread once the tenant's earlier prompts are done.
 
         Raises what `attempt` is failed with: at once while it waits, and otherwise when the thread is done.
@@ -36,15 +38,15 @@ class EncodingTurns:
         if lock is None:
             lock = self._locks[tenant] = asyncio.Lock()
         if lock.locked():
-            await _Wait(lock).over(attempt)
+            await _Wait(lock).over(handle)
         else:
             await lock.acquire()
         try:
-            attempt.check()
+            handle.check()
             found = await asyncio.get_running_loop().run_in_executor(self._threads, lambda: encode(*args, **kwargs))
         finally:
             lock.release()
-        attempt.check()
+        handle.check()
         return found
 
     def close(self) -> None:
@@ -70,9 +72,9 @@ class _Wait:
         if self._acquiring.cancel():
             self._error = error
 
-    async def over(self, attempt: Attempt) -> None:
+    async def over(self, handle: RequestHandle) -> None:
         """Return with the lock held. Raises what `attempt` is failed with."""
-        attempt.follow(self)
+        handle.follow(self)
         try:
             await self._acquiring
         except asyncio.CancelledError:

@@ -1,4 +1,4 @@
-"""Why a request would not be let go to a replica now: what the turnstile goes by, in words for whoever asks."""
+"""Why a request would not be let go to a replica now: what the admission queue goes by, in words for whoever asks."""
 
 from collections.abc import Mapping, Sequence
 

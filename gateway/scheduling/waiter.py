@@ -1,9 +1,9 @@
-"""A request in the turnstile: as it is decided now, and while it waits."""
+"""A request in the admission queue: as it is decided now, and while it waits."""
 
 import asyncio
 from collections.abc import Callable
 
-from gateway.scheduling.admission import Turn, TurnRequest
+from gateway.scheduling.admission import Admission, AdmissionRequest
 from gateway.scheduling.capacity import Demand, Need
 from gateway.scheduling.division import TenantUse
 from gateway.scheduling.fair_queue import Entry
@@ -16,7 +16,7 @@ class Asking:
 
     __slots__ = ("demand", "request", "route", "tenant")
 
-    def __init__(self, request: TurnRequest, tenant: TenantUse) -> None:
+    def __init__(self, request: AdmissionRequest, tenant: TenantUse) -> None:
         self.request = request
         self.tenant = tenant
         self.route = request.route
@@ -29,13 +29,13 @@ class Waiter(Asking):
     __slots__ = ("entry", "future", "leave", "since")
 
     def __init__(
-        self, request: TurnRequest, tenant: TenantUse, since: float, leave: "Callable[[Waiter], None]"
+        self, request: AdmissionRequest, tenant: TenantUse, since: float, leave: "Callable[[Waiter], None]"
     ) -> None:
         super().__init__(request, tenant)
         self.since = since
         self.leave = leave
         self.entry: Entry[Waiter]
-        self.future: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
+        self.future: asyncio.Future[Admission] = asyncio.get_running_loop().create_future()
 
     @property
     def failed(self) -> bool:
@@ -49,7 +49,7 @@ class Waiter(Asking):
             self.future.set_exception(error)
 
 
-def demand_of(request: TurnRequest, route: RouteRequest) -> Demand:
+def demand_of(request: AdmissionRequest, route: RouteRequest) -> Demand:
     """What the request will take, with so much of it cached as `route` says."""
     n, prompt_tokens = request.n, route.prompt_tokens
     whole = Need(n, prompt_tokens, prompt_tokens + request.expected_output, prompt_tokens + n * route.max_tokens)

@@ -29,7 +29,7 @@ from gateway.api.server.api_route import ApiRoute, Handler
 from gateway.api.server.cors import CrossOrigin
 from gateway.api.server.error_form import OPENAI_ERRORS, ErrorForm
 from gateway.api.server.health import healthz, readyz
-from gateway.api.server.http_exchange import OTHER, Exchange
+from gateway.api.server.http_exchange import OTHER, HttpExchange
 from gateway.api.server.run_handler import serve
 from gateway.api.server.services import Services
 from gateway.api.server.url_hints import meant
@@ -73,8 +73,10 @@ class Endpoint:
         services = self._state.services
         return serve(services, partial(self._begin, services, scope, receive, send))
 
-    def _begin(self, services: Services, scope: Scope, receive: Receive, send: Send) -> tuple[Exchange, Handler, bool]:
-        exchange = Exchange(scope, receive, send, services.sampler, self._name)
+    def _begin(
+        self, services: Services, scope: Scope, receive: Receive, send: Send
+    ) -> tuple[HttpExchange, Handler, bool]:
+        exchange = HttpExchange(scope, receive, send, services.sampler, self._name)
         exchange.errors = self._errors
         if self._cross_origin is not None:
             self._cross_origin.mark(exchange, scope)
@@ -83,7 +85,7 @@ class Endpoint:
             handler, named = self._of_other_method(exchange, scope)
         return exchange, handler, named
 
-    def _of_other_method(self, exchange: Exchange, scope: Scope) -> tuple[Handler, bool]:
+    def _of_other_method(self, exchange: HttpExchange, scope: Scope) -> tuple[Handler, bool]:
         """A handler, and whether the request is told of: not if it only asks what may be asked."""
         if exchange.method == "HEAD":
             # GET without the body (RFC 9110, 9.3.2).
@@ -104,7 +106,7 @@ class Endpoint:
     def _allow(self) -> tuple[bytes, bytes]:
         return b"allow", ", ".join(self._methods).encode()
 
-    async def _refuse_method(self, services: Services, exchange: Exchange) -> None:
+    async def _refuse_method(self, services: Services, exchange: HttpExchange) -> None:
         exchange.answer_headers = [self._allow]
         use = " or ".join(method for method in self._methods if method not in ("HEAD", "OPTIONS"))
         raise MethodNotAllowed(f"Not allowed to {exchange.method} on {exchange.path}; use {use}.")
@@ -116,11 +118,11 @@ class State:
     services: Services
 
 
-async def _answer_empty(services: Services, exchange: Exchange, headers: list[tuple[bytes, bytes]]) -> None:
+async def _answer_empty(services: Services, exchange: HttpExchange, headers: list[tuple[bytes, bytes]]) -> None:
     await exchange.respond(200, b"", headers=headers)
 
 
-async def _refuse_path(services: Services, exchange: Exchange, known: Iterable[Pattern[str]]) -> None:
+async def _refuse_path(services: Services, exchange: HttpExchange, known: Iterable[Pattern[str]]) -> None:
     path = exchange.path if len(exchange.path) <= 128 else exchange.path[:128] + "..."
     near = meant(exchange.path, known)
     hint = "" if near is None or len(near) > 128 else f". Did you mean {near}?"
@@ -128,8 +130,8 @@ async def _refuse_path(services: Services, exchange: Exchange, known: Iterable[P
 
 
 _ROUTES: Final = (
-    ApiRoute("POST", "/v1/chat/completions", partial(infer, dialect=CHAT), CHAT.endpoint),
-    ApiRoute("POST", "/v1/completions", partial(infer, dialect=COMPLETIONS), COMPLETIONS.endpoint),
+    ApiRoute("POST", "/v1/chat/completions", partial(infer, api=CHAT), CHAT.endpoint),
+    ApiRoute("POST", "/v1/completions", partial(infer, api=COMPLETIONS), COMPLETIONS.endpoint),
     *MESSAGES,
     *EMBEDDINGS,
     *RERANK,

@@ -12,7 +12,7 @@ from functools import partial
 from gateway.api.server.api_route import ApiRoute
 from gateway.api.server.intake import Intake
 from gateway.api.server.internal_requests import InternalRequests
-from gateway.api.server.request_watchdog import Overseer
+from gateway.api.server.request_watchdog import RequestWatchdog
 from gateway.api.server.services import Bounds, Services
 from gateway.config.files import location_of
 from gateway.config.models.engine_checks import SESSIONS
@@ -21,7 +21,7 @@ from gateway.config.settings import Config
 from gateway.filtering.filters.filter_policies import Policies
 from gateway.filtering.guards.build_guards import Surroundings
 from gateway.fleets.discovery.replica_discovery import Discovery
-from gateway.fleets.fleet_sync import FleetExchange
+from gateway.fleets.fleet_sync import FleetSync
 from gateway.fleets.pool_abilities import abilities
 from gateway.fleets.replica_specs import replica_specs
 from gateway.inference.served_model_guard import served_model_guard
@@ -42,14 +42,14 @@ from gateway.models.model_output import model_output
 from gateway.models.routing_settings import policy_settings
 from gateway.models.served_model import ServedModel
 from gateway.scheduling.activity import Activity
-from gateway.scheduling.admission_queue import Turnstile
-from gateway.scheduling.encoding_turns import EncodingTurns
+from gateway.scheduling.admission_queue import AdmissionQueue
+from gateway.scheduling.encoding_turns import EncodingQueue
 from gateway.store.store import Store, store_url
 from gateway.telemetry.telemetry import Telemetry
 from gateway.tenancy.auth.authenticator import Authenticator
 from gateway.tenancy.auth.key_store import KeyStore
 from gateway.tenancy.limits.alerts import Alerts
-from gateway.tenancy.limits.limits_batcher import Courier
+from gateway.tenancy.limits.limits_batcher import LimitsBatcher
 from gateway.tenancy.limits.plans import Plans
 from gateway.tenancy.limits.store_limiter import StoreLimiter
 from gateway.tenancy.providers.provider_keys import KeyOf, ProviderKeys
@@ -59,7 +59,7 @@ from gateway.text.tokens.identity import tokenizer_hash
 from gateway.text.tokens.loader import load_tokenizer
 from gateway.text.tokens.marked import MarkedTokens
 from protos.errors import ReplicaUnavailable, StoreUnavailable
-from routing.dispatch.dispatch_context import Desk
+from routing.dispatch.dispatch_context import DispatchContext
 from routing.estimates.decode_length import QuantileDecodeLength
 from routing.fleet.fleet import Fleet
 from routing.policies import POLICIES
@@ -79,13 +79,13 @@ class Gateway:
     def __init__(self, config: Config, routes: Iterable[ApiRoute]) -> None:
         """Load tokenizers, which takes a second; needs a running event loop. Batches may ask for `routes`."""
         self.config = config
-        self.overseer = Overseer(config.listen.stream_keep_alive_seconds)
+        self.watchdog = RequestWatchdog(config.listen.stream_keep_alive_seconds)
         self._store = Store(store_url(config), timeout=config.store.timeout_seconds)
         self._directory = Directory(self._store, config)
         self.authenticator = Authenticator(
             KeyStore(self._store), self._directory, cache_size=config.auth.key_cache_size
         )
-        self._encoding = EncodingTurns()
+        self._encoding = EncodingQueue()
         place = Place(self._store, config.responses)
         responses, conversations = ResponseStore(place), ConversationStore(place)
         self._background = BackgroundWork(config.responses.max_background)
@@ -98,13 +98,13 @@ class Gateway:
         # In the store it is part of every lease's name, so a short one will do; the log tells whose it is.
         holder = secrets.token_hex(5)
         log.info("worker %s holds its leases as %s", worker, holder)
-        self._courier = Courier(
+        self._limits_batcher = LimitsBatcher(
             self._store,
             holder,
             timeout=config.store.timeout_seconds,
             on_alert=self._alerts.announce,
         )
-        self.limiter = StoreLimiter(self._courier)
+        self.limiter = StoreLimiter(self._limits_batcher)
         self._provider_keys = ProviderKeys(self._store, config.store.encryption_key)
         key_of = self._provider_keys.key_of
         started = int(time.time())
@@ -115,32 +115,34 @@ class Gateway:
         catalog = ModelCatalog(self.models, aliases, AdapterModels(self.models, config.models))
         model_guard = partial(served_model_guard, catalog.find, config.tiers[0], self._encoding)
         self._policies = Policies(config, self._store, Surroundings(model_guard, self._encoding, key_of))
-        self._activity = Activity(self._store, {name: model.turnstile for name, model in self.models.items()})
+        self._activity = Activity(self._store, {name: model.admission_queue for name, model in self.models.items()})
         fleets = {name: model.fleet for name, model in self.models.items()}
         hashes = {name: model.tokenizer_hash for name, model in self.models.items()}
         texts = {name: model.tokenizer for name, model in self.models.items()}
         self._discovery = Discovery(config, fleets, hashes, key_of=key_of, texts=texts)
-        self._exchange = FleetExchange(self._store, config, holder, fleets, finder=self._discovery)
+        self._exchange = FleetSync(self._store, config, holder, fleets, finder=self._discovery)
         self._discovery.changed = self._exchange.heed
-        self._telemetry = Telemetry(config, worker, self.models, self.overseer.active, self._courier, self.limiter)
+        self._telemetry = Telemetry(
+            config, worker, self.models, self.watchdog.active, self._limits_batcher, self.limiter
+        )
         self.services = Services(
             bounds=Bounds(config.listen, config.responses, config.batches),
             intake=Intake(
                 config.listen,
-                self.overseer,
+                self.watchdog,
                 self.authenticator,
                 self.limiter,
                 catalog,
                 self._telemetry.digests,
                 self._telemetry.journal,
             ),
-            overseer=self.overseer,
+            watchdog=self.watchdog,
             catalog=catalog,
             policies=self._policies,
             limiter=self.limiter,
             encoding=self._encoding,
             sampler=self._telemetry.sampler,
-            observatory=self._telemetry.observatory,
+            record_publisher=self._telemetry.record_publisher,
             digests=self._telemetry.digests,
             responses=responses,
             conversations=conversations,
@@ -164,8 +166,8 @@ class Gateway:
         await self._exchange.exchange()
         self._tasks = [
             asyncio.create_task(self.authenticator.run()),
-            asyncio.create_task(self.overseer.run()),
-            asyncio.create_task(self._courier.run()),
+            asyncio.create_task(self.watchdog.run()),
+            asyncio.create_task(self._limits_batcher.run()),
             asyncio.create_task(self.limiter.run()),
             asyncio.create_task(self._activity.run()),
             asyncio.create_task(self._exchange.run()),
@@ -187,7 +189,7 @@ class Gateway:
         await self._background.aclose(self.config.listen.drain_seconds)
         await self._runner.aclose()
         self.limiter.book_now()
-        await self._courier.flush()
+        await self._limits_batcher.flush()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -229,8 +231,8 @@ class Gateway:
 
     def end_streams(self) -> None:
         """End every request with an error that its client can see: the process has no time left."""
-        for exchange in list(self.overseer.active):
-            exchange.attempt.fail(ReplicaUnavailable("The gateway is shutting down."))
+        for exchange in list(self.watchdog.active):
+            exchange.handle.fail(ReplicaUnavailable("The gateway is shutting down."))
 
 
 def serve_model(config: Config, model_index: int, worker: str, created: int, key_of: KeyOf) -> ServedModel:
@@ -250,7 +252,7 @@ def serve_model(config: Config, model_index: int, worker: str, created: int, key
         prefixes,
         abilities=abilities(model),
     )
-    desk = Desk(fleet, policy, hedging=model.routing.hedging)
+    dispatch_context = DispatchContext(fleet, policy, hedging=model.routing.hedging)
     return ServedModel(
         name=model.name,
         created=created,
@@ -263,10 +265,10 @@ def serve_model(config: Config, model_index: int, worker: str, created: int, key
         fleet=fleet,
         policy=policy,
         policy_name=model.routing.policy,
-        desk=desk,
+        dispatch_context=dispatch_context,
         lengths=AnswerLengths(QuantileDecodeLength()),
         plans=Plans(model.name, model.price or FREE),
-        turnstile=Turnstile(fleet, policy, config.admission, cached=desk.cached),
+        admission_queue=AdmissionQueue(fleet, policy, config.admission, cached=dispatch_context.cached),
         first_tokens=FirstTokenTimes(),
         price=model.price or FREE,
         fallbacks=model.fallbacks,

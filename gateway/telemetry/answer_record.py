@@ -28,9 +28,9 @@ def digest_shown(generation: Generation, digests: Digests | None) -> None:
         return
     filter_ = generation.request.filter
     screened = [answer.screened for answer in generation.answers or () if answer.screened is not None]
-    if screened or (filter_ is not None and filter_.judges):
+    if screened or (filter_ is not None and filter_.guards):
         generation.digests = [digests.begin() for _ in generation.sequences]
-        if filter_ is None or not filter_.judges:
+        if filter_ is None or not filter_.guards:
             for digest, each in zip(generation.digests, screened, strict=True):
                 each.shown = digest
         return

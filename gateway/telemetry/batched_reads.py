@@ -17,7 +17,7 @@ class BatchingStore(ReadingStore, Protocol):
         ...
 
 
-class SharedTrips:
+class BatchedReads:
     """A ReadingStore: scripts with one key and one argument that are run in one tick of the event loop go together."""
 
     def __init__(self, store: BatchingStore) -> None:

@@ -31,7 +31,7 @@ class Fleet(Protocol):
         ...
 
 
-class Turnstile(Protocol):
+class AdmissionQueue(Protocol):
     """What is asked of a model's queue."""
 
     @property
@@ -54,12 +54,12 @@ class Model(Protocol):
         ...
 
     @property
-    def turnstile(self) -> Turnstile:
+    def admission_queue(self) -> AdmissionQueue:
         """Its queue."""
         ...
 
 
-class Courier(Protocol):
+class LimitsBatcher(Protocol):
     """What is asked of the way to the store."""
 
     @property
@@ -98,14 +98,14 @@ class Gauges:
         models: Mapping[str, Model],
         tiers: Sequence[str],
         in_flight: Collection[object],
-        courier: Courier,
+        limits_batcher: LimitsBatcher,
         limiter: Limiter,
     ) -> None:
         """`models` go by their configured names, `tiers` are names by rank; `in_flight` are the requests under way."""
         self._models = models
         self._tiers = tiers
         self._in_flight = in_flight
-        self._courier = courier
+        self._limits_batcher = limits_batcher
         self._limiter = limiter
         #: By the name that their losses are told apart by.
         self.sinks: dict[str, Counting] = {}
@@ -115,13 +115,13 @@ class Gauges:
         numbers.set(declared.IN_FLIGHT, len(self._in_flight))
         for name, model in self._models.items():
             shown = label(name)
-            numbers.set(declared.QUEUE_DEPTH, model.turnstile.waiting, shown)
-            for (rank, result), count in model.turnstile.admissions.items():
+            numbers.set(declared.QUEUE_DEPTH, model.admission_queue.waiting, shown)
+            for (rank, result), count in model.admission_queue.admissions.items():
                 numbers.set(declared.ADMISSIONS, count, shown, label(self._tiers[rank]), result)
             for status in model.fleet.statuses():
                 _collect_replica(numbers, status, shown)
-        numbers.put(declared.STORE_SECONDS, self._courier.seconds)
-        numbers.set(declared.STORE_ERRORS, self._courier.errors)
+        numbers.put(declared.STORE_SECONDS, self._limits_batcher.seconds)
+        numbers.set(declared.STORE_ERRORS, self._limits_batcher.errors)
         for result, count in self._limiter.reservations.items():
             numbers.set(declared.RESERVATIONS, count, result)
         for sink, counting in self.sinks.items():

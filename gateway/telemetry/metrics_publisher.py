@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from gateway.config.settings import Config, usable_cores
-from gateway.telemetry.gauges import Counting, Courier, Gauges, Limiter, Model
+from gateway.telemetry.gauges import Counting, Gauges, Limiter, LimitsBatcher, Model
 from gateway.telemetry.process_usage import LoopLag, OwnProcess
 from observability.metrics.metrics_folder import clear
 from observability.metrics.metrics_sink import MetricsSink
@@ -36,7 +36,7 @@ class MetricsPublisher:
         config: Config,
         models: Mapping[str, Model],
         in_flight: Collection[object],
-        courier: Courier,
+        limits_batcher: LimitsBatcher,
         limiter: Limiter,
         tenants: int,
     ) -> None:
@@ -45,7 +45,7 @@ class MetricsPublisher:
         pools = {model.name: [pool.name for pool in model.pools] for model in config.models}
         self.sink: Final = MetricsSink(pools, tiers, TenantNames(tenants))
         self._lag = LoopLag()
-        self._gauges = Gauges(models, tiers, in_flight, courier, limiter)
+        self._gauges = Gauges(models, tiers, in_flight, limits_batcher, limiter)
         self._publisher = Publisher(
             config.state_dir / FOLDER,
             self.sink,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from observability.beats import until_beat
+from observability.beats import until_tick
 from observability.metrics import declarations as declared
 from observability.metrics.snapshot import Numbers, empty
 
@@ -53,7 +53,7 @@ class LoopLag:
     def start(self) -> None:
         """Begin to look."""
         now = self._clock()
-        wait = until_beat(LOOK_SECONDS, now)
+        wait = until_tick(LOOK_SECONDS, now)
         self._due = now + wait
         self._timer = asyncio.get_running_loop().call_later(wait, self.look)
 

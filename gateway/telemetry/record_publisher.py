@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from observability.beats import until_beat
+from observability.beats import until_tick
 from observability.record import RequestRecord
 from observability.sink import Sink
 
@@ -18,7 +18,7 @@ GATHER_SECONDS: Final = 0.25
 MOST_WAITING: Final = 128
 
 
-class Observatory:
+class RecordPublisher:
     """One of a worker. A sink that raises loses its batch and nothing else; that is said once until it works again."""
 
     def __init__(self, sinks: Sequence[Sink], clock: Callable[[], float] = time.monotonic) -> None:
@@ -57,7 +57,7 @@ class Observatory:
 
     async def _run(self) -> None:
         while True:
-            await asyncio.sleep(until_beat(GATHER_SECONDS, time.monotonic()))
+            await asyncio.sleep(until_tick(GATHER_SECONDS, time.monotonic()))
             self.flush()
 
     async def aclose(self) -> None:

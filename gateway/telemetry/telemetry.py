@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from gateway.config.observability.journal import journal_settings
 from gateway.config.settings import Config
-from gateway.telemetry.gauges import Counting, Courier, Limiter, Model
+from gateway.telemetry.gauges import Counting, Limiter, LimitsBatcher, Model
 from gateway.telemetry.metrics_publisher import MetricsPublisher
-from gateway.telemetry.record_publisher import Observatory
+from gateway.telemetry.record_publisher import RecordPublisher
 from observability.digests import Digests, digest_key
 from observability.request_log import RequestLog
 from observability.sink import Sink
@@ -31,7 +31,7 @@ class Telemetry:
         worker: str,
         models: Mapping[str, Model],
         in_flight: Collection[object],
-        courier: Courier,
+        limits_batcher: LimitsBatcher,
         limiter: Limiter,
     ) -> None:
         """`worker` is its name in traces; the rest is looked at for gauges."""
@@ -66,21 +66,21 @@ class Telemetry:
         self._metrics: MetricsPublisher | None = None
         sinks: list[Sink] = list(self._sinks.values())
         if wanted.metrics.enabled:
-            self._metrics = MetricsPublisher(config, models, in_flight, courier, limiter, wanted.metrics.tenants)
+            self._metrics = MetricsPublisher(config, models, in_flight, limits_batcher, limiter, wanted.metrics.tenants)
             sinks.append(self._metrics.sink)
         #: Where ended requests go.
-        self.observatory = Observatory(sinks)
+        self.record_publisher = RecordPublisher(sinks)
 
     def start(self) -> None:
         """Begin; needs a running event loop."""
         if self.journal is not None:
             self.journal.start()
-        self.observatory.start()
+        self.record_publisher.start()
         if self._metrics is not None:
             self._metrics.start(self._sinks)
 
     async def aclose(self) -> None:
         """Hand on the rest and end. Idempotent."""
-        await self.observatory.aclose()
+        await self.record_publisher.aclose()
         if self._metrics is not None:
             await self._metrics.aclose()

@@ -142,7 +142,7 @@ class SequenceText:
                 return self._noted(text)
             text = self._unlooked + text
             screening = self._screening
-            first = first_to_find(text, screening.rules, screening.glance)
+            first = first_to_find(text, screening.rules, screening.prefilter_pass)
             if first is None:
                 return self._noted(text)
             screen = self._begin_screen(screening)

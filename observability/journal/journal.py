@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Final, Generic, TypeVar
 
 from observability.journal.entries import CHUNK, JournalEvent, Lines, event, request_lines
-from observability.journal.keeper import Keeper
+from observability.journal.keeper import ChainWriter
 from observability.journal.settings import JournalSettings
 from observability.record import RequestRecord
 
@@ -51,7 +51,7 @@ class Journal(Generic[T]):
         self._wall, self._clock = wall, clock
         then = "new requests are refused" if settings.refuse else "requests go on"
         self._then = f"{then} until it can be written"
-        self._keeper = Keeper(settings, kind, wall=wall, clock=clock)
+        self._keeper = ChainWriter(settings, kind, wall=wall, clock=clock)
         self._thread = threading.Thread(target=self._run, name=f"journal-{kind}", daemon=True)
         #: Set where there is something to write, where it is not to wait until its time, and where it is the last.
         self._some, self._much, self._stop = threading.Event(), threading.Event(), threading.Event()

@@ -26,7 +26,7 @@ _MOST_REMOVED: Final = 4
 _SOON_SECONDS: Final = 1.0
 
 
-class Keeper:
+class ChainWriter:
     """Belongs to one thread. Every method but `close` raises OSError, and may be called again after that."""
 
     def __init__(

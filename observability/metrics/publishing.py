@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from observability.beats import until_beat
+from observability.beats import until_tick
 from observability.metrics.metrics_folder import LOCK_SUFFIX, SUFFIX, OwnLock, replace
 from observability.metrics.metrics_sink import MetricsSink
 from observability.metrics.places import claim
@@ -78,7 +78,7 @@ class Publisher:
         """Write until cancelled."""
         while True:
             await self.publish()
-            await asyncio.sleep(until_beat(WRITE_SECONDS, self._clock()))
+            await asyncio.sleep(until_tick(WRITE_SECONDS, self._clock()))
 
     async def aclose(self) -> None:
         """Write once more, and let others count this worker as ended. Idempotent; `run` must have ended."""

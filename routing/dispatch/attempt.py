@@ -19,32 +19,32 @@ class Owner(Protocol):
         """Where tokens go."""
         ...
 
-    def opened(self, trip: "Trip") -> None:
+    def opened(self, attempt: "Attempt") -> None:
         """A submit of the trip is on its way to `trip.replica_id`."""
         ...
 
-    def started(self, trip: "Trip") -> None:
+    def started(self, attempt: "Attempt") -> None:
         """Its prompt has been computed."""
         ...
 
-    def relayed(self, trip: "Trip", relay: Relay) -> None:
+    def relayed(self, attempt: "Attempt", relay: Relay) -> None:
         """Its answer comes as bytes."""
         ...
 
-    def finished(self, trip: "Trip", index: int, finish: Finish) -> None:
+    def finished(self, attempt: "Attempt", index: int, finish: Finish) -> None:
         """One of its sequences is over."""
         ...
 
-    def parted(self, trip: "Trip") -> None:
+    def parted(self, attempt: "Attempt") -> None:
         """What has not finished must go on, each sequence by itself; nothing went wrong, and the trip is closed."""
         ...
 
-    def lost(self, trip: "Trip", error: PenstockError) -> None:
+    def lost(self, attempt: "Attempt", error: PenstockError) -> None:
         """It came to nothing; what has not finished must go on elsewhere. The trip has closed itself."""
         ...
 
 
-class Trip:
+class Attempt:
     """A request's way through one replica; the `Receiver` of its leg.
 
     `left` of its sequences have not finished, and they had `tokens_before` tokens when it began. `cached_tokens` and
@@ -82,7 +82,7 @@ class Trip:
         self.tokens_before = submit.generated
         self.replica_id = decision.entry.id
         #: The other attempt at the same, while nobody knows which of them answers first.
-        self.rival: Trip | None = None
+        self.rival: Attempt | None = None
         self.leg: Leg | None = None
         #: The answer's bytes, where it is not one of tokens.
         self.relay: Relay | None = None

@@ -13,7 +13,7 @@ import msgspec
 from protos.errors import PenstockError, ReplicaFailed, ReplicaUnavailable
 from protos.types import Finish, FinishReason, Handoff, Timing
 from routing.contracts.transport import Event, Leg, Relay
-from routing.dispatch.attempt import Trip, error_of
+from routing.dispatch.attempt import Attempt, error_of
 from routing.fleet.fleet import Fleet
 
 #: How long each side may take, in seconds: the first for queue and prompt, the second until its first token. Health
@@ -24,7 +24,7 @@ TRANSFER_SECONDS: Final = 30.0
 ORPHAN_SECONDS: Final = 60.0
 
 
-class PairTrip(Trip):
+class PairAttempt(Attempt):
     """First at the decision's prefill replica, then at the one that decodes.
 
     The first tokens go to the reader as soon as the prefill has them; the decode side does not repeat them.

@@ -10,8 +10,8 @@ from protos.types import Submit
 from routing.contracts.policy import RouteRequest
 from routing.contracts.transport import Event
 from routing.dispatch.answer_stream import AnswerStream
-from routing.dispatch.dispatch_context import Desk
-from routing.dispatch.failover_stream import Journey, Turn
+from routing.dispatch.dispatch_context import DispatchContext
+from routing.dispatch.failover_stream import Admission, FailoverStream
 from routing.dispatch.routed import note_route
 
 
@@ -36,7 +36,7 @@ class Failable(Protocol):
         ...
 
 
-class Attempt:
+class RequestHandle:
     """One request's way through the fleet. `fail` may be called at any moment from outside the task that runs it."""
 
     __slots__ = ("_awaited", "_error", "_interruption")
@@ -82,11 +82,11 @@ class Attempt:
 
 
 async def dispatch(
-    desk: Desk,
+    dispatch_context: DispatchContext,
     route: RouteRequest,
     submit: Submit,
-    attempt: Attempt,
-    turn: Turn | None = None,
+    handle: RequestHandle,
+    admission: Admission | None = None,
     record: RequestRecord | None = None,
 ) -> Dispatched:
     """Returns with the first events in hand, so that whatever can go wrong before them still sets a status.
@@ -97,16 +97,16 @@ async def dispatch(
     Where it comes to nothing, `record` tells where it was tried.
     Raises ReplicaUnavailable when no replica is left, and the errors of protos/errors.py that the engine reports.
     """
-    attempt.check()
-    desk.budget.asked()
-    journey = Journey(desk, route, submit, turn)
+    handle.check()
+    dispatch_context.budget.asked()
+    stream = FailoverStream(dispatch_context, route, submit, admission)
     try:
-        journey.begin()
-        attempt.follow(journey)
-        first = await journey.receive()
-        return Dispatched(journey, first, desk.fleet.fingerprint(journey.replica_id))
+        stream.begin()
+        handle.follow(stream)
+        first = await stream.receive()
+        return Dispatched(stream, first, dispatch_context.fleet.fingerprint(stream.replica_id))
     except BaseException:
-        journey.close()
+        stream.close()
         if record is not None:
-            note_route(record, journey)
+            note_route(record, stream)
         raise

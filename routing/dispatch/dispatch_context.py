@@ -23,7 +23,7 @@ from routing.contracts.policy import (
     RoutingPolicy,
     Stepped,
 )
-from routing.dispatch.attempt import Trip
+from routing.dispatch.attempt import Attempt
 from routing.dispatch.retry_budget import RetryBudget
 from routing.fleet.fleet import Fleet
 from routing.prefix.prefix_directory import Prefix
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 _UNKNOWN: Final = Prefix((), {})
 
 
-class Desk:
+class DispatchContext:
     """Fleet, policy and what they need. The fleet's `on_work` and `on_left` are taken over.
 
     `clock` counts seconds, and is the one of the requests' times.
@@ -57,11 +57,11 @@ class Desk:
         fleet.on_work = self._stepped
         fleet.on_left = self._left
 
-    def explained(self, policy: RoutingPolicy) -> "Desk":
+    def explained(self, policy: RoutingPolicy) -> "DispatchContext":
         """The same for one request, whose decisions `policy` makes: one that notes what this one's says."""
-        desk = copy(self)
-        desk._policy = policy
-        return desk
+        dispatch_context = copy(self)
+        dispatch_context._policy = policy
+        return dispatch_context
 
     def takes(self, decision: Decision) -> bool:
         """Whether it can still be followed."""
@@ -95,32 +95,34 @@ class Desk:
             return {}
         return self._prefixes.match(route.chain, route.prompt_tokens)
 
-    def routed(self, trip: Trip) -> None:
+    def routed(self, attempt: Attempt) -> None:
         """A trip has begun."""
-        trip.routed_at = self.clock()
-        self._observe(Routed(trip.route, trip.decision))
-        if self._prefixes is not None and trip.route.chain:
-            self._prefixes.routed(trip.replica_id, trip.route.chain)
+        attempt.routed_at = self.clock()
+        self._observe(Routed(attempt.route, attempt.decision))
+        if self._prefixes is not None and attempt.route.chain:
+            self._prefixes.routed(attempt.replica_id, attempt.route.chain)
 
-    def started(self, trip: Trip) -> None:
+    def started(self, attempt: Attempt) -> None:
         """Its prompt has been computed."""
-        trip.started_at = self.clock()
-        if self._prefixes is not None and trip.route.chain:
-            predicted = trip.route.cached.get(trip.replica_id, 0)
-            self._prefixes.told(trip.replica_id, predicted, trip.cached_tokens)
+        attempt.started_at = self.clock()
+        if self._prefixes is not None and attempt.route.chain:
+            predicted = attempt.route.cached.get(attempt.replica_id, 0)
+            self._prefixes.told(attempt.replica_id, predicted, attempt.cached_tokens)
 
-    def ended(self, trip: Trip, error: PenstockError | None) -> None:
+    def ended(self, attempt: Attempt, error: PenstockError | None) -> None:
         """It is over, whatever way; told once for each that began. `error` is what ended it, if anything did."""
-        ttft = None if trip.started_at is None else trip.started_at - trip.routed_at
-        output = trip.tokens - trip.tokens_before
-        seconds = self.clock() - trip.routed_at
-        self._observe(Ended(trip.route, trip.decision, trip.cached_tokens, output, ttft, trip.timing, seconds))
+        ttft = None if attempt.started_at is None else attempt.started_at - attempt.routed_at
+        output = attempt.tokens - attempt.tokens_before
+        seconds = self.clock() - attempt.routed_at
+        self._observe(
+            Ended(attempt.route, attempt.decision, attempt.cached_tokens, output, ttft, attempt.timing, seconds)
+        )
         if error is not None:
-            self.fleet.failed(trip.replica_id, error, seconds, begun=ttft is not None)
-        elif not trip.left:
-            self.fleet.succeeded(trip.replica_id)
-            if trip.replica_id != trip.decision.entry.id:
-                self.fleet.succeeded(trip.decision.entry.id)
+            self.fleet.failed(attempt.replica_id, error, seconds, begun=ttft is not None)
+        elif not attempt.left:
+            self.fleet.succeeded(attempt.replica_id)
+            if attempt.replica_id != attempt.decision.entry.id:
+                self.fleet.succeeded(attempt.decision.entry.id)
 
     def _stepped(self, view: ReplicaView, work: Work) -> None:
         self._observe(Stepped(view, work))

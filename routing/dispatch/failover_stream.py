@@ -18,9 +18,9 @@ from protos.errors import InternalError, PenstockError, ReplicaUnavailable
 from protos.types import Finish, FinishReason, Submit
 from routing.contracts.policy import Decision, RouteRequest
 from routing.contracts.transport import Relay
-from routing.dispatch.attempt import Trip
-from routing.dispatch.disaggregated import PairTrip
-from routing.dispatch.dispatch_context import Desk
+from routing.dispatch.attempt import Attempt
+from routing.dispatch.disaggregated import PairAttempt
+from routing.dispatch.dispatch_context import DispatchContext
 from routing.dispatch.hedging import race, settle
 from routing.dispatch.migration import History, after_loss, continuation, rest_of
 from routing.transports.inbox import Inbox
@@ -33,7 +33,7 @@ LEAST_SECONDS: Final = 0.05
 _NO_HISTORY: Final = History()
 
 
-class Turn(Protocol):
+class Admission(Protocol):
     """Leave to run that was given for a decision; told what becomes of the request."""
 
     @property
@@ -58,17 +58,17 @@ class Turn(Protocol):
         ...
 
 
-class Journey:
+class FailoverStream:
     """The `TokenStream` of a request and the `Owner` of its trips. `cached_tokens` are the first replica's."""
 
     __slots__ = (
-        "_desk",
+        "_admission",
+        "_attempts",
+        "_dispatch_context",
         "_over",
         "_started",
         "_submit",
         "_timer",
-        "_trips",
-        "_turn",
         "cached_tokens",
         "counts",
         "decision",
@@ -81,7 +81,9 @@ class Journey:
         "route",
     )
 
-    def __init__(self, desk: Desk, route: RouteRequest, submit: Submit, turn: Turn | None) -> None:
+    def __init__(
+        self, dispatch_context: DispatchContext, route: RouteRequest, submit: Submit, admission: Admission | None
+    ) -> None:
         """The submit's first sequence is number 0."""
         self.route = route
         self.cached_tokens = 0
@@ -96,10 +98,10 @@ class Journey:
         self.inbox = Inbox(submit.sampling.n, self.fail, asyncio.get_running_loop())
         #: As TokenStream has it. The inbox's own: a method in between would be one call more per token.
         self.receive = self.inbox.receive
-        self._desk = desk
+        self._dispatch_context = dispatch_context
         self._submit = submit
-        self._turn = turn
-        self._trips: list[Trip] = []
+        self._admission = admission
+        self._attempts: list[Attempt] = []
         self._over: set[int] = set()
         self._started = False
         self._timer: asyncio.TimerHandle | None = None
@@ -124,12 +126,12 @@ class Journey:
 
         Raises ReplicaUnavailable when there is nowhere.
         """
-        decision = self._turn.decision if self._turn is not None else None
-        trip = self._place(self.route, self._submit, _NO_HISTORY, None, decision)
-        hedging = self._desk.hedging
-        if hedging is not None and hedging.applies(trip.route, trip.decision):
+        decision = self._admission.decision if self._admission is not None else None
+        attempt = self._place(self.route, self._submit, _NO_HISTORY, None, decision)
+        hedging = self._dispatch_context.hedging
+        if hedging is not None and hedging.applies(attempt.route, attempt.decision):
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(hedging.after_ms * 1e-3, self._hedge, trip)
+            self._timer = loop.call_later(hedging.after_ms * 1e-3, self._hedge, attempt)
 
     def dismiss(self, index: int) -> None:
         """Nobody needs more of that sequence: it is not to go on elsewhere."""
@@ -145,61 +147,61 @@ class Journey:
         """The one ending: cancels upstream what has not finished. Idempotent, never waits."""
         self._end(None)
 
-    def opened(self, trip: Trip) -> None:
+    def opened(self, attempt: Attempt) -> None:
         """A submit is on its way."""
-        if self._turn is not None:
-            self._turn.opened(trip.replica_id, computes=trip.replica_id == trip.decision.entry.id)
+        if self._admission is not None:
+            self._admission.opened(attempt.replica_id, computes=attempt.replica_id == attempt.decision.entry.id)
 
-    def started(self, trip: Trip) -> None:
+    def started(self, attempt: Attempt) -> None:
         """A prompt has been computed."""
-        if trip.rival is not None:
-            self._won(trip)
+        if attempt.rival is not None:
+            self._won(attempt)
         self._no_timer()
-        self._desk.started(trip)
-        if self._turn is not None:
-            self._turn.started()
+        self._dispatch_context.started(attempt)
+        if self._admission is not None:
+            self._admission.started()
         if not self._started:
             self._started = True
-            self.cached_tokens = trip.cached_tokens
+            self.cached_tokens = attempt.cached_tokens
 
-    def relayed(self, trip: Trip, relay: Relay) -> None:
+    def relayed(self, attempt: Attempt, relay: Relay) -> None:
         """The answer comes as bytes: what has come of it cannot go on elsewhere."""
-        if trip.rival is not None:
-            self._won(trip)
+        if attempt.rival is not None:
+            self._won(attempt)
         self.relay = relay
-        self.inbox.put((trip.sequence, (), None, None))
+        self.inbox.put((attempt.sequence, (), None, None))
 
     def check(self) -> None:
         """Raises what has ended it, if that was an error: a relay that is read to its end may have been cut there."""
         self.inbox.check()
 
-    def finished(self, trip: Trip, index: int, finish: Finish) -> None:
+    def finished(self, attempt: Attempt, index: int, finish: Finish) -> None:
         """A sequence is over."""
-        if trip.rival is not None:
-            self._won(trip)
+        if attempt.rival is not None:
+            self._won(attempt)
         self._over.add(index)
-        if trip.relay is not None and index == trip.sequence:
+        if attempt.relay is not None and index == attempt.sequence:
             self.counts = finish
-        if not trip.left:
-            self._leave(trip)
+        if not attempt.left:
+            self._leave(attempt)
         self.inbox.put((index, (), None, finish))
 
-    def parted(self, trip: Trip) -> None:
+    def parted(self, attempt: Attempt) -> None:
         """What has not finished goes on, each sequence by itself."""
-        self._leave(trip)
-        self._guarded(lambda: self._go_on(trip, trip.history, None))
+        self._leave(attempt)
+        self._guarded(lambda: self._go_on(attempt, attempt.history, None))
 
-    def lost(self, trip: Trip, error: PenstockError) -> None:
+    def lost(self, attempt: Attempt, error: PenstockError) -> None:
         """A trip came to nothing: what has not finished goes on elsewhere, or the stream ends with the error."""
-        rival = settle(trip)
-        self._leave(trip, error)
+        rival = settle(attempt)
+        self._leave(attempt, error)
         if rival is not None:
             self.decision = rival.decision
         else:
             self._no_timer()
             # All streams of a replica are given one error; raised for each of them it would hold on to all of them.
             own = copy(error)
-            self._guarded(lambda: self._after(trip, own))
+            self._guarded(lambda: self._after(attempt, own))
 
     def _guarded(self, move: Callable[[], None]) -> None:
         """Whatever happens in a session's own task must not end the session, nor leave the reader waiting."""
@@ -211,39 +213,39 @@ class Journey:
             log.exception("request %s cannot go on", self.route.request_id)
             self.fail(InternalError("The gateway failed on this request."))
 
-    def _after(self, trip: Trip, error: PenstockError) -> None:
-        tokens = trip.tokens
-        progressed = tokens > trip.tokens_before or trip.started_at is not None
-        history = after_loss(trip.history, trip.replica_id, error, tokens, progressed=progressed)
-        untouched = not tokens and self._over.isdisjoint(trip.indices)
-        if history is None or trip.relay is not None or (trip.submit.guide is not None and not untouched):
+    def _after(self, attempt: Attempt, error: PenstockError) -> None:
+        tokens = attempt.tokens
+        progressed = tokens > attempt.tokens_before or attempt.started_at is not None
+        history = after_loss(attempt.history, attempt.replica_id, error, tokens, progressed=progressed)
+        untouched = not tokens and self._over.isdisjoint(attempt.indices)
+        if history is None or attempt.relay is not None or (attempt.submit.guide is not None and not untouched):
             raise error
         log.warning(
             "request %s: replica %s failed %s: %s",
-            trip.route.request_id,
-            trip.replica_id,
+            attempt.route.request_id,
+            attempt.replica_id,
             "before its first token" if untouched else f"after {tokens} tokens",
             error.detail or error.message,
         )
         if untouched:
-            self._retry(trip, history, error)
+            self._retry(attempt, history, error)
         else:
-            self._go_on(trip, history, error)
+            self._go_on(attempt, history, error)
 
-    def _retry(self, trip: Trip, history: History, error: PenstockError) -> None:
+    def _retry(self, attempt: Attempt, history: History, error: PenstockError) -> None:
         """The same once more. Raises `error` when that is not to be."""
-        desk = self._desk
-        now = desk.clock()
-        if trip.route.deadline - now < LEAST_SECONDS or not desk.budget.take():
+        dispatch_context = self._dispatch_context
+        now = dispatch_context.clock()
+        if attempt.route.deadline - now < LEAST_SECONDS or not dispatch_context.budget.take():
             raise error
         self.retries += 1
-        self._place(msgspec.structs.replace(trip.route, now=now), trip.submit, history, error)
+        self._place(msgspec.structs.replace(attempt.route, now=now), attempt.submit, history, error)
 
-    def _go_on(self, trip: Trip, history: History, error: PenstockError | None) -> None:
+    def _go_on(self, attempt: Attempt, history: History, error: PenstockError | None) -> None:
         """Each of its sequences that has not ended goes on from the tokens that it has. Raises `error` if it cannot."""
-        desk, inbox, submit = self._desk, self.inbox, self._submit
-        now, cached, before = desk.clock(), desk.cached(self.route), trip.tokens
-        for index in trip.indices:
+        dispatch_context, inbox, submit = self._dispatch_context, self.inbox, self._submit
+        now, cached, before = dispatch_context.clock(), dispatch_context.cached(self.route), attempt.tokens
+        for index in attempt.indices:
             tokens = inbox.tokens[index]
             if index in self._over:
                 continue
@@ -252,7 +254,7 @@ class Journey:
                 inbox.put((index, (), None, Finish(FinishReason.LENGTH, len(submit.prompt_ids), 0, len(tokens))))
                 continue
             route = rest_of(self.route, len(tokens), cached, now)
-            own = history if trip.sequences == 1 else history.of_one(len(tokens), before)
+            own = history if attempt.sequences == 1 else history.of_one(len(tokens), before)
             self.migrations += 1
             self._place(route, continuation(submit, index, tokens), own, error)
 
@@ -263,74 +265,74 @@ class Journey:
         history: History,
         failure: PenstockError | None,
         decision: Decision | None = None,
-    ) -> Trip:
+    ) -> Attempt:
         """Send a submit where `decision` or the policy says. Raises `failure`, if there was one, when nothing takes it,
         else ReplicaUnavailable.
         """
-        desk = self._desk
+        dispatch_context = self._dispatch_context
         while True:
-            if decision is None or not desk.takes(decision):
-                decision = desk.choose(route, history.tried, failure)
-            kind = Trip if decision.prefill is None else PairTrip
-            trip = kind(self, route, decision, submit, history)
+            if decision is None or not dispatch_context.takes(decision):
+                decision = dispatch_context.choose(route, history.tried, failure)
+            kind = Attempt if decision.prefill is None else PairAttempt
+            attempt = kind(self, route, decision, submit, history)
             try:
-                trip.open(desk.fleet, self._kv_tokens(route, submit))
+                attempt.open(dispatch_context.fleet, self._kv_tokens(route, submit))
             except ReplicaUnavailable as error:
-                history, failure, decision = history.without(trip.replica_id), error, None
+                history, failure, decision = history.without(attempt.replica_id), error, None
                 continue
-            self._enter(trip)
-            return trip
+            self._enter(attempt)
+            return attempt
 
     def _kv_tokens(self, route: RouteRequest, submit: Submit) -> int | None:
         """What the submit is expected to fill of the KV cache; None: nobody has said what to expect."""
-        if self._turn is None:
+        if self._admission is None:
             return None
         if submit is self._submit:
-            return self._turn.kv_tokens
+            return self._admission.kv_tokens
         return route.prompt_tokens + route.n * ceil(route.expected_output)
 
-    def _hedge(self, trip: Trip) -> None:
+    def _hedge(self, attempt: Attempt) -> None:
         """No token came for a while: ask another replica too, if there is one and the budget has it."""
         self._timer = None
-        desk, history = self._desk, trip.history.without(trip.replica_id)
-        now = desk.clock()
-        if trip.tokens or trip.route.deadline - now < LEAST_SECONDS:
+        dispatch_context, history = self._dispatch_context, attempt.history.without(attempt.replica_id)
+        now = dispatch_context.clock()
+        if attempt.tokens or attempt.route.deadline - now < LEAST_SECONDS:
             return
-        route = msgspec.structs.replace(trip.route, now=now)
+        route = msgspec.structs.replace(attempt.route, now=now)
         try:
-            decision = desk.choose(route, history.tried, None, whole=True)
-            if not desk.budget.take():
+            decision = dispatch_context.choose(route, history.tried, None, whole=True)
+            if not dispatch_context.budget.take():
                 return
-            rival = Trip(self, route, decision, trip.submit, history)
-            rival.open(desk.fleet, self._kv_tokens(route, trip.submit))
+            rival = Attempt(self, route, decision, attempt.submit, history)
+            rival.open(dispatch_context.fleet, self._kv_tokens(route, attempt.submit))
         except ReplicaUnavailable:
             return
         self.hedges += 1
         self._enter(rival)
-        race(trip, rival, self._won)
+        race(attempt, rival, self._won)
 
-    def _won(self, trip: Trip) -> None:
+    def _won(self, attempt: Attempt) -> None:
         """It was the first of rivals to answer."""
-        rival = settle(trip)
+        rival = settle(attempt)
         if rival is not None:
             self._leave(rival)
-        self.decision = trip.decision
+        self.decision = attempt.decision
 
-    def _enter(self, trip: Trip) -> None:
-        self._trips.append(trip)
-        self.decision = trip.decision
-        self._desk.routed(trip)
+    def _enter(self, attempt: Attempt) -> None:
+        self._attempts.append(attempt)
+        self.decision = attempt.decision
+        self._dispatch_context.routed(attempt)
 
-    def _leave(self, trip: Trip, error: PenstockError | None = None) -> None:
-        self._trips.remove(trip)
-        trip.close()
-        self._desk.ended(trip, error)
+    def _leave(self, attempt: Attempt, error: PenstockError | None = None) -> None:
+        self._attempts.remove(attempt)
+        attempt.close()
+        self._dispatch_context.ended(attempt, error)
 
     def _end(self, error: PenstockError | None) -> None:
         self._no_timer()
         self.inbox.close()
-        while self._trips:
-            self._leave(self._trips[-1], error)
+        while self._attempts:
+            self._leave(self._attempts[-1], error)
 
     def _no_timer(self) -> None:
         if self._timer is not None:

@@ -12,7 +12,7 @@ from typing import Final
 from uuid import uuid4
 
 from observability.tracing.trace_context import trace_headers
-from observability.unsaid import unsaid
+from observability.unsaid import redacted_words
 from protos import stock_codec as codec
 from protos.errors import InternalError, PenstockError, ReplicaUnavailable
 from protos.features import Feature
@@ -226,7 +226,7 @@ class _Request:
         if self._over:
             return
         # Of a request's own failure the server's words may quote the prompt; those of a lost connection are the link's.
-        problem = f"{status.name}: {details if status in _GONE else unsaid(details)}"
+        problem = f"{status.name}: {details if status in _GONE else redacted_words(details)}"
         if status is Status.OK:
             self.fail("engine_error", "the answer has stopped without its end")
         elif status in _AT_FAULT:

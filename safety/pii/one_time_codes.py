@@ -95,7 +95,7 @@ _ABOUT: Final = re.compile(
     r"since|introduced|expir\w*|bank|number|phone|(?:in|on|of|for|over|after|before|until|at|from|with|to)\Z)"
     r"(?![^\W\d_])"
 )
-#: Of orders and journeys, what confirms them.
+#: Of orders and failover streams, what confirms them.
 _CONFIRMS: Final = re.compile(
     r"confirm|bestätig|bevestig|bekr|vahvist|potw|potvr|conferm|onay|konfirm|подтв|підтв|потв"
 )

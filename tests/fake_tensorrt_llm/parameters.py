@@ -77,8 +77,8 @@ class SamplingParams:
 
     @property
     def greedy(self) -> bool:
-        unsaid = self.temperature is None and self.top_p is None and self.top_k is None
-        return unsaid or self.top_k == 1 or self.top_p == 0.0 or self.temperature == 0
+        redacted_words = self.temperature is None and self.top_p is None and self.top_k is None
+        return redacted_words or self.top_k == 1 or self.top_p == 0.0 or self.temperature == 0
 
     def stops(self) -> list[list[int]]:
         return [[token] for token in self.stop_token_ids or []]

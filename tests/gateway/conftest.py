@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.store.embedded import EmbeddedStore
-from gateway.tenancy.limits import limits_batcher as courier
+from gateway.tenancy.limits import limits_batcher as limits_batcher
 from safety import patterns
 from tests.cluster import Cluster, cluster
 
@@ -73,5 +73,5 @@ def own_store() -> Iterator[EmbeddedStore]:
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Couriers that look often, so that no test has to wait for long."""
-    monkeypatch.setattr(courier, "PROBE_SECONDS", 0.02)
-    monkeypatch.setattr(courier, "RENEW_SECONDS", 0.05)
+    monkeypatch.setattr(limits_batcher, "PROBE_SECONDS", 0.02)
+    monkeypatch.setattr(limits_batcher, "RENEW_SECONDS", 0.05)

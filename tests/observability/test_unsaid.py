@@ -1,16 +1,16 @@
 import pytest
 
-from observability.unsaid import name_or_unsaid, unsaid
+from observability.unsaid import name_or_redacted, redacted_words
 
 
 def test_how_much_was_said() -> None:
-    assert unsaid("a prompt") == unsaid(b"a prompt") == "8 characters that are not shown"
-    assert unsaid("") == unsaid(b"") == ""
+    assert redacted_words("a prompt") == redacted_words(b"a prompt") == "8 characters that are not shown"
+    assert redacted_words("") == redacted_words(b"") == ""
 
 
 @pytest.mark.parametrize("name", ["server_error", "rate_limit_exceeded", "http_429", "e22", "a.b_c"])
 def test_names_are_shown(name: str) -> None:
-    assert name_or_unsaid(name) == name
+    assert name_or_redacted(name) == name
 
 
 @pytest.mark.parametrize(
@@ -31,4 +31,4 @@ def test_names_are_shown(name: str) -> None:
     ],
 )
 def test_words_are_not(words: str) -> None:
-    assert name_or_unsaid(words) == unsaid(words)
+    assert name_or_redacted(words) == redacted_words(words)

@@ -11,8 +11,8 @@ from replicas.engine import EngineStep
 from replicas.engines.simulated import SimulatedEngine
 from routing.contracts.policy import RouteRequest
 from routing.contracts.transport import Event
-from routing.dispatch.dispatch import Attempt, Dispatched, dispatch
-from routing.dispatch.dispatch_context import Desk
+from routing.dispatch.dispatch import Dispatched, RequestHandle, dispatch
+from routing.dispatch.dispatch_context import DispatchContext
 from routing.fleet.fleet import Fleet
 from routing.policies.round_robin import RoundRobin
 from tests.harness import engine_of, serving
@@ -112,9 +112,13 @@ async def mortals(
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def begin(fleet: Fleet, submit: Submit, attempt: Attempt | None = None, desk: Desk | None = None) -> Dispatched:
+async def begin(
+    fleet: Fleet, submit: Submit, handle: RequestHandle | None = None, dispatch_context: DispatchContext | None = None
+) -> Dispatched:
     route = RouteRequest(submit.request_id, len(submit.prompt_ids), submit.max_tokens, submit.sampling.n)
-    return await dispatch(desk or Desk(fleet, RoundRobin()), route, submit, attempt or Attempt())
+    return await dispatch(
+        dispatch_context or DispatchContext(fleet, RoundRobin()), route, submit, handle or RequestHandle()
+    )
 
 
 async def read(dispatched: Dispatched, sequences: int = 1) -> Answer:

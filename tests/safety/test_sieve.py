@@ -11,38 +11,38 @@ from safety.canaries import CanaryFilter
 from safety.filter import StreamFilter
 from safety.patterns import ANY_CASE, Found, Sign, Watch
 from safety.pii.filter import PiiFilter
-from safety.sieve import LONGEST, Glance, Sieve, Signs
+from safety.sieve import LONGEST, Prefilter, PrefilterPass, Signs
 from safety.terms import TermFilter
 from tests.safety.test_plain_texts import PIECES, filters, forms, labelled
 from tools.injection import corpus
 
 
 @cache
-def sieve() -> Sieve:
-    return Sieve(filters().values())
+def prefilter() -> Prefilter:
+    return Prefilter(filters().values())
 
 
 @cache
-def glance(*names: str) -> Glance:
-    return sieve().glance([filters()[name] for name in names])
+def prefilter_pass(*names: str) -> PrefilterPass:
+    return prefilter().prefilter_pass([filters()[name] for name in names])
 
 
 @cache
-def without_terms() -> Sieve:
+def without_terms() -> Prefilter:
     """Any letter is one of those terms."""
-    return Sieve([filters()[name] for name in ("pii", "prompts", "answers")])
+    return Prefilter([filters()[name] for name in ("pii", "prompts", "answers")])
 
 
 def to_ask(text: str, *names: str) -> list[int]:
-    return list(without_terms().glance([filters()[name] for name in names])(text))
+    return list(without_terms().prefilter_pass([filters()[name] for name in names])(text))
 
 
 def overlooked(text: str) -> list[str]:
     """Filters that would have found something in a text about which they need not be asked, alone or with others."""
     names = list(filters())
-    asked = glance(*names)(text)
+    asked = prefilter_pass(*names)(text)
     spared = {names[index] for index in range(len(names)) if index not in asked}
-    spared |= {name for name in names if not glance(name)(text)}
+    spared |= {name for name in names if not prefilter_pass(name)(text)}
     return [name for name in spared if filters()[name].scan(text)]
 
 
@@ -87,16 +87,16 @@ def test_filters_that_cannot_be_told_of_are_asked_and_no_others() -> None:
     assert filters()["expressions"].signs is None
     assert to_ask("A harmless text.", "pii", "expressions", "prompts") == [1]
     assert to_ask("Mail anna@mail.example.org", "pii", "expressions", "prompts") == [0, 1, 2]
-    # One that the sieve has never seen, too.
+    # One that the prefilter has never seen, too.
     assert to_ask("A harmless text.", "pii", "ascii") == [1]
 
 
 def test_a_glance_is_made_once_for_filters_that_are_new_for_each_request() -> None:
     pii, asked = PiiFilter(), [CanaryFilter([word]) for word in ("first-canary", "other-canary")]
-    sieve = Sieve([pii])
-    one, other = (sieve.glance([pii, canaries]) for canaries in asked)
+    prefilter = Prefilter([pii])
+    one, other = (prefilter.prefilter_pass([pii, canaries]) for canaries in asked)
     assert one is other
-    assert one is not sieve.glance([asked[0], pii])
+    assert one is not prefilter.prefilter_pass([asked[0], pii])
     assert list(one("A harmless text.")) == [1]
 
 
@@ -107,7 +107,7 @@ def test_long_texts_are_for_the_filters() -> None:
 
 @pytest.mark.parametrize("text", ["пароль", "１２３", "e\u0301", "a\0b", "\ud800"])
 def test_what_is_not_plain_is_for_the_filters(text: str) -> None:
-    assert list(glance("pii", "words")(text)) == [0, 1]
+    assert list(prefilter_pass("pii", "words")(text)) == [0, 1]
 
 
 def test_prompts_in_other_languages_are_weighed_and_answers_are_not() -> None:
@@ -125,9 +125,9 @@ class Many:
 
 
 def test_one_with_too_many_signs_is_asked_about_every_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("safety.sieve.MOST_SIGNS", 10)
+    monkeypatch.setattr("safety.prefilter.MOST_SIGNS", 10)
     few, many, more = Many(["apple", "pear"]), Many([f"word{number}" for number in range(20)]), Many(["plum"])
-    of_all = Sieve([few, many, more]).glance([few, many, more])
+    of_all = Prefilter([few, many, more]).prefilter_pass([few, many, more])
     assert list(of_all("A text.")) == [1]
     assert list(of_all("A PLUM.")) == [0, 1, 2]
 
@@ -135,7 +135,7 @@ def test_one_with_too_many_signs_is_asked_about_every_text(monkeypatch: pytest.M
 def test_a_list_of_terms_that_is_no_database_is_asked_about_every_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("safety.literals._MANY", 1)
     terms: list[StreamFilter] = [TermFilter("t", ["bad", "worse"], words=True), PiiFilter()]
-    assert list(Sieve(terms).glance(terms)("A text.")) == [0]
+    assert list(Prefilter(terms).prefilter_pass(terms)("A text.")) == [0]
 
 
 def test_a_watch_ends_at_the_signs_that_it_is_told() -> None:

@@ -16,7 +16,7 @@ from gateway.api.anthropic.thinking import words_of
 from gateway.api.openai.body_reading import read_body
 from gateway.api.openai.chat import CHAT
 from gateway.api.relay.forwarding import ForwardedRequest, ask, bad_answer
-from gateway.api.server.http_exchange import Exchange
+from gateway.api.server.http_exchange import HttpExchange
 from gateway.api.server.services import Services
 from gateway.inference.generate_request import GenerateRequest
 from gateway.inference.prepare import encoded
@@ -34,7 +34,7 @@ class _Counted(msgspec.Struct, frozen=True):
 _counted = msgspec.json.Decoder(_Counted)
 
 
-async def count_tokens(services: Services, exchange: Exchange) -> None:
+async def count_tokens(services: Services, exchange: HttpExchange) -> None:
     """Answer with the number. Raises what is answered with a status."""
     speak_anthropic(exchange)
     async with services.intake.open(exchange, ENDPOINT) as incoming:
@@ -63,7 +63,7 @@ async def _own_count(asked: ForwardedRequest[PromptBody], request: GenerateReque
         raise request.foreign
     lease = await services.limiter.reserve(Ask(asked.model.plans.of(asked.incoming.caller), 0, 0, 1))
     lease.settle(Usage(0, 0, 0))
-    return (await encoded(request, services.encoding, exchange.attempt)).tokens
+    return (await encoded(request, services.encoding, exchange.handle)).tokens
 
 
 async def _upstream_count(asked: ForwardedRequest[PromptBody], chat: bytes) -> int:

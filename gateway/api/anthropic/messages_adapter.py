@@ -9,7 +9,7 @@ from gateway.api.anthropic.messages_decoding import decode_body
 from gateway.api.anthropic.messages_renderer import MessageRenderer, Thoughts
 from gateway.api.anthropic.messages_translation import translate
 from gateway.api.anthropic.thinking import thoughts_of, words_of
-from gateway.api.server.http_exchange import Exchange
+from gateway.api.server.http_exchange import HttpExchange
 from gateway.api.server.services import Services
 from gateway.api.writers.api_adapter import AnswerHead
 from gateway.tenancy.tenants.caller import Caller
@@ -18,12 +18,12 @@ from gateway.tenancy.tenants.caller import Caller
 ENDPOINT: Final = "messages"
 
 
-class MessagesFront:
+class MessagesAdapter:
     """A Front (gateway/api/writers/api_adapter.py)."""
 
     endpoint = ENDPOINT
 
-    def __init__(self, services: Services, exchange: Exchange) -> None:
+    def __init__(self, services: Services, exchange: HttpExchange) -> None:
         self._services = services
         self._exchange = exchange
         self._thoughts = Thoughts.SHOWN

@@ -8,29 +8,29 @@ from typing import Final
 from gateway.api.anthropic.anthropic_exchange import ERRORS, speak_anthropic
 from gateway.api.anthropic.count_tokens import count_tokens
 from gateway.api.anthropic.error_paths import retell
-from gateway.api.anthropic.messages_adapter import ENDPOINT, MessagesFront
+from gateway.api.anthropic.messages_adapter import ENDPOINT, MessagesAdapter
 from gateway.api.anthropic.messages_decoding import echo
 from gateway.api.openai.chat import CHAT
 from gateway.api.openai.infer import infer
 from gateway.api.server.api_route import ApiRoute
-from gateway.api.server.http_exchange import Exchange
+from gateway.api.server.http_exchange import HttpExchange
 from gateway.api.server.services import Services
 from protos.errors import PenstockError, RouteNotFound
 
 
-async def create_message(services: Services, exchange: Exchange) -> None:
+async def create_message(services: Services, exchange: HttpExchange) -> None:
     """Answer a conversation. Raises what can still be answered with a status."""
     speak_anthropic(exchange)
-    front = MessagesFront(services, exchange)
+    adapter = MessagesAdapter(services, exchange)
     try:
-        await infer(services, exchange, CHAT, front)
+        await infer(services, exchange, CHAT, adapter)
     except PenstockError as error:
-        if front.origins:
-            retell(error, front.origins)
+        if adapter.origins:
+            retell(error, adapter.origins)
         raise
 
 
-async def refuse_path(services: Services, exchange: Exchange) -> None:
+async def refuse_path(services: Services, exchange: HttpExchange) -> None:
     """What Anthropic has there and this gateway has not, such as batches of messages."""
     del services
     speak_anthropic(exchange)

@@ -37,7 +37,7 @@ class Part(NamedTuple):
     place: str
 
 
-class _Turn(NamedTuple):
+class _Admission(NamedTuple):
     """What one side says before the other does, which may be several messages."""
 
     role: str
@@ -68,7 +68,7 @@ class Conversation:
                 "messages: The last message has to be the user's: answers cannot be begun for a model here.",
                 param=f"messages.{len(messages) - 1}.role",
             )
-        asked: _Turn | None = None
+        asked: _Admission | None = None
         for turn in _turns(messages):
             if turn.role == "assistant":
                 self._answered(turn)
@@ -82,7 +82,7 @@ class Conversation:
                 self._asked(turn, results)
             asked = None
 
-    def _asked(self, turn: _Turn, results: list[tuple[str, ToolResultBlock]]) -> None:
+    def _asked(self, turn: _Admission, results: list[tuple[str, ToolResultBlock]]) -> None:
         parts: list[Part] = []
         for place, result in results:
             told = list(_result_parts(result, place))
@@ -103,7 +103,7 @@ class Conversation:
         elif not results:
             raise invalid(f"{turn.place}.content", "A user's message must not be empty.")
 
-    def _answered(self, turn: _Turn) -> None:
+    def _answered(self, turn: _Admission) -> None:
         texts, thoughts, calls, call_places, ids = [], [], [], [], set()
         for place, block in turn.blocks:
             match block:
@@ -141,16 +141,16 @@ class Conversation:
         self.origins.append(Origin(place, tuple(part.place for part in parts)))
 
 
-def _turns(messages: Sequence[Message]) -> Iterator[_Turn]:
+def _turns(messages: Sequence[Message]) -> Iterator[_Admission]:
     """Messages of one side that follow each other are one turn."""
-    turn: _Turn | None = None
+    turn: _Admission | None = None
     for at, message in enumerate(messages):
         place = f"messages.{at}"
         if turn is not None and turn.role != message.role:
             yield turn
             turn = None
         if turn is None:
-            turn = _Turn(message.role, place, [])
+            turn = _Admission(message.role, place, [])
         turn.blocks.extend(_blocks(message, place))
     if turn is not None:
         yield turn
@@ -169,7 +169,7 @@ def _blocks(message: Message, place: str) -> Iterator[tuple[str, Block]]:
             yield where, block
 
 
-def _check_results(asked: _Turn | None, results: list[tuple[str, ToolResultBlock]]) -> None:
+def _check_results(asked: _Admission | None, results: list[tuple[str, ToolResultBlock]]) -> None:
     """Every call has one result in the next turn, and every result is one's."""
     calls = [block.id for _, block in asked.blocks if isinstance(block, ToolUseBlock)] if asked is not None else []
     open_calls = dict.fromkeys(calls)

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from gateway.api.server.api_route import ApiRoute
 from gateway.api.server.body_decoder import BodyDecoder
-from gateway.api.server.http_exchange import Exchange
+from gateway.api.server.http_exchange import HttpExchange
 from gateway.api.server.paging import page_asked, page_shown
 from gateway.api.server.services import Services
 from gateway.jobs.batches.batch_records import BatchRequest
@@ -43,7 +43,7 @@ class BatchBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 _decoder = BodyDecoder(BatchBody, unsupported={})
 
 
-async def create_batch(services: Services, exchange: Exchange) -> None:
+async def create_batch(services: Services, exchange: HttpExchange) -> None:
     """A new batch; its input is checked once this has been answered."""
     caller = await services.intake.caller(exchange, ENDPOINT)
     key = _idempotency_key(exchange)
@@ -65,7 +65,7 @@ async def create_batch(services: Services, exchange: Exchange) -> None:
     await exchange.respond(200, orjson.dumps(batch.shown()))
 
 
-async def list_batches(services: Services, exchange: Exchange) -> None:
+async def list_batches(services: Services, exchange: HttpExchange) -> None:
     """A page of the tenant's batches."""
     caller = await services.intake.caller(exchange, ENDPOINT)
     page = page_asked(exchange.query, 100, 20)
@@ -73,21 +73,21 @@ async def list_batches(services: Services, exchange: Exchange) -> None:
     await exchange.respond(200, orjson.dumps(page_shown([batch.shown() for batch in batches], more=more)))
 
 
-async def get_batch(services: Services, exchange: Exchange) -> None:
+async def get_batch(services: Services, exchange: HttpExchange) -> None:
     """One batch as it is now."""
     caller = await services.intake.caller(exchange, ENDPOINT)
     batch = await services.jobs.get(caller.tenant.name, exchange.path_params["batch_id"])
     await exchange.respond(200, orjson.dumps(batch.shown()))
 
 
-async def cancel_batch(services: Services, exchange: Exchange) -> None:
+async def cancel_batch(services: Services, exchange: HttpExchange) -> None:
     """Begin to end one batch; what has been answered by then stays."""
     caller = await services.intake.caller(exchange, ENDPOINT)
     batch = await services.jobs.cancel(caller.tenant.name, exchange.path_params["batch_id"])
     await exchange.respond(200, orjson.dumps(batch.shown()))
 
 
-def _idempotency_key(exchange: Exchange) -> str | None:
+def _idempotency_key(exchange: HttpExchange) -> str | None:
     raw = exchange.header(b"idempotency-key")
     if raw is None:
         return None

@@ -8,7 +8,7 @@ import orjson
 from gateway.api.files.upload_form import OVERHEAD_BYTES, Form
 from gateway.api.openai.deleted import Deleted
 from gateway.api.server.api_route import ApiRoute
-from gateway.api.server.http_exchange import Exchange
+from gateway.api.server.http_exchange import HttpExchange
 from gateway.api.server.paging import page_asked, page_shown
 from gateway.api.server.services import Services
 from gateway.jobs.files.file_records import PURPOSES, UPLOADED, Purpose, checked_expiry
@@ -20,7 +20,7 @@ _OCTETS: Final = b"application/octet-stream"
 _FIELDS: Final = ("purpose", "expires_after[anchor]", "expires_after[seconds]")
 
 
-async def upload_file(services: Services, exchange: Exchange) -> None:
+async def upload_file(services: Services, exchange: HttpExchange) -> None:
     """Take a file as it comes; nothing of it is left unless it came whole."""
     caller = await services.intake.caller(exchange, ENDPOINT)
     files, tenant = services.files, caller.tenant.name
@@ -46,7 +46,7 @@ async def upload_file(services: Services, exchange: Exchange) -> None:
     await exchange.respond(200, orjson.dumps(record.shown()))
 
 
-async def list_files(services: Services, exchange: Exchange) -> None:
+async def list_files(services: Services, exchange: HttpExchange) -> None:
     """A page of the tenant's files."""
     caller = await services.intake.caller(exchange, ENDPOINT)
     query = exchange.query
@@ -57,14 +57,14 @@ async def list_files(services: Services, exchange: Exchange) -> None:
     await exchange.respond(200, orjson.dumps(page_shown([record.shown() for record in records], more=more)))
 
 
-async def get_file(services: Services, exchange: Exchange) -> None:
+async def get_file(services: Services, exchange: HttpExchange) -> None:
     """What is known of one file."""
     caller = await services.intake.caller(exchange, ENDPOINT)
     record = await services.files.get(caller.tenant.name, exchange.path_params["file_id"])
     await exchange.respond(200, orjson.dumps(record.shown()))
 
 
-async def get_content(services: Services, exchange: Exchange) -> None:
+async def get_content(services: Services, exchange: HttpExchange) -> None:
     """What is in one file."""
     caller = await services.intake.caller(exchange, ENDPOINT)
     tenant = caller.tenant.name
@@ -79,7 +79,7 @@ async def get_content(services: Services, exchange: Exchange) -> None:
     await exchange.end()
 
 
-async def delete_file(services: Services, exchange: Exchange) -> None:
+async def delete_file(services: Services, exchange: HttpExchange) -> None:
     """Remove one file, and its content."""
     caller = await services.intake.caller(exchange, ENDPOINT)
     file_id = exchange.path_params["file_id"]

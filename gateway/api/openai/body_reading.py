@@ -4,7 +4,7 @@ from functools import partial
 
 import msgspec
 
-from gateway.api.openai.completion_api import Dialect
+from gateway.api.openai.completion_api import CompletionApi
 from gateway.api.openai.guides import take_guide
 from gateway.api.openai.sampling_params import SamplingFields
 from gateway.api.openai.tools.tool_offer import CallsParser
@@ -21,7 +21,7 @@ from protos.types import Guide
 class Reading(msgspec.Struct, frozen=True):
     """A body of `size` bytes. `foreign` refuses the first parameter that the gateway cannot honour by itself."""
 
-    dialect: Dialect
+    api: CompletionApi
     fields: SamplingFields
     size: int
     include_usage: bool
@@ -31,7 +31,7 @@ class Reading(msgspec.Struct, frozen=True):
 
     def request(self, caller: Caller, model: ServedModel, record: RequestRecord) -> GenerateRequest:
         """The request to a model, of which `record` tells. Raises InvalidRequest."""
-        make, fields, size, foreign = self.dialect.request, self.fields, self.size, self.foreign
+        make, fields, size, foreign = self.api.request, self.fields, self.size, self.foreign
         if foreign is None:
             try:
                 request = make(fields, caller, model, record, size, None)
@@ -66,18 +66,18 @@ def _from_the_first_token(new_parser: NewParser, prompt_end: str) -> OutputParse
     return new_parser("")
 
 
-def read_body(dialect: Dialect, body: bytes) -> Reading:
+def read_body(api: CompletionApi, body: bytes) -> Reading:
     """Raises InvalidRequest, with `param` where one is at fault."""
     try:
-        fields = dialect.decode(body)
-        return Reading(dialect, fields, len(body), fields.include_usage)
+        fields = api.decode(body)
+        return Reading(api, fields, len(body), fields.include_usage)
     except UnsupportedParameter:
         # The usual request pays nothing for what follows.
-        return _read_all(dialect, body)
+        return _read_all(api, body)
 
 
-def _read_all(dialect: Dialect, body: bytes) -> Reading:
-    fields, extras = dialect.decode_all(body)
+def _read_all(api: CompletionApi, body: bytes) -> Reading:
+    fields, extras = api.decode_all(body)
     guide, guide_param = take_guide(extras) or (None, "")
     foreign = unsupported(next(iter(extras))) if extras else None
     try:
@@ -86,7 +86,7 @@ def _read_all(dialect: Dialect, body: bytes) -> Reading:
         foreign = foreign or _bare(refusal)
         options = fields.stream_options
         usage = options is not None and bool(options.include_usage)
-    return Reading(dialect, fields, len(body), usage, guide, guide_param, foreign)
+    return Reading(api, fields, len(body), usage, guide, guide_param, foreign)
 
 
 def _bare(refusal: UnsupportedParameter) -> UnsupportedParameter:

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import astuple
 
-from gateway.api.openai.completion_api import Dialect
+from gateway.api.openai.completion_api import CompletionApi
 from gateway.api.openai.guides import GUIDES
 from gateway.api.openai.media.media_parts import check_media
 from gateway.api.openai.prompt_texts import content_places
@@ -321,7 +321,7 @@ def _logprobs(entries: list[TokenEntry], model: ServedModel, offset: int) -> dic
     return {"content": content, "refusal": None}
 
 
-CHAT = Dialect(
+CHAT = CompletionApi(
     endpoint="chat",
     path="/chat/completions",
     id_prefix="chatcmpl-",

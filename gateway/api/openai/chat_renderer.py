@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from orjson import dumps
 
-from gateway.api.openai.completion_api import Dialect
+from gateway.api.openai.completion_api import CompletionApi
 from gateway.api.server.openai_errors import error_event
 from gateway.api.writers.api_adapter import AnswerHead, Choice, Counts, Frame, finish_name
 from gateway.api.writers.chunk_encoder import DONE, usage_fields
@@ -20,16 +20,16 @@ _NO_DELTA: Final = b'"delta":{}'
 class ChatRenderer:
     """The `Renderer` of OpenAI's chat API; `reasoning_content` is the name that engines' servers share."""
 
-    def __init__(self, dialect: Dialect, model: ServedModel, head: AnswerHead, count: int, *, usage: bool) -> None:
+    def __init__(self, api: CompletionApi, model: ServedModel, head: AnswerHead, count: int, *, usage: bool) -> None:
         """Of `count` choices; `usage`: a stream ends with the counts."""
-        self._dialect = dialect
+        self._api = api
         self._model = model
         self._with_usage = usage
         self._count = count
         self._called = [False] * count
         fields: dict[str, Any] = {
-            "id": dialect.id_prefix + head.suffix,
-            "object": dialect.chunk_object if head.streamed else dialect.object,
+            "id": api.id_prefix + head.suffix,
+            "object": api.chunk_object if head.streamed else api.object,
             "created": head.created,
             "model": head.model,
         }
@@ -43,7 +43,7 @@ class ChatRenderer:
 
     def opening(self) -> bytes:
         """The first chunk of every choice, which carries the role."""
-        delta = b'"delta":' + dumps(self._dialect.opening)
+        delta = b'"delta":' + dumps(self._api.opening)
         return b"".join([b"%b%b%b" % (head, delta, self._end) for head in self._heads])
 
     def frame(self, index: int, kind: Delta) -> Frame:
@@ -79,7 +79,7 @@ class ChatRenderer:
         text = dumps(delta.text)[1:-1]
         if not isinstance(delta, Text) or not delta.entries:
             return b"".join((before, text, after))
-        logprobs = dumps(self._dialect.logprobs(list(delta.entries), self._model, 0))
+        logprobs = dumps(self._api.logprobs(list(delta.entries), self._model, 0))
         return b'%b%b"},"logprobs":%b,"finish_reason":null}]%b' % (before, text, logprobs, self._tail)
 
     def _start(self, index: int, delta: CallStart) -> bytes:
@@ -118,5 +118,5 @@ class ChatRenderer:
                 {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
                 for call in calls
             ]
-        logprobs = self._dialect.logprobs(entries, self._model, 0) if entries else None
+        logprobs = self._api.logprobs(entries, self._model, 0) if entries else None
         return {"index": index, "message": message, "logprobs": logprobs, "finish_reason": choice.finish_name}

@@ -18,7 +18,7 @@ from protos.errors import UnsupportedParameter
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class CompletionApi:
     """One API's body and answer; `endpoint` is its name in a key's scope, `path` what follows an upstream's base URL.
 
     A choice is `{"index":..., <text>, "logprobs":..., "finish_reason":...}` in both APIs; `text_head` and `text_tail`

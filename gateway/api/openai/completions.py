@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from gateway.api.openai.completion_api import Dialect
+from gateway.api.openai.completion_api import CompletionApi
 from gateway.api.openai.guides import GUIDES
 from gateway.api.openai.prompt_texts import prompt_of_ids
 from gateway.api.openai.sampling_params import UNSUPPORTED, SamplingFields
@@ -202,7 +202,7 @@ def _logprobs(entries: list[TokenEntry], model: ServedModel, offset: int) -> dic
     }
 
 
-COMPLETIONS = Dialect(
+COMPLETIONS = CompletionApi(
     endpoint="completions",
     path="/completions",
     id_prefix="cmpl-",

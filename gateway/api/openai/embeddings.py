@@ -13,7 +13,7 @@ from gateway.api.openai.vectors import VectorError, converted
 from gateway.api.relay.forwarding import PromptCount, ask, bad_answer, read_request
 from gateway.api.server.api_route import ApiRoute
 from gateway.api.server.body_decoder import BodyDecoder
-from gateway.api.server.http_exchange import Exchange
+from gateway.api.server.http_exchange import HttpExchange
 from gateway.api.server.services import Services
 from gateway.filtering.prompt_text import PromptText
 from gateway.models.served_model import ServedModel
@@ -58,7 +58,7 @@ _decoder = BodyDecoder(EmbeddingsBody, unsupported={})
 _answer: Final = msgspec.json.Decoder(_Answer)
 
 
-async def embed(services: Services, exchange: Exchange) -> None:
+async def embed(services: Services, exchange: HttpExchange) -> None:
     """Answer with the vectors of all inputs. Raises what is answered with a status."""
     async with services.intake.open(exchange, ENDPOINT) as incoming:
         asked = await read_request(services, incoming, _decoder, _texts)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import msgspec
 
-from gateway.api.server.http_exchange import Exchange
+from gateway.api.server.http_exchange import HttpExchange
 from gateway.inference.dry_run import dry_run
 from gateway.inference.generate_request import GenerateRequest
 from gateway.inference.request_context import RequestContext
@@ -49,7 +49,7 @@ def explained_policy(model: ServedModel) -> ExplainedPolicy:
 
 
 @contextmanager
-def showing_route(exchange: Exchange, explained: ExplainedPolicy) -> Iterator[None]:
+def showing_route(exchange: HttpExchange, explained: ExplainedPolicy) -> Iterator[None]:
     """In this context answers and errors carry what was decided by then in one line; the log has it at the end."""
     of_caller = exchange.caller_headers
 
@@ -67,7 +67,7 @@ def showing_route(exchange: Exchange, explained: ExplainedPolicy) -> Iterator[No
 
 
 async def answer_dry_run(
-    exchange: Exchange, request: GenerateRequest, context: RequestContext, explained: ExplainedPolicy
+    exchange: HttpExchange, request: GenerateRequest, context: RequestContext, explained: ExplainedPolicy
 ) -> None:
     """Answer with where the request would go. Raises what limits and the prompt are refused with."""
     explanation = await dry_run(request, context, explained)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from gateway.api.server.http_exchange import Exchange
+from gateway.api.server.http_exchange import HttpExchange
 from gateway.inference.fallback_chain import CANNOT_TAKE, FALLS_OVER, patience
 from gateway.inference.generation import Generation
 from gateway.models.served_model import ServedModel
@@ -22,7 +22,7 @@ ANSWERED_BY: Final = b"x-penstock-fallback"
 
 
 async def first_to_answer(
-    exchange: Exchange,
+    exchange: HttpExchange,
     asked: ServedModel,
     models: Sequence[ServedModel],
     start: Callable[[ServedModel], Coroutine[Any, Any, Generation]],
@@ -37,7 +37,7 @@ async def first_to_answer(
         try:
             return await _answer(exchange, asked, model, start, patience(asked.fallbacks))
         except FALLS_OVER as error:
-            exchange.attempt.renew()
+            exchange.handle.renew()
             failed = failed if isinstance(error, CANNOT_TAKE) else error
             log.warning(
                 "request %s: model %s falls back to %s: %s %s",
@@ -56,7 +56,7 @@ async def first_to_answer(
 
 
 async def _answer(
-    exchange: Exchange,
+    exchange: HttpExchange,
     asked: ServedModel,
     model: ServedModel,
     start: Callable[[ServedModel], Coroutine[Any, Any, Generation]],
@@ -65,7 +65,7 @@ async def _answer(
     """One model's, which is interrupted when it has not begun to answer by then."""
     alarm, late = None, ReplicaUnavailable("The model did not begin to answer in time.")
     if seconds is not None:
-        alarm = asyncio.get_running_loop().call_later(seconds, exchange.attempt.interrupt, late)
+        alarm = asyncio.get_running_loop().call_later(seconds, exchange.handle.interrupt, late)
     began = time.monotonic()
     try:
         generation = await start(model)

@@ -4,21 +4,21 @@ from typing import Any
 
 import orjson
 
-from gateway.api.server.http_exchange import Exchange
+from gateway.api.server.http_exchange import HttpExchange
 from gateway.api.server.services import Services
 from gateway.models.served_model import ServedModel
 
 PREFIX = "/v1/models/"
 
 
-async def list_models(services: Services, exchange: Exchange) -> None:
+async def list_models(services: Services, exchange: HttpExchange) -> None:
     """The models that the key may use: as they are called, with an adapter, and by their other names."""
     caller = await services.intake.identify(exchange, "models")
     data = [_describe(name, model) for name, model in services.catalog.named() if caller.allows_model(model.shown)]
     await exchange.respond(200, orjson.dumps({"object": "list", "data": data}))
 
 
-async def get_model(services: Services, exchange: Exchange) -> None:
+async def get_model(services: Services, exchange: HttpExchange) -> None:
     """One model; its name may hold slashes."""
     caller = await services.intake.identify(exchange, "models")
     name = exchange.path.removeprefix(PREFIX)

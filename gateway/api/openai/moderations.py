@@ -10,11 +10,11 @@ import orjson
 from msgspec import Meta
 
 from gateway.api.server.body_decoder import BodyDecoder
-from gateway.api.server.http_exchange import Exchange
+from gateway.api.server.http_exchange import HttpExchange
 from gateway.api.server.services import Services
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import InvalidRequest, PenstockError, UnsupportedParameter
-from routing.dispatch.dispatch import Attempt
+from routing.dispatch.dispatch import RequestHandle
 from safety.screen import Finding
 
 #: Its name in a key's scope.
@@ -46,10 +46,10 @@ _CATEGORIES: Final = (
 _BY_LABEL: Final = {re.sub(r"[/-]", "_", name): name for name in _CATEGORIES}
 
 
-class TextJudge(Protocol):
+class TextScanner(Protocol):
     """The filters of a worker."""
 
-    async def judge_texts(self, caller: Caller, name: str | None, texts: Sequence[str]) -> list[list[Finding]]:
+    async def scan_texts(self, caller: Caller, name: str | None, texts: Sequence[str]) -> list[list[Finding]]:
         """What is found in each text: by the filter of that name, else by those of the caller's prompts.
 
         Raises ModelNotFound where there is no such filter, and FilterFailed.
@@ -75,7 +75,7 @@ class ModerationBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 _decoder = BodyDecoder(ModerationBody, unsupported={})
 
 
-async def moderate(services: Services, exchange: Exchange) -> None:
+async def moderate(services: Services, exchange: HttpExchange) -> None:
     """Look at texts, and answer with what was found. Raises what is answered with a status."""
     async with services.intake.open(exchange, ENDPOINT) as incoming:
         body = _decoder.decode(await incoming.body())
@@ -83,7 +83,7 @@ async def moderate(services: Services, exchange: Exchange) -> None:
         incoming.begin()
         name = None if body.model is None or _THEIRS.fullmatch(body.model) else body.model
         texts = [text for parts in inputs for text in parts]
-        found = iter(await _Judging(services.policies, incoming.caller, name, texts).over(exchange.attempt))
+        found = iter(await _Scanning(services.policies, incoming.caller, name, texts).over(exchange.handle))
     answer = {
         "id": "modr-" + exchange.request_id[4:],
         "model": body.model or _LATEST,
@@ -92,11 +92,11 @@ async def moderate(services: Services, exchange: Exchange) -> None:
     await exchange.respond(200, orjson.dumps(answer))
 
 
-class _Judging:
+class _Scanning:
     """The filters' work, which ends when its request is ended from outside: by a deadline, or its client's leaving."""
 
-    def __init__(self, judge: TextJudge, caller: Caller, name: str | None, texts: Sequence[str]) -> None:
-        self._task = asyncio.ensure_future(judge.judge_texts(caller, name, texts))
+    def __init__(self, guard: TextScanner, caller: Caller, name: str | None, texts: Sequence[str]) -> None:
+        self._task = asyncio.ensure_future(guard.scan_texts(caller, name, texts))
         self._error: PenstockError | None = None
 
     @property
@@ -109,9 +109,9 @@ class _Judging:
         if self._task.cancel():
             self._error = error
 
-    async def over(self, attempt: Attempt) -> list[list[Finding]]:
+    async def over(self, handle: RequestHandle) -> list[list[Finding]]:
         """What was found. Raises what `attempt` is failed with."""
-        attempt.follow(self)
+        handle.follow(self)
         try:
             return await self._task
         except asyncio.CancelledError:

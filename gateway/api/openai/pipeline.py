@@ -7,7 +7,7 @@ import msgspec
 
 from gateway.api.openai.body_reading import Reading
 from gateway.api.openai.model_failover import first_to_answer
-from gateway.api.openai.prompt_screening import filter_of_answers, passes_at_a_glance, screen_prompt
+from gateway.api.openai.prompt_screening import filter_of_answers, passes_prefilter, screen_prompt
 from gateway.api.server.intake import IncomingRequest
 from gateway.api.server.services import Services
 from gateway.filtering.filters.answer_filter import AnswerFilter
@@ -57,7 +57,7 @@ class Pipeline:
         self.context = RequestContext(
             services.limiter,
             services.encoding,
-            incoming.exchange.attempt,
+            incoming.exchange.handle,
             incoming.wait_until,
             incoming.deadline,
             explained,
@@ -89,7 +89,7 @@ class Pipeline:
         policy = self.services.policies.of(request.caller.tenant, *names)
         if policy is None:
             return self._launch(model, self.reading, self._body, None)
-        if model is asked and passes_at_a_glance(policy, request, self._body):
+        if model is asked and passes_prefilter(policy, request, self._body):
             return self._launch(model, self.reading, self._body, filter_of_answers(policy, request))
         return self._screen(model, policy)
 
@@ -122,6 +122,6 @@ class Pipeline:
         if model.relays:
             # An adapter's bound is the gateway's to name, as upstreams call it differently.
             bound = request.max_tokens if self._adapted else None
-            path = reading.dialect.path
+            path = reading.api.path
             payload = Payload(path, body, request.stream, self.include_usage, model.shown, bound)
         return generate(request, context, payload)

@@ -8,16 +8,16 @@ from typing import Any
 from gateway.api.openai.body_reading import Reading, read_body
 from gateway.api.openai.prompt_texts import has_inner_escapes, prompt_texts, rewritten
 from gateway.api.server.filtered_prompt import filtered_prompt
-from gateway.api.server.http_exchange import Exchange
+from gateway.api.server.http_exchange import HttpExchange
 from gateway.filtering.filters.answer_filter import AnswerFilter
 from gateway.filtering.filters.filter_policy import Policy
 from gateway.filtering.filters.finding_records import Recorder
-from gateway.filtering.filters.prompt_filter import PassedPrompt, ask_judges, passes_at_once
+from gateway.filtering.filters.prompt_filter import PassedPrompt, ask_guards, passes_at_once
 from gateway.inference.generate_request import GenerateRequest
 from gateway.inference.generation import Generation
 from gateway.inference.prepare import INLINE_BYTES
 from gateway.models.served_model import ServedModel
-from gateway.scheduling.encoding_turns import EncodingTurns
+from gateway.scheduling.encoding_turns import EncodingQueue
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import PenstockError
 
@@ -25,7 +25,7 @@ from protos.errors import PenstockError
 Launch = Callable[[Reading, bytes, AnswerFilter | None], Coroutine[Any, Any, Generation]]
 
 
-def passes_at_a_glance(policy: Policy, request: GenerateRequest, body: bytes) -> bool:
+def passes_prefilter(policy: Policy, request: GenerateRequest, body: bytes) -> bool:
     """Whether a request has no texts but plain messages, and the prefilter finds nothing in them.
 
     Most requests are like that. Others are for `screen_prompt`.
@@ -57,8 +57,8 @@ def filter_of_answers(policy: Policy, request: GenerateRequest) -> AnswerFilter 
 
 
 async def screen_prompt(
-    encoding: EncodingTurns,
-    exchange: Exchange,
+    encoding: EncodingQueue,
+    exchange: HttpExchange,
     caller: Caller,
     model: ServedModel,
     policy: Policy,
@@ -79,11 +79,11 @@ async def screen_prompt(
     passed = await filtered_prompt(encoding, exchange, policy, texts, recorder, len(body), again=again)
     if passed.replaced:
         body = rewritten(body, _of_one_kind(passed, reading) if model.relays else passed.replaced)
-        reading = read_body(reading.dialect, body)
+        reading = read_body(reading.api, body)
     launched = launch(reading, body, _of_answers(policy, passed, recorder))
     if not passed.open:
         return await launched
-    return await _beside(ask_judges(policy, passed, recorder), launched, exchange)
+    return await _beside(ask_guards(policy, passed, recorder), launched, exchange)
 
 
 def _of_one_kind(passed: PassedPrompt, reading: Reading) -> Mapping[tuple[str | int, ...], str]:
@@ -96,24 +96,24 @@ def _of_one_kind(passed: PassedPrompt, reading: Reading) -> Mapping[tuple[str | 
 
 def _of_answers(policy: Policy, passed: PassedPrompt | None, recorder: Recorder) -> AnswerFilter | None:
     screening = policy.usual_screening if passed is None else passed.screening
-    if screening is None and not policy.answer_judges:
+    if screening is None and not policy.answer_guards:
         return None
     prompt: str | None = None
-    if policy.answer_judges and passed is not None:
+    if policy.answer_guards and passed is not None:
         prompt = next((at.text for at in reversed(passed.texts) if at.role == "user" and at.text), None)
-    return AnswerFilter(screening, policy.answer_judges, prompt, policy.fail_open, recorder)
+    return AnswerFilter(screening, policy.answer_guards, prompt, policy.fail_open, recorder)
 
 
 async def _beside(
-    asking: Coroutine[Any, Any, None], launched: Coroutine[Any, Any, Generation], exchange: Exchange
+    asking: Coroutine[Any, Any, None], launched: Coroutine[Any, Any, Generation], exchange: HttpExchange
 ) -> Generation:
-    """The generation, once the judges have let it pass. Their refusal ends it, however far it is."""
-    attempt = exchange.attempt
+    """The generation, once the guards have let it pass. Their refusal ends it, however far it is."""
+    handle = exchange.handle
 
     def end(task: "asyncio.Task[None]") -> None:
         error = None if task.cancelled() else task.exception()
         if isinstance(error, PenstockError):
-            attempt.fail(error)
+            handle.fail(error)
 
     verdict = asyncio.get_running_loop().create_task(asking)
     verdict.add_done_callback(end)

@@ -85,7 +85,7 @@ def prompt_texts(reading: "Reading", body: bytes, model: "ServedModel") -> list[
     content, which may become a string. Escapes that a text has within itself, as JSON in it does, are undone where JSON
     can do without them.
     """
-    own = reading.dialect.texts(reading.fields, model)
+    own = reading.api.texts(reading.fields, model)
     if own is not None and b"\\" in body:
         own = [at._replace(text=unescaped(at.text)) if has_inner_escapes(at.text) else at for at in own]
     usual = own is not None and reading.foreign is None and reading.guide is None

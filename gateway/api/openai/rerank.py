@@ -10,7 +10,7 @@ from msgspec import Meta
 from gateway.api.relay.forwarding import PromptCount, ask, bad_answer, read_request
 from gateway.api.server.api_route import ApiRoute
 from gateway.api.server.body_decoder import BodyDecoder
-from gateway.api.server.http_exchange import Exchange
+from gateway.api.server.http_exchange import HttpExchange
 from gateway.api.server.services import Services
 from gateway.filtering.prompt_text import PromptText
 from gateway.models.served_model import ServedModel
@@ -134,7 +134,7 @@ _ranking: Final = msgspec.json.Decoder(_Ranking)
 _scores: Final = msgspec.json.Decoder(_Scores)
 
 
-async def rerank(services: Services, exchange: Exchange) -> None:
+async def rerank(services: Services, exchange: HttpExchange) -> None:
     """Answer with the documents from the most relevant to the least. Raises what is answered with a status."""
     found: list[_Ranked] = []
     async with services.intake.open(exchange, "rerank") as incoming:
@@ -166,7 +166,7 @@ async def rerank(services: Services, exchange: Exchange) -> None:
     await exchange.respond(200, msgspec.json.encode(answer))
 
 
-async def score(services: Services, exchange: Exchange) -> None:
+async def score(services: Services, exchange: HttpExchange) -> None:
     """Answer with how alike pairs of texts are. Raises what is answered with a status."""
     found: list[float] = []
     async with services.intake.open(exchange, "score") as incoming:

@@ -14,7 +14,7 @@ from gateway.api.openai.prompt_texts import prompt_texts
 from gateway.api.relay.forwarding import ForwardedRequest, ask, bad_answer, read_request
 from gateway.api.server.api_route import ApiRoute
 from gateway.api.server.body_decoder import BodyDecoder, unsupported
-from gateway.api.server.http_exchange import Exchange
+from gateway.api.server.http_exchange import HttpExchange
 from gateway.api.server.services import Services
 from gateway.filtering.prompt_text import PromptText
 from gateway.inference.prepare import INLINE_BYTES, encoded
@@ -78,7 +78,7 @@ _tokens: Final = msgspec.json.Decoder(_Tokens)
 _text: Final = msgspec.json.Decoder(Text)
 
 
-async def tokenize(services: Services, exchange: Exchange) -> None:
+async def tokenize(services: Services, exchange: HttpExchange) -> None:
     """Answer with the ids of a text's tokens. Raises what is answered with a status."""
     async with services.intake.open(exchange, ENDPOINT) as incoming:
         asked = await read_request(services, incoming, _tokenize_decoder, _texts)
@@ -96,7 +96,7 @@ async def tokenize(services: Services, exchange: Exchange) -> None:
     await exchange.respond(200, msgspec.json.encode(answer))
 
 
-async def detokenize(services: Services, exchange: Exchange) -> None:
+async def detokenize(services: Services, exchange: HttpExchange) -> None:
     """Answer with the text that token ids stand for, control tokens included. Raises what is answered with a status."""
     found: list[Text] = []
     async with services.intake.open(exchange, ENDPOINT) as incoming:
@@ -137,7 +137,7 @@ async def _own_tokens(asked: ForwardedRequest[TokenizeBody]) -> list[int]:
     if request.foreign is not None:
         raise request.foreign
     await _count(asked)
-    return (await encoded(request, asked.services.encoding, asked.incoming.exchange.attempt)).ids
+    return (await encoded(request, asked.services.encoding, asked.incoming.exchange.handle)).ids
 
 
 def _chat_of(body: TokenizeBody) -> bytes:
@@ -158,8 +158,8 @@ async def _apart(asked: ForwardedRequest[Any], work: Any, *args: Any, **kwargs: 
     """What that gives; long texts are not worked on in the event loop."""
     if asked.size <= INLINE_BYTES:
         return work(*args, **kwargs)
-    attempt, tenant = asked.incoming.exchange.attempt, asked.incoming.caller.tenant.name
-    return await asked.services.encoding.run(attempt, tenant, work, *args, **kwargs)
+    handle, tenant = asked.incoming.exchange.handle, asked.incoming.caller.tenant.name
+    return await asked.services.encoding.run(handle, tenant, work, *args, **kwargs)
 
 
 async def _upstream_tokens(asked: ForwardedRequest[TokenizeBody]) -> Tokens:

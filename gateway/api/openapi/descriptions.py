@@ -65,11 +65,11 @@ _MODELS: Final[Descriptions] = {
     ("POST", "/v1/completions"): Description(
         "Go on with a text.", CompletionBody, _TEXT, _TEXT, errors=ASKING, done=True
     ),
-    ("POST", "/v1/embeddings"): Description("Turn texts into vectors.", EmbeddingsBody, _VECTORS, errors=ASKING),
+    ("POST", "/v1/embeddings"): Description("Admission texts into vectors.", EmbeddingsBody, _VECTORS, errors=ASKING),
     ("POST", "/v1/rerank"): Description("Order documents by a query.", RerankBody, Ranking, errors=ASKING),
     ("POST", "/v1/score"): Description("Tell how alike texts are.", ScoreBody, Scores, errors=ASKING),
-    ("POST", "/v1/tokenize"): Description("Turn a text into token ids.", TokenizeBody, Tokens, errors=ASKING),
-    ("POST", "/v1/detokenize"): Description("Turn token ids into a text.", DetokenizeBody, Text, errors=ASKING),
+    ("POST", "/v1/tokenize"): Description("Admission a text into token ids.", TokenizeBody, Tokens, errors=ASKING),
+    ("POST", "/v1/detokenize"): Description("Admission token ids into a text.", DetokenizeBody, Text, errors=ASKING),
     ("GET", "/v1/models"): Description("List the models that the key may use.", answer=_MODEL_LIST),
     ("GET", "/v1/models/{model:path}"): Description("Tell of one model.", answer=_MODEL, errors=_NO_MODEL),
     ("POST", "/v1/moderations"): Description(

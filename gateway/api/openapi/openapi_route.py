@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from gateway.api.server.api_route import ApiRoute
-from gateway.api.server.http_exchange import Exchange
+from gateway.api.server.http_exchange import HttpExchange
 from gateway.api.server.services import Services
 
 PATH: Final = "/openapi.json"
@@ -15,7 +15,7 @@ def documented(routes: Sequence[ApiRoute]) -> tuple[ApiRoute, ...]:
     """The routes, and one more that serves the document of them all. It wants no key: it tells nothing of anybody."""
     made: list[bytes] = []
 
-    async def show(services: Services, exchange: Exchange) -> None:
+    async def show(services: Services, exchange: HttpExchange) -> None:
         del services
         if not made:
             # Seldom asked, and never by those who are in a hurry.

@@ -1,10 +1,10 @@
-"""The texts of a relayed answer before the filters: a screen for each, and the judges after it."""
+"""The texts of a relayed answer before the filters: a screen for each, and the guards after it."""
 
 import asyncio
 from typing import Final
 
 from gateway.api.relay.relayed_strings import Path, is_json, unreadable
-from gateway.filtering.filters.answer_filter import AnswerFilter, JudgedAnswer
+from gateway.filtering.filters.answer_filter import AnswerFilter, GuardedAnswer
 from gateway.filtering.filters.answer_text import AnswerText, Looked, whole_characters
 from safety.json_escapes import unescaped
 from safety.screen import Screen
@@ -16,44 +16,44 @@ _INLINE: Final = 65_536
 
 
 class StreamedText(AnswerText):
-    """A text that comes in pieces. `over`: all of it has come; `due`: there is enough for the judges to be asked."""
+    """A text that comes in pieces. `over`: all of it has come; `due`: there is enough for the guards to be asked."""
 
-    __slots__ = ("_judged", "choice", "due", "over", "path")
+    __slots__ = ("_guarded", "choice", "due", "over", "path")
 
-    def __init__(self, choice: int, path: Path, screen: Screen, judged: JudgedAnswer | None) -> None:
+    def __init__(self, choice: int, path: Path, screen: Screen, guarded: GuardedAnswer | None) -> None:
         super().__init__(screen, json=is_json(path))
         self.choice = choice
         self.path = path
-        self._judged = judged
+        self._guarded = guarded
         self.over = self.due = False
 
     @property
     def blocked(self) -> bool:
         """Whether it has been cut off."""
-        return super().blocked or (self._judged is not None and self._judged.blocked is not None)
+        return super().blocked or (self._guarded is not None and self._guarded.blocked is not None)
 
     def feed(self, piece: str) -> str:
         """The next piece; gives what may be shown now. Raises FilterFailed."""
         shown = super().feed(piece)
-        if self._judged is None:
+        if self._guarded is None:
             return shown
-        self.due = self._judged.add(shown)
+        self.due = self._guarded.add(shown)
         return ""
 
     async def settle(self) -> str:
-        """What may be shown after the judges' verdict. Raises FilterFailed."""
-        assert self._judged is not None, "only judges make it due"
+        """What may be shown after the guards' verdict. Raises FilterFailed."""
+        assert self._guarded is not None, "only judges make it due"
         self.due = False
-        return await self._judged.settle(last=False)
+        return await self._guarded.settle(last=False)
 
     async def end(self) -> str:
         """The rest of what may be shown. Raises FilterFailed."""
         self.over = True
         shown = self.finish()
-        if self._judged is None:
+        if self._guarded is None:
             return shown
-        self._judged.add(shown)
-        return await self._judged.settle(last=True)
+        self._guarded.add(shown)
+        return await self._guarded.settle(last=True)
 
 
 class AnswerTexts:
@@ -70,8 +70,8 @@ class AnswerTexts:
         self._count += 1
         if self._count > MOST_TEXTS:
             raise unreadable(f"an answer of more than {MOST_TEXTS} texts")
-        judged = self._filter.answer(choice) if self._filter.judges else None
-        text = StreamedText(choice, path, self._screen(), judged)
+        guarded = self._filter.answer(choice) if self._filter.guards else None
+        text = StreamedText(choice, path, self._screen(), guarded)
         self.looked.setdefault(choice, []).append(text)
         if tail:
             text.follow(tail, self._screen)
@@ -86,15 +86,15 @@ class AnswerTexts:
             self.looked.setdefault(choice, []).append(screen)
         return result.text, result.blocked is not None
 
-    async def judged(self, choice: int, path: Path, text: str) -> tuple[str, bool]:
-        """The same, with the judges asked after the screens; long texts leave the event loop. Raises FilterFailed."""
+    async def guarded(self, choice: int, path: Path, text: str) -> tuple[str, bool]:
+        """The same, with the guards asked after the screens; long texts leave the event loop. Raises FilterFailed."""
         if is_json(path):
             text = unescaped(text)
         if len(text) <= _INLINE:
             text, blocked = self.whole(choice, text)
         else:
             text, blocked = await asyncio.to_thread(self.whole, choice, text)
-        if not self._filter.judges or not text:
+        if not self._filter.guards or not text:
             return text, blocked
         answer = self._filter.answer(choice)
         answer.add(text)

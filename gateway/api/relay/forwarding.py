@@ -20,7 +20,7 @@ from gateway.api.server.served_headers import served_headers
 from gateway.api.server.services import Services
 from gateway.api.server.timing_headers import own_headers
 from gateway.filtering.filters.finding_records import Recorder
-from gateway.filtering.filters.prompt_filter import ask_judges
+from gateway.filtering.filters.prompt_filter import ask_guards
 from gateway.filtering.prompt_text import PromptText
 from gateway.inference.generate import generate
 from gateway.inference.generate_request import GenerateRequest, unrecorded
@@ -33,7 +33,7 @@ from gateway.tenancy.limits.limiter import Usage
 from protos.errors import Overloaded, ReplicaFailed, UnsupportedParameter
 from protos.features import NAMES, Feature
 from protos.types import FinishReason, Payload, Sampling
-from routing.dispatch.dispatch import Attempt
+from routing.dispatch.dispatch import RequestHandle
 from routing.dispatch.routed import note_route
 
 #: Of one answer of an upstream.
@@ -97,7 +97,7 @@ async def _filtered(
     if passed.open:
         began = time.monotonic()
         try:
-            await ask_judges(policy, passed, recorder)
+            await ask_guards(policy, passed, recorder)
         finally:
             record.screened = ended = time.monotonic()
             record.filter_seconds += ended - began
@@ -143,12 +143,12 @@ async def ask(
         prompt_param=param,
     )
     context = RequestContext(
-        services.limiter, services.encoding, exchange.attempt, incoming.wait_until, incoming.deadline
+        services.limiter, services.encoding, exchange.handle, incoming.wait_until, incoming.deadline
     )
     prepared = await prepare(whole, context, unrecorded())
     prompt_tokens, shared = prepared.prompt.tokens, SharedLease(prepared.lease)
 
-    async def one(index: int, attempt: Attempt) -> None:
+    async def one(index: int, handle: RequestHandle) -> None:
         request = msgspec.structs.replace(
             whole,
             id=record.id if index == 0 else f"{record.id}-{index}",
@@ -158,7 +158,7 @@ async def ask(
             record=record if index == 0 else unrecorded(),
         )
         payload = Payload(path, bodies[index], False, False, model.shown, at_root=at_root)
-        part = msgspec.structs.replace(context, limiter=shared, attempt=attempt)
+        part = msgspec.structs.replace(context, limiter=shared, handle=handle)
         generation = await generate(request, part, payload)
         told: int | None = None
         try:
@@ -172,7 +172,7 @@ async def ask(
 
     error: BaseException | None = None
     try:
-        await Several([partial(one, index) for index in range(len(bodies))], at_once).over(exchange.attempt)
+        await Several([partial(one, index) for index in range(len(bodies))], at_once).over(exchange.handle)
     except BaseException as raised:
         error = raised
         raise
@@ -207,7 +207,7 @@ def _end(generation: Generation, prompt_tokens: int) -> None:
     """As `Generation.close`, but that nothing is learned about the lengths of answers."""
     generation.stream.close()
     generation.lease.settle(Usage(prompt_tokens, 0, 0))
-    generation.turn.release(0)
+    generation.admission.release(0)
 
 
 def _note(asked: ForwardedRequest[Any], used: Usage, error: BaseException | None, prompt_tokens: int) -> None:

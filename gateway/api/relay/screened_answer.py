@@ -52,7 +52,7 @@ async def _screen(index: int, choice: dict[str, Any], texts: AnswerTexts) -> boo
             container[key] = ""
             continue
         if kind is Kind.PIECE:
-            container[key], ends = await texts.judged(index, path, container[key])
+            container[key], ends = await texts.guarded(index, path, container[key])
         else:
             container[key], ends = texts.whole(index, container[key])
         if ends and cut is None:

@@ -7,8 +7,8 @@ import msgspec
 
 from gateway.api.relay.relayed_strings import unreadable
 from gateway.api.server.error_form import ErrorForm
-from gateway.api.server.http_exchange import Exchange
-from gateway.api.writers.api_adapter import Call, Choice, Counts, Front, Renderer
+from gateway.api.server.http_exchange import HttpExchange
+from gateway.api.writers.api_adapter import ApiAdapter, Call, Choice, Counts, Renderer
 from gateway.api.writers.parsed_encoder import counts_of
 from gateway.inference.generation import Generation
 from gateway.text.parsing.delta import CallArguments, CallStart, Delta, Reasoning, Text, ToldLogprob
@@ -81,14 +81,14 @@ _decode: Final = msgspec.json.Decoder(_Answer).decode
 _decode_logprobs: Final = msgspec.json.Decoder(_Logprobs | None).decode
 
 
-class TranslatedExchange:
+class TranslatedRelay:
     """Stands in an exchange's place for what passes an upstream's answer on (gateway/api/relay/relay_answer.py)."""
 
-    def __init__(self, exchange: Exchange, generation: Generation, renderer: Renderer, front: Front) -> None:
+    def __init__(self, exchange: HttpExchange, generation: Generation, renderer: Renderer, adapter: ApiAdapter) -> None:
         self._exchange = exchange
         self._generation = generation
         self._renderer = renderer
-        self._front = front
+        self._adapter = adapter
         self._calls: dict[int, int] = {}
         self._rest = b""
         self._ended: set[int] = set()
@@ -154,7 +154,7 @@ class TranslatedExchange:
             await self._exchange.end(shown + self._renderer.broken(self._error))
             return
         shown += self._renderer.closing(self._counts())
-        await self._front.keep()
+        await self._adapter.keep()
         await self._exchange.end(shown)
 
     async def respond(self, status: int, body: bytes, *, headers: list[tuple[bytes, bytes]] | None = None) -> None:
@@ -167,7 +167,7 @@ class TranslatedExchange:
             raise unreadable("its answer has no choices")
         self._note_stop(found.choices[0])
         answer = self._renderer.whole([_whole(choice) for choice in found.choices], self._counts())
-        await self._front.keep()
+        await self._adapter.keep()
         await self._exchange.respond(status, answer, headers=headers)
 
     def _counts(self) -> Counts:

@@ -14,10 +14,10 @@ from gateway.api.openai.body_reading import read_body
 from gateway.api.openai.chat import CHAT
 from gateway.api.openai.infer import infer
 from gateway.api.responses.response_answer import QUEUED, ResponseForm
-from gateway.api.responses.responses_adapter import ENDPOINT, ResponsesFront
+from gateway.api.responses.responses_adapter import ENDPOINT, ResponsesAdapter
 from gateway.api.responses.responses_renderer import ResponseRenderer
-from gateway.api.server.http_exchange import Exchange
-from gateway.api.server.internal_exchange import InnerExchange
+from gateway.api.server.http_exchange import HttpExchange
+from gateway.api.server.internal_exchange import InternalExchange
 from gateway.api.server.run_handler import serve
 from gateway.api.server.services import Services
 from gateway.api.writers.api_adapter import AnswerHead
@@ -33,35 +33,35 @@ BEAT_SECONDS: Final = 0.25
 _RETRY_SECONDS: Final = 0.5
 
 
-async def start_in_background(services: Services, front: ResponsesFront) -> bytes:
+async def start_in_background(services: Services, adapter: ResponsesAdapter) -> bytes:
     """Begin with a response; gives it as it stands. Raises what can still be answered with a status."""
     services.background.check()
-    asked = front.body
+    asked = adapter.body
     # What is wrong with the request its client is told at once.
-    model = services.catalog.require(front.caller, asked.model)
-    read_body(CHAT, front.chat).request(front.caller, model, unrecorded())
-    form = front.form(int(time.time()), model.shown)
+    model = services.catalog.require(adapter.caller, asked.model)
+    read_body(CHAT, adapter.chat).request(adapter.caller, model, unrecorded())
+    form = adapter.form(int(time.time()), model.shown)
     queued = form.write(QUEUED)
     previous = asked.previous_response_id or ""
     await services.responses.put(
-        front.caller.tenant.name, front.id, QUEUED.status, previous, front.given, queued, lease=True
+        adapter.caller.tenant.name, adapter.id, QUEUED.status, previous, adapter.given, queued, lease=True
     )
-    running = BackgroundResponse(services, front, form)
+    running = BackgroundResponse(services, adapter, form)
     services.background.start(running.run(), running.stop)
     return queued
 
 
 class BackgroundResponse:
-    """One such response from its begin in the store to its end there. It is also the `Front` of its inner request."""
+    """A background response from its start in the store to its end; also the `ApiAdapter` of its inner request."""
 
     endpoint = ENDPOINT
 
-    def __init__(self, services: Services, front: ResponsesFront, form: ResponseForm) -> None:
+    def __init__(self, services: Services, adapter: ResponsesAdapter, form: ResponseForm) -> None:
         self._services = services
-        self._front = front
+        self._adapter = adapter
         self._form = form
-        self._tenant = front.caller.tenant.name
-        self._exchange = InnerExchange(front.caller, CHAT.path, front.chat, services.sampler, ENDPOINT)
+        self._tenant = adapter.caller.tenant.name
+        self._exchange = InternalExchange(adapter.caller, CHAT.path, adapter.chat, services.sampler, ENDPOINT)
         self._renderer: ResponseRenderer | None = None
         self._error: PenstockError | None = None
 
@@ -72,8 +72,8 @@ class BackgroundResponse:
 
     def renderer(self, head: AnswerHead) -> ResponseRenderer:
         """As Front has it; it may be another model that answers in the end."""
-        self._form = self._front.form(self._form.created, head.model)
-        self._renderer = ResponseRenderer(self._form, self._front.logprobs_of(head.model), queued=True)
+        self._form = self._adapter.form(self._form.created, head.model)
+        self._renderer = ResponseRenderer(self._form, self._adapter.logprobs_of(head.model), queued=True)
         return self._renderer
 
     async def keep(self) -> None:
@@ -81,7 +81,7 @@ class BackgroundResponse:
 
     def stop(self, error: PenstockError) -> None:
         """End it with an error."""
-        self._exchange.attempt.fail(error)
+        self._exchange.handle.fail(error)
 
     async def run(self) -> None:
         """Make the response; raises nothing but a cancellation."""
@@ -94,10 +94,10 @@ class BackgroundResponse:
                 if not untold and beat % 2:
                     continue
                 with contextlib.suppress(StoreUnavailable):
-                    ended = await self._services.responses.progress(self._tenant, self._front.id, untold)
+                    ended = await self._services.responses.progress(self._tenant, self._adapter.id, untold)
                     untold = b""
                     if ended is not None:
-                        log.info("the background response %s is given up: %s", self._front.id, ended)
+                        log.info("the background response %s is given up: %s", self._adapter.id, ended)
                         self.stop(ClientGone("The response was cancelled or deleted."))
                         await serving
                         return
@@ -106,7 +106,7 @@ class BackgroundResponse:
             serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)
 
-    async def _answer(self, services: Services, exchange: Exchange) -> None:
+    async def _answer(self, services: Services, exchange: HttpExchange) -> None:
         try:
             await infer(services, exchange, CHAT, self)
         except PenstockError as error:
@@ -125,22 +125,22 @@ class BackgroundResponse:
         error = self._error or InternalError("The gateway failed on this request.")
         if renderer is None or self._exchange.status != 200:
             # Nothing of its stream has been told.
-            renderer = ResponseRenderer(self._form, self._front.logprobs_of(""), queued=True)
+            renderer = ResponseRenderer(self._form, self._adapter.logprobs_of(""), queued=True)
             events = renderer.opening() + renderer.broken(error)
         elif not renderer.final:
             events += renderer.broken(error)
         status = renderer.outcome.status
         failed = status == "failed"
-        addition = None if failed else self._front.addition(renderer.output)
+        addition = None if failed else self._adapter.addition(renderer.output)
         give_up = time.monotonic() + LEASE_SECONDS
         while True:
             try:
                 await self._services.responses.finish(
-                    self._tenant, self._front.id, status, renderer.final, events, addition
+                    self._tenant, self._adapter.id, status, renderer.final, events, addition
                 )
             except StoreUnavailable:
                 if time.monotonic() > give_up:
-                    log.warning("the background response %s has ended, and the store is away", self._front.id)
+                    log.warning("the background response %s has ended, and the store is away", self._adapter.id)
                     return
                 await asyncio.sleep(_RETRY_SECONDS)
             else:

@@ -17,7 +17,7 @@ from gateway.api.responses.responses_adapter import ENDPOINT
 from gateway.api.responses.stored import LIST_EXTRAS, MOST_LISTED, USUALLY_LISTED
 from gateway.api.responses.writing import written
 from gateway.api.server.body_decoder import BodyDecoder
-from gateway.api.server.http_exchange import Exchange
+from gateway.api.server.http_exchange import HttpExchange
 from gateway.api.server.paging import page_asked, page_shown
 from gateway.api.server.services import Services
 from gateway.jobs.responses.conversation_store import Conversation
@@ -55,7 +55,7 @@ _updating: Final = BodyDecoder(UpdatedConversation, {})
 _adding: Final = BodyDecoder(NewItems, {})
 
 
-async def create_conversation(services: Services, exchange: Exchange) -> None:
+async def create_conversation(services: Services, exchange: HttpExchange) -> None:
     """A new one, perhaps with its first items."""
     caller = await _caller(services, exchange)
     body = _creating.decode(await _body(services, exchange) or b"{}")
@@ -66,13 +66,13 @@ async def create_conversation(services: Services, exchange: Exchange) -> None:
     await exchange.respond(200, _shown(conversation))
 
 
-async def get_conversation(services: Services, exchange: Exchange) -> None:
+async def get_conversation(services: Services, exchange: HttpExchange) -> None:
     """What is known of one."""
     tenant, conversation_id = await _asked(services, exchange)
     await exchange.respond(200, _shown(await services.conversations.get(tenant, conversation_id)))
 
 
-async def update_conversation(services: Services, exchange: Exchange) -> None:
+async def update_conversation(services: Services, exchange: HttpExchange) -> None:
     """Replace what its client has attached to it."""
     tenant, conversation_id = await _asked(services, exchange)
     body = _updating.decode(await _body(services, exchange))
@@ -82,14 +82,14 @@ async def update_conversation(services: Services, exchange: Exchange) -> None:
     await exchange.respond(200, _shown(changed))
 
 
-async def delete_conversation(services: Services, exchange: Exchange) -> None:
+async def delete_conversation(services: Services, exchange: HttpExchange) -> None:
     """Remove one with its items; responses that were made with it stay."""
     tenant, conversation_id = await _asked(services, exchange)
     await services.conversations.delete(tenant, conversation_id)
     await exchange.respond(200, msgspec.json.encode(Deleted(conversation_id, "conversation.deleted")))
 
 
-async def list_items(services: Services, exchange: Exchange) -> None:
+async def list_items(services: Services, exchange: HttpExchange) -> None:
     """A page of its items."""
     tenant, conversation_id = await _asked(services, exchange)
     page = page_asked(exchange.query, MOST_LISTED, USUALLY_LISTED, LIST_EXTRAS)
@@ -99,7 +99,7 @@ async def list_items(services: Services, exchange: Exchange) -> None:
     await exchange.respond(200, orjson.dumps(page_shown(items, more=more)))
 
 
-async def add_items(services: Services, exchange: Exchange) -> None:
+async def add_items(services: Services, exchange: HttpExchange) -> None:
     """Items at its end."""
     tenant, conversation_id = await _asked(services, exchange)
     body = _adding.decode(await _body(services, exchange))
@@ -108,28 +108,28 @@ async def add_items(services: Services, exchange: Exchange) -> None:
     await exchange.respond(200, orjson.dumps(page_shown(items, more=False)))
 
 
-async def get_item(services: Services, exchange: Exchange) -> None:
+async def get_item(services: Services, exchange: HttpExchange) -> None:
     """One item."""
     tenant, conversation_id = await _asked(services, exchange)
     item = await services.conversations.item(tenant, conversation_id, exchange.path_params["item_id"])
     await exchange.respond(200, item)
 
 
-async def delete_item(services: Services, exchange: Exchange) -> None:
+async def delete_item(services: Services, exchange: HttpExchange) -> None:
     """Take one item out."""
     tenant, conversation_id = await _asked(services, exchange)
     left = await services.conversations.delete_item(tenant, conversation_id, exchange.path_params["item_id"])
     await exchange.respond(200, _shown(left))
 
 
-async def _caller(services: Services, exchange: Exchange) -> Caller:
+async def _caller(services: Services, exchange: HttpExchange) -> Caller:
     caller = await services.intake.identify(exchange, ENDPOINT)
     if not services.bounds.responses.store:
         raise UnsupportedParameter("Conversations are not supported here, as none are kept.")
     return caller
 
 
-async def _asked(services: Services, exchange: Exchange) -> tuple[str, str]:
+async def _asked(services: Services, exchange: HttpExchange) -> tuple[str, str]:
     """The caller's tenant and the id in the path. Raises ConversationNotFound for what cannot be one."""
     caller = await _caller(services, exchange)
     conversation_id = exchange.path_params["conversation_id"]
@@ -138,7 +138,7 @@ async def _asked(services: Services, exchange: Exchange) -> tuple[str, str]:
     return caller.tenant.name, conversation_id
 
 
-async def _body(services: Services, exchange: Exchange) -> bytes:
+async def _body(services: Services, exchange: HttpExchange) -> bytes:
     """As long as what is kept may be."""
     services.intake.admit(exchange)
     bounds = services.bounds

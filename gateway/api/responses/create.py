@@ -10,38 +10,38 @@ from gateway.api.responses.errors import in_our_words
 from gateway.api.responses.follow import follow
 from gateway.api.responses.items import items_of
 from gateway.api.responses.response_context import items_before, resolved
-from gateway.api.responses.responses_adapter import ENDPOINT, InBackground, ResponsesFront
+from gateway.api.responses.responses_adapter import ENDPOINT, InBackground, ResponsesAdapter
 from gateway.api.responses.responses_body import read_prompting
 from gateway.api.responses.responses_translation import chat_fields
 from gateway.api.responses.writing import written
-from gateway.api.server.http_exchange import Exchange
+from gateway.api.server.http_exchange import HttpExchange
 from gateway.api.server.services import Services
 from gateway.inference.prepare import encoded
 from gateway.tenancy.limits.limiter import Ask, Usage
 from protos.errors import InvalidRequest, PenstockError, UnsupportedParameter
 
 
-async def create_response(services: Services, exchange: Exchange) -> None:
+async def create_response(services: Services, exchange: HttpExchange) -> None:
     """Answer, in one piece or as events, or begin to in the background. Raises what is answered with a status."""
-    front = ResponsesFront(services, exchange.request_id[4:])
+    adapter = ResponsesAdapter(services, exchange.request_id[4:])
     try:
         try:
-            await infer(services, exchange, CHAT, front)
+            await infer(services, exchange, CHAT, adapter)
         except InBackground:
             if exchange.explain is not None:
                 raise InvalidRequest(
                     "Where a response in the background goes is not explained.", param="background"
                 ) from None
-            queued = await start_in_background(services, front)
-            if front.body.stream:
-                await follow(services, exchange, front.caller.tenant.name, front.id)
+            queued = await start_in_background(services, adapter)
+            if adapter.body.stream:
+                await follow(services, exchange, adapter.caller.tenant.name, adapter.id)
             else:
                 await exchange.respond(200, queued)
     except PenstockError as error:
         raise in_our_words(error) from error.__cause__
 
 
-async def count_input_tokens(services: Services, exchange: Exchange) -> None:
+async def count_input_tokens(services: Services, exchange: HttpExchange) -> None:
     """How many tokens a request's prompt would have. Raises what is answered with a status."""
     async with services.intake.open(exchange, ENDPOINT) as incoming:
         body, caller = read_prompting(await incoming.body()), incoming.caller
@@ -59,7 +59,7 @@ async def count_input_tokens(services: Services, exchange: Exchange) -> None:
             # As a chat it is one request; it takes no tokens.
             lease = await services.limiter.reserve(Ask(model.plans.of(caller), 0, 0, 1))
             lease.settle(Usage(0, 0, 0))
-            prompt = await encoded(request, services.encoding, exchange.attempt)
+            prompt = await encoded(request, services.encoding, exchange.handle)
         except PenstockError as error:
             raise in_our_words(error) from error.__cause__
     await exchange.respond(200, orjson.dumps({"object": "response.input_tokens", "input_tokens": prompt.tokens}))

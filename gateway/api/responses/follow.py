@@ -6,7 +6,7 @@ from typing import Final
 
 from gateway.api.responses.errors import error_event
 from gateway.api.responses.standing import standing
-from gateway.api.server.http_exchange import Exchange
+from gateway.api.server.http_exchange import HttpExchange
 from gateway.api.server.services import Services
 from gateway.jobs.responses.place import unpacked
 from gateway.jobs.responses.response_store import ENDED
@@ -18,7 +18,7 @@ POLL_SECONDS: Final = 0.25
 _NUMBER: Final = re.compile(rb'^event: [a-z_.]+\ndata: \{"type":"[a-z_.]+","sequence_number":(\d+)')
 
 
-async def follow(services: Services, exchange: Exchange, tenant: str, response_id: str, after: int = -1) -> None:
+async def follow(services: Services, exchange: HttpExchange, tenant: str, response_id: str, after: int = -1) -> None:
     """Send the events with higher numbers than `after`, to the last. Raises what is answered with a status."""
     store = services.responses
     found = await store.follow(tenant, response_id, 0)
@@ -37,7 +37,7 @@ async def follow(services: Services, exchange: Exchange, tenant: str, response_i
             if found.status in ENDED or found.abandoned:
                 break
             await asyncio.sleep(POLL_SECONDS)
-            exchange.attempt.check()
+            exchange.handle.check()
             found = await store.follow(tenant, response_id, known)
         end = b""
         if found.abandoned or (found.status != "cancelled" and not known):

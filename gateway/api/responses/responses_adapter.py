@@ -31,8 +31,8 @@ class InBackground(Exception):
     """The request is not to be answered by the one who asks, but in the background."""
 
 
-class ResponsesFront:
-    """The `Front` of `POST /v1/responses`; `suffix` is what the ids of the response and its items have in common."""
+class ResponsesAdapter:
+    """The `ApiAdapter` of `POST /v1/responses`; `suffix` ends the ids of the response and of its items."""
 
     endpoint = ENDPOINT
 

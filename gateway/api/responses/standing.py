@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import orjson
 
-from gateway.jobs.responses.response_store import Kept
+from gateway.jobs.responses.response_store import StoredResponse
 
 _LEFT: Final = {
     "code": "server_error",
@@ -12,7 +12,7 @@ _LEFT: Final = {
 }
 
 
-def standing(kept: Kept) -> tuple[str, bytes]:
+def standing(kept: StoredResponse) -> tuple[str, bytes]:
     """Its status, and itself as JSON."""
     if kept.abandoned:
         return "failed", _with(kept.response, status="failed", error=_LEFT)
@@ -21,7 +21,7 @@ def standing(kept: Kept) -> tuple[str, bytes]:
     return kept.status, kept.response
 
 
-def cancelled(kept: Kept) -> bytes:
+def cancelled(kept: StoredResponse) -> bytes:
     """The response as it is once it is cancelled."""
     return _with(kept.response, status="cancelled")
 

@@ -11,7 +11,7 @@ from gateway.api.responses.response_answer import RESPONSE_PREFIX
 from gateway.api.responses.response_context import is_id, turn_items
 from gateway.api.responses.responses_adapter import ENDPOINT
 from gateway.api.responses.standing import cancelled, standing
-from gateway.api.server.http_exchange import Exchange
+from gateway.api.server.http_exchange import HttpExchange
 from gateway.api.server.paging import page_asked, page_shown
 from gateway.api.server.services import Services
 from protos.errors import InvalidRequest, ItemNotFound, PreviousResponseNotFound, ResponseNotFound
@@ -23,7 +23,7 @@ USUALLY_LISTED: Final = 20
 LIST_EXTRAS: Final = ("include", "include[]")
 
 
-async def get_response(services: Services, exchange: Exchange) -> None:
+async def get_response(services: Services, exchange: HttpExchange) -> None:
     """A response as it stands; with `stream=true` the events of a background one, as they come."""
     tenant, response_id = await _asked(services, exchange)
     query = exchange.query
@@ -38,14 +38,14 @@ async def get_response(services: Services, exchange: Exchange) -> None:
     await exchange.respond(200, response)
 
 
-async def delete_response(services: Services, exchange: Exchange) -> None:
+async def delete_response(services: Services, exchange: HttpExchange) -> None:
     """Remove a response, and end it if it goes on."""
     tenant, response_id = await _asked(services, exchange)
     await services.responses.delete(tenant, response_id)
     await exchange.respond(200, msgspec.json.encode(Deleted(response_id, "response")))
 
 
-async def cancel_response(services: Services, exchange: Exchange) -> None:
+async def cancel_response(services: Services, exchange: HttpExchange) -> None:
     """End a background response; what has ended stays what it is."""
     tenant, response_id = await _asked(services, exchange)
     kept = await services.responses.get(tenant, response_id)
@@ -60,7 +60,7 @@ async def cancel_response(services: Services, exchange: Exchange) -> None:
     await exchange.respond(200, standing(kept)[1])
 
 
-async def list_input_items(services: Services, exchange: Exchange) -> None:
+async def list_input_items(services: Services, exchange: HttpExchange) -> None:
     """What a response was made from: its input, after what it went on from."""
     tenant, response_id = await _asked(services, exchange)
     page = page_asked(exchange.query, MOST_LISTED, USUALLY_LISTED, LIST_EXTRAS)
@@ -100,7 +100,7 @@ def _starting_after(given: str | None) -> int:
     return int(given)
 
 
-async def _asked(services: Services, exchange: Exchange) -> tuple[str, str]:
+async def _asked(services: Services, exchange: HttpExchange) -> tuple[str, str]:
     """The caller's tenant and the id in the path. Raises ResponseNotFound for what cannot be one."""
     caller = await services.intake.identify(exchange, ENDPOINT)
     response_id = exchange.path_params["response_id"]

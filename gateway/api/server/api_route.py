@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from gateway.api.server.error_form import OPENAI_ERRORS, ErrorForm
-from gateway.api.server.http_exchange import Exchange
+from gateway.api.server.http_exchange import HttpExchange
 from gateway.api.server.services import Services
 
-Handler = Callable[[Services, Exchange], Awaitable[None]]
+Handler = Callable[[Services, HttpExchange], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)

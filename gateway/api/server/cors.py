@@ -6,7 +6,7 @@ from typing import Final
 
 from starlette.types import Scope
 
-from gateway.api.server.http_exchange import Exchange
+from gateway.api.server.http_exchange import HttpExchange
 from gateway.config.listen import ANY_ORIGIN, Cors
 
 #: What pages may read of an answer beside its body.
@@ -28,7 +28,7 @@ class CrossOrigin:
         self._origins = frozenset(origin.encode() for origin in settings.origins)
         self._max_age = b"%d" % settings.max_age_seconds
 
-    def mark(self, exchange: Exchange, scope: Scope) -> None:
+    def mark(self, exchange: HttpExchange, scope: Scope) -> None:
         """Have the exchange's answer, whatever it will be, say who may read it."""
         if not self._any:
             # What one origin is answered must not be shown to another one by a cache.

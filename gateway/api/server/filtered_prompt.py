@@ -4,18 +4,18 @@ import time
 from collections.abc import Sequence
 from functools import partial
 
-from gateway.api.server.http_exchange import Exchange
+from gateway.api.server.http_exchange import HttpExchange
 from gateway.filtering.filters.filter_policy import Policy
 from gateway.filtering.filters.finding_records import Recorder
 from gateway.filtering.filters.prompt_filter import PassedPrompt, pass_prompt
 from gateway.filtering.prompt_text import PromptText
 from gateway.inference.prepare import INLINE_BYTES
-from gateway.scheduling.encoding_turns import EncodingTurns
+from gateway.scheduling.encoding_turns import EncodingQueue
 
 
 async def filtered_prompt(
-    encoding: EncodingTurns,
-    exchange: Exchange,
+    encoding: EncodingQueue,
+    exchange: HttpExchange,
     policy: Policy,
     texts: Sequence[PromptText],
     recorder: Recorder,
@@ -30,7 +30,7 @@ async def filtered_prompt(
     """
     record = exchange.record
     # Long texts leave the event loop, as they do to be tokenized.
-    apart = None if size <= INLINE_BYTES else partial(encoding.run, exchange.attempt, record.tenant)
+    apart = None if size <= INLINE_BYTES else partial(encoding.run, exchange.handle, record.tenant)
     began = time.monotonic()
     try:
         return await pass_prompt(policy, texts, recorder, apart, again=again)

@@ -4,7 +4,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from gateway.api.server.http_exchange import Exchange
+from gateway.api.server.http_exchange import HttpExchange
 from gateway.api.server.services import Services
 from routing.fleet.fleet import Fleet
 
@@ -27,13 +27,13 @@ class Health(msgspec.Struct, frozen=True, omit_defaults=True):
 _OK: Final = msgspec.json.encode(Health("ok"))
 
 
-async def healthz(services: Services, exchange: Exchange) -> None:
+async def healthz(services: Services, exchange: HttpExchange) -> None:
     """200 as long as the process answers at all."""
     del services
     await exchange.respond(200, _OK)
 
 
-async def readyz(services: Services, exchange: Exchange) -> None:
+async def readyz(services: Services, exchange: HttpExchange) -> None:
     """200 when the store answers and every model has a replica, else 503 with counts and no addresses."""
     ready = await services.ready()
     models = {model.name: _counts(model.fleet) for model in services.catalog.models.values()}

@@ -33,7 +33,7 @@ from protos.errors import (
     StoreUnavailable,
     UnsupportedEncoding,
 )
-from routing.dispatch.dispatch import Attempt
+from routing.dispatch.dispatch import RequestHandle
 
 #: A client gets this long to deliver its body once its headers are in.
 BODY_SECONDS = 30.0
@@ -53,7 +53,7 @@ _EVENT_ENDS: Final = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _Headers = list[tuple[bytes, bytes]]
 
 
-class Exchange:
+class HttpExchange:
     """Reads the request, then answers exactly once: with `respond`, or with `start_stream`, `write` and `end`."""
 
     __slots__ = (
@@ -69,7 +69,6 @@ class Exchange:
         "_timer",
         "_watcher",
         "answer_headers",
-        "attempt",
         "authorization",
         "caller",
         "caller_headers",
@@ -79,6 +78,7 @@ class Exchange:
         "errors",
         "explain",
         "fixed_headers",
+        "handle",
         "method",
         "path",
         "path_params",
@@ -101,7 +101,7 @@ class Exchange:
         self._last = b""
         self._quiet_since: float | None = None
         self._comment: asyncio.Future[None] | None = None
-        self.attempt = Attempt()
+        self.handle = RequestHandle()
         #: When the request must have ended, by the monotonic clock; None before it generates.
         self.deadline: float | None = None
         self.method: str = scope["method"]
@@ -241,14 +241,14 @@ class Exchange:
             if now > self._body_deadline and self._task is not None:
                 self._task.cancel()
         elif self.deadline is not None and now > self.deadline:
-            if self.attempt.failed:
+            if self.handle.failed:
                 if self._task is not None:
                     self._task.cancel()
             else:
                 # A fresh one each time: an exception that is raised again and again holds on to every raiser's frames.
-                self.attempt.fail(DeadlineExceeded("The request took longer than its time limit."))
+                self.handle.fail(DeadlineExceeded("The request took longer than its time limit."))
                 self.deadline = now + STUCK_SECONDS
-        elif self.deadline is not None and self.attempt.failed:
+        elif self.deadline is not None and self.handle.failed:
             self.deadline = min(self.deadline, now + STUCK_SECONDS)
 
     def keep_alive(self, now: float, seconds: float) -> None:
@@ -361,7 +361,7 @@ class Exchange:
     async def _watch(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
-        self.attempt.fail(ClientGone("The client closed the connection."))
+        self.handle.fail(ClientGone("The client closed the connection."))
 
 
 def error_headers(error: PenstockError) -> _Headers:

@@ -5,9 +5,9 @@ from types import TracebackType
 from typing import Protocol
 
 from gateway.api.server.client_timeouts import read_timeout, request_timeout
-from gateway.api.server.http_exchange import Exchange
+from gateway.api.server.http_exchange import HttpExchange
 from gateway.api.server.rate_headers import rate_headers
-from gateway.api.server.request_watchdog import Overseer
+from gateway.api.server.request_watchdog import RequestWatchdog
 from gateway.config.listen import Listen
 from gateway.models.catalog import ModelCatalog
 from gateway.models.served_model import ServedModel
@@ -34,7 +34,7 @@ class Intake:
     def __init__(
         self,
         listen: Listen,
-        overseer: Overseer,
+        watchdog: RequestWatchdog,
         authenticator: Authenticator,
         limiter: Limiter,
         catalog: ModelCatalog,
@@ -45,29 +45,29 @@ class Intake:
         self.listen = listen
         self.catalog = catalog
         self.digests = digests
-        self._overseer = overseer
+        self._watchdog = watchdog
         self._authenticator = authenticator
         self._limiter = limiter
         self._journal = journal
 
-    def open(self, exchange: Exchange, endpoint: str) -> "IncomingRequest":
+    def open(self, exchange: HttpExchange, endpoint: str) -> "IncomingRequest":
         """A request with a body, as an async context that admits it, identifies its caller and ends its time limits."""
         return IncomingRequest(self, exchange, endpoint)
 
-    async def caller(self, exchange: Exchange, endpoint: str) -> Caller:
+    async def caller(self, exchange: HttpExchange, endpoint: str) -> Caller:
         """Admit a request and identify its caller. Raises what `admit` and `identify` raise."""
         self.admit(exchange)
         return await self.identify(exchange, endpoint)
 
-    def admit(self, exchange: Exchange) -> None:
+    def admit(self, exchange: HttpExchange) -> None:
         """Count a request in. Raises Overloaded beyond `listen.max_in_flight`, and while none may go unrecorded."""
-        if len(self._overseer.active) >= self.listen.max_in_flight:
+        if len(self._watchdog.active) >= self.listen.max_in_flight:
             raise Overloaded("The gateway is at its limit of concurrent requests. Try again shortly.", retry_after=1.0)
         if self._journal is not None and self._journal.refusing:
             raise Overloaded("The gateway cannot record requests at the moment. Try again shortly.", retry_after=1.0)
-        self._overseer.enter(exchange)
+        self._watchdog.enter(exchange)
 
-    async def identify(self, exchange: Exchange, endpoint: str) -> Caller:
+    async def identify(self, exchange: HttpExchange, endpoint: str) -> Caller:
         """The caller; from now on the answer has the headers of its rate limits.
 
         Raises AuthenticationFailed, PermissionDenied or StoreUnavailable.
@@ -96,7 +96,7 @@ class IncomingRequest:
     deadline: float
     caller: Caller
 
-    def __init__(self, intake: Intake, exchange: Exchange, endpoint: str) -> None:
+    def __init__(self, intake: Intake, exchange: HttpExchange, endpoint: str) -> None:
         self._intake = intake
         self._endpoint = endpoint
         self._timeout: float | None = None

@@ -6,14 +6,14 @@ from typing import Final
 
 from starlette.types import Message, Scope
 
-from gateway.api.server.http_exchange import Exchange
+from gateway.api.server.http_exchange import HttpExchange
 from gateway.tenancy.tenants.caller import Caller
 from observability.tracing.sampling import HeadSampler
 
 _END: Final = b""
 
 
-class InnerExchange(Exchange):
+class InternalExchange(HttpExchange):
     """Gives a handler (gateway/api/openai/infer.py) its body and takes its answer: `status`, and what is `written`."""
 
     __slots__ = ("_given", "_gone", "headers", "status", "written")

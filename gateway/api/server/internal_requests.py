@@ -6,7 +6,7 @@ from typing import Final
 
 from gateway.api.server.api_route import ApiRoute
 from gateway.api.server.error_form import OPENAI_ERRORS
-from gateway.api.server.internal_exchange import InnerExchange
+from gateway.api.server.internal_exchange import InternalExchange
 from gateway.api.server.run_handler import serve
 from gateway.api.server.services import Services
 from gateway.jobs.batches.reply import PATHS, Reply
@@ -41,7 +41,7 @@ class InternalRequests:
 
     def ended(self, record: RequestRecord) -> None:
         """Publish a record."""
-        self._services.observatory.ended(record)
+        self._services.record_publisher.ended(record)
 
 
 class InternalRequest:
@@ -50,7 +50,7 @@ class InternalRequest:
     def __init__(self, services: Services, caller: Caller, route: ApiRoute, body: bytes) -> None:
         self._services = services
         self._route = route
-        self._exchange = InnerExchange(caller, route.path, body, services.sampler, route.endpoint)
+        self._exchange = InternalExchange(caller, route.path, body, services.sampler, route.endpoint)
         self._exchange.errors = route.errors
 
     @property

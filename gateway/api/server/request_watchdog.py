@@ -8,8 +8,8 @@ import asyncio
 import logging
 import time
 
-from gateway.api.server.http_exchange import Exchange
-from observability.beats import until_beat
+from gateway.api.server.http_exchange import HttpExchange
+from observability.beats import until_tick
 
 log = logging.getLogger(__name__)
 
@@ -19,23 +19,23 @@ LOOK_SECONDS = 0.05
 ROUND_SECONDS = 1.0
 
 
-class Overseer:
+class RequestWatchdog:
     """`active` holds the requests that have begun and not ended."""
 
     def __init__(self, keep_alive: float = 0.0) -> None:
         """`keep_alive`: seconds that a stream may be without an event before it gets a comment; 0: any."""
         self._keep_alive = keep_alive
-        self.active: set[Exchange] = set()
-        self._unwatched: list[Exchange] = []
+        self.active: set[HttpExchange] = set()
+        self._unwatched: list[HttpExchange] = []
         self._some = asyncio.Event()
 
-    def enter(self, exchange: Exchange) -> None:
+    def enter(self, exchange: HttpExchange) -> None:
         """A request begins."""
         self.active.add(exchange)
         self._unwatched.append(exchange)
         self._some.set()
 
-    def leave(self, exchange: Exchange) -> None:
+    def leave(self, exchange: HttpExchange) -> None:
         """A request has ended. Idempotent."""
         self.active.discard(exchange)
         # It may have been seen while the last of it was written, when nobody was to watch any more.
@@ -44,10 +44,10 @@ class Overseer:
     async def run(self) -> None:
         """Look until cancelled; waits while there is nothing to look at."""
         next_round = time.monotonic()
-        seen: list[Exchange] = []
+        seen: list[HttpExchange] = []
         while True:
             await self._some.wait()
-            await asyncio.sleep(until_beat(LOOK_SECONDS, time.monotonic()))
+            await asyncio.sleep(until_tick(LOOK_SECONDS, time.monotonic()))
             # Those that came since the last look get until the next one, those of the look before are watched now.
             waiting = [exchange for exchange in seen if exchange in self.active and not exchange.watch()]
             seen, self._unwatched = waiting + self._unwatched, []

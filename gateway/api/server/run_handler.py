@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 
 from gateway.api.server.api_route import Handler
-from gateway.api.server.http_exchange import Exchange, error_headers
+from gateway.api.server.http_exchange import HttpExchange, error_headers
 from gateway.api.server.services import Services
 from protos.errors import ClientGone, InternalError, PenstockError
 
@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 #: A request with its handler, and whether it is told of once it has ended.
-Begun = tuple[Exchange, Handler, bool]
+Begun = tuple[HttpExchange, Handler, bool]
 
 
 async def serve(services: Services, begin: Callable[[], Begun]) -> None:
@@ -22,18 +22,18 @@ async def serve(services: Services, begin: Callable[[], Begun]) -> None:
     try:
         await handler(services, exchange)
     except asyncio.CancelledError:
-        # Of a client that takes nothing any more: the overseer has given it up.
+        # Of a client that takes nothing any more: the watchdog has given it up.
         exchange.note_failure(ClientGone("The client took nothing of its answer."))
         raise
     except Exception as error:
         await _answer_error(exchange, error)
     finally:
-        services.overseer.leave(exchange)
+        services.watchdog.leave(exchange)
         if named:
-            services.observatory.ended(exchange.record)
+            services.record_publisher.ended(exchange.record)
 
 
-async def _answer_error(exchange: Exchange, error: Exception) -> None:
+async def _answer_error(exchange: HttpExchange, error: Exception) -> None:
     if not isinstance(error, PenstockError):
         log.error("request %s failed", exchange.request_id, exc_info=error)
         error = InternalError("The gateway failed on this request.")

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from gateway.api.server.intake import Intake
-from gateway.api.server.request_watchdog import Overseer
+from gateway.api.server.request_watchdog import RequestWatchdog
 from gateway.config.batches import Batches
 from gateway.config.listen import Listen
 from gateway.config.responses import Responses
@@ -15,8 +15,8 @@ from gateway.jobs.responses.background_work import BackgroundWork
 from gateway.jobs.responses.conversation_store import ConversationStore
 from gateway.jobs.responses.response_store import ResponseStore
 from gateway.models.catalog import ModelCatalog
-from gateway.scheduling.encoding_turns import EncodingTurns
-from gateway.telemetry.record_publisher import Observatory
+from gateway.scheduling.encoding_turns import EncodingQueue
+from gateway.telemetry.record_publisher import RecordPublisher
 from gateway.tenancy.limits.limiter import Limiter
 from observability.digests import Digests
 from observability.tracing.sampling import HeadSampler
@@ -41,13 +41,13 @@ class Services:
 
     bounds: Bounds
     intake: Intake
-    overseer: Overseer
+    watchdog: RequestWatchdog
     catalog: ModelCatalog
     policies: Policies
     limiter: Limiter
-    encoding: EncodingTurns
+    encoding: EncodingQueue
     sampler: HeadSampler
-    observatory: Observatory
+    record_publisher: RecordPublisher
     digests: Digests | None
     responses: ResponseStore
     conversations: ConversationStore

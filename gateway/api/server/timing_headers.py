@@ -21,6 +21,6 @@ def timing_headers(generation: Generation) -> _Headers:
 def own_headers(generation: Generation) -> _Headers:
     """Those that need nothing of the engine's own clock, which upstreams do not tell."""
     return [
-        (b"x-penstock-wait-ms", b"%.3f" % (generation.turn.waited_seconds * 1000)),
+        (b"x-penstock-wait-ms", b"%.3f" % (generation.admission.waited_seconds * 1000)),
         (b"openai-processing-ms", b"%d" % ((time.monotonic() - generation.request.arrived) * 1000)),
     ]

@@ -146,7 +146,7 @@ class Renderer(Protocol):
         ...
 
 
-class Front(Protocol):
+class ApiAdapter(Protocol):
     """One request to such an API; made for each request, so it may keep what it needs of it."""
 
     #: The endpoint's name in a key's scope, in metrics and in the journal.

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from orjson import dumps
 
-from gateway.api.openai.completion_api import Dialect
+from gateway.api.openai.completion_api import CompletionApi
 from gateway.api.server.openai_errors import error_event
 from gateway.api.writers.api_adapter import Counts
 from gateway.inference.generation import Generation
@@ -34,30 +34,32 @@ def usage_fields(usage: Usage | Counts) -> dict[str, object]:
 class ChunkEncoder:
     """Turns a generation's events into the bytes of its stream."""
 
-    def __init__(self, dialect: Dialect, generation: Generation, answer_id: str, created: int, *, usage: bool) -> None:
-        self._dialect = dialect
+    def __init__(
+        self, api: CompletionApi, generation: Generation, answer_id: str, created: int, *, usage: bool
+    ) -> None:
+        self._api = api
         self._generation = generation
         self._with_usage = usage
         model = generation.request.model
         self._escaped = model.table.escaped
         self._texts = model.table.texts
         self._sequences = generation.sequences
-        head = {"id": answer_id, "object": dialect.chunk_object, "created": created, "model": model.shown}
+        head = {"id": answer_id, "object": api.chunk_object, "created": created, "model": model.shown}
         if generation.fingerprint:
             head["system_fingerprint"] = generation.fingerprint
         self._head = b"data: " + dumps(head)[:-1]
         self._end = (b',"usage":null' if usage else b"") + b"}\n\n"
         self._choice_head = self._head + b',"choices":['
         indices = range(len(generation.sequences))
-        self._text_heads = [self._choice_head + b'{"index":%d,' % i + dialect.text_head for i in indices]
-        self._text_tail = dialect.text_tail + b',"logprobs":null,"finish_reason":null}]' + self._end
+        self._text_heads = [self._choice_head + b'{"index":%d,' % i + api.text_head for i in indices]
+        self._text_tail = api.text_tail + b',"logprobs":null,"finish_reason":null}]' + self._end
 
     def opening(self) -> bytes:
         """The first chunk of every choice, which carries the role, or the prompt where that is to be shown."""
-        if self._dialect.opening is None:
+        if self._api.opening is None:
             return b"".join([self.text(i, text) for i, text in enumerate(self._generation.request.echo)])
         choices = (
-            {"index": i, "delta": self._dialect.opening, "logprobs": None, "finish_reason": None}
+            {"index": i, "delta": self._api.opening, "logprobs": None, "finish_reason": None}
             for i in range(len(self._text_heads))
         )
         return b"".join(self._choice_head + dumps(choice) + b"]" + self._end for choice in choices)
@@ -115,12 +117,12 @@ class ChunkEncoder:
             return self.text(index, text)
         request = self._generation.request
         before = len(request.echo[index]) if request.echo else 0
-        logprobs = dumps(self._dialect.logprobs(entries, request.model, before))
+        logprobs = dumps(self._api.logprobs(entries, request.model, before))
         return b"".join(
             (
                 self._text_heads[index],
                 dumps(text)[1:-1],
-                self._dialect.text_tail,
+                self._api.text_tail,
                 b',"logprobs":',
                 logprobs,
                 b',"finish_reason":null}]',
@@ -141,7 +143,7 @@ class ChunkEncoder:
         return b'%b{"index":%d,%b,"logprobs":null,"finish_reason":"%b"}]%b' % (
             self._choice_head,
             index,
-            self._dialect.no_text,
+            self._api.no_text,
             reason.value.encode(),
             self._end,
         )

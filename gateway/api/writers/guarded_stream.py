@@ -1,9 +1,9 @@
-"""An answer that judges are asked about: nothing of it is sent before their verdict."""
+"""An answer that guards are asked about: nothing of it is sent before their verdict."""
 
 from collections.abc import Sequence
 
 from gateway.api.writers.parsed_encoder import StreamEncoder, parsed_answers, take
-from gateway.filtering.filters.answer_filter import AnswerFilter, JudgedAnswer
+from gateway.filtering.filters.answer_filter import AnswerFilter, GuardedAnswer
 from gateway.inference.generation import Generation
 from gateway.inference.screened_deltas import Place, piece_of, place_of
 from gateway.text.parsing.delta import CallStart, Delta, Text
@@ -11,8 +11,8 @@ from protos.types import FinishReason
 from routing.contracts.transport import Event
 
 
-class JudgedDeltas:
-    """The pieces of one answer as judges let them pass: what is said, its thoughts and each call's arguments.
+class GuardedDeltas:
+    """The pieces of one answer as guards let them pass: what is said, its thoughts and each call's arguments.
 
     What is gathered of one is judged before the answer goes on elsewhere. `blocked`: nothing more is shown.
     """
@@ -23,7 +23,7 @@ class JudgedDeltas:
         self._index = index
         self._patient = patient
         self._at: Place | None = None
-        self._texts: dict[Place, JudgedAnswer] = {}
+        self._texts: dict[Place, GuardedAnswer] = {}
         self.blocked = False
 
     async def feed(self, deltas: Sequence[Delta], *, last: bool) -> list[Delta]:
@@ -55,8 +55,8 @@ class JudgedDeltas:
         return [piece_of(self._at, shown)] if shown else []
 
 
-class JudgedStream:
-    """The sequences of a generation, each with its judged answer: shown in pieces of the judges' windows.
+class GuardedStream:
+    """The sequences of a generation, each with its judged answer: shown in pieces of the guards' windows.
 
     There are no logprobs then.
     """
@@ -65,7 +65,7 @@ class JudgedStream:
         self._generation = generation
         self._encoder = encoder
         self._answers = parsed_answers(generation)
-        self._judged = [JudgedDeltas(filter_, index, patient=False) for index in range(len(self._answers))]
+        self._guarded = [GuardedDeltas(filter_, index, patient=False) for index in range(len(self._answers))]
 
     async def take(self, events: list[Event]) -> bytes:
         """What may be sent after some events. Raises FilterFailed."""
@@ -73,29 +73,29 @@ class JudgedStream:
 
     async def _event(self, event: Event) -> bytes:
         generation, index = self._generation, event[0]
-        sequence, judged = generation.sequences[index], self._judged[index]
+        sequence, guarded = generation.sequences[index], self._guarded[index]
         if sequence.is_over():
             return b""
         deltas, over = take(generation, self._answers[index], event)
-        shown = await judged.feed(deltas, last=over is not None)
+        shown = await guarded.feed(deltas, last=over is not None)
         generation.note_shown(index, shown)
         body = self._encoder.render(index, shown) if shown else b""
-        if judged.blocked:
+        if guarded.blocked:
             if over is None:
                 generation.cut_off(index)
             over = sequence.finish_reason = FinishReason.CONTENT_FILTER
         return body if over is None else body + self._encoder.finish(index, over)
 
 
-async def judged_whole(
+async def guarded_whole(
     generation: Generation, filter_: AnswerFilter, index: int, deltas: Sequence[Delta]
 ) -> tuple[list[Delta], FinishReason | None]:
-    """What judges let pass of a whole answer, and how that ends. Raises FilterFailed."""
-    judged = JudgedDeltas(filter_, index, patient=True)
-    shown = await judged.feed(deltas, last=True)
+    """What guards let pass of a whole answer, and how that ends. Raises FilterFailed."""
+    guarded = GuardedDeltas(filter_, index, patient=True)
+    shown = await guarded.feed(deltas, last=True)
     generation.note_shown(index, shown)
     sequence = generation.sequences[index]
-    if judged.blocked:
+    if guarded.blocked:
         sequence.finish_reason = FinishReason.CONTENT_FILTER
     return shown, sequence.finish_reason
 

@@ -1,8 +1,8 @@
 """A generation's events to its client, as they come."""
 
-from gateway.api.server.http_exchange import Exchange
-from gateway.api.writers.api_adapter import Front
-from gateway.api.writers.guarded_stream import JudgedStream
+from gateway.api.server.http_exchange import HttpExchange
+from gateway.api.writers.api_adapter import ApiAdapter
+from gateway.api.writers.guarded_stream import GuardedStream
 from gateway.api.writers.parsed_encoder import StreamEncoder
 from gateway.inference.generation import Generation
 from gateway.telemetry.stream_pace import Pace
@@ -10,16 +10,16 @@ from protos.errors import PenstockError
 
 
 async def stream_answer(
-    exchange: Exchange,
+    exchange: HttpExchange,
     generation: Generation,
     encoder: StreamEncoder,
-    front: Front | None = None,
-    judged: JudgedStream | None = None,
+    adapter: ApiAdapter | None = None,
+    guarded: GuardedStream | None = None,
 ) -> None:
     """Send the stream; with `judged`, what that lets pass. Raises what can still be answered with a status."""
     # Encoding the first events before the status goes out lets an engine's refusal still be one.
     body = encoder.opening()
-    body += encoder.encode(generation.first) if judged is None else await judged.take(generation.first)
+    body += encoder.encode(generation.first) if guarded is None else await guarded.take(generation.first)
     pace = Pace(exchange.record)
     await exchange.start_stream()
     try:
@@ -31,12 +31,12 @@ async def stream_answer(
                 pace.held()
             events = await generation.stream.receive()
             pace.came()
-            body = encoder.encode(events) if judged is None else await judged.take(events)
+            body = encoder.encode(events) if guarded is None else await guarded.take(events)
         body += encoder.closing()
         generation.close()
         exchange.unwatch()
-        if front is not None:
-            await front.keep()
+        if adapter is not None:
+            await adapter.keep()
         await exchange.end(body)
     except PenstockError as error:
         exchange.note_failure(error)

@@ -4,19 +4,19 @@ from typing import Any
 
 import orjson
 
-from gateway.api.openai.completion_api import Dialect
+from gateway.api.openai.completion_api import CompletionApi
 from gateway.api.writers.best_of import best_choices
 from gateway.api.writers.chunk_encoder import usage_fields
-from gateway.api.writers.guarded_stream import judged_whole, text_of
+from gateway.api.writers.guarded_stream import guarded_whole, text_of
 from gateway.inference.generation import Generation
 from gateway.text.parsing.delta import Text
 from gateway.text.sequence_text import TokenEntry
 
 
-async def collect(dialect: Dialect, generation: Generation, answer_id: str, created: int) -> bytes:
+async def collect(api: CompletionApi, generation: Generation, answer_id: str, created: int) -> bytes:
     """The API's answer body, once every sequence is over and what looks at answers has let them pass.
 
-    Answers that judges look at have no logprobs. Raises the error that ended the stream, and FilterFailed.
+    Answers that guards look at have no logprobs. Raises the error that ended the stream, and FilterFailed.
     """
     count = len(generation.sequences)
     texts: list[list[str]] = [[] for _ in range(count)]
@@ -31,25 +31,25 @@ async def collect(dialect: Dialect, generation: Generation, answer_id: str, crea
             break
         events = await generation.stream.receive()
     filter_ = generation.request.filter
-    judges = filter_ if filter_ is not None and filter_.judges else None
+    guards = filter_ if filter_ is not None and filter_.guards else None
     request = generation.request
     best, echo, model = request.best, request.echo, request.model
-    wants_logprobs = request.sampling.logprobs is not None and judges is None and (best is None or best.logprobs)
+    wants_logprobs = request.sampling.logprobs is not None and guards is None and (best is None or best.logprobs)
     choices = []
     for index, sequence in enumerate(generation.sequences):
         text, reason = "".join(texts[index]), sequence.finish_reason
-        if judges is not None:
-            passed, reason = await judged_whole(generation, judges, index, [Text(text)])
+        if guards is not None:
+            passed, reason = await guarded_whole(generation, guards, index, [Text(text)])
             text = text_of(passed)
         choice: dict[str, Any] = {"index": index}
-        choice |= dialect.message(echo[index] + text if echo else text)
+        choice |= api.message(echo[index] + text if echo else text)
         before = len(echo[index]) if echo else 0
-        choice["logprobs"] = dialect.logprobs(entries[index], model, before) if wants_logprobs else None
+        choice["logprobs"] = api.logprobs(entries[index], model, before) if wants_logprobs else None
         choice["finish_reason"] = reason.value if reason else None
         choices.append(choice)
     if best is not None:
         choices = best_choices(choices, entries, request.sampling.n // max(1, len(request.prompts)), best.keep)
-    answer: dict[str, Any] = {"id": answer_id, "object": dialect.object, "created": created, "model": model.shown}
+    answer: dict[str, Any] = {"id": answer_id, "object": api.object, "created": created, "model": model.shown}
     answer["choices"] = choices
     answer["usage"] = usage_fields(generation.usage)
     if generation.fingerprint:

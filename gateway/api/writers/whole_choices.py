@@ -1,7 +1,7 @@
 """Whole answers that are taken apart, for clients that do not stream."""
 
 from gateway.api.writers.api_adapter import Choice, joined
-from gateway.api.writers.guarded_stream import judged_whole
+from gateway.api.writers.guarded_stream import guarded_whole
 from gateway.api.writers.parsed_encoder import parsed_answers, take
 from gateway.inference.generation import Generation
 from gateway.text.parsing.delta import Delta
@@ -11,7 +11,7 @@ from protos.types import FinishReason
 async def collect_choices(generation: Generation) -> list[Choice]:
     """Every answer, once all are over and what looks at answers has let them pass.
 
-    Answers that judges look at have no logprobs. Raises the error that ended the stream, and FilterFailed.
+    Answers that guards look at have no logprobs. Raises the error that ended the stream, and FilterFailed.
     """
     filter_ = generation.request.filter
     answers = parsed_answers(generation)
@@ -27,7 +27,7 @@ async def collect_choices(generation: Generation) -> list[Choice]:
     choices = []
     for index, (found, sequence) in enumerate(zip(deltas, generation.sequences, strict=True)):
         shown, reason = found, sequence.finish_reason
-        if filter_ is not None and filter_.judges:
-            shown, reason = await judged_whole(generation, filter_, index, found)
+        if filter_ is not None and filter_.guards:
+            shown, reason = await guarded_whole(generation, filter_, index, found)
         choices.append(joined(shown, reason or FinishReason.STOP))
     return choices

@@ -3,17 +3,17 @@
 import time
 
 from gateway.api.openai.chat_renderer import ChatRenderer
-from gateway.api.openai.completion_api import Dialect
+from gateway.api.openai.completion_api import CompletionApi
 from gateway.api.openai.pipeline import Pipeline
 from gateway.api.relay.relay_answer import relay_answer
 from gateway.api.relay.relay_target import RelayTarget
-from gateway.api.relay.translated_relay import TranslatedExchange
-from gateway.api.server.http_exchange import Exchange
+from gateway.api.relay.translated_relay import TranslatedRelay
+from gateway.api.server.http_exchange import HttpExchange
 from gateway.api.server.served_headers import served_headers
 from gateway.api.server.timing_headers import timing_headers
-from gateway.api.writers.api_adapter import AnswerHead, Front, Renderer
+from gateway.api.writers.api_adapter import AnswerHead, ApiAdapter, Renderer
 from gateway.api.writers.chunk_encoder import ChunkEncoder
-from gateway.api.writers.guarded_stream import JudgedStream
+from gateway.api.writers.guarded_stream import GuardedStream
 from gateway.api.writers.parsed_encoder import ParsedEncoder, StreamEncoder, counts_of
 from gateway.api.writers.stream_writer import stream_answer
 from gateway.api.writers.whole_answer import collect
@@ -23,29 +23,29 @@ from gateway.telemetry.answer_record import digest_shown
 from routing.contracts.transport import Relay
 
 
-async def write_answer(pipeline: Pipeline, generation: Generation, front: Front | None) -> None:
+async def write_answer(pipeline: Pipeline, generation: Generation, adapter: ApiAdapter | None) -> None:
     """Write what the pipeline's request is answered: relayed, streamed or whole. Raises what can still be a status."""
-    exchange, dialect = pipeline.incoming.exchange, pipeline.reading.dialect
+    exchange, api = pipeline.incoming.exchange, pipeline.reading.api
     digest_shown(generation, pipeline.services.digests)
     exchange.answer_headers = served_headers(generation)
-    renderer = None if front is None else front.renderer(_head(exchange, generation))
+    renderer = None if adapter is None else adapter.renderer(_head(exchange, generation))
     if generation.stream.relay is not None:
         target: RelayTarget = exchange
-        if front is not None and renderer is not None:
-            target = TranslatedExchange(exchange, generation, renderer, front)
+        if adapter is not None and renderer is not None:
+            target = TranslatedRelay(exchange, generation, renderer, adapter)
         await _relay(pipeline, target, generation, generation.stream.relay)
         return
     if renderer is None and generation.answers is not None:
         head, count = _head(exchange, generation), len(generation.sequences)
         usage = pipeline.reading.include_usage
-        renderer = ChatRenderer(dialect, generation.request.model, head, count, usage=usage)
+        renderer = ChatRenderer(api, generation.request.model, head, count, usage=usage)
     if generation.request.stream:
         encoder = _encoder(pipeline, generation, renderer)
         looks = generation.request.filter
-        judged = JudgedStream(generation, encoder, looks) if looks is not None and looks.judges else None
-        await stream_answer(exchange, generation, encoder, front, judged)
+        guarded = GuardedStream(generation, encoder, looks) if looks is not None and looks.guards else None
+        await stream_answer(exchange, generation, encoder, adapter, guarded)
     else:
-        await _write_whole(exchange, dialect, generation, renderer, front)
+        await _write_whole(exchange, api, generation, renderer, adapter)
 
 
 async def _relay(pipeline: Pipeline, target: RelayTarget, generation: Generation, relay: Relay) -> None:
@@ -59,32 +59,36 @@ async def _relay(pipeline: Pipeline, target: RelayTarget, generation: Generation
 def _encoder(pipeline: Pipeline, generation: Generation, renderer: Renderer | None) -> StreamEncoder:
     if renderer is not None:
         return ParsedEncoder(generation, renderer)
-    dialect, usage = pipeline.reading.dialect, pipeline.reading.include_usage
-    answer_id = _answer_id(dialect, pipeline.incoming.exchange)
-    return ChunkEncoder(dialect, generation, answer_id, int(time.time()), usage=usage)
+    api, usage = pipeline.reading.api, pipeline.reading.include_usage
+    answer_id = _answer_id(api, pipeline.incoming.exchange)
+    return ChunkEncoder(api, generation, answer_id, int(time.time()), usage=usage)
 
 
 async def _write_whole(
-    exchange: Exchange, dialect: Dialect, generation: Generation, renderer: Renderer | None, front: Front | None
+    exchange: HttpExchange,
+    api: CompletionApi,
+    generation: Generation,
+    renderer: Renderer | None,
+    adapter: ApiAdapter | None,
 ) -> None:
     if renderer is None:
-        answer = await collect(dialect, generation, _answer_id(dialect, exchange), int(time.time()))
+        answer = await collect(api, generation, _answer_id(api, exchange), int(time.time()))
     else:
         choices = await collect_choices(generation)
         answer = renderer.whole(choices, counts_of(generation))
     # Before the client can send its next request, which may need the room.
     generation.close()
     exchange.unwatch()
-    if front is not None:
-        await front.keep()
+    if adapter is not None:
+        await adapter.keep()
     await exchange.respond(200, answer, headers=timing_headers(generation))
 
 
-def _answer_id(dialect: Dialect, exchange: Exchange) -> str:
-    return dialect.id_prefix + exchange.request_id[4:]
+def _answer_id(api: CompletionApi, exchange: HttpExchange) -> str:
+    return api.id_prefix + exchange.request_id[4:]
 
 
-def _head(exchange: Exchange, generation: Generation) -> AnswerHead:
+def _head(exchange: HttpExchange, generation: Generation) -> AnswerHead:
     request = generation.request
     return AnswerHead(
         suffix=exchange.request_id[4:],

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gateway.cli.safety.safety_rules import Chosen
-from gateway.filtering.filters.filter_policy import JudgeRule, SizeRule
-from gateway.filtering.filters.questions import judged
-from gateway.filtering.guards.bounded import BoundedJudge
+from gateway.filtering.filters.filter_policy import GuardRule, SizeRule
+from gateway.filtering.filters.questions import guarded
+from gateway.filtering.guards.bounded import BoundedGuard
 from safety.action import Action
 from safety.match import Match
 from safety.screen import Finding, Rule, Screened, applied, screened
@@ -17,45 +17,45 @@ from safety.sizes import Part, oversized
 class Found(NamedTuple):
     """A match of a rule in the text as it came."""
 
-    rule: Rule | SizeRule | JudgeRule
+    rule: Rule | SizeRule | GuardRule
     match: Match
 
 
-class Judges:
-    """Asks judges, and waits for what they say; in a `with`, at whose end they are closed."""
+class Guards:
+    """Asks guards, and waits for what they say; in a `with`, at whose end they are closed."""
 
-    def __init__(self, rules: Sequence[JudgeRule]) -> None:
+    def __init__(self, rules: Sequence[GuardRule]) -> None:
         self._rules = rules
         # Not around all: where nothing is awaited, it would keep the command from being interrupted.
         self._runner = asyncio.Runner()
 
-    def __enter__(self) -> "Judges":
+    def __enter__(self) -> "Guards":
         return self
 
     def __exit__(self, *error: object) -> None:
         for rule in self._rules:
-            if isinstance(rule.judge, BoundedJudge):
-                self._runner.run(rule.judge.aclose())
+            if isinstance(rule.guard, BoundedGuard):
+                self._runner.run(rule.guard.aclose())
         self._runner.close()
 
-    def ask(self, rules: Sequence[JudgeRule], text: str) -> list[Finding]:
+    def ask(self, rules: Sequence[GuardRule], text: str) -> list[Finding]:
         """What they find. Raises FilterFailed."""
-        return self._runner.run(judged(rules, text, None, "", fail_open=False)) if rules else []
+        return self._runner.run(guarded(rules, text, None, "", fail_open=False)) if rules else []
 
 
-def looked(text: str, chosen: Chosen, judges: Judges, *, prompt: bool) -> tuple[list[Found], Screened]:
+def looked(text: str, chosen: Chosen, guards: Guards, *, prompt: bool) -> tuple[list[Found], Screened]:
     """What each rule finds by itself, in order, and how the text goes on. Raises FilterFailed."""
     found = [Found(rule, match) for rule in chosen.rules for match in rule.filter.scan(text)]
     found += [Found(rule, match) for rule in chosen.sizes for _, match in oversized([Part(0, text)], rule.sizes)]
-    for judge in chosen.judges:
-        found += [Found(judge, Match(one.start, one.end, one.label, one.score)) for one in judges.ask([judge], text)]
+    for guard in chosen.guards:
+        found += [Found(guard, Match(one.start, one.end, one.label, one.score)) for one in guards.ask([guard], text)]
     rest = screened(text, chosen.rules)
-    rest = _sized_and_judged(rest, chosen, judges) if prompt else _judged(rest, judges.ask(chosen.judges, rest.text))
+    rest = _sized_and_guarded(rest, chosen, guards) if prompt else _guarded(rest, guards.ask(chosen.guards, rest.text))
     return sorted(found, key=lambda one: one.match.start), rest
 
 
-def _sized_and_judged(rest: Screened, chosen: Chosen, judges: Judges) -> Screened:
-    """A prompt is refused by the first that blocks it; what some judges redact the others do not see."""
+def _sized_and_guarded(rest: Screened, chosen: Chosen, guards: Guards) -> Screened:
+    """A prompt is refused by the first that blocks it; what some guards redact the others do not see."""
     if rest.blocked is not None:
         return rest
     for rule in chosen.sizes:
@@ -63,12 +63,12 @@ def _sized_and_judged(rest: Screened, chosen: Chosen, judges: Judges) -> Screene
             for _, match in oversized([Part(0, rest.text)], rule.sizes):
                 return rest._replace(blocked=Finding.of(rule.name, rule.action, match))
     for redacts in (True, False):
-        rules = [rule for rule in chosen.judges if (rule.action is Action.REDACT) is redacts]
+        rules = [rule for rule in chosen.guards if (rule.action is Action.REDACT) is redacts]
         if rest.blocked is None:
-            rest = _judged(rest, judges.ask(rules, rest.text))
+            rest = _guarded(rest, guards.ask(rules, rest.text))
     return rest
 
 
-def _judged(rest: Screened, found: Sequence[Finding]) -> Screened:
+def _guarded(rest: Screened, found: Sequence[Finding]) -> Screened:
     result = applied(rest.text, found)
     return rest._replace(text=result.text, blocked=result.blocked or rest.blocked)

@@ -92,24 +92,24 @@ def injection_measures(
     name: str, filter_: InjectionFilter, threshold: float, texts: Sequence[InjectionText]
 ) -> InjectionMeasures:
     """How the filter scores the texts."""
-    judged = [(text, filter_.score(text.text).score) for text in texts]
-    numbers = [(text.injection, score) for text, score in judged]
+    guarded = [(text, filter_.score(text.text).score) for text in texts]
+    numbers = [(text.injection, score) for text, score in guarded]
     return InjectionMeasures(
         filter=name,
         texts=len(texts),
         threshold=threshold,
-        families=_families(judged, threshold),
+        families=_families(guarded, threshold),
         all=score_threshold(numbers, threshold),
         precision=PRECISION,
         best=best_recall(numbers, PRECISION),
-        misses=[_whole(text, score) for text, score in judged if text.injection and score < threshold],
-        false_alarms=[_whole(text, score) for text, score in judged if not text.injection and score >= threshold],
+        misses=[_whole(text, score) for text, score in guarded if text.injection and score < threshold],
+        false_alarms=[_whole(text, score) for text, score in guarded if not text.injection and score >= threshold],
     )
 
 
-def _families(judged: Sequence[tuple[InjectionText, float]], threshold: float) -> dict[str, Family]:
+def _families(guarded: Sequence[tuple[InjectionText, float]], threshold: float) -> dict[str, Family]:
     families: dict[str, list[tuple[bool, float]]] = {}
-    for text, score in judged:
+    for text, score in guarded:
         families.setdefault(text.family, []).append((text.injection, score))
     return {
         name: Family(score_threshold(numbers, threshold), len(numbers)) for name, numbers in sorted(families.items())

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from gateway.cli.safety.filter_looks import Found, Judges, looked
+from gateway.cli.safety.filter_looks import Found, Guards, looked
 from gateway.cli.safety.safe_text import excerpt, one_line, printable
 from gateway.cli.safety.safety_output import Unusable, put, unusable
 from gateway.cli.safety.safety_rules import Chosen, chosen_rules
@@ -56,15 +56,15 @@ def test(arguments: argparse.Namespace) -> int:
         chosen = chosen_rules(arguments)
     except Unusable as error:
         return unusable(error)
-    with Judges(chosen.judges) as judges:
-        return _test(arguments, chosen, judges)
+    with Guards(chosen.guards) as guards:
+        return _test(arguments, chosen, guards)
 
 
-def _test(arguments: argparse.Namespace, chosen: Chosen, judges: Judges) -> int:
+def _test(arguments: argparse.Namespace, chosen: Chosen, guards: Guards) -> int:
     status = 0
     for index, file in enumerate(arguments.files):
         try:
-            report = _looked(file, _read(file), chosen, judges, arguments.direction)
+            report = _looked(file, _read(file), chosen, guards, arguments.direction)
             if arguments.json:
                 shown = _json(report, chosen, arguments.direction)
             else:
@@ -98,9 +98,9 @@ def _read(name: str) -> str:
         raise Unusable(f"{shown}: is not UTF-8: byte {error.start} is {data[error.start]:#04x}") from error
 
 
-def _looked(name: str, text: str, chosen: Chosen, judges: Judges, direction: str) -> _Report:
+def _looked(name: str, text: str, chosen: Chosen, guards: Guards, direction: str) -> _Report:
     try:
-        found, rest = looked(text, chosen, judges, prompt=direction == "input")
+        found, rest = looked(text, chosen, guards, prompt=direction == "input")
     except FilterFailed as error:
         raise Unusable(f"{_shown(name)}: {error.detail or error.message}") from error
     breaks = [line_break.start() for line_break in re.finditer("\n", text)]

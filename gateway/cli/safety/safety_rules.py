@@ -11,8 +11,9 @@ from gateway.config.safety.guards import OnnxGuardSettings, PluginFilter, Presid
 from gateway.config.safety.safety_checks import as_use, usual_action
 from gateway.config.safety.settings import BUILT_IN, FilterSettings, Rules, Safety, Use
 from gateway.filtering.filters.build_filters import FilterUnusable, all_settings, text_filters
-from gateway.filtering.filters.filter_policy import JudgeRule, SizeRule
-from gateway.filtering.guards.bounded import BoundedJudge, Guard
+from gateway.filtering.filters.filter_policy import GuardRule, SizeRule
+from gateway.filtering.guards.bounded import BoundedGuard
+from gateway.filtering.guards.bounded import GuardBackend
 from gateway.filtering.guards.errors import GuardUnusable
 from gateway.filtering.guards.onnx import OnnxGuard
 from gateway.filtering.guards.plugin_guard import PluginGuard
@@ -32,7 +33,7 @@ class Chosen(NamedTuple):
 
     rules: tuple[Rule, ...]
     sizes: tuple[SizeRule, ...]
-    judges: tuple[JudgeRule, ...]
+    guards: tuple[GuardRule, ...]
     thresholds: dict[str, float]
     elsewhere: tuple[str, ...]
 
@@ -76,7 +77,7 @@ def chosen_rules(arguments: argparse.Namespace) -> Chosen:
         where = f"the policy {arguments.policy}" if arguments.policy else f"{arguments.config}"
         raise Unusable(f"{where} has no {arguments.direction} filters; choose some with --filter")
     _check_names(names, [name for name in settings if name in local])
-    found: list[Rule | SizeRule | JudgeRule] = []
+    found: list[Rule | SizeRule | GuardRule] = []
     for name in names:
         where, one = settings[name]
         action = Action[(actions.get(name) or usual_action(one)).upper()]
@@ -85,11 +86,11 @@ def chosen_rules(arguments: argparse.Namespace) -> Chosen:
             bounds = Sizes(sizes.prompt_characters, sizes.message_characters, sizes.messages)
             found.append(SizeRule(name, bounds, action))
         else:
-            found.append(Rule(name, built[name], action) if name in built else _judge_rule(one, where, action))
+            found.append(Rule(name, built[name], action) if name in built else _guard_rule(one, where, action))
     return Chosen(
         tuple(rule for rule in found if isinstance(rule, Rule)),
         tuple(rule for rule in found if isinstance(rule, SizeRule)),
-        tuple(rule for rule in found if isinstance(rule, JudgeRule)),
+        tuple(rule for rule in found if isinstance(rule, GuardRule)),
         _thresholds(safety),
         () if arguments.filter else tuple(name for name in actions if name not in local),
     )
@@ -102,21 +103,21 @@ def _needs_text_alone(settings: FilterSettings, *, prompts: bool) -> bool:
     return any(each is not None for each in (settings.plugin, settings.presidio, settings.onnx))
 
 
-def _judge_rule(settings: FilterSettings, where: str, action: Action) -> JudgeRule:
+def _guard_rule(settings: FilterSettings, where: str, action: Action) -> GuardRule:
     own = settings.guard
     try:
         if isinstance(own, PresidioFilter):
-            guard: Guard = PresidioGuard(own, f"{where}.presidio")
+            backend: GuardBackend = PresidioGuard(own, f"{where}.presidio")
         elif isinstance(own, OnnxGuardSettings):
-            guard = OnnxGuard(own, f"{where}.onnx")
+            backend = OnnxGuard(own, f"{where}.onnx")
         else:
             assert isinstance(own, PluginFilter), "others need a gateway"
-            guard = PluginGuard(own, f"{where}.plugin")
+            backend = PluginGuard(own, f"{where}.plugin")
     except GuardUnusable as error:
         raise Unusable(error) from error
-    judge = BoundedJudge(guard, own)
-    return JudgeRule(
-        settings.name, judge, action, parallel=False, window=own.window_characters, spans=settings.onnx is None
+    guard = BoundedGuard(backend, own)
+    return GuardRule(
+        settings.name, guard, action, parallel=False, window=own.window_characters, spans=settings.onnx is None
     )
 
 

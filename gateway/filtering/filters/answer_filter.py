@@ -6,27 +6,27 @@ from typing import Final
 import msgspec
 
 from gateway.filtering.filters.answer_text import Looked
-from gateway.filtering.filters.filter_policy import JudgeRule
+from gateway.filtering.filters.filter_policy import GuardRule
 from gateway.filtering.filters.finding_records import Recorder
-from gateway.filtering.filters.questions import judged
+from gateway.filtering.filters.questions import guarded
 from safety.action import Action
 from safety.screen import Finding, Screening, applied
 
 #: Of what was shown already, so many characters go with a question.
 CONTEXT: Final = 4096
-#: The end of what has been gathered is looked at again with what follows it, by judges that find stretches.
+#: The end of what has been gathered is looked at again with what follows it, by guards that find stretches.
 OVERLAP: Final = 64
 
 
 class AnswerFilter(msgspec.Struct):
-    """Screens for the texts of answers, and judges to be asked about them; `prompt` is what they answer."""
+    """Screens for the texts of answers, and guards to be asked about them; `prompt` is what they answer."""
 
     screening: Screening | None
-    judges: Sequence[JudgeRule]
+    guards: Sequence[GuardRule]
     prompt: str | None
     fail_open: bool
     recorder: Recorder
-    judged: "list[JudgedAnswer]" = []
+    guarded: "list[GuardedAnswer]" = []
 
     def record(self, answers: Mapping[int, Sequence[Looked]]) -> None:
         """Write down what was found in the texts of each answer, once they have ended."""
@@ -36,21 +36,21 @@ class AnswerFilter(msgspec.Struct):
             if findings or failures:
                 self.recorder.answer(index, sum(text.received for text in texts), findings, failures)
 
-    def record_judged(self) -> None:
-        """Write down what judges found."""
-        for answer in self.judged:
+    def record_guarded(self) -> None:
+        """Write down what guards found."""
+        for answer in self.guarded:
             if answer.findings:
                 self.recorder.answer(answer.index, answer.received, answer.findings, ())
 
-    def answer(self, index: int) -> "JudgedAnswer":
-        """Another text of the answer of that index that judges are asked about."""
-        answer = JudgedAnswer(self, index)
-        self.judged.append(answer)
+    def answer(self, index: int) -> "GuardedAnswer":
+        """Another text of the answer of that index that guards are asked about."""
+        answer = GuardedAnswer(self, index)
+        self.guarded.append(answer)
         return answer
 
 
-class JudgedAnswer:
-    """One text of an answer before the judges: gathered, and shown after their verdict about it and what came before.
+class GuardedAnswer:
+    """One text of an answer before the guards: gathered, and shown after their verdict about it and what came before.
 
     `blocked`: nothing more of it is shown.
     """
@@ -58,8 +58,8 @@ class JudgedAnswer:
     def __init__(self, filter_: AnswerFilter, index: int) -> None:
         self._filter = filter_
         self.index = index
-        self._window = min(rule.window for rule in filter_.judges)
-        self._spans = frozenset(rule.name for rule in filter_.judges if rule.spans)
+        self._window = min(rule.window for rule in filter_.guards)
+        self._spans = frozenset(rule.name for rule in filter_.guards if rule.spans)
         self._shown = ""
         self._gathered = ""
         self._due = self._window + (OVERLAP if self._spans else 0)
@@ -78,13 +78,13 @@ class JudgedAnswer:
         if self.blocked is not None or not self._gathered:
             return ""
         of, before, text = self._filter, len(self._shown), self._gathered
-        found = await judged(
-            of.judges,
+        found = await guarded(
+            of.guards,
             self._shown + text,
             of.prompt,
             of.recorder.tenant,
             fail_open=of.fail_open,
-            left_out=of.recorder.answer_unjudged,
+            left_out=of.recorder.answer_unguarded,
         )
         of_spans = [
             finding._replace(start=max(0, finding.start - before), end=finding.end - before)
@@ -109,6 +109,6 @@ class JudgedAnswer:
         return result.text
 
     def _note(self, findings: Sequence[Finding]) -> None:
-        """What a judge says of the text as a whole, it says again with every question."""
+        """What a guard says of the text as a whole, it says again with every question."""
         known = {(finding.rule, finding.label) for finding in self.findings if finding.rule not in self._spans}
         self.findings += [finding for finding in findings if (finding.rule, finding.label) not in known]

@@ -10,18 +10,18 @@ from gateway.config.settings import Config
 from gateway.config.tenants import Tenant
 from gateway.filtering.filters.build_filters import all_settings, text_filter
 from gateway.filtering.filters.clean_texts import CleanTexts
-from gateway.filtering.filters.filter_policy import FloodRule, JudgeRule, Policy, SizeRule
+from gateway.filtering.filters.filter_policy import FloodRule, GuardRule, Policy, SizeRule
 from gateway.filtering.filters.floods import FloodGate, ScriptStore
-from gateway.filtering.filters.questions import judged
-from gateway.filtering.guards.bounded import BoundedJudge
-from gateway.filtering.guards.build_guards import Surroundings, build_judge
+from gateway.filtering.filters.questions import guarded
+from gateway.filtering.guards.bounded import BoundedGuard
+from gateway.filtering.guards.build_guards import Surroundings, build_guard
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import FilterFailed, ModelNotFound
-from routing.dispatch.dispatch import Attempt
+from routing.dispatch.dispatch import RequestHandle
 from safety.action import Action
 from safety.filter import StreamFilter
 from safety.screen import Finding, Rule, screened
-from safety.sieve import Sieve
+from safety.sieve import Prefilter
 from safety.sizes import Sizes
 
 _ACTIONS: Final = {"flag": Action.FLAG, "redact": Action.REDACT, "block": Action.BLOCK}
@@ -43,7 +43,7 @@ class Policies:
         self._filters: dict[str, StreamFilter] = {}
         #: Those that see more in prompts than in answers.
         self._of_prompts: dict[str, StreamFilter] = {}
-        self._judges: dict[str, BoundedJudge] = {}
+        self._guards: dict[str, BoundedGuard] = {}
         self._floods: dict[str, FloodGate] = {}
         used = {as_use(use).filter for rules in (safety, *safety.policies) for use in (*rules.input, *rules.output)}
         configured = {settings.name for settings in safety.filters}
@@ -57,18 +57,18 @@ class Policies:
                 if settings.injection is not None:
                     self._of_prompts[name] = _prompt_filter(settings, where)
             elif settings.guard is not None:
-                self._judges[name] = build_judge(settings.guard, where, around)
+                self._guards[name] = build_guard(settings.guard, where, around)
             elif settings.floods is not None:
                 self._floods[name] = FloodGate(store, settings.floods)
         self._encoding = around.encoding
         self._clean = CleanTexts()
         of_texts = [self._filters[name] for name in self._filters if name in used]
-        self._sieve = Sieve([*of_texts, *self._of_prompts.values()])
+        self._prefilter = Prefilter([*of_texts, *self._of_prompts.values()])
         self._made: dict[tuple[str | None, tuple[str, ...]], Policy | None] = {}
 
     async def aclose(self) -> None:
         """Give up what guards are asked, and close their connections."""
-        await asyncio.gather(*(judge.aclose() for judge in self._judges.values()))
+        await asyncio.gather(*(guard.aclose() for guard in self._guards.values()))
 
     def of(self, tenant: Tenant, *models: str) -> Policy | None:
         """What looks at that tenant's requests to a model, or to one in another one's place; None: nothing.
@@ -82,23 +82,23 @@ class Policies:
             policy = self._made[key] = self._policy(tenant, models)
             return policy
 
-    async def judge_texts(self, caller: Caller, name: str | None, texts: Sequence[str]) -> list[list[Finding]]:
+    async def scan_texts(self, caller: Caller, name: str | None, texts: Sequence[str]) -> list[list[Finding]]:
         """What is found in each text: by the filter of that name, else by those of the caller's prompts, or, where
         none look at those, by the ones that need no settings.
 
         Raises ModelNotFound where there is no such filter, and FilterFailed.
         """
         tenant = caller.tenant.name
-        rules, judges, fail_open = self._asked(caller.tenant, name)
+        rules, guards, fail_open = self._asked(caller.tenant, name)
         if sum(map(len, texts)) <= INLINE_CHARACTERS:
             found = _flagged(rules, texts)
         else:
-            found = await self._encoding.run(Attempt(), tenant, _flagged, rules, texts)
+            found = await self._encoding.run(RequestHandle(), tenant, _flagged, rules, texts)
         for index, text in enumerate(texts):
-            found[index] += await judged(judges, text, None, tenant, fail_open=fail_open)
+            found[index] += await guarded(guards, text, None, tenant, fail_open=fail_open)
         return found
 
-    def _asked(self, tenant: Tenant, name: str | None) -> tuple[list[Rule], list[JudgeRule], bool]:
+    def _asked(self, tenant: Tenant, name: str | None) -> tuple[list[Rule], list[GuardRule], bool]:
         rules = self._rules_of(tenant)
         if name is not None:
             # Others' blocklists are not there to be asked about.
@@ -108,17 +108,17 @@ class Policies:
                 raise ModelNotFound(f"There is no filter '{shown}'.", param="model")
             return *self._flagging([name]), False
         policy = self.of(tenant)
-        if policy is None or not (policy.prompt or policy.prompt_judges):
+        if policy is None or not (policy.prompt or policy.prompt_guards):
             return *self._flagging(BUILT_IN), False
-        judges = [judge for judge in policy.prompt_judges if "user" in judge.roles]
-        return list(policy.prompt.get("user", ())), judges, policy.fail_open
+        guards = [guard for guard in policy.prompt_guards if "user" in guard.roles]
+        return list(policy.prompt.get("user", ())), guards, policy.fail_open
 
-    def _flagging(self, names: Sequence[str]) -> tuple[list[Rule], list[JudgeRule]]:
+    def _flagging(self, names: Sequence[str]) -> tuple[list[Rule], list[GuardRule]]:
         """Filters by their names, as rules that do nothing about a match."""
-        judges = [self._judge_rule(name, Action.FLAG) for name in names if name in self._judges]
-        others = [name for name in names if name not in self._judges]
+        guards = [self._guard_rule(name, Action.FLAG) for name in names if name in self._guards]
+        others = [name for name in names if name not in self._guards]
         others = [name for name in others if name not in self._floods and self._settings[name].sizes is None]
-        return [self._rule(name, Action.FLAG, prompts=True) for name in others], judges
+        return [self._rule(name, Action.FLAG, prompts=True) for name in others], guards
 
     def _rules_of(self, tenant: Tenant) -> Rules:
         if tenant.safety is None:
@@ -150,13 +150,13 @@ class Policies:
             floods=tuple(
                 FloodRule(name, self._floods[name], action) for name, action in inputs.items() if name in self._floods
             ),
-            prompt_judges=tuple(self._judge_rule(name, inputs[name]) for name in inputs if name in self._judges),
+            prompt_guards=tuple(self._guard_rule(name, inputs[name]) for name in inputs if name in self._guards),
             answer=tuple(self._rule(name, action) for name, action in outputs.items() if name in self._filters),
-            answer_judges=tuple(self._judge_rule(name, outputs[name]) for name in outputs if name in self._judges),
+            answer_guards=tuple(self._guard_rule(name, outputs[name]) for name in outputs if name in self._guards),
             fail_open=all(rules.on_failure == "fail_open" for rules in all_rules),
             record_text=own.record_text,
             clean=self._clean,
-            sieve=self._sieve,
+            prefilter=self._prefilter,
         )
 
     def _uses(self, lists: Sequence[Sequence[str | Use]]) -> dict[str, Action]:
@@ -179,13 +179,13 @@ class Policies:
             filter_ = self._filters[name] = _prompt_filter(self._settings[name], name)
         return Rule(name, filter_, action)
 
-    def _judge_rule(self, name: str, action: Action) -> JudgeRule:
+    def _guard_rule(self, name: str, action: Action) -> GuardRule:
         settings = self._settings[name]
         guard = settings.guard
         assert guard is not None, "only guards come here"
         spans = settings.presidio is not None or settings.plugin is not None
         parallel = guard.parallel and action is not Action.REDACT
-        return JudgeRule(name, self._judges[name], action, parallel, guard.window_characters, spans, guard.roles)
+        return GuardRule(name, self._guards[name], action, parallel, guard.window_characters, spans, guard.roles)
 
 
 def _prompt_filter(settings: FilterSettings, where: str) -> StreamFilter:

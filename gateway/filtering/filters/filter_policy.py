@@ -9,9 +9,9 @@ from gateway.filtering.filters.clean_texts import CleanTexts
 from gateway.filtering.filters.floods import FloodGate
 from safety.action import Action
 from safety.canaries import CanaryFilter
-from safety.judge import Judge
+from safety.judge import Guard
 from safety.screen import Rule, Screen, Screening
-from safety.sieve import Glance, Sieve
+from safety.sieve import Prefilter, PrefilterPass
 from safety.sizes import Sizes
 
 #: Whose words in a prompt the canaries of an answer stand in.
@@ -27,8 +27,8 @@ class NewScreen(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class JudgeRule:
-    """A judge under its configured name, and what its verdict does.
+class GuardRule:
+    """A guard under its configured name, and what its verdict does.
 
     `parallel`: a prompt may be computed before the verdict. `window`: of an answer so many characters are gathered
     for a question. `spans`: its matches are stretches, and not about the text as a whole. `roles`: of a prompt it is
@@ -36,7 +36,7 @@ class JudgeRule:
     """
 
     name: str
-    judge: Judge
+    guard: Guard
     action: Action
     parallel: bool
     window: int
@@ -66,7 +66,7 @@ class Look(NamedTuple):
     """Rules for a text, and which of them have to be asked about it; `key` tells the rules from others."""
 
     rules: tuple[Rule, ...]
-    glance: Glance
+    prefilter_pass: PrefilterPass
     key: int
 
 
@@ -77,13 +77,13 @@ class Policy:
     prompt: Mapping[str, tuple[Rule, ...]]
     sizes: tuple[SizeRule, ...]
     floods: tuple[FloodRule, ...]
-    prompt_judges: tuple[JudgeRule, ...]
+    prompt_guards: tuple[GuardRule, ...]
     answer: tuple[Rule, ...]
-    answer_judges: tuple[JudgeRule, ...]
+    answer_guards: tuple[GuardRule, ...]
     fail_open: bool
     record_text: bool
     clean: CleanTexts = field(default_factory=CleanTexts, repr=False, compare=False)
-    sieve: Sieve | None = field(default=None, repr=False, compare=False)
+    prefilter: Prefilter | None = field(default=None, repr=False, compare=False)
     #: What looks at the texts of each role, if anything does.
     looks: Mapping[str, Look | None] = field(init=False, repr=False, compare=False)
     #: For answers to prompts that bring no canaries of their own.
@@ -99,18 +99,19 @@ class Policy:
     def __post_init__(self) -> None:
         # Rules live as long as their policy, so they are told apart by identity.
         looks = {
-            role: Look(rules, self._glance(rules), id(rules)) if rules else None for role, rules in self.prompt.items()
+            role: Look(rules, self._prefilter_pass(rules), id(rules)) if rules else None
+            for role, rules in self.prompt.items()
         }
         object.__setattr__(self, "looks", looks)
-        usual = Screening(self.answer, self._glance(self.answer), self.fail_open) if self.answer else None
+        usual = Screening(self.answer, self._prefilter_pass(self.answer), self.fail_open) if self.answer else None
         object.__setattr__(self, "usual_screening", usual)
         has_canaries = any(isinstance(rule.filter, CanaryFilter) for rule in self.answer)
         object.__setattr__(self, "_has_canaries", has_canaries)
-        beyond = bool(self.sizes or self.floods or self.prompt_judges)
+        beyond = bool(self.sizes or self.floods or self.prompt_guards)
         object.__setattr__(self, "looks_beyond_texts", beyond)
-        alone = not (beyond or has_canaries or self.answer_judges)
+        alone = not (beyond or has_canaries or self.answer_guards)
         object.__setattr__(self, "of_texts_alone", alone)
-        object.__setattr__(self, "looks_at_prompts", bool(beyond or self.prompt or has_canaries or self.answer_judges))
+        object.__setattr__(self, "looks_at_prompts", bool(beyond or self.prompt or has_canaries or self.answer_guards))
 
     def screening(self, instructions: Iterable[str]) -> Screening | None:
         """What the answers to a prompt with those system messages are screened by; None: nothing."""
@@ -122,10 +123,10 @@ class Policy:
             else rule
             for rule in self.answer
         )
-        return Screening(rules, self._glance(rules), self.fail_open)
+        return Screening(rules, self._prefilter_pass(rules), self.fail_open)
 
-    def _glance(self, rules: Sequence[Rule]) -> Glance:
-        if self.sieve is not None:
-            return self.sieve.glance([rule.filter for rule in rules])
+    def _prefilter_pass(self, rules: Sequence[Rule]) -> PrefilterPass:
+        if self.prefilter is not None:
+            return self.prefilter.prefilter_pass([rule.filter for rule in rules])
         every = range(len(rules))
         return lambda _: every

@@ -78,11 +78,11 @@ class Recorder(msgspec.Struct, frozen=True):
                 ", ".join(failures),
             )
 
-    def prompt_unjudged(self, rule: str) -> None:
+    def prompt_unguarded(self, rule: str) -> None:
         """A rule came to no verdict about the prompt, which went on without it."""
         self.record.verdicts.append(Verdict(rule, FAILED, "prompt", "", 1))
 
-    def answer_unjudged(self, rule: str) -> None:
+    def answer_unguarded(self, rule: str) -> None:
         """The same of an answer."""
         self.record.verdicts.append(Verdict(rule, FAILED, "answer", "", 1))
 

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-from gateway.filtering.filters.filter_policy import INSTRUCTING, FloodRule, JudgeRule, Policy
+from gateway.filtering.filters.filter_policy import INSTRUCTING, FloodRule, GuardRule, Policy
 from gateway.filtering.filters.finding_records import Recorder
-from gateway.filtering.filters.questions import judged_texts
+from gateway.filtering.filters.questions import guarded_texts
 from gateway.filtering.prompt_text import PromptText
 from protos.errors import ContentFiltered, StoreUnavailable
 from safety.action import Action
@@ -45,13 +45,13 @@ class PassedPrompt(NamedTuple):
     """A prompt that may be answered.
 
     `replaced` are the strings of its body that have changed, `screening` is what its answers are screened by, and
-    `open` the judges that have still to be asked, about `texts`.
+    `open` the guards that have still to be asked, about `texts`.
     """
 
     replaced: Mapping[_Path, str]
     screening: Screening | None
     texts: Sequence[PromptText]
-    open: Sequence[JudgeRule]
+    open: Sequence[GuardRule]
 
 
 def passes_at_once(policy: Policy, tenant: str, messages: Iterable[dict[str, Any]]) -> bool:
@@ -66,10 +66,10 @@ def passes_at_once(policy: Policy, tenant: str, messages: Iterable[dict[str, Any
             look = looks[role]
             if look is None:
                 continue
-            _, glance, key = look
+            _, prefilter_pass, key = look
             name = hash((tenant, key, text))
             if name not in known:
-                if glance(text):
+                if prefilter_pass(text):
                     return False
                 clean.add(name)
     except (ValueError, KeyError):
@@ -97,7 +97,7 @@ async def pass_prompt(
     for index, result in found:
         at = texts[index]
         for rule in result.failures:
-            recorder.prompt_unjudged(rule)
+            recorder.prompt_unguarded(rule)
         if not result.findings:
             continue
         recorder.prompt(at.param, at.text, result.findings, all_known=True)
@@ -106,7 +106,7 @@ async def pass_prompt(
             left[index] = at._replace(text=result.text)
             replaced[at.path] = result.text
     texts = left
-    asked_beside: Sequence[JudgeRule] = ()
+    asked_beside: Sequence[GuardRule] = ()
     if policy.looks_beyond_texts:
         texts, asked_beside = await _look_beyond(policy, texts, replaced, recorder, again)
     screening = policy.screening(at.text for at in texts if at.role in INSTRUCTING)
@@ -115,19 +115,19 @@ async def pass_prompt(
 
 async def _look_beyond(
     policy: Policy, texts: Sequence[PromptText], replaced: dict[_Path, str], recorder: Recorder, again: bool
-) -> tuple[Sequence[PromptText], Sequence[JudgeRule]]:
-    """Sizes, floods and judges; gives what is left of the texts, and the judges that may be asked later."""
+) -> tuple[Sequence[PromptText], Sequence[GuardRule]]:
+    """Sizes, floods and guards; gives what is left of the texts, and the guards that may be asked later."""
     if policy.sizes:
         _check_sizes(policy, texts, recorder)
     if policy.floods and not again:
         await _check_floods(policy, texts, recorder)
-    first = [rule for rule in policy.prompt_judges if not rule.parallel]
+    first = [rule for rule in policy.prompt_guards if not rule.parallel]
     # What some redact the others do not see.
     for redacts in (True, False):
         rules = [rule for rule in first if (rule.action is Action.REDACT) is redacts]
         if rules:
-            texts = await _judge_first(policy, rules, texts, replaced, recorder)
-    return texts, [rule for rule in policy.prompt_judges if rule.parallel]
+            texts = await _guard_first(policy, rules, texts, replaced, recorder)
+    return texts, [rule for rule in policy.prompt_guards if rule.parallel]
 
 
 def _scanned(policy: Policy, tenant: str, texts: Sequence[PromptText]) -> _Found:
@@ -138,11 +138,11 @@ def _scanned(policy: Policy, tenant: str, texts: Sequence[PromptText]) -> _Found
         look = looks.get(role)
         if look is None:
             continue
-        rules, glance, key = look
+        rules, prefilter_pass, key = look
         name = clean.new(tenant, key, text)
         if name is None:
             continue
-        first = first_to_find(text, rules, glance)
+        first = first_to_find(text, rules, prefilter_pass)
         if first is None:
             clean.add(name)
         else:
@@ -150,25 +150,25 @@ def _scanned(policy: Policy, tenant: str, texts: Sequence[PromptText]) -> _Found
     return found
 
 
-async def ask_judges(policy: Policy, passed: PassedPrompt, recorder: Recorder) -> None:
-    """Ask the judges that may be asked while the prompt is computed. Raises ContentFiltered and FilterFailed."""
-    for index, findings in await _judge_all(policy, passed.open, recorder, passed.texts):
+async def ask_guards(policy: Policy, passed: PassedPrompt, recorder: Recorder) -> None:
+    """Ask the guards that may be asked while the prompt is computed. Raises ContentFiltered and FilterFailed."""
+    for index, findings in await _guard_all(policy, passed.open, recorder, passed.texts):
         at = passed.texts[index]
         recorder.prompt(at.param, at.text, findings)
         _refuse(_blocking(findings), at.param)
 
 
-async def _judge_all(
-    policy: Policy, rules: Sequence[JudgeRule], recorder: Recorder, texts: Sequence[PromptText]
+async def _guard_all(
+    policy: Policy, rules: Sequence[GuardRule], recorder: Recorder, texts: Sequence[PromptText]
 ) -> list[tuple[int, list[Finding]]]:
-    """What judges find in the texts of the roles that they look at; each text by its place in the list."""
+    """What guards find in the texts of the roles that they look at; each text by its place in the list."""
     asked = (
-        judged_texts(
+        guarded_texts(
             rule,
             [(index, at.text) for index, at in enumerate(texts) if at.role in rule.roles and at.text],
             recorder.tenant,
             fail_open=policy.fail_open,
-            left_out=recorder.prompt_unjudged,
+            left_out=recorder.prompt_unguarded,
         )
         for rule in rules
     )
@@ -182,15 +182,15 @@ async def _judge_all(
     return sorted(found.items())
 
 
-async def _judge_first(
+async def _guard_first(
     policy: Policy,
-    rules: Sequence[JudgeRule],
+    rules: Sequence[GuardRule],
     texts: Sequence[PromptText],
     replaced: dict[_Path, str],
     recorder: Recorder,
 ) -> Sequence[PromptText]:
     left = list(texts)
-    for index, findings in await _judge_all(policy, rules, recorder, texts):
+    for index, findings in await _guard_all(policy, rules, recorder, texts):
         at = texts[index]
         recorder.prompt(at.param, at.text, findings)
         _refuse(_blocking(findings), at.param)
@@ -237,7 +237,7 @@ async def _check_floods(policy: Policy, texts: Sequence[PromptText], recorder: R
             if not (policy.fail_open and isinstance(error, StoreUnavailable)):
                 raise error
         if failed:
-            recorder.prompt_unjudged(rule.name)
+            recorder.prompt_unguarded(rule.name)
         for prompt, answer in zip(prompts, answers, strict=True):
             for match in () if isinstance(answer, BaseException) else answer:
                 finding = Finding.of(rule.name, rule.action, match)

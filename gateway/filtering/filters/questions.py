@@ -1,4 +1,4 @@
-"""Asking judges about a text, or about many, of which several go into one question."""
+"""Asking guards about a text, or about many, of which several go into one question."""
 
 import asyncio
 import logging
@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterator, Sequence
 from math import ceil
 from typing import Final, NamedTuple
 
-from gateway.filtering.filters.filter_policy import JudgeRule
+from gateway.filtering.filters.filter_policy import GuardRule
 from observability.logs import RateLimit
 from protos.errors import FilterFailed
 from safety.action import Action
-from safety.judge import JudgeFailed
+from safety.judge import GuardFailed
 from safety.screen import Finding
 
 log = logging.getLogger(__name__)
 log.addFilter(RateLimit(per_second=5))
 
-#: Questions of one request to one judge, and those of them that are asked at one time.
+#: Questions of one request to one guard, and those of them that are asked at one time.
 MOST_QUESTIONS: Final = 32
 _AT_ONCE: Final = 4
 _BETWEEN: Final = "\n\n"
@@ -49,15 +49,15 @@ class _Question(NamedTuple):
                 return
 
 
-async def judged_texts(
-    rule: JudgeRule,
+async def guarded_texts(
+    rule: GuardRule,
     texts: Sequence[tuple[int, str]],
     tenant: str,
     *,
     fail_open: bool,
     left_out: Callable[[str], None] | None = None,
 ) -> list[tuple[int, Finding]]:
-    """What a judge finds in each of many texts, which come with their places among others. As `judged` otherwise."""
+    """What a guard finds in each of many texts, which come with their places among others. As `judged` otherwise."""
     turns = asyncio.Semaphore(_AT_ONCE)
 
     async def ask(question: _Question) -> list[tuple[int, Finding]]:
@@ -87,8 +87,8 @@ def _questions(texts: Sequence[tuple[int, str]]) -> Iterator[_Question]:
         yield _Question(_BETWEEN.join(text for _, text in group), members)
 
 
-async def judged(
-    rules: Sequence[JudgeRule],
+async def guarded(
+    rules: Sequence[GuardRule],
     text: str,
     prompt: str | None,
     tenant: str,
@@ -96,7 +96,7 @@ async def judged(
     fail_open: bool,
     left_out: Callable[[str], None] | None = None,
 ) -> list[Finding]:
-    """What judges find in a text, all asked at once; `prompt`: it is an answer to that.
+    """What guards find in a text, all asked at once; `prompt`: it is an answer to that.
 
     `left_out` is told of each that came to no verdict where `fail_open` lets that pass. Raises FilterFailed.
     """
@@ -114,7 +114,7 @@ async def judged(
 
 
 async def _ask(
-    rule: JudgeRule,
+    rule: GuardRule,
     text: str,
     prompt: str | None,
     tenant: str,
@@ -122,8 +122,8 @@ async def _ask(
     left_out: Callable[[str], None] | None,
 ) -> list[Finding]:
     try:
-        matches = await rule.judge.judge(text, prompt, tenant)
-    except JudgeFailed as error:
+        matches = await rule.guard.verdict(text, prompt, tenant)
+    except GuardFailed as error:
         if not fail_open:
             raise FilterFailed.of(rule.name, error.problem) from None
         log.warning("the filter %s came to no verdict, and a request goes on without it: %s", rule.name, error.problem)

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from gateway.caching.lru import Lru
 from gateway.config.safety.guards import Asking
 from gateway.filtering.guards.verdicts import checked, kind_of
-from safety.judge import JudgeFailed
+from safety.judge import GuardFailed
 from safety.match import Match
 
 _KEY_BYTES: Final = 32
@@ -18,7 +18,7 @@ _DIGEST_BYTES: Final = 16
 _GIVEN_UP: Final = "it was given up"
 
 
-class Guard(Protocol):
+class GuardBackend(Protocol):
     """Who is asked. It has as long as it takes, and may be cancelled at any moment."""
 
     async def ask(self, text: str, prompt: str | None, tenant: str) -> object:
@@ -33,8 +33,8 @@ class Guard(Protocol):
         ...
 
 
-class BoundedJudge:
-    """A `safety.judge.Judge` that asks a guard.
+class BoundedGuard:
+    """A `safety.guard.Guard` that asks a guard.
 
     A question that is under way is asked once, however many wait for its verdict; when the last of them leaves, it is
     cancelled. Verdicts are remembered under a hash of text, prompt and tenant, with a key that this process made up:
@@ -42,7 +42,7 @@ class BoundedJudge:
     Failures are not remembered.
     """
 
-    def __init__(self, guard: Guard, settings: Asking, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, guard: GuardBackend, settings: Asking, clock: Callable[[], float] = time.monotonic) -> None:
         """`clock` counts seconds; verdicts grow old by it."""
         self._guard = guard
         self._seconds = settings.timeout_seconds
@@ -55,7 +55,7 @@ class BoundedJudge:
         self._open: dict[bytes, _Question] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def judge(self, text: str, prompt: str | None = None, tenant: str = "") -> list[Match]:
+    async def verdict(self, text: str, prompt: str | None = None, tenant: str = "") -> list[Match]:
         """The matches in order; several may be about the same stretch. Raises JudgeFailed, within the guard's time.
 
         `prompt`: the text is an answer to that. Tenants share no verdicts.
@@ -77,7 +77,7 @@ class BoundedJudge:
             if not question.askers:
                 self._end(name, question, _GIVEN_UP)
         if isinstance(verdict, str):
-            raise JudgeFailed(verdict)
+            raise GuardFailed(verdict)
         return list(verdict)
 
     async def aclose(self) -> None:
@@ -112,7 +112,7 @@ class BoundedJudge:
             async with self._turns:
                 found = await self._guard.ask(_sendable(text), None if prompt is None else _sendable(prompt), tenant)
             matches = checked(found, len(text))
-        except JudgeFailed as error:
+        except GuardFailed as error:
             problem = error.problem
         except Exception as error:
             problem = kind_of(error)

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gateway.config.safety.guards import Asking, HttpGuard, ModelGuard, OnnxGuardSettings, PluginFilter, PresidioFilter
-from gateway.filtering.guards.bounded import BoundedJudge, Guard
+from gateway.filtering.guards.bounded import BoundedGuard, GuardBackend
 from gateway.filtering.guards.errors import GuardUnusable
 from gateway.filtering.guards.moderation_guard import ModerationGuard
 from gateway.filtering.guards.onnx import OnnxGuard
 from gateway.filtering.guards.plugin_guard import PluginGuard
 from gateway.filtering.guards.presidio_guard import PresidioGuard
-from gateway.scheduling.encoding_turns import EncodingTurns
+from gateway.scheduling.encoding_turns import EncodingQueue
 from gateway.tenancy.providers.provider_keys import KeyOf
 
 
@@ -18,21 +18,21 @@ from gateway.tenancy.providers.provider_keys import KeyOf
 class Surroundings:
     """Parts of a worker that guards use. `model_guard` makes a served model's guard; None: there is no such model."""
 
-    model_guard: Callable[[ModelGuard], Guard | None]
-    encoding: EncodingTurns
+    model_guard: Callable[[ModelGuard], GuardBackend | None]
+    encoding: EncodingQueue
     key_of: KeyOf
 
 
-def build_judge(settings: Asking, where: str, around: Surroundings) -> BoundedJudge:
-    """The judge of one configured filter, to be closed at the end.
+def build_guard(settings: Asking, where: str, around: Surroundings) -> BoundedGuard:
+    """The guard of one configured filter, to be closed at the end.
 
     `where` is the filter's place in the configuration, as `safety.filters[2]`. Raises GuardUnusable, which names the
     field. Needs a running event loop.
     """
-    return BoundedJudge(_guard(settings, where, around), settings)
+    return BoundedGuard(_guard(settings, where, around), settings)
 
 
-def _guard(settings: Asking, where: str, around: Surroundings) -> Guard:
+def _guard(settings: Asking, where: str, around: Surroundings) -> GuardBackend:
     if isinstance(settings, ModelGuard):
         guard = around.model_guard(settings)
         if guard is None:

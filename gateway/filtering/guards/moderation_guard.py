@@ -17,7 +17,7 @@ from routing.transports.http.http_get import ask
 from routing.transports.http.origin import head, origin_of
 from routing.transports.http.upstream_timeouts import Timeouts
 from routing.transports.replica_tls import SslContexts, TlsFiles
-from safety.judge import JudgeFailed
+from safety.judge import GuardFailed
 from safety.match import Match
 
 #: An answer about one text has a few kilobytes.
@@ -77,7 +77,7 @@ class ModerationGuard:
         """As Guard has it; the service sees texts alone, and neither their prompts nor whose they are."""
         status, answer = await self._post(_ENCODER.encode(_Question(text, self._model)))
         if status != _OK:
-            raise JudgeFailed(f"it answered with status {status}")
+            raise GuardFailed(f"it answered with status {status}")
         return [Match(0, len(text), label, score) for score, label in self._found(_result_in(answer))]
 
     async def aclose(self) -> None:
@@ -88,11 +88,11 @@ class ModerationGuard:
         try:
             start = head("POST", self._origin.path or "/", self._origin, _headers(self._key(), len(body)))
         except ValueError as error:
-            raise JudgeFailed(str(error)) from None
+            raise GuardFailed(str(error)) from None
         try:
             return await ask(self._pool, start + b"\r\n" + body, MAX_ANSWER_BYTES)
         except HttpFailure as failure:
-            raise JudgeFailed(failure.problem) from None
+            raise GuardFailed(failure.problem) from None
 
     def _found(self, result: _Result) -> list[tuple[float, str]]:
         """Score and label of each category that counts, the likeliest first. Raises JudgeFailed."""
@@ -115,11 +115,11 @@ class ModerationGuard:
         """The categories that count, which must have been told: one that is missing would never match."""
         if not self._categories:
             if not told and self._threshold is not None:
-                raise JudgeFailed("its answer has no scores")
+                raise GuardFailed("its answer has no scores")
             return list(told)
         for name in self._categories:
             if told.get(name) is None:
-                raise JudgeFailed(f"its answer says nothing of the category {name}")
+                raise GuardFailed(f"its answer says nothing of the category {name}")
         return list(self._categories)
 
 
@@ -143,13 +143,13 @@ def _result_in(answer: bytes) -> _Result:
     try:
         results = _ANSWER.decode(answer).results
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise JudgeFailed("its answer is not the moderation API's") from None
+        raise GuardFailed("its answer is not the moderation API's") from None
     if len(results) != 1:
-        raise JudgeFailed(f"its answer has {len(results)} results for one text")
+        raise GuardFailed(f"its answer has {len(results)} results for one text")
     return results[0]
 
 
 def _score(score: float) -> float:
     if not isfinite(score) or not 0 <= score <= 1:
-        raise JudgeFailed("a score that is not from 0 to 1")
+        raise GuardFailed("a score that is not from 0 to 1")
     return score

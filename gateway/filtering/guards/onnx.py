@@ -13,7 +13,7 @@ from gateway.config.safety.guards import OnnxGuardSettings
 from gateway.filtering.guards.errors import GuardUnusable
 from gateway.filtering.guards.threads import GuardThreads
 from gateway.filtering.guards.verdicts import label_of
-from safety.judge import JudgeFailed
+from safety.judge import GuardFailed
 from safety.match import Match
 
 _EXTRA: Final = "pip install 'penstock[onnx]'"
@@ -56,7 +56,7 @@ class OnnxGuard:
         windows = list(model.windows(text))
         for begin in range(0, len(windows), self._settings.batch):
             if self._clock() >= until:
-                raise JudgeFailed("the text has more windows than could be looked at in the time")
+                raise GuardFailed("the text has more windows than could be looked at in the time")
             for row in model.probabilities(windows[begin : begin + self._settings.batch]):
                 for name in self._settings.labels:
                     best[name] = max(best.get(name, 0.0), row[model.labels[name]])
@@ -94,9 +94,9 @@ class _Model(NamedTuple):
             given["attention_mask"][row, : len(ids)] = 1
         logits = self.session.run(None, {name: given[name] for name in self.inputs})[0].astype(numpy.float64)
         if logits.shape != (len(windows), len(self.labels)):
-            raise JudgeFailed(f"the model's output has the shape {logits.shape}")
+            raise GuardFailed(f"the model's output has the shape {logits.shape}")
         if not numpy.isfinite(logits).all():
-            raise JudgeFailed("the model's output is no number")
+            raise GuardFailed("the model's output is no number")
         if self.many_labels:
             found = 1 / (1 + numpy.exp(-logits))
         else:
@@ -182,7 +182,7 @@ def _loaded(settings: OnnxGuardSettings, where: str) -> _Model:
     )
     try:
         model.probabilities(list(model.windows("Hello")))
-    except JudgeFailed as error:
+    except GuardFailed as error:
         raise GuardUnusable(
             f"{where}.model", f"{path} has not the {len(labels)} labels of {_CONFIG}: {error}"
         ) from error

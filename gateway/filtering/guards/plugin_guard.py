@@ -10,7 +10,7 @@ from gateway.config.safety.guards import PluginFilter
 from gateway.filtering.guards.errors import GuardUnusable
 from gateway.filtering.guards.threads import Call, GuardThreads
 from gateway.filtering.guards.verdicts import MAX_MATCHES, disjoint, label_of
-from safety.judge import JudgeFailed
+from safety.judge import GuardFailed
 from safety.match import Match
 
 
@@ -77,18 +77,18 @@ def _said(error: Exception) -> str:
 def _matches(found: object, length: int) -> list[Match]:
     """What a plugin gives, in any order; all of its code that is still to run, of a generator say, runs here."""
     if not isinstance(found, Iterable):
-        raise JudgeFailed("scan gives nothing that can be gone through")
+        raise GuardFailed("scan gives nothing that can be gone through")
     matches = []
     for each in islice(found, MAX_MATCHES + 1):
         if not isinstance(each, tuple | list) or len(each) != 4:
-            raise JudgeFailed("a match that is not start, end, label and score")
+            raise GuardFailed("a match that is not start, end, label and score")
         start, end, label, score = each
         # What else is wrong with them is found when the verdict is checked; these can be compared.
         if type(start) is not int or type(end) is not int or not 0 <= start < end <= length:
-            raise JudgeFailed("a match that is no stretch of the text")
+            raise GuardFailed("a match that is no stretch of the text")
         if type(label) is not str or type(score) not in (int, float):
-            raise JudgeFailed("a match whose label is no text, or whose score is no number")
+            raise GuardFailed("a match whose label is no text, or whose score is no number")
         matches.append(Match(start, end, label_of(label), score))
     if len(matches) > MAX_MATCHES:
-        raise JudgeFailed(f"more than {MAX_MATCHES} matches")
+        raise GuardFailed(f"more than {MAX_MATCHES} matches")
     return disjoint(matches)

@@ -9,7 +9,7 @@ from queue import SimpleQueue
 from typing import Final
 
 from gateway.filtering.guards.verdicts import kind_of
-from safety.judge import JudgeFailed
+from safety.judge import GuardFailed
 
 _ALL_LOST: Final = "every thread of it hangs in a call that came to no end"
 
@@ -44,9 +44,9 @@ class GuardThreads:
     async def run(self, text: str) -> object:
         """What the call gives. Raises JudgeFailed."""
         if self._closed:
-            raise JudgeFailed("it has been closed")
+            raise GuardFailed("it has been closed")
         if self._lost >= self._count:
-            raise JudgeFailed(_ALL_LOST)
+            raise GuardFailed(_ALL_LOST)
         if len(self._threads) < self._count:
             self._start_one()
         loop = asyncio.get_running_loop()
@@ -57,7 +57,7 @@ class GuardThreads:
             found = await job.answer
         finally:
             self._leave(job)
-        if isinstance(found, JudgeFailed):
+        if isinstance(found, GuardFailed):
             raise found
         return found
 
@@ -91,7 +91,7 @@ class GuardThreads:
 
     def _fail_waiting(self, problem: str) -> None:
         for job in list(self._waiting):
-            job.settle(JudgeFailed(problem))
+            job.settle(GuardFailed(problem))
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
@@ -102,10 +102,10 @@ class GuardThreads:
                 text = job.text
             try:
                 found = self._call(text)
-            except JudgeFailed as error:
-                found = JudgeFailed(error.problem)
+            except GuardFailed as error:
+                found = GuardFailed(error.problem)
             except BaseException as error:  # SystemExit too: the thread is to live on
-                found = JudgeFailed(kind_of(error))
+                found = GuardFailed(kind_of(error))
             text = ""
             with self._lock:
                 if job.state is _State.LOST:

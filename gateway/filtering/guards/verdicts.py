@@ -7,7 +7,7 @@ from itertools import pairwise
 from math import isfinite
 from typing import Final
 
-from safety.judge import JudgeFailed
+from safety.judge import GuardFailed
 from safety.match import Match
 
 #: More than this in one text is taken for nonsense.
@@ -24,13 +24,13 @@ def checked(found: object, length: int) -> tuple[Match, ...]:
     They are in order and do not overlap, but several may be about the same stretch.
     """
     if not isinstance(found, list | tuple):
-        raise JudgeFailed("its verdict is no list")
+        raise GuardFailed("its verdict is no list")
     if len(found) > MAX_MATCHES:
-        raise JudgeFailed(f"more than {MAX_MATCHES} matches")
+        raise GuardFailed(f"more than {MAX_MATCHES} matches")
     matches = tuple(_checked_one(each, length) for each in found)
     for before, after in pairwise(matches):
         if after.start < before.end and after[:2] != before[:2]:
-            raise JudgeFailed("matches out of order, or overlapping")
+            raise GuardFailed("matches out of order, or overlapping")
     return matches
 
 
@@ -38,7 +38,7 @@ def label_of(name: str) -> str:
     """What a guard calls a kind of text, as labels are written. Raises JudgeFailed where nothing is left of it."""
     label = _NO_LABEL.sub("_", name[: 4 * MAX_LABEL].lower()).strip("_")[:MAX_LABEL]
     if not label:
-        raise JudgeFailed("a match without a label")
+        raise GuardFailed("a match without a label")
     return label
 
 
@@ -64,15 +64,15 @@ def kind_of(error: BaseException) -> str:
 
 def _checked_one(found: object, length: int) -> Match:
     if not isinstance(found, tuple) or len(found) != 4:
-        raise JudgeFailed("a match that is not start, end, label and score")
+        raise GuardFailed("a match that is not start, end, label and score")
     start, end, label, score = found
     # `bool` is an `int` too, and a subclass could be anything.
     if type(start) is not int or type(end) is not int:
-        raise JudgeFailed("a match whose bounds are no integers")
+        raise GuardFailed("a match whose bounds are no integers")
     if not 0 <= start < end <= length:
-        raise JudgeFailed(f"a match of characters {start} to {end} in a text of {length}")
+        raise GuardFailed(f"a match of characters {start} to {end} in a text of {length}")
     if type(label) is not str or not _LABEL.fullmatch(label):
-        raise JudgeFailed(f"a match whose label is not 1 to {MAX_LABEL} lower-case letters, digits and underscores")
+        raise GuardFailed(f"a match whose label is not 1 to {MAX_LABEL} lower-case letters, digits and underscores")
     if type(score) not in (int, float) or not isfinite(score) or not 0 <= score <= 1:
-        raise JudgeFailed("a match whose score is not from 0 to 1")
+        raise GuardFailed("a match whose score is not from 0 to 1")
     return Match(start, end, label, float(score))

@@ -42,7 +42,7 @@ class Fleet(Protocol):
         ...
 
 
-class Turnstile(Protocol):
+class AdmissionQueue(Protocol):
     """Where requests for the model wait."""
 
     @property
@@ -66,13 +66,13 @@ class Room:
     def __init__(
         self,
         fleet: Fleet,
-        turnstile: Turnstile,
+        admission_queue: AdmissionQueue,
         watermark: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`watermark` is the part of a replica's slots that is filled at all; `clock` counts seconds."""
         self._fleet = fleet
-        self._turnstile = turnstile
+        self._admission_queue = admission_queue
         self._watermark = watermark
         self._clock = clock
         self.running = 0
@@ -115,7 +115,7 @@ class Room:
 
     def _pressed(self, now: float) -> bool:
         """Whether something waits that is no batch's; then more is kept from now on."""
-        if not self._turnstile.waiting or all(is_background(name) for name in self._turnstile.depths()):
+        if not self._admission_queue.waiting or all(is_background(name) for name in self._admission_queue.depths()):
             return False
         if now - self._pressed_at >= PATIENCE_SECONDS:
             self._pressed_at = now
@@ -132,7 +132,7 @@ class Room:
     def _look(self, now: float) -> None:
         self._looked_at = now
         self._give_back(now)
-        others = self._turnstile.divider.foreground
+        others = self._admission_queue.divider.foreground
         self._peak = max(self._peak, float(others))
         free = burst = slots = 0.0
         unsized = False

@@ -313,7 +313,7 @@ class BatchRunner:
             return None
         room = self._rooms.get(model.name)
         if room is None:
-            room = Room(model.fleet, model.turnstile, self._watermark)
+            room = Room(model.fleet, model.admission_queue, self._watermark)
             self._rooms[model.name] = room
         return room
 

@@ -71,7 +71,7 @@ class TaskRun:
         self._counted = Counted()
         self._handed: _Handed | None = None
         self._parts = 0
-        self._turn = asyncio.Lock()
+        self._admission = asyncio.Lock()
 
     @property
     def ready(self) -> int:
@@ -139,7 +139,7 @@ class TaskRun:
 
         As long as that cannot be done it is tried again, but once only unless it is `patient`. It may be cancelled.
         """
-        async with self._turn:
+        async with self._admission:
             if self._handed is not None:
                 # It may have been taken: under the same name it counts once.
                 await self._settle(self._handed, "keep", patient=patient)

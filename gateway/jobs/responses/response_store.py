@@ -36,7 +36,7 @@ class Addition(msgspec.Struct, frozen=True):
     items: Sequence[NewItem]
 
 
-class Kept(msgspec.Struct, frozen=True):
+class StoredResponse(msgspec.Struct, frozen=True):
     """A response as JSON. `goes_on`: it is a background one whose worker is at it."""
 
     status: str
@@ -96,13 +96,13 @@ class ResponseStore:
             await pack(response), _milliseconds(LEASE_SECONDS) if lease else "", *await _added(addition),
         )  # fmt: skip
 
-    async def get(self, tenant: str, response_id: str) -> Kept:
+    async def get(self, tenant: str, response_id: str) -> StoredResponse:
         """Raises ResponseNotFound."""
         reply = cast("list[bytes | int]", await self._place.run(scripts.GET, tenant, response_id))
         if not reply:
             raise _missing(response_id)
         status, goes_on, background, response = reply
-        return Kept(_text(status), bool(goes_on), bool(background), await unpacked(response))
+        return StoredResponse(_text(status), bool(goes_on), bool(background), await unpacked(response))
 
     async def chain(self, tenant: str, response_id: str) -> list[Turn]:
         """A response after all that were before it.

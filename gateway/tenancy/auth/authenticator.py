@@ -203,7 +203,7 @@ class Authenticator:
             return  # there has been another change: the next poll asks again
         self._lapsed = []
         for digest, each in zip(lapsed, found, strict=True):
-            answer = self._judge(each, b"")
+            answer = self._guard(each, b"")
             if isinstance(answer, _Known):
                 self._known.put(digest, answer)
 
@@ -228,7 +228,7 @@ class Authenticator:
         finally:
             if self._lookups.get(digest) is asyncio.current_task():
                 del self._lookups[digest]
-        answer = self._judge(found, token)
+        answer = self._guard(found, token)
         # What was read before the change that is known by now is not to be remembered.
         if found.version == self._version:
             if isinstance(answer, _Known):
@@ -239,7 +239,7 @@ class Authenticator:
             return _Refusal(KeyExpired, _EXPIRED)
         return answer
 
-    def _judge(self, found: Found, token: bytes) -> _Known | _Refusal:
+    def _guard(self, found: Found, token: bytes) -> _Known | _Refusal:
         """What a record means, but for its end."""
         key = found.key
         if key is None:

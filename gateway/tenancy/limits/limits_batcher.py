@@ -61,7 +61,7 @@ OnAlert = Callable[[str, tuple[str, str, int, int, int]], None]
 
 
 class ScriptStore(Protocol):
-    """What a courier needs of a store; both methods raise StoreUnavailable."""
+    """What a limits batcher needs of a store; both methods raise StoreUnavailable."""
 
     async def run(self, script: Script, keys: Sequence[str], arguments: Sequence[str | bytes]) -> object:
         """Run a Lua script and give its reply."""
@@ -101,7 +101,7 @@ class _Batch:
         self.operations.append(operation)
 
 
-class Courier:
+class LimitsBatcher:
     """One per worker. `run` must be running; `holder` names the worker for as long as its process lives."""
 
     def __init__(
@@ -277,7 +277,7 @@ class Courier:
                 self._answered(batch, reply, sent)
         if self.available and any(isinstance(reply, StoreUnavailable) for reply in replies):
             self.errors += 1
-            # Where only some tenants' operations fail, nothing else may wake the courier for them.
+            # Where only some tenants' operations fail, nothing else may wake the limits batcher for them.
             asyncio.get_running_loop().call_later(PROBE_SECONDS, self._wake.set)
 
     def _encoded(self, batch: _Batch, deadline: int) -> bytes:

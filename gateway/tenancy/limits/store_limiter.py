@@ -9,7 +9,7 @@ from gateway.caching.lru import Lru
 from gateway.tenancy.limits.expected_output import UNKNOWN_OUTPUT, ExpectedOutput
 from gateway.tenancy.limits.limit_refusals import refusal_error
 from gateway.tenancy.limits.limiter import Ask, Lease, Rate, Room, Usage
-from gateway.tenancy.limits.limits_batcher import BOOK, REJECTED, RESERVE, SETTLE, UNUSED, USED, Courier
+from gateway.tenancy.limits.limits_batcher import BOOK, REJECTED, RESERVE, SETTLE, UNUSED, USED, LimitsBatcher
 from gateway.tenancy.limits.local import LocalLimits
 from gateway.tenancy.limits.plan import Plan
 from observability.metrics.declarations import RESERVATION_RESULTS
@@ -24,12 +24,12 @@ _REFUSED, _TOO_LATE = 0, 2
 
 
 class StoreLimiter:
-    """`courier` must be running, and so must `run`."""
+    """`limits batcher` must be running, and so must `run`."""
 
-    def __init__(self, courier: Courier, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, limits_batcher: LimitsBatcher, *, clock: Callable[[], float] = time.monotonic) -> None:
         #: How reservations have ended, by what is declared of them.
         self.reservations = dict.fromkeys(RESERVATION_RESULTS, 0)
-        self._courier = courier
+        self._limits_batcher = limits_batcher
         self._local = LocalLimits(clock)
         self._expected = ExpectedOutput()
         self._books: dict[tuple[str, str], tuple[Plan, Sequence[int]]] = {}
@@ -38,28 +38,28 @@ class StoreLimiter:
 
     async def reserve(self, ask: Ask) -> Lease:
         """Raises RateLimited, QuotaExceeded or StoreUnavailable."""
-        plan, courier = ask.plan, self._courier
+        plan, limits_batcher = ask.plan, self._limits_batcher
         if not plan.metered:
             # What was told of limits that have been taken away since is told no longer.
             self._rates.discard(plan.key_id)
             return BookedLease(self, ask, self._expected.of(plan, ask.most, ask.sequences))
-        lease_id = f"{courier.holder}/{courier.number()}"
+        lease_id = f"{limits_batcher.holder}/{limits_batcher.number()}"
         answer: list[Any] = [_TOO_LATE]
         future: asyncio.Future[list[Any]] | None = None
         try:
-            # One that came too late is sent again, once: what the courier took for the store's clock may be wrong.
+            # One that came too late is sent again, once: the batcher's estimate of the store's clock may be wrong.
             for _ in range(2):
                 operation = [RESERVE, lease_id, 0, ask.input, ask.most, ask.sequences, UNKNOWN_OUTPUT]
-                future = courier.reserve(plan.tenant, operation, plan)
+                future = limits_batcher.reserve(plan.tenant, operation, plan)
                 answer = await future
                 if answer[0] != _TOO_LATE:
                     break
             else:
                 raise StoreUnavailable
         except asyncio.CancelledError:
-            # Between the answer and its reader: the courier takes it for delivered.
+            # Between the answer and its reader: the limits batcher takes it for delivered.
             if future is not None and future.done() and not future.cancelled() and future.exception() is None:
-                courier.disown(plan.tenant, lease_id)
+                limits_batcher.disown(plan.tenant, lease_id)
             raise
         except StoreUnavailable:
             self.reservations["failed_open" if plan.fail_open else "failed_closed"] += 1
@@ -71,7 +71,7 @@ class StoreLimiter:
             self.reservations["refused"] += 1
             raise refusal_error(plan, answer[1])
         self.reservations["granted"] += 1
-        return StoreLease(courier, ask, lease_id, answer[1])
+        return StoreLease(limits_batcher, ask, lease_id, answer[1])
 
     def last_rate(self, key_id: str) -> Rate | None:
         """What the key's latest reservation in this worker left; None before one, and where nothing limits."""
@@ -93,11 +93,11 @@ class StoreLimiter:
 
     def book_now(self) -> None:
         """Send off what is to be booked; while the store is away it goes on gathering."""
-        if not self._courier.available:
+        if not self._limits_batcher.available:
             return
         books, self._books = self._books, {}
         for plan, counts in books.values():
-            self._courier.post(plan.tenant, [BOOK, self._courier.number(), 0, *counts], plan)
+            self._limits_batcher.post(plan.tenant, [BOOK, self._limits_batcher.number(), 0, *counts], plan)
 
     def book(self, ask: Ask, usage: Usage) -> None:
         """Note the use of a request that reserved nothing in the store."""
@@ -139,15 +139,15 @@ def _later(room: Room, passed_ms: int) -> Room:
 class StoreLease:
     """A lease that the store knows."""
 
-    __slots__ = ("_ask", "_courier", "_id", "_open", "output")
+    __slots__ = ("_ask", "_id", "_limits_batcher", "_open", "output")
 
-    def __init__(self, courier: Courier, ask: Ask, lease_id: str, output: int) -> None:
-        self._courier = courier
+    def __init__(self, limits_batcher: LimitsBatcher, ask: Ask, lease_id: str, output: int) -> None:
+        self._limits_batcher = limits_batcher
         self._ask = ask
         self._id = lease_id
         self._open = True
         self.output = output
-        courier.opened(ask.plan.tenant)
+        limits_batcher.opened(ask.plan.tenant)
 
     def settle(self, usage: Usage) -> None:
         """The request used this."""
@@ -162,9 +162,9 @@ class StoreLease:
             return
         self._open = False
         tenant = self._ask.plan.tenant
-        self._courier.ended(tenant)
+        self._limits_batcher.ended(tenant)
         operation: list[Any] = [SETTLE, self._id, *ending]
-        self._courier.post(tenant, operation)
+        self._limits_batcher.post(tenant, operation)
 
 
 class BookedLease:

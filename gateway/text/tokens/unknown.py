@@ -6,7 +6,7 @@ from typing import Any, Final
 from gateway.text.tokens.chat_format import Messages
 from gateway.text.tokens.tokenizer import Tokenizer
 
-#: Larger than any vocabulary, so that a token id of a client is left to its upstream to judge.
+#: Larger than any vocabulary, so that a token id of a client is left to its upstream to guard.
 ANY_ID: Final = 1 << 32
 
 

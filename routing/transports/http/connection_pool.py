@@ -10,7 +10,7 @@ from typing import Final
 
 from protos.pem import PemError
 from routing.transports.http.http1_connection import HttpConnection
-from routing.transports.http.http1_request import Exchange, Fault, HttpFailure
+from routing.transports.http.http1_request import Fault, Http1Request, HttpFailure
 from routing.transports.http.origin import Origin
 from routing.transports.http.upstream_timeouts import Timeouts
 
@@ -39,8 +39,8 @@ class _Patience:
 class _Attempt:
     """The `Carrier` of an exchange while its connection is made."""
 
-    def __init__(self, exchange: Exchange) -> None:
-        self.exchange: Exchange | None = exchange
+    def __init__(self, exchange: Http1Request) -> None:
+        self.exchange: Http1Request | None = exchange
         self.task: asyncio.Task[None] | None = None
 
     def cancel(self) -> None:
@@ -90,7 +90,7 @@ class ConnectionPool:
         """How many there are, those that are being made included."""
         return len(self._open) + len(self._attempts)
 
-    def send(self, exchange: Exchange) -> None:
+    def send(self, exchange: Http1Request) -> None:
         """Begin an exchange, which is told nothing before this returns."""
         if self._idle:
             self._idle.pop().take(exchange)
@@ -107,7 +107,7 @@ class ConnectionPool:
         if connection in self._idle:
             self._idle.remove(connection)
 
-    def again(self, exchange: Exchange) -> None:
+    def again(self, exchange: Http1Request) -> None:
         """As Home has it: on a fresh connection, for what closed one may have closed them all."""
         self._connect(exchange)
 
@@ -128,7 +128,7 @@ class ConnectionPool:
         for connection in list(self._open):
             connection.tick()
 
-    def _connect(self, exchange: Exchange) -> None:
+    def _connect(self, exchange: Http1Request) -> None:
         attempt, full = _Attempt(exchange), self.connections >= self._most
         exchange.carrier = attempt
         self._attempts.add(attempt)

@@ -7,7 +7,7 @@ from typing import Final, Protocol, cast
 
 from httptools import HttpParserCallbackError, HttpParserError, HttpParserUpgrade, HttpResponseParser
 
-from routing.transports.http.http1_request import Exchange, Fault, HttpFailure
+from routing.transports.http.http1_request import Fault, Http1Request, HttpFailure
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class Home(Protocol):
         """It is closed, or is about to be. Called once."""
         ...
 
-    def again(self, exchange: Exchange) -> None:
+    def again(self, exchange: Http1Request) -> None:
         """The upstream had closed it before the request came: nothing of an answer has come."""
         ...
 
@@ -64,7 +64,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._parser = HttpResponseParser(self)
         self._feed: Callable[[bytes], None] = self._parser.feed_data
-        self._exchange: Exchange | None = None
+        self._exchange: Http1Request | None = None
         self._headers: dict[bytes, bytes] = {}
         self._lines = 0
         #: Bytes since there were some of a body last.
@@ -82,7 +82,7 @@ class HttpConnection(asyncio.Protocol):
         """Whether it can take no request any more."""
         return self._transport is None or not self._listed
 
-    def take(self, exchange: Exchange) -> None:
+    def take(self, exchange: Http1Request) -> None:
         """Send a request; the connection has none now."""
         assert self._exchange is None and self._transport is not None, "one at a time, on an open connection"
         self._exchange = exchange

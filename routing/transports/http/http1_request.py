@@ -51,7 +51,7 @@ class Carrier(Protocol):
         ...
 
 
-class Exchange(ABC):
+class Http1Request(ABC):
     """A request's bytes, head and body, and the ear for its answer.
 
     `answered`, `received` for each part of the body, then `ended`; or `failed` in place of what is left. They must not

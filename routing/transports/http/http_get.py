@@ -4,13 +4,13 @@ import asyncio
 from typing import Final
 
 from routing.transports.http.connection_pool import ConnectionPool
-from routing.transports.http.http1_request import Exchange, Fault, Headers, HttpFailure
+from routing.transports.http.http1_request import Fault, Headers, Http1Request, HttpFailure
 from routing.transports.http.origin import head
 
 _ACCEPT: Final = {"accept": "*/*", "accept-encoding": "identity", "user-agent": "penstock"}
 
 
-class _Whole(Exchange):
+class _Whole(Http1Request):
     __slots__ = ("_limit", "_parts", "_size", "_status", "answer")
 
     def __init__(self, request: bytes, limit: int) -> None:

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from observability.unsaid import unsaid
+from observability.unsaid import redacted_words
 from routing.transports.openai.model_name import ModelName
 from routing.transports.openai.shape import Shape
 from routing.transports.openai.upstream_usage import Usage, answer_in
@@ -171,7 +171,7 @@ class EventStream:
             raise BadStream("an event that is not the API's JSON") from None
         if chunk.is_error:
             # Its words may quote the prompt or the answer.
-            raise BadStream(f"an error in the stream: {unsaid(bytes(chunk.error or b''))}", told=True)
+            raise BadStream(f"an error in the stream: {redacted_words(bytes(chunk.error or b''))}", told=True)
         for choice in chunk.choices or ():
             if choice.finish_reason is not None:
                 self._ended.add(choice.index)

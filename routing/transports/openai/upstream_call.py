@@ -5,7 +5,7 @@ from typing import Final, Protocol
 
 from protos.errors import PenstockError, ReplicaFailed, ReplicaUnavailable
 from protos.types import Payload, Submit
-from routing.transports.http.http1_request import Exchange, Fault, Headers, HttpFailure
+from routing.transports.http.http1_request import Fault, Headers, Http1Request, HttpFailure
 from routing.transports.mailbox import Mailbox
 from routing.transports.openai.relay import ByteRelay
 from routing.transports.openai.upstream_refusals import Refusal, refusal
@@ -36,7 +36,7 @@ class Upstream(Protocol):
         ...
 
 
-class UpstreamCall(Exchange):
+class UpstreamCall(Http1Request):
     """Ends in one way: finished, given up, or stopped. `over` says that it has."""
 
     #: What an answer must be of.

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from observability.unsaid import name_or_unsaid, unsaid
+from observability.unsaid import name_or_redacted, redacted_words
 from protos.errors import (
     BodyTooLarge,
     ContextLengthExceeded,
@@ -54,7 +54,7 @@ def refusal(status: int, headers: Mapping[bytes, bytes], body: bytes, renamed: t
     """Of an answer that is not 200. `renamed`: the upstream's name of the model, and the one that clients know."""
     words = _words(body)
     # Its words may quote the prompt.
-    said = ", ".join(filter(None, (name_or_unsaid(words.code or ""), unsaid(words.message or body))))
+    said = ", ".join(filter(None, (name_or_redacted(words.code or ""), redacted_words(words.message or body))))
     what = f"status {status}{f': {said}' if said else ''}"
     if status in (400, 413, 422):
         return Refusal(_client_error(status, words, renamed), what)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from observability.unsaid import unsaid
+from observability.unsaid import redacted_words
 from protos.errors import ReplicaUnavailable
 from protos.protocol_error import ProtocolError
 from protos.triton_codec import Reply
@@ -89,9 +89,9 @@ def error_of(message: str) -> Failure | ReplicaUnavailable:
     """What a stream's error message comes to. Its own words may quote the prompt, so nobody is told them."""
     if _ELSEWHERE.search(message):
         error = ReplicaUnavailable("The replica does not take the request now.")
-        error.detail = unsaid(message)
+        error.detail = redacted_words(message)
         return error
-    return Failure("context_length_exceeded" if _TOO_LONG.search(message) else "engine_error", unsaid(message))
+    return Failure("context_length_exceeded" if _TOO_LONG.search(message) else "engine_error", redacted_words(message))
 
 
 def _ids(outputs: Mapping[str, Sequence[Any]]) -> Sequence[int]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import grpc.aio
 
 from observability.tracing.trace_context import trace_headers
-from observability.unsaid import unsaid
+from observability.unsaid import redacted_words
 from protos import triton_codec as codec
 from protos.errors import PenstockError, ReplicaUnavailable
 from protos.pem import PemError
@@ -184,7 +184,7 @@ class TritonConnection(CountedConnection):
             if error.code() in _LOST:
                 self._lost(mailbox, _lost(describe(error)))
             else:
-                told = f"{error.code().name}: {unsaid(error.details() or '')}"
+                told = f"{error.code().name}: {redacted_words(error.details() or '')}"
                 self._fail(mailbox, Failure("engine_error", told))
         except (ProtocolError, asyncio.InvalidStateError, PemError) as error:
             # InvalidStateError: the call had ended before the request was written, gRPC says no more.

@@ -22,7 +22,7 @@ from gateway.config.settings import Config
 from gateway.config.tenants import DEFAULT_TIERS
 from gateway.fleets.replica_registry import ReplicaRegistry
 from gateway.store.store import Store
-from gateway.tenancy.limits.limits_batcher import Courier
+from gateway.tenancy.limits.limits_batcher import LimitsBatcher
 from gateway.tenancy.limits.plan import plan_for
 from gateway.tenancy.limits.store_limiter import StoreLimiter
 from gateway.tenancy.providers.vault import ProviderVault
@@ -124,10 +124,10 @@ class Bench:
     @contextlib.asynccontextmanager
     async def limiter(self) -> AsyncIterator[StoreLimiter]:
         """What a worker reserves with."""
-        courier = Courier(self.store, "worker", timeout=10.0, on_alert=lambda *_: None)
-        task = asyncio.create_task(courier.run())
+        limits_batcher = LimitsBatcher(self.store, "worker", timeout=10.0, on_alert=lambda *_: None)
+        task = asyncio.create_task(limits_batcher.run())
         try:
-            yield StoreLimiter(courier)
+            yield StoreLimiter(limits_batcher)
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)

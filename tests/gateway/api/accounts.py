@@ -10,6 +10,6 @@ from tests.stores import is_idle
 
 async def used(client: Client, tenant: str = "acme") -> UsageRow:
     client.gateway.limiter.book_now()
-    await until(lambda: is_idle(client.gateway._courier))
+    await until(lambda: is_idle(client.gateway._limits_batcher))
     rows = await usage(client.gateway._store, [tenant], ["tenant"], timedelta(days=1))
     return rows[0] if rows else UsageRow()

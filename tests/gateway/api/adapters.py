@@ -8,7 +8,7 @@ import orjson
 
 from gateway.api.openai.chat import CHAT
 from gateway.api.openai.infer import infer
-from gateway.api.server.internal_exchange import InnerExchange
+from gateway.api.server.internal_exchange import InternalExchange
 from gateway.api.server.run_handler import serve
 from gateway.api.writers.api_adapter import AnswerHead, Choice, Counts, Frame
 from gateway.tenancy.tenants.caller import Caller
@@ -53,8 +53,8 @@ class LineRenderer:
         return b"".join(lines) + self.closing(counts)
 
 
-class LineFront:
-    """A `Front`."""
+class LineAdapter:
+    """A `ApiAdapter`."""
 
     endpoint = "chat"
 
@@ -73,12 +73,12 @@ class LineFront:
         self.kept += 1
 
 
-async def through_front(client: Client, **fields: Any) -> tuple[InnerExchange, LineFront, list[Any]]:
+async def through_adapter(client: Client, **fields: Any) -> tuple[InternalExchange, LineAdapter, list[Any]]:
     """What such a request gets: the exchange, the front, and the lines."""
-    gateway, front = client.gateway, LineFront()
+    gateway, adapter = client.gateway, LineAdapter()
     caller = await gateway.authenticator.authenticate(b"Bearer " + client.key.encode())
-    exchange = InnerExchange(caller, "/v1/inner", orjson.dumps(fields), gateway.services.sampler, front.endpoint)
-    await serve(gateway.services, lambda: (exchange, functools.partial(infer, dialect=CHAT, front=front), True))
+    exchange = InternalExchange(caller, "/v1/inner", orjson.dumps(fields), gateway.services.sampler, adapter.endpoint)
+    await serve(gateway.services, lambda: (exchange, functools.partial(infer, api=CHAT, adapter=adapter), True))
     body = exchange.answer
     lines = [orjson.loads(part) for part in body.splitlines()]
-    return exchange, front, lines
+    return exchange, adapter, lines

@@ -66,7 +66,7 @@ async def nothing_is_left(client: Client, *upstreams: Upstream) -> None:
     """But connections that are kept: a second one where an upstream was looked at while it was asked."""
     connections = list(client.gateway.models[NAME].fleet._connections.values())
     assert [connection.in_flight for connection in connections] == [0] * len(connections)
-    assert not client.gateway.models[NAME].turnstile._promised
+    assert not client.gateway.models[NAME].admission_queue._promised
     pools: dict[str, Any] = {each.spec.address: each._pool for each in connections}  # type: ignore[attr-defined]
     await until(lambda: all(pool.connections == len(pool._idle) <= 2 for pool in pools.values()))
     await until(lambda: all(one.open == pools[one.url].connections for one in upstreams))

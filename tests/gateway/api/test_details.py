@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from gateway.api.server.http_exchange import Exchange
-from gateway.api.server.request_watchdog import Overseer
+from gateway.api.server.http_exchange import HttpExchange
+from gateway.api.server.request_watchdog import RequestWatchdog
 from observability.tracing.sampling import HeadSampler
 from tests.asgi import CHAT, gateway_of
 from tests.harness import MODEL, bounded, engine_of, until
@@ -150,9 +150,9 @@ class Line:
         self.parts.append(message.get("body", b""))
         await self.stuck.wait()
 
-    def exchange(self) -> Exchange:
+    def exchange(self) -> HttpExchange:
         scope = {"type": "http", "method": "POST", "path": "/x", "headers": []}
-        return Exchange(scope, asyncio.Queue().get, self.send, HeadSampler(None))
+        return HttpExchange(scope, asyncio.Queue().get, self.send, HeadSampler(None))
 
 
 COMMENT = b": keep-alive\n\n"
@@ -230,12 +230,12 @@ def test_the_overseer_looks_for_quiet_streams(monkeypatch: pytest.MonkeyPatch) -
     async def main() -> None:
         line = Line()
         exchange = line.exchange()
-        overseer = Overseer(keep_alive=0.01)
-        task = asyncio.create_task(overseer.run())
-        overseer.enter(exchange)
+        watchdog = RequestWatchdog(keep_alive=0.01)
+        task = asyncio.create_task(watchdog.run())
+        watchdog.enter(exchange)
         await exchange.start_stream()
         await until(lambda: line.parts.count(COMMENT) >= 2)
-        overseer.leave(exchange)
+        watchdog.leave(exchange)
         await exchange.end()
         task.cancel()
 

@@ -28,7 +28,7 @@ def tenant_of(**fields: Any) -> dict[str, Any]:
 
 
 async def state_of(client: Client, tenant: str = "acme") -> TenantState:
-    await until(lambda: is_idle(client.gateway._courier))
+    await until(lambda: is_idle(client.gateway._limits_batcher))
     return await tenant_state(client.gateway._store, tenant, ["tenant"], [("tenant", "month")])
 
 
@@ -370,7 +370,7 @@ def test_a_store_that_is_away(own_store: EmbeddedStore, policy: str) -> None:
         async with gateway_of(own_store.url, engine_of(), tenant=tenant) as client:
             assert (await client.chat()).status == 200
             assert own_store.pid is not None
-            with frozen(own_store.pid, client.gateway._store, client.gateway._courier):
+            with frozen(own_store.pid, client.gateway._store, client.gateway._limits_batcher):
                 answers = [await client.chat() for _ in range(5)]
                 if policy == "fail_open":
                     assert [answer.status for answer in answers] == [200, 200, 200, 429, 429]
@@ -384,7 +384,7 @@ def test_a_store_that_is_away(own_store: EmbeddedStore, policy: str) -> None:
                 unknown = [(b"authorization", b"Bearer " + PREFIX.encode() + b"A" * 43)]
                 answer = await client.request("POST", CHAT, b"{}", unknown)
                 assert (answer.status, answer.error["code"]) == (503, "store_unavailable")
-            await until(lambda: client.gateway._courier.available)
+            await until(lambda: client.gateway._limits_batcher.available)
             row = await used(client)
             assert row.requests == (4 if policy == "fail_open" else 1)
             assert await in_flight(client) == 0

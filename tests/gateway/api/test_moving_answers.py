@@ -75,6 +75,6 @@ def test_the_client_sees_one_unbroken_answer(
             assert shown(answer) == shown(expected)
             fleet, model = client.gateway.models[MODEL].fleet, client.gateway.models[MODEL]
             await until(lambda: not any(c.in_flight for c in fleet._connections.values()))
-            assert not model.turnstile._promised
+            assert not model.admission_queue._promised
 
     bounded(main)

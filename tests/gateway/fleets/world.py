@@ -8,7 +8,7 @@ import msgspec
 from msgspec import structs
 
 from gateway.config.settings import Config
-from gateway.fleets.fleet_sync import FleetExchange
+from gateway.fleets.fleet_sync import FleetSync
 from gateway.store.store import Store
 from routing.health.replica_status import ReplicaStatus, State
 
@@ -53,8 +53,8 @@ class World:
         self.store = store
         self.config = config_of()
 
-    def worker(self, name: str, fleets: dict[str, FakeFleet], now: float = 0.0) -> FleetExchange:
-        return FleetExchange(self.store, self.config, name, fleets, lambda: now)
+    def worker(self, name: str, fleets: dict[str, FakeFleet], now: float = 0.0) -> FleetSync:
+        return FleetSync(self.store, self.config, name, fleets, lambda: now)
 
 
 @contextlib.asynccontextmanager

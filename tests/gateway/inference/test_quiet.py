@@ -13,7 +13,7 @@ import redis
 
 import gateway.inference.prepare
 import gateway.text.sequence_text
-from gateway.telemetry.record_publisher import Observatory
+from gateway.telemetry.record_publisher import RecordPublisher
 from observability.logs import JsonLines, RateLimit, TextLines
 from observability.record import RequestRecord
 from observability.request_log import RequestLog
@@ -93,12 +93,12 @@ async def quiet(log: Log, store_url: str, *engines: Any, **options: Any) -> Asyn
     """A gateway, after which the store, the metrics, spans and lines about requests are looked through too."""
     tenant, told = {"name": "acme", "limits": {"tpm": 10**9}}, Told(log)
     async with gateway_of(store_url, *engines, tenant=tenant, **options) as client:
-        client.gateway.services.observatory = Observatory((told,))
+        client.gateway.services.record_publisher = RecordPublisher((told,))
         for model in client.gateway.models.values():
             await until(model.fleet.candidates)
         yield client
         await until(lambda: not client.active)
-        client.gateway.services.observatory.flush()
+        client.gateway.services.record_publisher.flush()
     assert told.records
     async with bench.bench_of(store_url, bench.config_of(tenants=[tenant])) as admin:
         metrics = (await admin.ask("GET", "/metrics")).body

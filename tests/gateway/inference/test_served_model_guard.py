@@ -9,12 +9,12 @@ import orjson
 import pytest
 
 from gateway.config.safety.guards import ModelGuard
-from gateway.filtering.guards.bounded import BoundedJudge
+from gateway.filtering.guards.bounded import BoundedGuard
 from gateway.inference.served_model_guard import MAX_PARTS, ServedModelGuard, verdict_in
 from protos.types import Submit
 from replicas.engines.answer_lengths import Corpus
 from replicas.engines.simulated import SimulatedEngine
-from safety.judge import JudgeFailed
+from safety.judge import GuardFailed
 from safety.match import Match
 from tests.asgi import Client, gateway_of
 from tests.gateway.api.accounts import used
@@ -70,24 +70,24 @@ def hosted(service: Upstream, **settings: Any) -> dict[str, Any]:
 
 
 @contextlib.asynccontextmanager
-async def judge_of(client: Client, name: str = MODEL, **settings: Any) -> AsyncIterator[BoundedJudge]:
+async def guard_of(client: Client, name: str = MODEL, **settings: Any) -> AsyncIterator[BoundedGuard]:
     fields: dict[str, Any] = {"name": name, "timeout_seconds": 15.0}
     asked = ModelGuard(**(fields | settings))
     gateway = client.gateway
     guard = ServedModelGuard(asked, gateway.models[name], gateway.config.tiers[0], gateway.services.encoding)
-    judge = BoundedJudge(guard, asked)
+    bounded = BoundedGuard(guard, asked)
     try:
-        yield judge
+        yield bounded
     finally:
-        await judge.aclose()
-        turnstile = gateway.models[name].turnstile
-        await until(lambda: not turnstile.waiting)
-        assert not turnstile._promised
+        await bounded.aclose()
+        admission_queue = gateway.models[name].admission_queue
+        await until(lambda: not admission_queue.waiting)
+        assert not admission_queue._promised
 
 
-async def problem_of(judge: BoundedJudge, text: str = TEXT) -> str:
-    with pytest.raises(JudgeFailed) as caught:
-        await judge.judge(text)
+async def problem_of(bounded: BoundedGuard, text: str = TEXT) -> str:
+    with pytest.raises(GuardFailed) as caught:
+        await bounded.verdict(text)
     assert text not in caught.value.problem
     return caught.value.problem
 
@@ -98,8 +98,8 @@ async def problem_of(judge: BoundedJudge, text: str = TEXT) -> str:
 )
 def test_a_verdict(store_url: str, answer: str, labels: list[str]) -> None:
     async def main() -> None:
-        async with gateway_of(store_url, engine_of(**says(answer))) as client, judge_of(client) as judge:
-            assert await judge.judge(TEXT) == [Match(*WHOLE, label) for label in labels]
+        async with gateway_of(store_url, engine_of(**says(answer))) as client, guard_of(client) as bounded:
+            assert await bounded.verdict(TEXT) == [Match(*WHOLE, label) for label in labels]
 
     bounded(main)
 
@@ -107,9 +107,9 @@ def test_a_verdict(store_url: str, answer: str, labels: list[str]) -> None:
 def test_what_the_engine_gets(store_url: str) -> None:
     async def main() -> None:
         engine = noting(" safe")
-        async with gateway_of(store_url, engine) as client, judge_of(client, max_tokens=5) as judge:
+        async with gateway_of(store_url, engine) as client, guard_of(client, max_tokens=5) as bounded:
             for tenant, text in (("alice", TEXT), ("bob", TEXT), ("alice", "another")):
-                await judge.judge(text, None, tenant)
+                await bounded.verdict(text, None, tenant)
             first, second, third = engine.asked
             assert (first.sampling.temperature, first.sampling.n, first.max_tokens) == (0.0, 1, 5)
             assert first.request_id.startswith("guard_")
@@ -122,9 +122,9 @@ def test_what_the_engine_gets(store_url: str) -> None:
 
 def test_a_template_that_takes_no_answer(store_url: str) -> None:
     async def main() -> None:
-        async with gateway_of(store_url, engine_of(**says(" safe"))) as client, judge_of(client) as judge:
-            with pytest.raises(JudgeFailed, match="refuses the question"):
-                await judge.judge(TEXT, "a prompt")
+        async with gateway_of(store_url, engine_of(**says(" safe"))) as client, guard_of(client) as bounded:
+            with pytest.raises(GuardFailed, match="refuses the question"):
+                await bounded.verdict(TEXT, "a prompt")
 
     bounded(main)
 
@@ -134,10 +134,10 @@ def test_nobody_pays_for_it(store_url: str) -> None:
         tenant = {"name": "acme", "limits": {"rpm": 1}}
         async with (
             gateway_of(store_url, engine_of(**says(" safe")), tenant=tenant) as client,
-            judge_of(client) as judge,
+            guard_of(client) as bounded,
         ):
             for i in range(5):
-                assert await judge.judge(f"{TEXT} {i}", tenant="acme") == []
+                assert await bounded.verdict(f"{TEXT} {i}", tenant="acme") == []
             assert (await used(client, "acme")).requests == 0
             assert (await client.chat()).status == 200
             assert (await used(client, "acme")).requests == 1
@@ -152,8 +152,8 @@ def test_a_question_of_its_own(store_url: str, text: str) -> None:
         async with upstream() as service, gateway_of(store_url, more_models=[hosted(service)]) as client:
             service.behaves = plain(content("Yes"))
             settings = {"instruction": instruction, "unsafe": "Yes", "safe": "No"}
-            async with judge_of(client, HOSTED, **settings) as judge:
-                assert await judge.judge(text, "a prompt") == [Match(0, len(text), "guard")]
+            async with guard_of(client, HOSTED, **settings) as bounded:
+                assert await bounded.verdict(text, "a prompt") == [Match(0, len(text), "guard")]
                 asked = f"Is this {{harmful}}? <t>{text}</t> Answer Yes or No."
                 assert orjson.loads(service.heard[0].body)["messages"] == [{"role": "user", "content": asked}]
 
@@ -164,14 +164,14 @@ def test_an_upstream_of_bytes(store_url: str) -> None:
     async def main() -> None:
         async with upstream() as service:
             models = [hosted(service, upstream={"model": "theirs", "limit_as": "max_completion_tokens"})]
-            async with gateway_of(store_url, more_models=models) as client, judge_of(client, HOSTED) as judge:
+            async with gateway_of(store_url, more_models=models) as client, guard_of(client, HOSTED) as bounded:
                 service.behaves = plain(content("unsafe\nS3"))
-                assert await judge.judge(TEXT, "a prompt") == [Match(*WHOLE, "s3")]
+                assert await bounded.verdict(TEXT, "a prompt") == [Match(*WHOLE, "s3")]
                 messages = [{"role": "user", "content": "a prompt"}, {"role": "assistant", "content": TEXT}]
                 expected = {"model": "theirs", "messages": messages, "temperature": 0, "stream": False}
                 assert orjson.loads(service.heard[0].body) == expected | {"max_completion_tokens": 32}
                 service.behaves = plain(content("safe"))
-                assert await judge.judge(f"{TEXT}, \ud800") == []
+                assert await bounded.verdict(f"{TEXT}, \ud800") == []
 
     bounded(main)
 
@@ -195,8 +195,8 @@ def test_garbage_is_a_failure(store_url: str, answer: bytes) -> None:
     async def main() -> None:
         async with upstream() as service, gateway_of(store_url, more_models=[hosted(service)]) as client:
             service.behaves = plain(answer)
-            async with judge_of(client, HOSTED) as judge:
-                assert await problem_of(judge)
+            async with guard_of(client, HOSTED) as bounded:
+                assert await problem_of(bounded)
 
     bounded(main)
 
@@ -217,16 +217,16 @@ def test_an_upstream_that_fails(store_url: str, behaviour: bytes | Behaviour) ->
     async def main() -> None:
         async with upstream() as service, gateway_of(store_url, more_models=[hosted(service)]) as client:
             service.behaves = behaviour
-            async with judge_of(client, HOSTED) as judge:
-                assert (await problem_of(judge)).startswith("its model gave no answer: ")
+            async with guard_of(client, HOSTED) as bounded:
+                assert (await problem_of(bounded)).startswith("its model gave no answer: ")
 
     bounded(main)
 
 
 def test_garbage_of_tokens_is_a_failure(store_url: str) -> None:
     async def main() -> None:
-        async with gateway_of(store_url, engine_of()) as client, judge_of(client) as judge:
-            assert "neither" in await problem_of(judge)
+        async with gateway_of(store_url, engine_of()) as client, guard_of(client) as bounded:
+            assert "neither" in await problem_of(bounded)
 
     bounded(main)
 
@@ -237,19 +237,19 @@ def test_a_question_that_is_given_up_ends_at_the_engine(store_url: str, leaves: 
         engine, gate = gated_engine(**says(" safe"))
         async with gateway_of(store_url, engine) as client:
             load = client.gateway.models[MODEL].fleet.candidates
-            async with judge_of(client, timeout_seconds=15.0 if leaves else 1.5) as judge:
-                asking = asyncio.ensure_future(judge.judge(TEXT))
+            async with guard_of(client, timeout_seconds=15.0 if leaves else 1.5) as bounded:
+                asking = asyncio.ensure_future(bounded.verdict(TEXT))
                 gate.let(1)
-                await until(lambda: client.gateway.models[MODEL].turnstile.active_here())
+                await until(lambda: client.gateway.models[MODEL].admission_queue.active_here())
                 if leaves:
                     asking.cancel()
                     await asyncio.gather(asking, return_exceptions=True)
                 else:
-                    with pytest.raises(JudgeFailed, match=r"no verdict within 1\.5 s"):
+                    with pytest.raises(GuardFailed, match=r"no verdict within 1\.5 s"):
                         await asking
                 gate.open()
                 await until(lambda: load()[0].load.running == load()[0].load.waiting == 0)
-                assert await judge.judge(TEXT) == []
+                assert await bounded.verdict(TEXT) == []
 
     bounded(main)
 
@@ -257,14 +257,14 @@ def test_a_question_that_is_given_up_ends_at_the_engine(store_url: str, leaves: 
 def test_a_text_that_does_not_fit_is_asked_about_in_parts(store_url: str) -> None:
     async def main() -> None:
         engine = noting("\nunsafe\nS1")
-        async with gateway_of(store_url, engine) as client, judge_of(client) as judge:
+        async with gateway_of(store_url, engine) as client, guard_of(client) as bounded:
             text = " ".join(f"word{i}" for i in range(1500))
-            assert await judge.judge(text) == [Match(0, len(text), "s1")]
+            assert await bounded.verdict(text) == [Match(0, len(text), "s1")]
             assert len(engine.asked) == 4
             assert all(len(submit.prompt_ids) + submit.max_tokens <= 2000 for submit in engine.asked)
             told = "".join(text_of(submit) for submit in engine.asked)
             assert all(f"word{i}" in told for i in range(1500))
-            assert str(MAX_PARTS) in await problem_of(judge, text * 10)
+            assert str(MAX_PARTS) in await problem_of(bounded, text * 10)
 
     bounded(main)
 
@@ -285,13 +285,13 @@ def test_of_a_long_prompt_the_end_is_told_and_the_answer_whole(store_url: str) -
     async def main() -> None:
         async with upstream() as service, gateway_of(store_url, more_models=[hosted(service)]) as client:
             service.behaves = _short
-            async with judge_of(client, HOSTED) as judge:
+            async with guard_of(client, HOSTED) as bounded:
                 prompt = "".join(f"{i:04d}" for i in range(1000))
-                assert await judge.judge("the S1", prompt) == [Match(0, 6, "s1")]
+                assert await bounded.verdict("the S1", prompt) == [Match(0, 6, "s1")]
                 told = [message["content"] for message in orjson.loads(service.heard[-1].body)["messages"]]
                 assert told == [prompt[-250:], "the S1"]
                 # Both long: a prompt of no more than a part.
-                assert await judge.judge("S2" * 300, prompt) == [Match(0, 600, "s2")]
+                assert await bounded.verdict("S2" * 300, prompt) == [Match(0, 600, "s2")]
                 told = [message["content"] for message in orjson.loads(service.heard[-1].body)["messages"]]
                 assert prompt.endswith(told[0])
                 assert told[1] == ("S2" * 300)[450 - 18 :]
@@ -303,18 +303,18 @@ def test_parts_that_match_are_told_apart(store_url: str) -> None:
     async def main() -> None:
         async with upstream() as service, gateway_of(store_url, more_models=[hosted(service)]) as client:
             service.behaves = _short
-            async with judge_of(client, HOSTED) as judge:
+            async with guard_of(client, HOSTED) as bounded:
                 text = ("." * 150 + "S1") + "." * 500 + "S2S1" + "." * 344
                 assert len(text) == 1000
                 # Four parts of 250, each with 31 characters of the one before: the first, and the third.
-                assert await judge.judge(text) == [
+                assert await bounded.verdict(text) == [
                     Match(0, 250, "s1"),
                     Match(469, 750, "s1"),
                     Match(469, 750, "s2"),
                 ]
                 across = "." * 248 + "S1" + "." * 750
-                assert await judge.judge(across) == [Match(0, 500, "s1")], "what matches in two parts is one match"
-                assert "16 parts" in await problem_of(judge, "." * 5000)
+                assert await bounded.verdict(across) == [Match(0, 500, "s1")], "what matches in two parts is one match"
+                assert "16 parts" in await problem_of(bounded, "." * 5000)
 
     bounded(main)
 
@@ -346,5 +346,5 @@ def test_answers(said: str, settings: dict[str, Any], labels: list[str]) -> None
 
 @pytest.mark.parametrize("said", ["", " ", "\x00", "safely", "unsafely", "safe1", "It is safe", "nosafe", "¿safe?"])
 def test_answers_that_are_none(said: str) -> None:
-    with pytest.raises(JudgeFailed):
+    with pytest.raises(GuardFailed):
         verdict_in(said, ModelGuard(name="g"))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gateway.inference.shared_reservation import Several, SharedLease
 from gateway.tenancy.limits.limiter import Ask, Usage
 from protos.errors import ClientGone, Overloaded, PenstockError, ReplicaFailed
-from routing.dispatch.dispatch import Attempt
+from routing.dispatch.dispatch import RequestHandle
 from tests.harness import bounded
 
 
@@ -88,14 +88,14 @@ def test_results_are_in_the_parts_order_however_they_end(count: int, at_once: in
         most = 0
 
         def part(index: int) -> Any:
-            async def run(attempt: Attempt) -> int:
+            async def run(handle: RequestHandle) -> int:
                 waits[index] = Awaited()
-                attempt.follow(waits[index])
+                handle.follow(waits[index])
                 return await waits[index].future
 
             return run
 
-        task = asyncio.ensure_future(Several([part(index) for index in range(count)], at_once).over(Attempt()))
+        task = asyncio.ensure_future(Several([part(index) for index in range(count)], at_once).over(RequestHandle()))
         done = 0
         while done < count:
             await asyncio.sleep(0)
@@ -116,18 +116,18 @@ def test_the_first_error_ends_all(outside: bool) -> None:
     async def main() -> None:
         waits: list[Awaited] = []
 
-        async def run(attempt: Attempt) -> int:
+        async def run(handle: RequestHandle) -> int:
             waits.append(Awaited())
-            attempt.follow(waits[-1])
+            handle.follow(waits[-1])
             return await waits[-1].future
 
-        attempt = Attempt()
-        task = asyncio.ensure_future(Several([run] * 9, 3).over(attempt))
+        handle = RequestHandle()
+        task = asyncio.ensure_future(Several([run] * 9, 3).over(handle))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         error = ReplicaFailed("broken")
         if outside:
-            attempt.fail(error)
+            handle.fail(error)
         else:
             waits[1].future.set_exception(error)
         with pytest.raises(ReplicaFailed) as caught:
@@ -144,7 +144,7 @@ def test_cancelling_ends_every_part() -> None:
     async def main() -> None:
         ended = 0
 
-        async def run(attempt: Attempt) -> int:
+        async def run(handle: RequestHandle) -> int:
             nonlocal ended
             try:
                 await asyncio.get_running_loop().create_future()
@@ -152,7 +152,7 @@ def test_cancelling_ends_every_part() -> None:
                 ended += 1
             return 0
 
-        task = asyncio.ensure_future(Several([run] * 5, 5).over(Attempt()))
+        task = asyncio.ensure_future(Several([run] * 5, 5).over(RequestHandle()))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         task.cancel()
@@ -165,10 +165,10 @@ def test_cancelling_ends_every_part() -> None:
 
 def test_a_defect_is_not_taken_for_an_answer() -> None:
     async def main() -> None:
-        async def run(attempt: Attempt) -> int:
+        async def run(handle: RequestHandle) -> int:
             raise ZeroDivisionError
 
         with pytest.raises(ZeroDivisionError):
-            await Several([run, run], 2).over(Attempt())
+            await Several([run, run], 2).over(RequestHandle())
 
     bounded(main)

@@ -1,4 +1,4 @@
-"""A turnstile before replicas of four slots, by hand: what tests of it share."""
+"""A admission queue before replicas of four slots, by hand: what tests of it share."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -6,12 +6,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gateway.config.admission import Admission
-from gateway.scheduling.admission import Turn, TurnRequest
-from gateway.scheduling.admission_queue import Turnstile
+from gateway.config.admission import AdmissionSettings
+from gateway.scheduling.admission import Admission, AdmissionRequest
+from gateway.scheduling.admission_queue import AdmissionQueue
 from protos.types import Load, Role, Shape
 from routing.contracts.policy import ReplicaView, RouteRequest
-from routing.dispatch.dispatch import Attempt
+from routing.dispatch.dispatch import RequestHandle
 from routing.policies.least_load import LeastLoad
 from tests.harness import bounded
 
@@ -48,52 +48,52 @@ class FakeFleet:
 
 
 class Bench:
-    """A turnstile, its fleet and its clock."""
+    """A admission queue, its fleet and its clock."""
 
     def __init__(self, *names: str, kv_blocks: int = 10_000, max_waiting: int = 100) -> None:
         self.now = 0.0
         self.fleet = FakeFleet(*names, kv_blocks=kv_blocks)
-        admission = Admission(watermark=1.0, max_waiting=max_waiting)
-        self.turnstile = Turnstile(self.fleet, LeastLoad(), admission, lambda: self.now)
+        admission = AdmissionSettings(watermark=1.0, max_waiting=max_waiting)
+        self.admission_queue = AdmissionQueue(self.fleet, LeastLoad(), admission, lambda: self.now)
 
-    def request(self, tenant: str = "a", **fields: Any) -> TurnRequest:
+    def request(self, tenant: str = "a", **fields: Any) -> AdmissionRequest:
         prompt, output = fields.pop("prompt", 10), fields.pop("output", 10)
         fixed: dict[str, Any] = {"rank": 1, "weight": 1.0, "reserved": 0.0, "n": 1, "max_waiting": 100}
         fixed |= {"wait_until": self.now + 60.0, "expected_output": output}
-        return TurnRequest("r", tenant, route=RouteRequest("r", prompt, output), **(fixed | fields))
+        return AdmissionRequest("r", tenant, route=RouteRequest("r", prompt, output), **(fixed | fields))
 
-    def enter(self, tenant: str = "a", **fields: Any) -> Turn | None:
+    def enter(self, tenant: str = "a", **fields: Any) -> Admission | None:
         """Without waiting, and on its way to its replica at once."""
-        turn = self.turnstile.try_enter(self.request(tenant, **fields))
-        if turn is not None and turn.replica_id is not None:
-            turn.opened(turn.replica_id)
-            self.fleet.running(turn.replica_id, turn.request.n)
-        return turn
+        admission = self.admission_queue.try_enter(self.request(tenant, **fields))
+        if admission is not None and admission.replica_id is not None:
+            admission.opened(admission.replica_id)
+            self.fleet.running(admission.replica_id, admission.request.n)
+        return admission
 
-    def fill(self, tenant: str = "a") -> list[Turn]:
+    def fill(self, tenant: str = "a") -> list[Admission]:
         turns = []
-        while (turn := self.enter(tenant)) is not None:
-            turns.append(turn)
+        while (admission := self.enter(tenant)) is not None:
+            turns.append(admission)
         return turns
 
-    def end(self, turn: Turn, output: int = 10) -> None:
-        assert turn.replica_id is not None
-        self.fleet.running(turn.replica_id, -turn.request.n)
-        turn.release(output)
+    def end(self, admission: Admission, output: int = 10) -> None:
+        assert admission.replica_id is not None
+        self.fleet.running(admission.replica_id, -admission.request.n)
+        admission.release(output)
 
-    def wait(self, tenant: str = "a", attempt: Attempt | None = None, **fields: Any) -> "asyncio.Task[Turn]":
+    def wait(self, tenant: str = "a", handle: RequestHandle | None = None, **fields: Any) -> "asyncio.Task[Admission]":
         request = self.request(tenant, **fields)
-        assert self.turnstile.try_enter(request) is None
-        return asyncio.create_task(self.turnstile.enter(request, attempt or Attempt()))
+        assert self.admission_queue.try_enter(request) is None
+        return asyncio.create_task(self.admission_queue.enter(request, handle or RequestHandle()))
 
     def check_empty(self) -> None:
-        turnstile = self.turnstile
-        assert (turnstile.waiting, turnstile.depths()) == (0, {})
-        assert not turnstile._by_rank
-        assert not turnstile._deadlines
-        assert not turnstile._promised
-        assert turnstile._alarm is None
-        for tenant in turnstile.divider._tenants.values():
+        admission_queue = self.admission_queue
+        assert (admission_queue.waiting, admission_queue.depths()) == (0, {})
+        assert not admission_queue._by_rank
+        assert not admission_queue._deadlines
+        assert not admission_queue._promised
+        assert admission_queue._alarm is None
+        for tenant in admission_queue.divider._tenants.values():
             assert (tenant.cost, tenant.turns, tenant.waiting, tenant.prefill) == (0, 0, 0, {})
 
 

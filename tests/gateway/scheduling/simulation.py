@@ -1,4 +1,4 @@
-"""A fleet, its workers and their clients in virtual time: the pure engine model behind real turnstiles."""
+"""A fleet, its workers and their clients in virtual time: the pure engine model behind real admission queues."""
 
 import asyncio
 import heapq
@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from gateway.config.admission import Admission
-from gateway.scheduling.admission import Turn, TurnRequest
-from gateway.scheduling.admission_queue import Turnstile
+from gateway.config.admission import AdmissionSettings
+from gateway.scheduling.admission import Admission, AdmissionRequest
+from gateway.scheduling.admission_queue import AdmissionQueue
 from protos.errors import Overloaded
 from protos.types import Load, Role, Shape
 from replicas import model as replica_model
@@ -21,7 +21,7 @@ from replicas.profiles import PROFILES
 from replicas.replica_server import HEARTBEAT_SECONDS, LONG_PROMPT_TOKENS
 from replicas.timing import RooflineTimer, kv_blocks
 from routing.contracts.policy import ReplicaView, RouteRequest
-from routing.dispatch.dispatch import Attempt
+from routing.dispatch.dispatch import RequestHandle
 from routing.policies.least_load import LeastLoad
 from routing.transports.unreported import Unreported
 
@@ -163,7 +163,7 @@ class Replica:
 
 
 class Worker:
-    """A worker's fleet: what it knows of each replica, and its turnstile, if it has one."""
+    """A worker's fleet: what it knows of each replica, and its admission queue, if it has one."""
 
     def __init__(self, time: Virtual, replicas: list[Replica], *, admission: bool) -> None:
         self.on_load: Callable[[], None] = lambda: None
@@ -173,7 +173,9 @@ class Worker:
         self._loads = {replica.name: Load(kv_blocks_total=replica.model.limits.kv_blocks) for replica in replicas}
         self._unreported = {replica.name: Unreported() for replica in replicas}
         self._numbers = itertools.count(1)
-        self.turnstile = Turnstile(self, self._policy, Admission(), lambda: time.now) if admission else None
+        self.admission_queue = (
+            AdmissionQueue(self, self._policy, AdmissionSettings(), lambda: time.now) if admission else None
+        )
         for replica in replicas:
             replica.workers.append(self)
 
@@ -207,23 +209,25 @@ class Worker:
         """One request to its end; seconds to its first token, and to its end."""
         arrived = self._time.now
         route = RouteRequest("r", prompt, output)
-        turn: Turn | None = None
-        if self.turnstile is not None:
-            request = TurnRequest("r", tenant, 0, 1.0, 0.0, route, output, 1, arrived + 1e6, 10_000)
-            turn = self.turnstile.try_enter(request) or await self.turnstile.enter(request, Attempt())
-        name = turn.replica_id if turn else self._policy.pick(route, self.candidates()).replica.id
+        admission: Admission | None = None
+        if self.admission_queue is not None:
+            request = AdmissionRequest("r", tenant, 0, 1.0, 0.0, route, output, 1, arrived + 1e6, 10_000)
+            admission = self.admission_queue.try_enter(request) or await self.admission_queue.enter(
+                request, RequestHandle()
+            )
+        name = admission.replica_id if admission else self._policy.pick(route, self.candidates()).replica.id
         assert name is not None
         running = Running(prompt=prompt, steps=output, limit=output, worker=self)
         self._unreported[name].add(next(self._numbers), 1, prompt, prompt + output)
-        if turn is not None:
-            running.started = turn.started
-            turn.opened(name)
+        if admission is not None:
+            running.started = admission.started
+            admission.opened(name)
         self._replicas[name].submit(running)
         await running.first
         first = self._time.now
         await running.done
-        if turn is not None:
-            turn.release(output)
+        if admission is not None:
+            admission.release(output)
         return first - arrived, self._time.now - arrived
 
 
@@ -302,9 +306,9 @@ def simulate(
 
         def exchange() -> None:
             for gate in gates:
-                others = [g.turnstile.active_here() for g in gates if g.turnstile is not None]
-                if gate.turnstile is not None:
-                    gate.turnstile.active_elsewhere = [tenant for some in others for tenant in some]
+                others = [g.admission_queue.active_here() for g in gates if g.admission_queue is not None]
+                if gate.admission_queue is not None:
+                    gate.admission_queue.active_elsewhere = [tenant for some in others for tenant in some]
             time.at(time.now + 0.5, exchange)
 
         exchange()

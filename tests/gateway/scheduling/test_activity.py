@@ -16,8 +16,8 @@ A, B = ActiveTenant("a", 0, 4.0, 0.3), ActiveTenant("b", 1, 1.0, 0.1)
 HEAVY = ActiveTenant("a", 0, 4.0, 0.3, heavy=True)
 
 
-class FakeTurnstile:
-    """What an activity asks of a turnstile."""
+class FakeAdmissionQueue:
+    """What an activity asks of a admission queue."""
 
     def __init__(self, *active: ActiveTenant) -> None:
         self.active = list(active)
@@ -41,7 +41,7 @@ async def store_at(url: str) -> AsyncIterator[Store]:
 def test_workers_learn_each_others_tenants_by_model(store_url: str) -> None:
     async def main() -> None:
         async with store_at(store_url) as store:
-            one, other, elsewhere = (FakeTurnstile(tenant) for tenant in (A, B, HEAVY))
+            one, other, elsewhere = (FakeAdmissionQueue(tenant) for tenant in (A, B, HEAVY))
             first, second = Activity(store, {"m": one, "other": elsewhere}), Activity(store, {"m": other})
             await first.exchange()
             assert one.active_elsewhere == [A]
@@ -58,20 +58,20 @@ def test_a_tenant_that_changed_is_known_by_its_last_note_and_one_that_ended_is_f
 ) -> None:
     async def main() -> None:
         async with store_at(store_url) as store:
-            turnstile = FakeTurnstile(A, B)
-            exchange = Activity(store, {"m": turnstile})
+            admission_queue = FakeAdmissionQueue(A, B)
+            exchange = Activity(store, {"m": admission_queue})
             await exchange.exchange()
-            turnstile.active = [HEAVY]
+            admission_queue.active = [HEAVY]
             await exchange.exchange()
-            assert turnstile.active_elsewhere[-1] == HEAVY
-            turnstile.active = []
+            assert admission_queue.active_elsewhere[-1] == HEAVY
+            admission_queue.active = []
 
             async def forgotten() -> None:
-                while turnstile.active_elsewhere:
+                while admission_queue.active_elsewhere:
                     await exchange.exchange()
 
             await exchange.exchange()
-            assert set(turnstile.active_elsewhere) == {A, B, HEAVY}
+            assert set(admission_queue.active_elsewhere) == {A, B, HEAVY}
             monkeypatch.setattr(activity, "NOTE_SECONDS", 0.2)
             await asyncio.wait_for(forgotten(), 5)
 
@@ -83,13 +83,15 @@ def test_only_the_tenants_seen_last_are_told_of(store_url: str, monkeypatch: pyt
 
     async def main() -> None:
         async with store_at(store_url) as store:
-            turnstile = FakeTurnstile()
-            exchange = Activity(store, {"m": turnstile})
+            admission_queue = FakeAdmissionQueue()
+            exchange = Activity(store, {"m": admission_queue})
             for number in range(30):
-                turnstile.active = [ActiveTenant(f"t{number}", 0, 1, 0)]
+                admission_queue.active = [ActiveTenant(f"t{number}", 0, 1, 0)]
                 await exchange.exchange()
             await exchange.exchange()
-            assert [tenant.name for tenant in turnstile.active_elsewhere] == [f"t{number}" for number in range(20, 30)]
+            assert [tenant.name for tenant in admission_queue.active_elsewhere] == [
+                f"t{number}" for number in range(20, 30)
+            ]
 
     bounded(main)
 
@@ -97,12 +99,12 @@ def test_only_the_tenants_seen_last_are_told_of(store_url: str, monkeypatch: pyt
 def test_while_the_store_is_away_a_worker_goes_by_what_it_sees(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with store_at("redis://127.0.0.1:1/0") as store:
-            turnstile = FakeTurnstile(A)
-            turnstile.active_elsewhere = [B]
-            exchange = Activity(store, {"m": turnstile})
+            admission_queue = FakeAdmissionQueue(A)
+            admission_queue.active_elsewhere = [B]
+            exchange = Activity(store, {"m": admission_queue})
             await exchange.exchange()
             await exchange.exchange()
-            assert not turnstile.active_elsewhere
+            assert not admission_queue.active_elsewhere
 
     with caplog.at_level(logging.WARNING):
         bounded(main)
@@ -114,9 +116,9 @@ def test_it_runs_until_cancelled(store_url: str, monkeypatch: pytest.MonkeyPatch
 
     async def main() -> None:
         async with store_at(store_url) as store:
-            turnstile = FakeTurnstile(A)
-            task = asyncio.create_task(Activity(store, {"m": turnstile}).run())
-            await until(lambda: turnstile.asked > 5)
+            admission_queue = FakeAdmissionQueue(A)
+            task = asyncio.create_task(Activity(store, {"m": admission_queue}).run())
+            await until(lambda: admission_queue.asked > 5)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 

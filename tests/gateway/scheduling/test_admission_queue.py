@@ -3,12 +3,12 @@ from typing import Any
 
 import pytest
 
-from gateway.scheduling.admission import Turn
+from gateway.scheduling.admission import Admission
 from gateway.scheduling.admission_queue import HOLD_SECONDS, UNKNOWN_RETRY
 from gateway.scheduling.shares import ActiveTenant
 from protos.errors import ClientGone, Overloaded
 from routing.contracts.policy import Decision
-from routing.dispatch.dispatch import Attempt
+from routing.dispatch.dispatch import RequestHandle
 from tests.gateway.scheduling.bench import LIMIT, Bench, run, settle
 from tests.harness import until
 
@@ -17,11 +17,11 @@ def test_what_nothing_waits_before_passes_at_once_until_the_fleet_is_full() -> N
     async def main() -> None:
         bench = Bench("p/0", "p/1")
         turns = bench.fill()
-        assert sorted(turn.replica_id or "" for turn in turns) == ["p/0"] * LIMIT + ["p/1"] * LIMIT
-        assert all(turn.waited_seconds == 0.0 for turn in turns)
-        for turn in turns:
-            turn.release(10)
-            turn.release(10)
+        assert sorted(admission.replica_id or "" for admission in turns) == ["p/0"] * LIMIT + ["p/1"] * LIMIT
+        assert all(admission.waited_seconds == 0.0 for admission in turns)
+        for admission in turns:
+            admission.release(10)
+            admission.release(10)
         bench.check_empty()
 
     run(main)
@@ -30,12 +30,12 @@ def test_what_nothing_waits_before_passes_at_once_until_the_fleet_is_full() -> N
 def test_without_any_replica_there_is_nothing_to_wait_for() -> None:
     async def main() -> None:
         bench = Bench()
-        turn = bench.enter()
-        assert turn is not None
-        assert turn.replica_id is None
-        turn.opened("p/9")
-        turn.started()
-        turn.release(0)
+        admission = bench.enter()
+        assert admission is not None
+        assert admission.replica_id is None
+        admission.opened("p/9")
+        admission.started()
+        admission.release(0)
         bench.check_empty()
 
     run(main)
@@ -47,8 +47,8 @@ def test_what_no_replica_could_ever_hold_is_left_to_the_engine_to_refuse() -> No
         turns = bench.fill()
         huge = bench.enter(prompt=320_001)
         assert huge is not None
-        for turn in [huge, *turns]:
-            turn.release(0)
+        for admission in [huge, *turns]:
+            admission.release(0)
         many = bench.enter(n=LIMIT + 1)
         assert many is not None
         many.release(0)
@@ -63,12 +63,12 @@ def test_a_turn_is_given_when_one_ends_and_knows_how_long_it_waited() -> None:
         turns = bench.fill()
         waiting = bench.wait()
         await settle()
-        assert bench.turnstile.depths() == {"a": 1}
+        assert bench.admission_queue.depths() == {"a": 1}
         bench.now = 2.5
         bench.end(turns.pop())
-        turn = await waiting
-        assert (turn.replica_id, turn.waited_seconds) == ("p/0", 2.5)
-        for other in [turn, *turns]:
+        admission = await waiting
+        assert (admission.replica_id, admission.waited_seconds) == ("p/0", 2.5)
+        for other in [admission, *turns]:
             other.release(1)
         bench.check_empty()
 
@@ -78,20 +78,20 @@ def test_a_turn_is_given_when_one_ends_and_knows_how_long_it_waited() -> None:
 def test_a_promise_counts_until_the_replicas_view_does() -> None:
     async def main() -> None:
         bench = Bench("p/0", "p/1")
-        turns = [bench.turnstile.try_enter(bench.request()) for _ in range(2 * LIMIT)]
+        turns = [bench.admission_queue.try_enter(bench.request()) for _ in range(2 * LIMIT)]
         assert all(turns)
         waiting = bench.wait()
         await settle()
-        bench.turnstile.pump()
+        bench.admission_queue.pump()
         await settle()
         assert not waiting.done()
         first = turns[0]
         assert first is not None
         first.release(0)
         turns[0] = await waiting
-        for turn in turns:
-            assert turn is not None
-            turn.release(0)
+        for admission in turns:
+            assert admission is not None
+            admission.release(0)
         bench.check_empty()
 
     run(main)
@@ -105,9 +105,9 @@ def test_tenants_are_served_by_weight_and_each_in_order() -> None:
 
         async def one(tenant: str, weight: float, number: int) -> None:
             request = bench.request(tenant, weight=weight)
-            turn = await bench.turnstile.enter(request, Attempt())
+            admission = await bench.admission_queue.enter(request, RequestHandle())
             order.append(f"{tenant}{number}")
-            turn.release(10)
+            admission.release(10)
 
         tasks = [asyncio.create_task(one("a", 1.0, k)) for k in range(4)]
         tasks += [asyncio.create_task(one("b", 2.0, k)) for k in range(4)]
@@ -116,8 +116,8 @@ def test_tenants_are_served_by_weight_and_each_in_order() -> None:
         await asyncio.gather(*tasks)
         assert [name for name in order if name[0] == "a"] == ["a0", "a1", "a2", "a3"]
         assert [name[0] for name in order[:6]].count("b") == 4
-        for turn in turns:
-            turn.release(10)
+        for admission in turns:
+            admission.release(10)
         bench.check_empty()
 
     run(main)
@@ -129,11 +129,11 @@ def test_who_can_be_placed_is_not_held_up_by_others_who_cannot() -> None:
         busy = [bench.enter("a"), bench.enter("a")]
         large = bench.wait("a", prompt=31_900)
         await settle()
-        small = asyncio.create_task(bench.turnstile.enter(bench.request("b"), Attempt()))
-        turn = await small
-        assert turn.waited_seconds == 0.0
+        small = asyncio.create_task(bench.admission_queue.enter(bench.request("b"), RequestHandle()))
+        admission = await small
+        assert admission.waited_seconds == 0.0
         assert not large.done()
-        turn.release(0)
+        admission.release(0)
         for one in busy:
             assert one is not None
             bench.end(one)
@@ -148,7 +148,7 @@ def test_a_large_request_gets_a_replica_kept_for_it_in_the_end() -> None:
         bench = Bench("p/0", "p/1", kv_blocks=1000)
         turns = bench.fill("b")
         large = bench.wait("a", prompt=31_900)
-        smalls: list[asyncio.Task[Turn]] = []
+        smalls: list[asyncio.Task[Admission]] = []
         for _ in range(8 * LIMIT):
             smalls.append(bench.wait("b"))
             await settle()
@@ -160,19 +160,19 @@ def test_a_large_request_gets_a_replica_kept_for_it_in_the_end() -> None:
                 break
             for task in [task for task in smalls if task.done()]:
                 smalls.remove(task)
-                turn = task.result()
-                assert turn.replica_id is not None
-                turn.opened(turn.replica_id)
-                bench.fleet.running(turn.replica_id, 1)
-                turns.append(turn)
+                admission = task.result()
+                assert admission.replica_id is not None
+                admission.opened(admission.replica_id)
+                bench.fleet.running(admission.replica_id, 1)
+                turns.append(admission)
         assert large.done()
         assert bench.now > HOLD_SECONDS
         large.result().release(0)
         for task in smalls:
             task.cancel()
         results = await asyncio.gather(*smalls, return_exceptions=True)
-        for turn in [*turns, *(result for result in results if isinstance(result, Turn))]:
-            turn.release(0)
+        for admission in [*turns, *(result for result in results if isinstance(result, Admission))]:
+            admission.release(0)
         bench.check_empty()
 
     run(main)
@@ -181,20 +181,20 @@ def test_a_large_request_gets_a_replica_kept_for_it_in_the_end() -> None:
 @pytest.mark.parametrize("before", [True, False])
 def test_who_leaves_while_waiting_leaves_nothing_behind(before: bool) -> None:
     async def main() -> None:
-        bench, attempt = Bench("p/0"), Attempt()
+        bench, handle = Bench("p/0"), RequestHandle()
         turns = bench.fill()
         if before:
-            attempt.fail(ClientGone("left"))
-        waiting = bench.wait(attempt=attempt)
+            handle.fail(ClientGone("left"))
+        waiting = bench.wait(handle=handle)
         await settle()
         if not before:
-            assert not attempt.failed
-            attempt.fail(ClientGone("left"))
+            assert not handle.failed
+            handle.fail(ClientGone("left"))
         with pytest.raises(ClientGone):
             await waiting
-        assert attempt.failed
-        for turn in turns:
-            turn.release(0)
+        assert handle.failed
+        for admission in turns:
+            admission.release(0)
         bench.check_empty()
 
     run(main)
@@ -215,10 +215,10 @@ def test_a_cancelled_task_gives_its_turn_back(given: bool) -> None:
             bench.end(turns.pop())  # the task that is ending must not be given one
         with pytest.raises(asyncio.CancelledError):
             await waiting
-        bench.turnstile.pump()
+        bench.admission_queue.pump()
         (await after).release(0)
-        for turn in turns:
-            turn.release(0)
+        for admission in turns:
+            admission.release(0)
         bench.check_empty()
 
     run(main)
@@ -226,16 +226,16 @@ def test_a_cancelled_task_gives_its_turn_back(given: bool) -> None:
 
 def test_a_client_that_leaves_after_its_turn_was_given_still_gets_it() -> None:
     async def main() -> None:
-        bench, attempt = Bench("p/0"), Attempt()
+        bench, handle = Bench("p/0"), RequestHandle()
         turns = bench.fill()
-        waiting = bench.wait(attempt=attempt)
+        waiting = bench.wait(handle=handle)
         await settle()
         bench.end(turns.pop())
-        attempt.fail(ClientGone("left"))
+        handle.fail(ClientGone("left"))
         (await waiting).release(0)
-        assert attempt.failed
-        for turn in turns:
-            turn.release(0)
+        assert handle.failed
+        for admission in turns:
+            admission.release(0)
         bench.check_empty()
 
     run(main)
@@ -249,20 +249,20 @@ def test_waiting_ends_in_time_with_one_timer_for_all() -> None:
         soon = bench.wait(wait_until=10.0)
         await settle()
         bench.now = 9.9
-        bench.turnstile.expire()
+        bench.admission_queue.expire()
         await settle()
-        assert bench.turnstile.waiting == 2
+        assert bench.admission_queue.waiting == 2
         bench.now = 10.0
-        bench.turnstile.expire()
+        bench.admission_queue.expire()
         with pytest.raises(Overloaded) as caught:
             await soon
         assert caught.value.retry_after == UNKNOWN_RETRY or caught.value.retry_after
         bench.now = 40.0
-        bench.turnstile.expire()
+        bench.admission_queue.expire()
         with pytest.raises(Overloaded):
             await late
-        for turn in turns:
-            turn.release(0)
+        for admission in turns:
+            admission.release(0)
         bench.check_empty()
 
     run(main)
@@ -277,8 +277,8 @@ def test_the_timer_runs_by_itself() -> None:
         bench.now = 1.0
         with pytest.raises(Overloaded):
             await waiting
-        for turn in turns:
-            turn.release(0)
+        for admission in turns:
+            admission.release(0)
         bench.check_empty()
 
     run(main)
@@ -292,18 +292,18 @@ def test_what_an_answer_really_cost_moves_its_tenants_next_turn() -> None:
         waiting = [bench.wait("b") for _ in range(6)] + [bench.wait("a")]
         await settle()
         bench.end(turns.pop())
-        turn = await first
-        assert turn.replica_id is not None
-        turn.opened(turn.replica_id)
+        admission = await first
+        assert admission.replica_id is not None
+        admission.opened(admission.replica_id)
         bench.fleet.running("p/0", 1)
-        bench.end(turn, output=1000)  # it was expected to be 10
+        bench.end(admission, output=1000)  # it was expected to be 10
         for task in waiting:
             (await task).release(10)
             if task is waiting[-1]:
                 break
         assert [task.done() for task in waiting] == [True] * 7
-        for turn in turns:
-            turn.release(0)
+        for admission in turns:
+            admission.release(0)
         bench.check_empty()
 
     run(main)
@@ -312,30 +312,30 @@ def test_what_an_answer_really_cost_moves_its_tenants_next_turn() -> None:
 def test_a_flood_of_long_prompts_leaves_replicas_to_others_while_they_are_active() -> None:
     async def main() -> None:
         bench = Bench("p/0", "p/1", "p/2", "p/3")
-        alone = [bench.turnstile.try_enter(bench.request("flood", prompt=30_000)) for _ in range(4)]
-        assert {turn.replica_id for turn in alone if turn} == {"p/0", "p/1", "p/2", "p/3"}
-        for turn in alone:
-            assert turn is not None
-            turn.release(1)
-        bench.turnstile.active_elsewhere = [ActiveTenant("chat", 1, 1.0, 0.0)]
+        alone = [bench.admission_queue.try_enter(bench.request("flood", prompt=30_000)) for _ in range(4)]
+        assert {admission.replica_id for admission in alone if admission} == {"p/0", "p/1", "p/2", "p/3"}
+        for admission in alone:
+            assert admission is not None
+            admission.release(1)
+        bench.admission_queue.active_elsewhere = [ActiveTenant("chat", 1, 1.0, 0.0)]
         bench.now = 1.0
-        turns = [bench.turnstile.try_enter(bench.request("flood", prompt=30_000)) for _ in range(3)]
-        lanes = {turn.replica_id for turn in turns if turn}
+        turns = [bench.admission_queue.try_enter(bench.request("flood", prompt=30_000)) for _ in range(3)]
+        lanes = {admission.replica_id for admission in turns if admission}
         assert (len(lanes), turns[2]) == (2, None)
-        small = bench.turnstile.try_enter(bench.request("chat"))
+        small = bench.admission_queue.try_enter(bench.request("chat"))
         assert small is not None
         assert small.replica_id not in lanes
         # Once its prompt has been computed, the next may follow it.
-        for turn in turns[:2]:
-            assert turn is not None
-            turn.opened(turn.replica_id or "")
-            turn.started()
-        again = bench.turnstile.try_enter(bench.request("flood", prompt=30_000))
+        for admission in turns[:2]:
+            assert admission is not None
+            admission.opened(admission.replica_id or "")
+            admission.started()
+        again = bench.admission_queue.try_enter(bench.request("flood", prompt=30_000))
         assert again is not None
         assert again.replica_id in lanes
-        for turn in [*turns[:2], small, again]:
-            assert turn is not None
-            turn.release(0)
+        for admission in [*turns[:2], small, again]:
+            assert admission is not None
+            admission.release(0)
         bench.check_empty()
 
     run(main)
@@ -344,13 +344,13 @@ def test_a_flood_of_long_prompts_leaves_replicas_to_others_while_they_are_active
 def test_reserved_room_stays_free_while_its_tier_is_active() -> None:
     async def main() -> None:
         bench = Bench("p/0", "p/1")
-        bench.turnstile.active_elsewhere = [ActiveTenant("gold", 0, 1.0, 0.5)]
+        bench.admission_queue.active_elsewhere = [ActiveTenant("gold", 0, 1.0, 0.5)]
         turns = bench.fill("bronze")
         assert len(turns) == LIMIT
         golden = bench.fill("gold")
         assert len(golden) == LIMIT
-        for turn in [*turns, *golden]:
-            turn.release(0)
+        for admission in [*turns, *golden]:
+            admission.release(0)
         bench.check_empty()
 
     run(main)
@@ -359,17 +359,17 @@ def test_reserved_room_stays_free_while_its_tier_is_active() -> None:
 def test_a_retry_elsewhere_moves_what_is_being_computed() -> None:
     async def main() -> None:
         bench = Bench("p/0", "p/1")
-        turn = bench.turnstile.try_enter(bench.request(prompt=500))
-        assert turn is not None
-        turn.opened(turn.replica_id or "")
-        other = "p/1" if turn.replica_id == "p/0" else "p/0"
-        turn.opened(other)
-        assert turn.tenant.prefill == {other: 500}
-        turn.started()
-        turn.started()
-        assert turn.tenant.prefill == {}
-        turn.release(3)
-        turn.opened("p/0")
+        admission = bench.admission_queue.try_enter(bench.request(prompt=500))
+        assert admission is not None
+        admission.opened(admission.replica_id or "")
+        other = "p/1" if admission.replica_id == "p/0" else "p/0"
+        admission.opened(other)
+        assert admission.tenant.prefill == {other: 500}
+        admission.started()
+        admission.started()
+        assert admission.tenant.prefill == {}
+        admission.release(3)
+        admission.opened("p/0")
         bench.check_empty()
 
     run(main)
@@ -382,19 +382,19 @@ def test_a_fruitless_look_at_many_tenants_is_not_repeated_at_every_report(monkey
         tasks = []
         for number in range(20):
             request = bench.request(f"t{number}")
-            tasks.append(asyncio.create_task(bench.turnstile.enter(request, Attempt())))
+            tasks.append(asyncio.create_task(bench.admission_queue.enter(request, RequestHandle())))
         await settle()
         looks = 0
-        choose = bench.turnstile._choose
+        choose = bench.admission_queue._choose
 
         def counted(*arguments: Any) -> Decision | None:
             nonlocal looks
             looks += 1
             return choose(*arguments)
 
-        monkeypatch.setattr(bench.turnstile, "_choose", counted)
+        monkeypatch.setattr(bench.admission_queue, "_choose", counted)
         for _ in range(50):
-            bench.turnstile.pump()
+            bench.admission_queue.pump()
         assert looks == 20
         bench.now = 1.0
         bench.end(turns.pop())
@@ -402,10 +402,10 @@ def test_a_fruitless_look_at_many_tenants_is_not_repeated_at_every_report(monkey
         for task in tasks:
             task.cancel()
         for result in await asyncio.gather(*tasks, return_exceptions=True):
-            if isinstance(result, Turn):
+            if isinstance(result, Admission):
                 result.release(0)
-        for turn in turns:
-            turn.release(0)
+        for admission in turns:
+            admission.release(0)
         bench.check_empty()
 
     run(main)
@@ -418,18 +418,18 @@ def test_tenants_are_active_while_they_have_work_and_a_little_longer() -> None:
         waiting = bench.wait("b", reserved=0.2, prompt=5000)
         await settle()
         bench.now = 50.0
-        assert bench.turnstile.active_here() == [
+        assert bench.admission_queue.active_here() == [
             ActiveTenant("a", 1, 1.0, 0.0),
             ActiveTenant("b", 1, 1.0, 0.2),
         ]
-        bench.turnstile.pump()
-        assert bench.turnstile.active_here()[1].heavy
-        for turn in turns:
-            bench.end(turn)
+        bench.admission_queue.pump()
+        assert bench.admission_queue.active_here()[1].heavy
+        for admission in turns:
+            bench.end(admission)
         (await waiting).release(0)
         bench.now = 59.0
-        assert len(bench.turnstile.active_here()) == 2
+        assert len(bench.admission_queue.active_here()) == 2
         bench.now = 61.0
-        assert bench.turnstile.active_here() == []
+        assert bench.admission_queue.active_here() == []
 
     run(main)

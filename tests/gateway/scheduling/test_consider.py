@@ -8,19 +8,19 @@ from tests.gateway.scheduling.bench import LIMIT, Bench, run, settle
 
 
 def state(bench: Bench) -> Any:
-    divider = bench.turnstile.divider
+    divider = bench.admission_queue.divider
     tenants = {
         name: [copy.copy(getattr(tenant, slot)) for slot in tenant.__slots__]
         for name, tenant in divider._tenants.items()
     }
-    return tenants, divider._division, divider._use, divider._turns, dict(bench.turnstile._promised)
+    return tenants, divider._division, divider._use, divider._turns, dict(bench.admission_queue._promised)
 
 
 def considered(bench: Bench, tenant: str = "a", **fields: Any) -> str | None:
     """Where a request would go; asking must change nothing."""
     request, before = bench.request(tenant, **fields), state(bench)
-    decision = bench.turnstile.consider(request)
-    bench.turnstile.objections(request)
+    decision = bench.admission_queue.consider(request)
+    bench.admission_queue.objections(request)
     assert state(bench) == before
     return None if decision is None else decision.replica.id
 
@@ -32,16 +32,16 @@ def test_it_says_what_entering_does_and_takes_nothing() -> None:
         for number in range(2 * LIMIT):
             expected = considered(bench)
             assert expected is not None
-            turn = bench.enter()
-            assert turn is not None
+            admission = bench.enter()
+            assert admission is not None
             # Of equal ones the policy takes turns, and being asked is a turn.
             if number % 2:
-                assert turn.replica_id == expected
-            turns.append(turn)
+                assert admission.replica_id == expected
+            turns.append(admission)
         assert considered(bench) is None
-        assert bench.turnstile.objections(bench.request()) == {"p/0": "no free slots", "p/1": "no free slots"}
-        for turn in turns:
-            turn.release(1)
+        assert bench.admission_queue.objections(bench.request()) == {"p/0": "no free slots", "p/1": "no free slots"}
+        for admission in turns:
+            admission.release(1)
         bench.check_empty()
 
     run(main)
@@ -50,13 +50,13 @@ def test_it_says_what_entering_does_and_takes_nothing() -> None:
 def test_a_tenant_that_only_asks_is_not_active() -> None:
     async def main() -> None:
         bench = Bench("p/0", "p/1")
-        turn = bench.enter("a")
-        assert turn is not None
+        admission = bench.enter("a")
+        assert admission is not None
         for _ in range(3):
             considered(bench, "b", prompt=5000)
-        assert [tenant.name for tenant in bench.turnstile.active_here()] == ["a"]
-        assert not bench.turnstile.divider._tenants["a"].heavy_until
-        turn.release(1)
+        assert [tenant.name for tenant in bench.admission_queue.active_here()] == ["a"]
+        assert not bench.admission_queue.divider._tenants["a"].heavy_until
+        admission.release(1)
         bench.check_empty()
 
     run(main)
@@ -65,14 +65,14 @@ def test_a_tenant_that_only_asks_is_not_active() -> None:
 def test_promises_and_lanes_of_others_count() -> None:
     async def main() -> None:
         bench = Bench("p/0", "p/1")
-        turns = [bench.turnstile.try_enter(bench.request()) for _ in range(2 * LIMIT)]
+        turns = [bench.admission_queue.try_enter(bench.request()) for _ in range(2 * LIMIT)]
         assert considered(bench) is None, "what has leave to run counts before it is sent"
-        for turn in turns:
-            assert turn is not None
-            turn.release(0)
+        for admission in turns:
+            assert admission is not None
+            admission.release(0)
         bench.now = 1.0  # a division is good for a while
-        bench.turnstile.active_elsewhere = [ActiveTenant("h", 1, 1.0, 0.0, True)]
-        assert sorted(bench.turnstile.objections(bench.request()).values()) == ["", OTHERS_LANE]
+        bench.admission_queue.active_elsewhere = [ActiveTenant("h", 1, 1.0, 0.0, True)]
+        assert sorted(bench.admission_queue.objections(bench.request()).values()) == ["", OTHERS_LANE]
 
     run(main)
 
@@ -83,17 +83,17 @@ def test_what_is_kept_for_who_waits_is_no_place_to_go() -> None:
         turns = bench.fill()
         waiting = bench.wait("big", n=LIMIT)
         await settle()
-        bench.turnstile.pump()
+        bench.admission_queue.pump()
         bench.now = HOLD_SECONDS
-        bench.turnstile.pump()
-        kept = next(iter(bench.turnstile._held))
-        one = next(turn for turn in turns if turn.replica_id == kept)
+        bench.admission_queue.pump()
+        kept = next(iter(bench.admission_queue._held))
+        one = next(admission for admission in turns if admission.replica_id == kept)
         turns.remove(one)
         bench.end(one)
         assert considered(bench, "b") is None
-        assert bench.turnstile.objections(bench.request("b"))[kept] == "kept for a request that waited long"
-        for turn in list(turns):
-            bench.end(turn)
+        assert bench.admission_queue.objections(bench.request("b"))[kept] == "kept for a request that waited long"
+        for admission in list(turns):
+            bench.end(admission)
         (await waiting).release(1)
         bench.check_empty()
 
@@ -104,6 +104,6 @@ def test_without_any_replica() -> None:
     async def main() -> None:
         bench = Bench()
         assert considered(bench) is None
-        assert bench.turnstile.objections(bench.request()) == {}
+        assert bench.admission_queue.objections(bench.request()) == {}
 
     run(main)

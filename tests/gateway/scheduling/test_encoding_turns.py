@@ -6,17 +6,17 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.scheduling.encoding_turns import NICENESS, EncodingTurns
+from gateway.scheduling.encoding_turns import NICENESS, EncodingQueue
 from protos.errors import ClientGone
-from routing.dispatch.dispatch import Attempt
+from routing.dispatch.dispatch import RequestHandle
 from tests.harness import bounded, until
 
 
-def with_turns(use: Callable[[EncodingTurns], object], monkeypatch: pytest.MonkeyPatch) -> None:
+def with_turns(use: Callable[[EncodingQueue], object], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
 
     async def main() -> None:
-        turns = EncodingTurns()
+        turns = EncodingQueue()
         try:
             await use(turns)  # type: ignore[misc]
         finally:
@@ -34,8 +34,8 @@ def test_one_prompt_of_a_tenant_at_a_time_and_others_beside_it(monkeypatch: pyte
         assert gates[name].wait(10)
         return name
 
-    async def use(turns: EncodingTurns) -> None:
-        tasks = {name: asyncio.create_task(turns.run(Attempt(), name[0], encode, name)) for name in gates}
+    async def use(turns: EncodingQueue) -> None:
+        tasks = {name: asyncio.create_task(turns.run(RequestHandle(), name[0], encode, name)) for name in gates}
         await until(lambda: sorted(begun) == ["a1", "b1"])
         gates["b1"].set()
         assert await tasks["b1"] == "b1"
@@ -51,14 +51,14 @@ def test_one_prompt_of_a_tenant_at_a_time_and_others_beside_it(monkeypatch: pyte
 def test_who_leaves_while_waiting_does_not_hold_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     gate = threading.Event()
 
-    async def use(turns: EncodingTurns) -> None:
-        first = asyncio.create_task(turns.run(Attempt(), "a", gate.wait, 10))
-        second = asyncio.create_task(turns.run(Attempt(), "a", list, "never"))
+    async def use(turns: EncodingQueue) -> None:
+        first = asyncio.create_task(turns.run(RequestHandle(), "a", gate.wait, 10))
+        second = asyncio.create_task(turns.run(RequestHandle(), "a", list, "never"))
         await asyncio.sleep(0)
         second.cancel()
         gate.set()
         assert await first
-        assert await turns.run(Attempt(), "a", list, "ok") == ["o", "k"]
+        assert await turns.run(RequestHandle(), "a", list, "ok") == ["o", "k"]
 
     with_turns(use, monkeypatch)
 
@@ -67,8 +67,8 @@ def test_a_client_that_leaves_is_not_waited_for(monkeypatch: pytest.MonkeyPatch)
     gate = threading.Event()
     encoded: list[int] = []
 
-    async def use(turns: EncodingTurns) -> None:
-        attempts = [Attempt(), Attempt()]
+    async def use(turns: EncodingQueue) -> None:
+        attempts = [RequestHandle(), RequestHandle()]
         first = asyncio.create_task(turns.run(attempts[0], "a", gate.wait, 10))
         second = asyncio.create_task(turns.run(attempts[1], "a", encoded.append, 2))
         await until(lambda: len(turns._locks) == 1)
@@ -82,45 +82,45 @@ def test_a_client_that_leaves_is_not_waited_for(monkeypatch: pytest.MonkeyPatch)
         gate.set()
         with pytest.raises(ClientGone):
             await first
-        gone = Attempt()
+        gone = RequestHandle()
         gone.fail(ClientGone("gone"))
         with pytest.raises(ClientGone):
             await turns.run(gone, "a", encoded.append, 3)
         assert not encoded
-        assert await turns.run(Attempt(), "a", list, "ok") == ["o", "k"]
+        assert await turns.run(RequestHandle(), "a", list, "ok") == ["o", "k"]
 
     with_turns(use, monkeypatch)
 
 
 def test_a_cancel_together_with_the_turn_keeps_no_lock(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def use(turns: EncodingTurns) -> None:
+    async def use(turns: EncodingQueue) -> None:
         gate = threading.Event()
-        first = asyncio.create_task(turns.run(Attempt(), "a", gate.wait, 10))
+        first = asyncio.create_task(turns.run(RequestHandle(), "a", gate.wait, 10))
         await asyncio.sleep(0)
-        second = asyncio.create_task(turns.run(Attempt(), "a", list, "x"))
+        second = asyncio.create_task(turns.run(RequestHandle(), "a", list, "x"))
         await asyncio.sleep(0)
         first.add_done_callback(lambda _: asyncio.get_running_loop().call_soon(second.cancel))
         gate.set()
         await asyncio.gather(first, second, return_exceptions=True)
-        assert await turns.run(Attempt(), "a", list, "ok") == ["o", "k"]
+        assert await turns.run(RequestHandle(), "a", list, "ok") == ["o", "k"]
 
     with_turns(use, monkeypatch)
 
 
 def test_an_error_is_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def use(turns: EncodingTurns) -> None:
+    async def use(turns: EncodingQueue) -> None:
         with pytest.raises(ZeroDivisionError):
-            await turns.run(Attempt(), "a", divmod, 1, 0)
-        assert await turns.run(Attempt(), "a", divmod, 3, 2) == (1, 1)
+            await turns.run(RequestHandle(), "a", divmod, 1, 0)
+        assert await turns.run(RequestHandle(), "a", divmod, 3, 2) == (1, 1)
 
     with_turns(use, monkeypatch)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="niceness is a process's own elsewhere")
 def test_its_threads_let_the_event_loop_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def use(turns: EncodingTurns) -> None:
+    async def use(turns: EncodingQueue) -> None:
         here = os.nice(0)
-        assert await turns.run(Attempt(), "a", os.nice, 0) == min(19, here + NICENESS)
+        assert await turns.run(RequestHandle(), "a", os.nice, 0) == min(19, here + NICENESS)
         assert os.nice(0) == here
 
     with_turns(use, monkeypatch)

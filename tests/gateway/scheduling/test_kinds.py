@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from gateway.scheduling.admission import Turn, TurnRequest
+from gateway.scheduling.admission import Admission, AdmissionRequest
 from gateway.scheduling.candidates import PLAIN, kind_of
 from protos.errors import ReplicaUnavailable
 from protos.features import Feature
@@ -26,7 +26,7 @@ class Mixed(Bench):
             if not name.startswith("able"):
                 views[name] = replace(one, features=one.features & ~LOGPROBS)
 
-    def request(self, tenant: str = "a", **fields: Any) -> TurnRequest:
+    def request(self, tenant: str = "a", **fields: Any) -> AdmissionRequest:
         needs = fields.pop("needs", 0)
         made = super().request(tenant, **fields)
         return replace(made, route=replace(made.route, needs=needs))
@@ -35,10 +35,10 @@ class Mixed(Bench):
 def test_a_request_is_weighed_only_against_replicas_that_can_serve_it() -> None:
     async def main() -> None:
         bench = Mixed("able", "poor")
-        turns: list[Turn] = []
-        while (turn := bench.enter(needs=LOGPROBS)) is not None:
-            turns.append(turn)
-        assert {turn.replica_id for turn in turns} == {"able"}
+        turns: list[Admission] = []
+        while (admission := bench.enter(needs=LOGPROBS)) is not None:
+            turns.append(admission)
+        assert {admission.replica_id for admission in turns} == {"able"}
         picky = bench.wait(needs=LOGPROBS)
         await settle()
         # The other replica has room, and who can go there passes by.
@@ -48,8 +48,8 @@ def test_a_request_is_weighed_only_against_replicas_that_can_serve_it() -> None:
         assert not picky.done()
         bench.end(turns.pop())
         assert (await picky).replica_id == "able"
-        for turn in [await picky, *turns, *(task.result() for task in plain)]:
-            turn.release(0)
+        for admission in [await picky, *turns, *(task.result() for task in plain)]:
+            admission.release(0)
         bench.check_empty()
 
     run(main)
@@ -63,22 +63,22 @@ def test_a_tenants_own_plain_requests_pass_any_number_that_cannot_be_served() ->
         await settle()
         plain = bench.wait("a")
         await settle()
-        free = next(turn for turn in turns if turn.replica_id == "poor")
+        free = next(admission for admission in turns if admission.replica_id == "poor")
         turns.remove(free)
         bench.now += 1.0  # a look at so many for nothing is followed by a rest
         bench.end(free)
         await settle()
         assert plain.result().replica_id == "poor"
         assert not any(task.done() for task in picky)
-        for turn in [*turns, plain.result()]:
+        for admission in [*turns, plain.result()]:
             bench.now += 1.0
-            bench.fleet.running(turn.replica_id or "", -1)
-            turn.release(0)
+            bench.fleet.running(admission.replica_id or "", -1)
+            admission.release(0)
         for task in picky:
-            turn = await task
-            assert turn.replica_id == "able"
+            admission = await task
+            assert admission.replica_id == "able"
             bench.now += 1.0
-            turn.release(0)
+            admission.release(0)
         bench.check_empty()
 
     run(main)
@@ -92,14 +92,14 @@ def test_who_waits_for_a_replica_that_leaves_is_told_and_the_others_wait_on() ->
         await settle()
         assert not picky.done()
         del bench.fleet.views["able"]
-        bench.turnstile.pump()
+        bench.admission_queue.pump()
         with pytest.raises(ReplicaUnavailable):
             await picky
         assert not plain.done()
-        bench.end(next(turn for turn in turns if turn.replica_id == "poor"))
+        bench.end(next(admission for admission in turns if admission.replica_id == "poor"))
         (await plain).release(0)
-        for turn in turns:
-            turn.release(0)
+        for admission in turns:
+            admission.release(0)
         bench.check_empty()
 
     run(main)
@@ -108,12 +108,12 @@ def test_who_waits_for_a_replica_that_leaves_is_told_and_the_others_wait_on() ->
 def test_without_any_that_can_there_is_nothing_to_wait_for() -> None:
     async def main() -> None:
         bench = Mixed("poor")
-        turn = bench.enter(needs=LOGPROBS)
-        assert turn is not None
-        assert turn.decision is None
-        turn.release(0)
-        assert bench.turnstile.consider(bench.request(needs=LOGPROBS)) is None
-        assert bench.turnstile.objections(bench.request(needs=LOGPROBS)) == {}
+        admission = bench.enter(needs=LOGPROBS)
+        assert admission is not None
+        assert admission.decision is None
+        admission.release(0)
+        assert bench.admission_queue.consider(bench.request(needs=LOGPROBS)) is None
+        assert bench.admission_queue.objections(bench.request(needs=LOGPROBS)) == {}
         bench.check_empty()
 
     run(main)

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from gateway.scheduling.admission import TurnRequest
+from gateway.scheduling.admission import AdmissionRequest
 from gateway.scheduling.admission_queue import HOLD_SECONDS
 from gateway.scheduling.division import Divider, Division
 from gateway.scheduling.shares import ActiveTenant
 from protos.errors import InternalError, ReplicaUnavailable
 from routing.contracts.policy import BetterWait, Decision, ReplicaView, RouteRequest
-from routing.dispatch.dispatch import Attempt
+from routing.dispatch.dispatch import RequestHandle
 from routing.policies.least_load import LeastLoad
 from tests.gateway.scheduling.bench import LIMIT, Bench, run, settle
 from tests.gateway.scheduling.test_pairs import bench_of
@@ -37,7 +37,7 @@ class Broken(LeastLoad):
         return super().pick(request, candidates)
 
 
-def that_may_wait(request: TurnRequest) -> TurnRequest:
+def that_may_wait(request: AdmissionRequest) -> AdmissionRequest:
     return replace(request, route=replace(request.route, may_wait=True))
 
 
@@ -45,9 +45,9 @@ def that_may_wait(request: TurnRequest) -> TurnRequest:
 def test_all_that_wait_are_turned_away_when_the_last_replica_goes(names: tuple[str, str]) -> None:
     async def main() -> None:
         bench = bench_of(*names)
-        turns = [bench.turnstile.try_enter(bench.request()) for _ in range(2 * LIMIT)]
+        turns = [bench.admission_queue.try_enter(bench.request()) for _ in range(2 * LIMIT)]
         waiting = [bench.wait(tenant) for tenant in ("a", "a", "b")]
-        gone = asyncio.create_task(bench.turnstile.enter(bench.request("c"), Attempt()))
+        gone = asyncio.create_task(bench.admission_queue.enter(bench.request("c"), RequestHandle()))
         await settle()
         gone.cancel()
         for name in names:
@@ -59,9 +59,9 @@ def test_all_that_wait_are_turned_away_when_the_last_replica_goes(names: tuple[s
             assert (caught.value.status, caught.value.retry_after) == (503, 1.0)
         with pytest.raises(asyncio.CancelledError):
             await gone
-        for turn in turns:
-            if turn is not None:
-                turn.release(0)
+        for admission in turns:
+            if admission is not None:
+                admission.release(0)
         bench.check_empty()
 
     run(main)
@@ -72,11 +72,11 @@ def test_what_no_replica_could_ever_hold_does_not_wait_for_a_better_moment(field
     async def main() -> None:
         bench = Bench("p/0", "p/1")
         turns = [bench.enter() for _ in range(2)]
-        bench.turnstile._policy = Patient()
-        assert bench.turnstile.try_enter(that_may_wait(bench.request())) is None
-        turn = bench.turnstile.try_enter(that_may_wait(bench.request(**fields)))
-        assert turn is not None
-        for other in [turn, *turns]:
+        bench.admission_queue._policy = Patient()
+        assert bench.admission_queue.try_enter(that_may_wait(bench.request())) is None
+        admission = bench.admission_queue.try_enter(that_may_wait(bench.request(**fields)))
+        assert admission is not None
+        for other in [admission, *turns]:
             assert other is not None
             other.release(0)
         bench.check_empty()
@@ -90,12 +90,12 @@ def test_a_policy_that_fails_on_a_request_fails_that_one_alone() -> None:
         turns = bench.fill()
         long, short = bench.wait(prompt=200), bench.wait("b")
         await settle()
-        bench.turnstile._policy = Broken()
+        bench.admission_queue._policy = Broken()
         bench.end(turns.pop())
         with pytest.raises(InternalError):
             await long
-        for turn in [await short, *turns]:
-            turn.release(0)
+        for admission in [await short, *turns]:
+            admission.release(0)
         bench.check_empty()
 
     run(main)
@@ -107,17 +107,17 @@ def test_another_replica_is_kept_when_the_kept_one_is_gone() -> None:
         turns = [bench.enter() for _ in range(2)]
         large = bench.wait(prompt=3000)
         await settle()
-        bench.turnstile.pump()
+        bench.admission_queue.pump()
         bench.now = HOLD_SECONDS
-        bench.turnstile.pump()
-        (held,) = bench.turnstile._held
+        bench.admission_queue.pump()
+        (held,) = bench.admission_queue._held
         view = bench.fleet.views.pop(held)
         bench.fleet.on_load()
-        assert bench.turnstile._held == {"p/0", "p/1"} - {held}
+        assert bench.admission_queue._held == {"p/0", "p/1"} - {held}
         bench.fleet.views[held] = view
-        for turn in turns:
-            assert turn is not None
-            bench.end(turn)
+        for admission in turns:
+            assert admission is not None
+            bench.end(admission)
         (await large).release(0)
         bench.check_empty()
 
@@ -138,16 +138,16 @@ def test_a_replica_that_comes_and_goes_does_not_divide_the_fleet_anew_each_time(
 
     async def main() -> None:
         bench = Bench("p/0", "p/1", "p/2")
-        bench.turnstile.active_elsewhere = [ActiveTenant("b", 1, 1.0, 0.0)]
+        bench.admission_queue.active_elsewhere = [ActiveTenant("b", 1, 1.0, 0.0)]
         returning = bench.fleet.views.pop("p/2")
         for number in range(6):
             if number % 2:
                 bench.fleet.views["p/2"] = returning
             else:
                 bench.fleet.views.pop("p/2", None)
-            turn = bench.turnstile.try_enter(bench.request())
-            assert turn is not None
-            turn.release(0)
+            admission = bench.admission_queue.try_enter(bench.request())
+            assert admission is not None
+            admission.release(0)
         assert made == [2, 3]
         bench.check_empty()
 
@@ -157,18 +157,18 @@ def test_a_replica_that_comes_and_goes_does_not_divide_the_fleet_anew_each_time(
 def test_only_where_a_prompt_is_computed_is_it_counted_as_such() -> None:
     async def main() -> None:
         bench = bench_of("p0", "p1", "d0", "d1")
-        turn = bench.turnstile.try_enter(bench.request())
-        assert turn is not None
-        assert turn.decision is not None
+        admission = bench.admission_queue.try_enter(bench.request())
+        assert admission is not None
+        assert admission.decision is not None
         # Its pair failed, and another one takes it.
-        prefill, decode = ("p1", "d1") if turn.replica_id == "p0" else ("p0", "d0")
-        turn.opened(turn.replica_id or "")
-        turn.opened(prefill)
-        assert turn.tenant.prefill == {prefill: 10}
-        turn.started()
-        turn.opened(decode, computes=False)
-        assert turn.tenant.prefill == {}
-        turn.release(0)
+        prefill, decode = ("p1", "d1") if admission.replica_id == "p0" else ("p0", "d0")
+        admission.opened(admission.replica_id or "")
+        admission.opened(prefill)
+        assert admission.tenant.prefill == {prefill: 10}
+        admission.started()
+        admission.opened(decode, computes=False)
+        assert admission.tenant.prefill == {}
+        admission.release(0)
         bench.check_empty()
 
     run(main)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gateway.scheduling.admission import Turn, TurnRequest
+from gateway.scheduling.admission import Admission, AdmissionRequest
 from gateway.scheduling.admission_queue import STALE_SECONDS
 from gateway.scheduling.capacity import ALLOWANCE_TOKENS, Demand, Need, feasible, parts_of, servable, usable, use_of
 from gateway.scheduling.shares import ActiveTenant
@@ -27,12 +27,12 @@ def bench_of(*names: str, kv_blocks: int = 10_000) -> Bench:
     return bench
 
 
-def send(bench: Bench, turn: Turn) -> None:
+def send(bench: Bench, admission: Admission) -> None:
     """As dispatching does for a pair, with both sides' views counting it at once."""
-    assert turn.decision is not None
-    for view in parts_of(turn.decision):
-        turn.opened(view.id, computes=view.role is not DECODE)
-        bench.fleet.running(view.id, turn.request.n)
+    assert admission.decision is not None
+    for view in parts_of(admission.decision):
+        admission.opened(view.id, computes=view.role is not DECODE)
+        bench.fleet.running(view.id, admission.request.n)
 
 
 def test_a_turn_on_a_pair_needs_room_on_both_sides() -> None:
@@ -41,15 +41,15 @@ def test_a_turn_on_a_pair_needs_room_on_both_sides() -> None:
             bench = bench_of("p", "d")
             turns = []
             for _ in range(LIMIT):
-                turn = bench.turnstile.try_enter(bench.request())
-                assert turn is not None
-                assert turn.decision is not None
-                assert [view.id for view in parts_of(turn.decision)] == ["p", "d"]
-                turns.append(turn)
-            assert bench.turnstile.try_enter(bench.request()) is None
-            for turn in turns:
-                send(bench, turn)
-            assert not bench.turnstile._promised
+                admission = bench.admission_queue.try_enter(bench.request())
+                assert admission is not None
+                assert admission.decision is not None
+                assert [view.id for view in parts_of(admission.decision)] == ["p", "d"]
+                turns.append(admission)
+            assert bench.admission_queue.try_enter(bench.request()) is None
+            for admission in turns:
+                send(bench, admission)
+            assert not bench.admission_queue._promised
             # One side that has room again is not enough.
             bench.fleet.running(full, -LIMIT)
             waiting = bench.wait()
@@ -57,9 +57,9 @@ def test_a_turn_on_a_pair_needs_room_on_both_sides() -> None:
             assert not waiting.done()
             other = "d" if full == "p" else "p"
             bench.fleet.running(other, -LIMIT)
-            bench.turnstile.pump()
-            for turn in [*turns, await waiting]:
-                turn.release(1)
+            bench.admission_queue.pump()
+            for admission in [*turns, await waiting]:
+                admission.release(1)
             bench.check_empty()
 
     run(main)
@@ -68,16 +68,16 @@ def test_a_turn_on_a_pair_needs_room_on_both_sides() -> None:
 def test_the_promise_to_the_decode_side_is_kept_until_it_has_the_request() -> None:
     async def main() -> None:
         bench = bench_of("p", "d")
-        turn = bench.turnstile.try_enter(bench.request(n=2))
-        assert turn is not None
-        assert turn.tenant.prefill == {"p": 10}
-        turn.opened("p")
-        assert {name: need.sequences for name, need in bench.turnstile._promised.items()} == {"d": 2}
-        turn.started()
-        assert turn.tenant.prefill == {}
-        turn.opened("d", computes=False)
-        assert (bench.turnstile._promised, turn.tenant.prefill) == ({}, {})
-        turn.release(1)
+        admission = bench.admission_queue.try_enter(bench.request(n=2))
+        assert admission is not None
+        assert admission.tenant.prefill == {"p": 10}
+        admission.opened("p")
+        assert {name: need.sequences for name, need in bench.admission_queue._promised.items()} == {"d": 2}
+        admission.started()
+        assert admission.tenant.prefill == {}
+        admission.opened("d", computes=False)
+        assert (bench.admission_queue._promised, admission.tenant.prefill) == ({}, {})
+        admission.release(1)
         bench.check_empty()
 
     run(main)
@@ -87,17 +87,17 @@ def test_the_promise_to_the_decode_side_is_kept_until_it_has_the_request() -> No
 def test_what_goes_elsewhere_keeps_no_promise(after: int) -> None:
     async def main() -> None:
         bench = bench_of("p", "d", "b")
-        turn = bench.turnstile.try_enter(bench.request())
-        while turn is not None and turn.replica_id != "p":
-            turn.release(0)
-            turn = bench.turnstile.try_enter(bench.request())
-        assert turn is not None
+        admission = bench.admission_queue.try_enter(bench.request())
+        while admission is not None and admission.replica_id != "p":
+            admission.release(0)
+            admission = bench.admission_queue.try_enter(bench.request())
+        assert admission is not None
         if after:
-            turn.opened("p")
-        turn.opened("b")
-        assert bench.turnstile._promised == {}
-        assert turn.tenant.prefill == {"b": 10}
-        turn.release(0)
+            admission.opened("p")
+        admission.opened("b")
+        assert bench.admission_queue._promised == {}
+        assert admission.tenant.prefill == {"b": 10}
+        admission.release(0)
         bench.check_empty()
 
     run(main)
@@ -107,10 +107,10 @@ def test_half_a_pair_is_no_fleet() -> None:
     async def main() -> None:
         for name in ("p", "d"):
             bench = bench_of(name)
-            turn = bench.turnstile.try_enter(bench.request())
-            assert turn is not None
-            assert turn.decision is None
-            turn.release(0)
+            admission = bench.admission_queue.try_enter(bench.request())
+            assert admission is not None
+            assert admission.decision is None
+            admission.release(0)
             bench.check_empty()
 
     run(main)
@@ -119,24 +119,24 @@ def test_half_a_pair_is_no_fleet() -> None:
 def test_a_large_request_gets_a_pair_kept_for_it() -> None:
     async def main() -> None:
         bench = bench_of("p", "d", kv_blocks=1000)
-        small = [bench.turnstile.try_enter(bench.request("b")) for _ in range(2)]
-        for turn in small:
-            assert turn is not None
-            send(bench, turn)
+        small = [bench.admission_queue.try_enter(bench.request("b")) for _ in range(2)]
+        for admission in small:
+            assert admission is not None
+            send(bench, admission)
         large = bench.wait("a", prompt=31_900)
         await settle()
-        bench.turnstile.pump()
+        bench.admission_queue.pump()
         bench.now = 2.0
-        bench.turnstile.pump()
-        assert bench.turnstile._held == {"p", "d"}
+        bench.admission_queue.pump()
+        assert bench.admission_queue._held == {"p", "d"}
         other = bench.wait("b")
         await settle()
         assert not other.done()
-        for turn in small:
-            assert turn is not None
+        for admission in small:
+            assert admission is not None
             for name in ("p", "d"):
                 bench.fleet.running(name, -1)
-            turn.release(1)
+            admission.release(1)
         (await large).release(0)
         (await other).release(0)
         bench.check_empty()
@@ -147,16 +147,16 @@ def test_a_large_request_gets_a_pair_kept_for_it() -> None:
 def test_lanes_are_of_replicas_that_compute_prompts() -> None:
     async def main() -> None:
         bench = bench_of("p0", "p1", "d0", "d1")
-        bench.turnstile.active_elsewhere = [ActiveTenant("chat", 1, 1.0, 0.0)]
-        turns = [bench.turnstile.try_enter(bench.request("flood", prompt=30_000)) for _ in range(2)]
+        bench.admission_queue.active_elsewhere = [ActiveTenant("chat", 1, 1.0, 0.0)]
+        turns = [bench.admission_queue.try_enter(bench.request("flood", prompt=30_000)) for _ in range(2)]
         assert turns[1] is None
         heavy = turns[0]
         assert heavy is not None
-        small = [bench.turnstile.try_enter(bench.request("chat")) for _ in range(4)]
-        assert {turn.replica_id for turn in small if turn} == {"p0", "p1"} - {heavy.replica_id}
-        for turn in [heavy, *small]:
-            assert turn is not None
-            turn.release(0)
+        small = [bench.admission_queue.try_enter(bench.request("chat")) for _ in range(4)]
+        assert {admission.replica_id for admission in small if admission} == {"p0", "p1"} - {heavy.replica_id}
+        for admission in [heavy, *small]:
+            assert admission is not None
+            admission.release(0)
         bench.check_empty()
 
     run(main)
@@ -165,19 +165,19 @@ def test_lanes_are_of_replicas_that_compute_prompts() -> None:
 def test_what_is_cached_need_not_be_computed() -> None:
     async def main() -> None:
         bench = Bench("p/0", "p/1")
-        bench.turnstile.active_elsewhere = [ActiveTenant("chat", 1, 1.0, 0.0)]
+        bench.admission_queue.active_elsewhere = [ActiveTenant("chat", 1, 1.0, 0.0)]
         request = bench.request("flood", prompt=30_000)
         request = replace(request, route=replace(request.route, cached={"p/0": 29_000, "p/1": 29_500}))
-        turns = [bench.turnstile.try_enter(request) for _ in range(2)]
-        for turn in turns:
-            assert turn is not None
-            assert turn.tenant.prefill[turn.replica_id or ""] in (1000, 500)
-            assert turn.kv_tokens == 30_010
-        assert bench.turnstile.active_here()[0].heavy is False
-        for turn in turns:
-            assert turn is not None
-            turn.opened("p/1")
-            turn.release(0)
+        turns = [bench.admission_queue.try_enter(request) for _ in range(2)]
+        for admission in turns:
+            assert admission is not None
+            assert admission.tenant.prefill[admission.replica_id or ""] in (1000, 500)
+            assert admission.kv_tokens == 30_010
+        assert bench.admission_queue.active_here()[0].heavy is False
+        for admission in turns:
+            assert admission is not None
+            admission.opened("p/1")
+            admission.release(0)
         bench.check_empty()
 
     run(main)
@@ -186,16 +186,16 @@ def test_what_is_cached_need_not_be_computed() -> None:
 def test_who_waited_is_decided_by_what_is_cached_then() -> None:
     async def main() -> None:
         bench = Bench("p/0")
-        bench.turnstile._cached = lambda route: {"p/0": 7}
+        bench.admission_queue._cached = lambda route: {"p/0": 7}
         turns = bench.fill()
         waiting = bench.wait()
         await settle()
         bench.now = STALE_SECONDS * 2
         bench.end(turns.pop())
-        turn = await waiting
-        assert (turn.route.cached, turn.route.now) == ({"p/0": 7}, bench.now)
-        assert turn.tenant.prefill == {"p/0": 3 + 10 * (LIMIT - 1)}
-        for other in [turn, *turns]:
+        admission = await waiting
+        assert (admission.route.cached, admission.route.now) == ({"p/0": 7}, bench.now)
+        assert admission.tenant.prefill == {"p/0": 3 + 10 * (LIMIT - 1)}
+        for other in [admission, *turns]:
             other.release(0)
         bench.check_empty()
 
@@ -212,8 +212,8 @@ def test_a_policy_that_makes_nothing_of_the_replicas_with_room_lets_a_request_wa
     async def main() -> None:
         bench = bench_of("p", "d")
         request = replace(bench.request(), policy=NoPairs())
-        assert bench.turnstile.try_enter(request) is None
-        assert bench.turnstile.waiting == 0
+        assert bench.admission_queue.try_enter(request) is None
+        assert bench.admission_queue.waiting == 0
 
     run(main)
 
@@ -281,5 +281,5 @@ def test_each_side_of_a_pair_needs_its_part(fleet: list[ReplicaView], demand: De
 
 def test_a_demand_is_the_requests() -> None:
     route = RouteRequest("r", 100, 50, 2, cached={"b0": 64})
-    request = TurnRequest("r", "t", 0, 1.0, 0.0, route, 30, 2, 1.0, 1)
+    request = AdmissionRequest("r", "t", 0, 1.0, 0.0, route, 30, 2, 1.0, 1)
     assert demand_of(request, route) == Demand(Need(2, 100, 130, 200), {"b0": 64})

@@ -4,7 +4,7 @@ import pytest
 
 from gateway.scheduling.admission_queue import LONGEST_RETRY, SHORTEST_RETRY
 from protos.errors import Overloaded
-from routing.dispatch.dispatch import Attempt
+from routing.dispatch.dispatch import RequestHandle
 from tests.gateway.scheduling.bench import LIMIT, Bench, run, settle
 
 
@@ -16,15 +16,15 @@ def test_a_tenants_own_bound_sheds_only_its_own(bound: int) -> None:
         kept = [bench.wait(max_waiting=bound) for _ in range(bound)]
         await settle()
         with pytest.raises(Overloaded):
-            await bench.turnstile.enter(bench.request(max_waiting=bound), Attempt())
-        other = asyncio.create_task(bench.turnstile.enter(bench.request("b"), Attempt()))
+            await bench.admission_queue.enter(bench.request(max_waiting=bound), RequestHandle())
+        other = asyncio.create_task(bench.admission_queue.enter(bench.request("b"), RequestHandle()))
         await settle()
         assert not other.done()
         for task in [*kept, other]:
             task.cancel()
         await asyncio.gather(*kept, other, return_exceptions=True)
-        for turn in turns:
-            turn.release(0)
+        for admission in turns:
+            admission.release(0)
         bench.check_empty()
 
     run(main)
@@ -52,8 +52,8 @@ def test_beyond_the_workers_bound_the_newest_of_the_lowest_tier_is_shed() -> Non
         for task in [high, *higher]:
             task.cancel()
         await asyncio.gather(high, *higher, return_exceptions=True)
-        for turn in turns:
-            turn.release(0)
+        for admission in turns:
+            admission.release(0)
         bench.check_empty()
 
     run(main)
@@ -68,9 +68,9 @@ def test_a_client_is_told_to_come_back_when_what_waits_will_have_passed(
     async def main() -> None:
         bench = Bench("p/0", max_waiting=waiting)
         for _ in range(20):
-            turn = bench.enter()
-            assert turn is not None
-            bench.end(turn)
+            admission = bench.enter()
+            assert admission is not None
+            bench.end(admission)
         bench.now = seconds
         turns = bench.fill()[:LIMIT]
         tasks = [bench.wait() for _ in range(waiting)]
@@ -82,8 +82,8 @@ def test_a_client_is_told_to_come_back_when_what_waits_will_have_passed(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for turn in turns:
-            turn.release(0)
+        for admission in turns:
+            admission.release(0)
         bench.check_empty()
 
     run(main)

@@ -20,7 +20,7 @@ class Counted:
 
     def __post_init__(self) -> None:
         self.seconds = empty(declared.STORE_SECONDS)
-        self.fleet = self.turnstile = self
+        self.fleet = self.admission_queue = self
 
     def statuses(self) -> list[ReplicaStatus]:
         return self.said

@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.telemetry.record_publisher import Observatory
+from gateway.telemetry.record_publisher import RecordPublisher
 from observability.digests import Digests
 from observability.outcome import Outcome
 from observability.record import RequestRecord, Verdict
@@ -40,14 +40,14 @@ class Kept:
 def watched(client: Client) -> Kept:
     """From now on the worker's records go here."""
     kept = Kept()
-    client.gateway.services.observatory = Observatory([kept])
+    client.gateway.services.record_publisher = RecordPublisher([kept])
     client.gateway.services.digests = DIGESTS
     return kept
 
 
 def told(client: Client, kept: Kept) -> RequestRecord:
     """The one record since the last look."""
-    client.gateway.services.observatory.flush()
+    client.gateway.services.record_publisher.flush()
     assert len(kept.records) == 1
     return kept.records.pop()
 
@@ -209,12 +209,12 @@ def test_requests_that_came_to_nothing(store_url: str) -> None:
             )
             assert (await outcome(await client.request("GET", "/v1/models")))[::3] == (Outcome.OK, "models")
             answer = await client.chat(messages=[{"role": "user", "content": "frobnicate"}])
-            client.gateway.services.observatory.flush()
+            client.gateway.services.record_publisher.flush()
             assert kept.records[-1].filter_seconds > 0
             assert (await outcome(answer))[:3] == (Outcome.FILTERED, 400, "content_filter")
             # Probes of load balancers are nobody's requests.
             await client.request("GET", "/healthz")
-            client.gateway.services.observatory.flush()
+            client.gateway.services.record_publisher.flush()
             assert kept.records == []
 
     bounded(main)
@@ -286,7 +286,7 @@ def test_a_client_that_leaves_before_the_first_token_pays_for_the_prompt(store_u
             kept = watched(client)
             call = client.call("POST", CHAT)
             call.put(b'{"model": "%b", "messages": [{"role": "user", "content": "Hi"}]}' % MODEL.encode())
-            await until(lambda: any(exchange.record.sent for exchange in client.gateway.overseer.active))
+            await until(lambda: any(exchange.record.sent for exchange in client.gateway.watchdog.active))
             call.disconnect()
             await until(lambda: client.active == 0)
             record = told(client, kept)

@@ -7,7 +7,7 @@ import pytest
 
 from gateway.store.lua_script import Script
 from gateway.store.store import Store
-from gateway.telemetry.batched_reads import SharedTrips
+from gateway.telemetry.batched_reads import BatchedReads
 from protos.errors import StoreUnavailable
 from tests.harness import bounded
 
@@ -33,7 +33,7 @@ class Watched(Store):
 def test_each_gets_its_own_answer(store_url: str) -> None:
     async def main() -> None:
         store = Watched(store_url)
-        shared = SharedTrips(store)
+        shared = BatchedReads(store)
         replies = await asyncio.gather(*(shared.run(ECHO, [f"k{n}"], [b"-%d" % n]) for n in range(50)))
         assert replies == [b"k%d-%d" % (n, n) for n in range(50)]
         assert store.sizes == [50]
@@ -49,7 +49,7 @@ def test_each_gets_its_own_answer(store_url: str) -> None:
 def test_failures_are_their_askers(store_url: str) -> None:
     async def main() -> None:
         store = Watched(store_url)
-        shared = SharedTrips(store)
+        shared = BatchedReads(store)
         found = await asyncio.gather(
             shared.run(ECHO, ["a"], [b"b"]), shared.run(FAILS, ["a"], [b"b"]), return_exceptions=True
         )

@@ -6,13 +6,13 @@ import pytest
 
 from gateway.telemetry.gauges import Gauges
 from gateway.tenancy.limits.limiter import Ask
-from gateway.tenancy.limits.limits_batcher import Courier
+from gateway.tenancy.limits.limits_batcher import LimitsBatcher
 from gateway.tenancy.limits.store_limiter import StoreLimiter
 from observability.metrics import declarations as declared
 from observability.metrics.metric import Metric
 from observability.metrics.snapshot import Numbers
 from protos.errors import Overloaded, RateLimited, StoreUnavailable
-from routing.dispatch.dispatch import Attempt
+from routing.dispatch.dispatch import RequestHandle
 from routing.health.breaker import OPEN_SECONDS
 from routing.health.replica_health import ReplicaHealth
 from routing.health.replica_status import ReplicaStatus, State
@@ -126,12 +126,14 @@ def test_admissions_are_counted() -> None:
             await shed
         bench.end(turns.pop())
         turns.append(await first)
-        late = asyncio.create_task(bench.turnstile.enter(bench.request(rank=2, wait_until=bench.now), Attempt()))
+        late = asyncio.create_task(
+            bench.admission_queue.enter(bench.request(rank=2, wait_until=bench.now), RequestHandle())
+        )
         with pytest.raises(Overloaded):
             await late
-        assert bench.turnstile.admissions == {(1, "at_once"): 4, (0, "waited"): 1, (2, "shed"): 2}
-        for turn in turns:
-            turn.release(0)
+        assert bench.admission_queue.admissions == {(1, "at_once"): 4, (0, "waited"): 1, (2, "shed"): 2}
+        for admission in turns:
+            admission.release(0)
         bench.check_empty()
 
     run(main)
@@ -151,10 +153,10 @@ def test_reservations_and_trips_are_counted(store_url: str) -> None:
             (await worker.reserve(plan_of("acme", on_store_failure="fail_open", tpm=5), 1, 1)).release()
             worker.watched.failing.clear()
             await worker.settled()
-            limiter, courier = worker.limiter, worker.courier
+            limiter, limits_batcher = worker.limiter, worker.limits_batcher
             assert limiter.reservations == {"granted": 2, "refused": 1, "failed_open": 1, "failed_closed": 1}
-            assert courier.errors >= 2
-            assert sum(courier.seconds.counts) == worker.watched.trips
+            assert limits_batcher.errors >= 2
+            assert sum(limits_batcher.seconds.counts) == worker.watched.trips
 
     bounded(main)
 
@@ -168,14 +170,14 @@ def test_an_unreachable_store_is_counted() -> None:
             async def run_many(self, *_: object) -> list[bytes | StoreUnavailable]:
                 raise StoreUnavailable
 
-        courier = Courier(Away(), "h", timeout=1.0, on_alert=lambda *_: None)
-        running = asyncio.create_task(courier.run())
-        limiter = StoreLimiter(courier)
+        limits_batcher = LimitsBatcher(Away(), "h", timeout=1.0, on_alert=lambda *_: None)
+        running = asyncio.create_task(limits_batcher.run())
+        limiter = StoreLimiter(limits_batcher)
         with pytest.raises(StoreUnavailable):
             await limiter.reserve(Ask(plan_of("acme", rpm=1), 1, 1, 1))
-        assert courier.errors >= 1
+        assert limits_batcher.errors >= 1
         assert limiter.reservations["failed_closed"] == 1
-        assert not sum(courier.seconds.counts)
+        assert not sum(limits_batcher.seconds.counts)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 

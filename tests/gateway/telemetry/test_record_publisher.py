@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 import gateway.telemetry.record_publisher
-from gateway.telemetry.record_publisher import MOST_WAITING, Observatory
+from gateway.telemetry.record_publisher import MOST_WAITING, RecordPublisher
 from observability.record import RequestRecord
 from tests.harness import bounded, until
 
@@ -37,17 +37,17 @@ def test_records_gather_and_go_to_every_sink(monkeypatch: pytest.MonkeyPatch) ->
 
     async def main() -> None:
         sinks = [Kept(), Kept()]
-        observatory = Observatory(sinks, clock=lambda: 7.0)
+        record_publisher = RecordPublisher(sinks, clock=lambda: 7.0)
         first, second = record("a"), record("b")
-        observatory.ended(first)
-        observatory.ended(second)
+        record_publisher.ended(first)
+        record_publisher.ended(second)
         assert sinks[0].batches == []
-        observatory.start()
+        record_publisher.start()
         await until(lambda: sinks[1].batches)
         assert [sink.batches for sink in sinks] == [[[first, second]], [[first, second]]]
         assert first.ended == 7.0
-        observatory.ended(record("c"))
-        await observatory.aclose()
+        record_publisher.ended(record("c"))
+        await record_publisher.aclose()
         assert [len(sink.batches) for sink in sinks] == [2, 2]
         assert [sink.closed for sink in sinks] == [1, 1]
 
@@ -56,19 +56,19 @@ def test_records_gather_and_go_to_every_sink(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_no_more_than_so_many_wait() -> None:
     sink = Kept()
-    observatory = Observatory([sink])
+    record_publisher = RecordPublisher([sink])
     for index in range(MOST_WAITING + 1):
-        observatory.ended(record(str(index)))
+        record_publisher.ended(record(str(index)))
     assert [len(batch) for batch in sink.batches] == [MOST_WAITING]
 
 
 def test_one_that_raises_is_told_of_once_and_hurts_no_other(caplog: pytest.LogCaptureFixture) -> None:
     broken, good = Kept(), Kept()
-    observatory = Observatory([broken, good])
+    record_publisher = RecordPublisher([broken, good])
 
     def one() -> None:
-        observatory.ended(record())
-        observatory.flush()
+        record_publisher.ended(record())
+        record_publisher.flush()
 
     with caplog.at_level(logging.ERROR, "gateway.telemetry.record_publisher"):
         broken.broken = True

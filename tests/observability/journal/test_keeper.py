@@ -12,7 +12,7 @@ import pytest
 
 from observability.journal.entries import request_lines
 from observability.journal.folder import chain_folders, is_held
-from observability.journal.keeper import LOOK_SECONDS, Keeper
+from observability.journal.keeper import LOOK_SECONDS, ChainWriter
 from observability.journal.retention import due_for_removal
 from observability.journal.segment import segments
 from observability.journal.signer import made_key
@@ -40,7 +40,7 @@ class Bench:
         self.clock = Clock()
         self.journal = folder / "journal"
         self.settings = settings_of(folder, **{"key_file": None, **fields})
-        self.keeper = Keeper(self.settings, "worker", wall=self.wall, clock=self.clock)
+        self.keeper = ChainWriter(self.settings, "worker", wall=self.wall, clock=self.clock)
 
     def wall(self) -> float:
         return WALL + self.clock.now - 1000.0
@@ -166,7 +166,7 @@ def test_chains_that_nobody_writes_to_any_more_are_sealed_and_removed_too(bench:
 def test_a_folder_that_another_process_has_now_is_left_to_it(bench: Bench) -> None:
     bench.write()
     shutil.rmtree(bench.journal)
-    other = Keeper(bench.settings, "worker")
+    other = ChainWriter(bench.settings, "worker")
     other.maintain()
     with pytest.raises(OSError):
         bench.write(1)
@@ -246,12 +246,12 @@ def test_a_folder_is_held_from_the_moment_it_is_there(bench: Bench, monkeypatch:
         held.append(is_held(path))
         # Another process is faster.
         if len(held) == 1:
-            other = Keeper(bench.settings, "worker")
+            other = ChainWriter(bench.settings, "worker")
             other.maintain()
             others.append(other)
         return real(path, target)
 
-    others: list[Keeper] = []
+    others: list[ChainWriter] = []
     monkeypatch.setattr(Path, "rename", rename)
     bench.write()
     assert (held[:2], [path.parent.name for path in files(bench.journal)]) == ([True, True], ["worker-1"])

@@ -12,8 +12,8 @@ import routing.transports.session_transport
 from protos.errors import ClientGone, ReplicaDraining, ReplicaFailed, ReplicaUnavailable
 from protos.types import Failure, Finish, FinishReason, Handoff, Role, Timing
 from replicas.engine import Delta, Engine
-from routing.dispatch.dispatch import Attempt
-from routing.dispatch.dispatch_context import Desk
+from routing.dispatch.dispatch import RequestHandle
+from routing.dispatch.dispatch_context import DispatchContext
 from routing.fleet.fleet import Fleet
 from routing.policies.round_robin import RoundRobin
 from tests.fakes import RefusesWith, SilentEngine, info_of
@@ -174,10 +174,10 @@ def test_before_the_handoff_the_prefill_is_cancelled_at_once() -> None:
     async def main() -> None:
         first, second = SilentEngine(info_of(role=PREFILL)), SilentEngine(info_of(role=DECODE))
         async with fleet_of((first, PREFILL), (second, DECODE)) as fleet:
-            attempt = Attempt()
-            task = asyncio.create_task(begin(fleet, submit_of(9), attempt))
+            handle = RequestHandle()
+            task = asyncio.create_task(begin(fleet, submit_of(9), handle))
             await until(lambda: first.submitted)
-            attempt.fail(ClientGone("left"))
+            handle.fail(ClientGone("left"))
             with pytest.raises(ClientGone):
                 await task
             await until(lambda: first.cancelled)
@@ -302,7 +302,7 @@ def test_whichever_sides_die_the_answer_is_that_of_a_fleet_where_none_does(
         # Two of them at most: the bounds on attempts are tested elsewhere.
         alive = [death if number < 2 else Death() for number, death in enumerate(deaths)]
         async with mortals(*alive, Death(), roles=[*roles, BOTH], output_tokens=9) as (fleet, engines):
-            answer = await read(await begin(fleet, submit, desk=Desk(fleet, RoundRobin())), n)
+            answer = await read(await begin(fleet, submit, dispatch_context=DispatchContext(fleet, RoundRobin())), n)
             assert answer.tokens == expected.tokens
             await until(lambda: not any(engine.open for engine in engines if not engine.dead.is_set()))
 

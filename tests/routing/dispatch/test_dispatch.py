@@ -17,8 +17,8 @@ from protos.errors import (
 from protos.types import Failure, Finish, FinishReason, Load, Role
 from routing.contracts.policy import Decision, ReplicaView, RouteRequest
 from routing.dispatch.attempt import error_of
-from routing.dispatch.dispatch import Attempt, Dispatched, dispatch
-from routing.dispatch.dispatch_context import Desk
+from routing.dispatch.dispatch import Dispatched, RequestHandle, dispatch
+from routing.dispatch.dispatch_context import DispatchContext
 from routing.fleet.fleet import Fleet
 from routing.policies.round_robin import RoundRobin
 from tests.fakes import DiesAfter, DropsStream, RefusesWith, SilentEngine
@@ -46,13 +46,13 @@ def slow_retries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def start(
-    fleet: Fleet, attempt: Attempt | None = None, turn: "SpyTurn | None" = None, **options: Any
+    fleet: Fleet, handle: RequestHandle | None = None, admission: "SpyAdmission | None" = None, **options: Any
 ) -> Dispatched:
-    desk = Desk(fleet, RoundRobin())
-    return await dispatch(desk, ROUTE, submit_of(8, **options), attempt or Attempt(), turn)
+    dispatch_context = DispatchContext(fleet, RoundRobin())
+    return await dispatch(dispatch_context, ROUTE, submit_of(8, **options), handle or RequestHandle(), admission)
 
 
-class SpyTurn:
+class SpyAdmission:
     """A turn for one replica that remembers what it was told."""
 
     kv_tokens = 77
@@ -181,18 +181,18 @@ def test_the_only_replicas_failure_is_what_the_client_learns() -> None:
 @pytest.mark.parametrize("before", [True, False])
 def test_an_attempt_that_fails_from_outside_ends_upstream_too(before: bool) -> None:
     async def main() -> None:
-        engine, attempt = SilentEngine(), Attempt()
+        engine, handle = SilentEngine(), RequestHandle()
         async with serving(engine) as (_, address), fleet_at(address) as fleet:
             if before:
-                attempt.fail(ClientGone("left"))
-            task = asyncio.create_task(start(fleet, attempt))
+                handle.fail(ClientGone("left"))
+            task = asyncio.create_task(start(fleet, handle))
             if not before:
                 await until(lambda: engine.submitted)
-                assert not attempt.failed
-                attempt.fail(ClientGone("left"))
+                assert not handle.failed
+                handle.fail(ClientGone("left"))
             with pytest.raises(ClientGone):
                 await task
-            assert attempt.failed
+            assert handle.failed
             await until(lambda: engine.cancelled == list(engine.submitted))
 
     bounded(main)
@@ -200,11 +200,11 @@ def test_an_attempt_that_fails_from_outside_ends_upstream_too(before: bool) -> N
 
 def test_a_deadline_is_not_a_reason_to_try_another() -> None:
     async def main() -> None:
-        engines, attempt = [SilentEngine(), SilentEngine()], Attempt()
+        engines, handle = [SilentEngine(), SilentEngine()], RequestHandle()
         async with serving(engines[0]) as (_, one), serving(engines[1]) as (_, two), fleet_at(one, two) as fleet:
-            task = asyncio.create_task(start(fleet, attempt))
+            task = asyncio.create_task(start(fleet, handle))
             await until(lambda: engines[0].submitted)
-            attempt.fail(DeadlineExceeded("too long"))
+            handle.fail(DeadlineExceeded("too long"))
             with pytest.raises(DeadlineExceeded):
                 await task
             assert engines[1].submitted == {}
@@ -230,10 +230,10 @@ def test_the_first_attempt_goes_where_the_turn_was_given(interval: int) -> None:
     async def main() -> None:
         async with serving(engine_of()) as (_, one), serving(engine_of()) as (_, two), fleet_at(one, two) as fleet:
             for replica_id in ("p/1", "p/1", "p/0"):
-                turn = SpyTurn(replica_id)
-                dispatched = await start(fleet, turn=turn, n=2, delta_interval=interval)
+                admission = SpyAdmission(replica_id)
+                dispatched = await start(fleet, admission=admission, n=2, delta_interval=interval)
                 assert dispatched.stream.replica_id == replica_id
-                assert turn.told == [replica_id, "started"]
+                assert admission.told == [replica_id, "started"]
                 dispatched.stream.close()
 
     bounded(main)
@@ -243,12 +243,12 @@ def test_a_turn_learns_that_the_prompt_was_computed_before_there_are_tokens() ->
     async def main() -> None:
         engine, gate = gated_engine()
         async with serving(engine) as (_, address), fleet_at(address) as fleet:
-            turn, other = SpyTurn("p/0"), SpyTurn("p/0")
-            gathering = asyncio.create_task(start(fleet, turn=turn, delta_interval=0))
-            streaming = asyncio.create_task(start(fleet, turn=other))
+            admission, other = SpyAdmission("p/0"), SpyAdmission("p/0")
+            gathering = asyncio.create_task(start(fleet, admission=admission, delta_interval=0))
+            streaming = asyncio.create_task(start(fleet, admission=other))
             await until(lambda: other.told)
             gate.let(1)
-            await until(lambda: turn.told == ["p/0", "started"])
+            await until(lambda: admission.told == ["p/0", "started"])
             assert not gathering.done()
             gate.open()
             for task in (gathering, streaming):
@@ -259,11 +259,11 @@ def test_a_turn_learns_that_the_prompt_was_computed_before_there_are_tokens() ->
 
 def test_what_a_turn_expects_counts_in_the_replicas_view() -> None:
     async def main() -> None:
-        engine, turn = SilentEngine(), SpyTurn("p/0")
+        engine, admission = SilentEngine(), SpyAdmission("p/0")
         async with serving(engine) as (_, address), fleet_at(address) as fleet:
-            task = asyncio.create_task(start(fleet, turn=turn))
-            await until(lambda: turn.told)
-            assert fleet.candidates()[0].sent_kv_tokens == turn.kv_tokens
+            task = asyncio.create_task(start(fleet, admission=admission))
+            await until(lambda: admission.told)
+            assert fleet.candidates()[0].sent_kv_tokens == admission.kv_tokens
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             await until(lambda: engine.cancelled)
@@ -279,11 +279,11 @@ def test_where_the_turns_replica_is_gone_or_fails_the_policy_picks_the_next() ->
             fleet_at(refusing, good) as fleet,
         ):
             for named, told in (("p/0", ["p/0", "p/1", "started"]), ("p/9", None), (None, None)):
-                turn = SpyTurn(named)
-                dispatched = await start(fleet, turn=turn)
+                admission = SpyAdmission(named)
+                dispatched = await start(fleet, admission=admission)
                 assert dispatched.stream.replica_id == "p/1"
-                assert turn.told[-2:] == ["p/1", "started"]
-                assert told is None or turn.told == told
+                assert admission.told[-2:] == ["p/1", "started"]
+                assert told is None or admission.told == told
                 dispatched.stream.close()
 
     bounded(main)
@@ -296,13 +296,13 @@ def test_an_attempt_reaches_whatever_is_waited_for() -> None:
         def fail(self, error: PenstockError) -> None:
             self.failed = True
 
-    attempt, first, second, third = Attempt(), Queue(), Queue(), Queue()
-    attempt.follow(first)
-    attempt.follow(second)
-    assert not attempt.failed
-    attempt.fail(ClientGone("left"))
-    attempt.follow(third)
-    assert (first.failed, second.failed, third.failed, attempt.failed) == (False, True, True, True)
+    handle, first, second, third = RequestHandle(), Queue(), Queue(), Queue()
+    handle.follow(first)
+    handle.follow(second)
+    assert not handle.failed
+    handle.fail(ClientGone("left"))
+    handle.follow(third)
+    assert (first.failed, second.failed, third.failed, handle.failed) == (False, True, True, True)
 
 
 @pytest.mark.parametrize("reason", [FinishReason.CANCELLED, FinishReason.ERROR])

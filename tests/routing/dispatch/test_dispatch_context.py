@@ -8,8 +8,8 @@ from protos.errors import DeadlineExceeded, ReplicaFailed, ReplicaUnavailable
 from protos.types import Failure, Finish, FinishReason, Handoff, Load, Role, Work
 from replicas.engine import Delta
 from routing.contracts.policy import Decision, NoCandidate, ReplicaView, RouteRequest, Stepped
-from routing.dispatch.dispatch import Attempt, Dispatched, dispatch
-from routing.dispatch.dispatch_context import Desk
+from routing.dispatch.dispatch import Dispatched, RequestHandle, dispatch
+from routing.dispatch.dispatch_context import DispatchContext
 from routing.dispatch.failover_stream import LEAST_SECONDS
 from routing.fleet.fleet import Fleet
 from routing.health.breaker import CONSECUTIVE_FAULTS
@@ -33,7 +33,7 @@ def view_of(name: str, role: Role = Role.BOTH) -> ReplicaView:
     return ReplicaView(name, "p", TP2, role, Load())
 
 
-class PairTurn:
+class PairAdmission:
     """A turn for a pair that remembers what it was told."""
 
     kv_tokens = 77
@@ -56,9 +56,9 @@ def test_nothing_is_tried_again_without_time_for_it(left: float, tried: bool) ->
     async def main() -> None:
         refusing, other = RefusesWith(Failure("draining", "no")), SilentEngine()
         async with serving(refusing) as (_, one), serving(other) as (_, two), fleet_at(one, two) as fleet:
-            desk = Desk(fleet, RoundRobin(), clock=lambda: 100.0)
+            dispatch_context = DispatchContext(fleet, RoundRobin(), clock=lambda: 100.0)
             route = RouteRequest("r", 3, 8, deadline=100.0 + left)
-            task = asyncio.create_task(dispatch(desk, route, submit_of(8), Attempt()))
+            task = asyncio.create_task(dispatch(dispatch_context, route, submit_of(8), RequestHandle()))
             await until(lambda: task.done() or other.submitted)
             assert bool(other.submitted) == tried
             task.cancel()
@@ -77,7 +77,7 @@ def test_a_policy_that_finds_no_candidate_is_a_fleet_without_any() -> None:
     async def main() -> None:
         async with serving(SilentEngine()) as (_, address), fleet_at(address) as fleet:
             with pytest.raises(ReplicaUnavailable) as caught:
-                await dispatch(Desk(fleet, Picky()), ROUTE, submit_of(8), Attempt())
+                await dispatch(DispatchContext(fleet, Picky()), ROUTE, submit_of(8), RequestHandle())
             assert caught.value.retry_after
 
     bounded(main)
@@ -88,17 +88,19 @@ def test_a_turn_on_a_pair_is_followed_and_told_of_both_sides() -> None:
         first, second = SilentEngine(info_of(role=Role.PREFILL)), SilentEngine(info_of(role=Role.DECODE))
         roles = [Role.PREFILL, Role.DECODE]
         async with serving(first) as (_, one), serving(second) as (_, two), fleet_at(one, two, roles=roles) as fleet:
-            turn = PairTurn("p/0", "p/1")
-            task = asyncio.create_task(dispatch(Desk(fleet, RoundRobin()), ROUTE, submit_of(8), Attempt(), turn))
+            admission = PairAdmission("p/0", "p/1")
+            task = asyncio.create_task(
+                dispatch(DispatchContext(fleet, RoundRobin()), ROUTE, submit_of(8), RequestHandle(), admission)
+            )
             await until(lambda: first.submitted)
             views = {view.id: view for view in fleet.candidates()}
             assert (views["p/0"].sent_prompt_tokens, views["p/0"].sent_kv_tokens) == (3, 4)
             first.say(Delta(1, 0, [5], cached_tokens=0))
             dispatched = await task
-            assert turn.told == ["p/0", "started"]
+            assert admission.told == ["p/0", "started"]
             first.say(finishes=[(1, 0, Finish(FinishReason.LENGTH, handoff=Handoff(b"", (5,))))])
             await until(lambda: second.submitted)
-            assert turn.told == ["p/0", "started", "p/1 takes over"]
+            assert admission.told == ["p/0", "started", "p/1 takes over"]
             views = {view.id: view for view in fleet.candidates()}
             assert (views["p/1"].sent_prompt_tokens, views["p/1"].sent_kv_tokens) == (0, 77)
             second.say(Delta(1, 0, [6]))
@@ -113,8 +115,10 @@ def test_a_pair_of_which_one_side_is_gone_is_decided_anew() -> None:
     async def main() -> None:
         engine = SilentEngine()
         async with serving(engine) as (_, address), fleet_at(address) as fleet:
-            turn = PairTurn("p/0", "p/9")
-            task = asyncio.create_task(dispatch(Desk(fleet, RoundRobin()), ROUTE, submit_of(8), Attempt(), turn))
+            admission = PairAdmission("p/0", "p/9")
+            task = asyncio.create_task(
+                dispatch(DispatchContext(fleet, RoundRobin()), ROUTE, submit_of(8), RequestHandle(), admission)
+            )
             await until(lambda: engine.submitted)
             assert engine.submitted[1].prefill_only is False
             task.cancel()
@@ -160,18 +164,20 @@ def test_where_prompts_go_and_what_was_cached_of_them_is_told() -> None:
             fleet.start()
             await fleet.wait_ready(1)
             try:
-                desk = Desk(fleet, Asking())
+                dispatch_context = DispatchContext(fleet, Asking())
                 prompt = list(range(70))
-                found = desk.look_up(prompt, "acme")
+                found = dispatch_context.look_up(prompt, "acme")
                 assert (len(found.chain), found.cached) == (2, {})
                 route = RouteRequest("r", 70, 8, cached={"p/0": 64}, chain=found.chain)
-                task = asyncio.create_task(dispatch(desk, route, submit_of(8, prompt=prompt), Attempt()))
+                task = asyncio.create_task(
+                    dispatch(dispatch_context, route, submit_of(8, prompt=prompt), RequestHandle())
+                )
                 await until(lambda: engine.submitted)
                 assert fleet.candidates()[0].sent_prompt_tokens == 6
                 engine.say(Delta(1, 0, [5], cached_tokens=32))
                 (await task).stream.close()
                 assert prefixes.heard == [("p/0", list(found.chain)), ("p/0", 64, 32)]
-                assert desk.cached(RouteRequest("r", 70, 8)) == {}
+                assert dispatch_context.cached(RouteRequest("r", 70, 8)) == {}
                 await until(lambda: engine.cancelled)
             finally:
                 await fleet.aclose()
@@ -181,8 +187,8 @@ def test_where_prompts_go_and_what_was_cached_of_them_is_told() -> None:
 
 def test_a_policy_that_does_not_ask_is_spared_the_lookup() -> None:
     async def main() -> None:
-        desk = Desk(Fleet([], "test", PrefixDirectory()), RoundRobin())
-        assert desk.look_up([1] * 100, "acme").chain == ()
+        dispatch_context = DispatchContext(Fleet([], "test", PrefixDirectory()), RoundRobin())
+        assert dispatch_context.look_up([1] * 100, "acme").chain == ()
 
     bounded(main)
 
@@ -191,7 +197,7 @@ def test_a_policy_sees_what_engines_do() -> None:
     async def main() -> None:
         engine, policy = SilentEngine(), Asking()
         async with serving(engine) as (_, address), fleet_at(address) as fleet:
-            Desk(fleet, policy)
+            DispatchContext(fleet, policy)
             engine.say(load=Load(steps=1), work=Work(10, 1, 1))
             await until(lambda: policy.steps)
             assert (policy.steps[0].view.id, policy.steps[0].work.us) == ("p/0", 10)
@@ -199,8 +205,8 @@ def test_a_policy_sees_what_engines_do() -> None:
     bounded(main)
 
 
-async def _answered(desk: Desk) -> Dispatched:
-    return await dispatch(desk, ROUTE, submit_of(8), Attempt())
+async def _answered(dispatch_context: DispatchContext) -> Dispatched:
+    return await dispatch(dispatch_context, ROUTE, submit_of(8), RequestHandle())
 
 
 def test_a_fleet_hears_how_attempts_ended(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,13 +223,13 @@ def test_a_fleet_hears_how_attempts_ended(monkeypatch: pytest.MonkeyPatch) -> No
             serving(engine) as (_, good),
             fleet_at(bad, good) as fleet,
         ):
-            task = asyncio.create_task(_answered(Desk(fleet, RoundRobin())))
+            task = asyncio.create_task(_answered(DispatchContext(fleet, RoundRobin())))
             await until(lambda: engine.submitted)
             assert heard == [("p/0", "ReplicaFailed")]
             engine.say(Delta(1, 0, [5]), finishes=[(1, 0, Finish(FinishReason.STOP))])
             (await task).stream.close()
             assert heard[1:] == [("p/1", "well")]
-            task = asyncio.create_task(_answered(Desk(fleet, RoundRobin())))
+            task = asyncio.create_task(_answered(DispatchContext(fleet, RoundRobin())))
             await until(lambda: len(engine.submitted) == 2)
             engine.say(Delta(2, 0, [5]))
             dispatched = await task
@@ -243,8 +249,8 @@ def test_another_policy_may_decide_for_one_request() -> None:
     async def main() -> None:
         engines = [SilentEngine(), SilentEngine()]
         async with serving(engines[0]) as (_, one), serving(engines[1]) as (_, two), fleet_at(one, two) as fleet:
-            desk = Desk(fleet, RoundRobin())
-            task = asyncio.create_task(_answered(desk.explained(Other())))
+            dispatch_context = DispatchContext(fleet, RoundRobin())
+            task = asyncio.create_task(_answered(dispatch_context.explained(Other())))
             await until(lambda: engines[1].submitted)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
@@ -258,15 +264,15 @@ def test_deadlines_that_leave_an_engine_no_time_say_nothing_of_it(lasts: float, 
     async def main() -> None:
         now, engine = 100.0, SilentEngine()
         async with serving(engine) as (_, one), serving(SilentEngine()) as (_, two), fleet_at(one, two) as fleet:
-            desk = Desk(fleet, RoundRobin(), clock=lambda: now)
+            dispatch_context = DispatchContext(fleet, RoundRobin(), clock=lambda: now)
             for _ in range(CONSECUTIVE_FAULTS):
-                attempt, turn = Attempt(), PairTurn("p/0", "p/0")
-                turn.decision = Decision(view_of("p/0"))
-                task = asyncio.create_task(dispatch(desk, ROUTE, submit_of(8), attempt, turn))
+                handle, admission = RequestHandle(), PairAdmission("p/0", "p/0")
+                admission.decision = Decision(view_of("p/0"))
+                task = asyncio.create_task(dispatch(dispatch_context, ROUTE, submit_of(8), handle, admission))
                 await until(engine.asked.is_set)
                 engine.asked.clear()
                 now += lasts
-                attempt.fail(DeadlineExceeded("the client's own"))
+                handle.fail(DeadlineExceeded("the client's own"))
                 with pytest.raises(DeadlineExceeded):
                     await task
             assert fleet.statuses()[0].state is state
@@ -279,7 +285,7 @@ def test_no_more_is_cached_than_there_is() -> None:
     async def main() -> None:
         engine = SilentEngine()
         async with serving(engine) as (_, address), fleet_at(address) as fleet:
-            task = asyncio.create_task(_answered(Desk(fleet, RoundRobin())))
+            task = asyncio.create_task(_answered(DispatchContext(fleet, RoundRobin())))
             await until(lambda: engine.submitted)
             engine.say(Delta(1, 0, [5], cached_tokens=2**31), finishes=[(1, 0, Finish(FinishReason.STOP))])
             stream = (await task).stream

@@ -11,8 +11,8 @@ from protos.types import Finish, FinishReason, Role
 from replicas.engine import Delta
 from routing.contracts.hedging_settings import Hedging
 from routing.contracts.policy import Ended, Routed, RouteRequest
-from routing.dispatch.dispatch import Attempt, Dispatched, dispatch
-from routing.dispatch.dispatch_context import Desk
+from routing.dispatch.dispatch import Dispatched, RequestHandle, dispatch
+from routing.dispatch.dispatch_context import DispatchContext
 from routing.fleet.fleet import Fleet
 from routing.policies.round_robin import RoundRobin
 from tests.fakes import SilentEngine, info_of
@@ -39,32 +39,36 @@ class Listening(RoundRobin):
 
 
 @contextlib.asynccontextmanager
-async def two(hedging: Hedging | None = SOON) -> AsyncIterator[tuple[Desk, Listening, list[SilentEngine], list[Any]]]:
+async def two(
+    hedging: Hedging | None = SOON,
+) -> AsyncIterator[tuple[DispatchContext, Listening, list[SilentEngine], list[Any]]]:
     engines, policy = [SilentEngine(), SilentEngine()], Listening()
     async with contextlib.AsyncExitStack() as stack:
         served = [await stack.enter_async_context(serving(engine)) for engine in engines]
         fleet = await stack.enter_async_context(fleet_at(*(address for _, address in served)))
-        yield Desk(fleet, policy, hedging=hedging), policy, engines, [server for server, _ in served]
+        yield DispatchContext(fleet, policy, hedging=hedging), policy, engines, [server for server, _ in served]
         await until(lambda: not any(c.in_flight for c in fleet._connections.values()))
         assert len([r for r in policy.reports if isinstance(r, Routed)]) == len(
             [r for r in policy.reports if isinstance(r, Ended)]
         )
 
 
-def ask(desk: Desk, attempt: Attempt | None = None, **options: Any) -> "asyncio.Task[Dispatched]":
+def ask(
+    dispatch_context: DispatchContext, handle: RequestHandle | None = None, **options: Any
+) -> "asyncio.Task[Dispatched]":
     submit = submit_of(3, **options)
     route = RouteRequest("r", len(submit.prompt_ids), 3, submit.sampling.n)
-    return asyncio.create_task(dispatch(desk, route, submit, attempt or Attempt()))
+    return asyncio.create_task(dispatch(dispatch_context, route, submit, handle or RequestHandle()))
 
 
 @pytest.mark.parametrize("winner", [0, 1])
 @pytest.mark.parametrize("started", [True, False])
 def test_whichever_answers_first_goes_on_alone(winner: int, started: bool) -> None:
     async def main() -> None:
-        async with two() as (desk, _, engines, _):
-            task = ask(desk)
+        async with two() as (dispatch_context, _, engines, _):
+            task = ask(dispatch_context)
             await until(lambda: engines[0].submitted and engines[1].submitted)
-            before = desk.budget._left
+            before = dispatch_context.budget._left
             engines[winner].say(Delta(1, 0, [7], cached_tokens=1 if started else None))
             dispatched = await task
             assert dispatched.stream.replica_id == f"p/{winner}"
@@ -75,15 +79,15 @@ def test_whichever_answers_first_goes_on_alone(winner: int, started: bool) -> No
             engines[winner].say(Delta(1, 0, [8]))
             engines[winner].say(Delta(1, 0, [9]), finishes=[(1, 0, DONE)])
             assert (await read(dispatched)).tokens == [[7, 8, 9]]
-            assert desk.budget._left < before + 1
+            assert dispatch_context.budget._left < before + 1
 
     bounded(main)
 
 
 def test_both_at_once_are_one_answer() -> None:
     async def main() -> None:
-        async with two() as (desk, _, engines, _):
-            task = ask(desk, n=2)
+        async with two() as (dispatch_context, _, engines, _):
+            task = ask(dispatch_context, n=2)
             await until(lambda: engines[0].submitted and engines[1].submitted)
             for engine in engines:
                 engine.say(Delta(1, 0, [7]), Delta(1, 1, [8]), finishes=[(1, 0, DONE), (1, 1, DONE)])
@@ -95,8 +99,8 @@ def test_both_at_once_are_one_answer() -> None:
 @pytest.mark.parametrize("lost", [0, 1])
 def test_where_one_of_them_is_lost_the_other_goes_on(lost: int) -> None:
     async def main() -> None:
-        async with two() as (desk, _, engines, servers):
-            task = ask(desk)
+        async with two() as (dispatch_context, _, engines, servers):
+            task = ask(dispatch_context)
             await until(lambda: engines[0].submitted and engines[1].submitted)
             await servers[lost].close()
             engines[1 - lost].say(Delta(1, 0, [7]), finishes=[(1, 0, DONE)])
@@ -109,8 +113,8 @@ def test_where_one_of_them_is_lost_the_other_goes_on(lost: int) -> None:
 
 def test_where_both_are_lost_the_request_is() -> None:
     async def main() -> None:
-        async with two() as (desk, _, engines, servers):
-            task = ask(desk)
+        async with two() as (dispatch_context, _, engines, servers):
+            task = ask(dispatch_context)
             await until(lambda: engines[0].submitted and engines[1].submitted)
             for server in servers:
                 await server.close()
@@ -122,11 +126,11 @@ def test_where_both_are_lost_the_request_is() -> None:
 
 def test_who_leaves_meanwhile_leaves_both() -> None:
     async def main() -> None:
-        async with two() as (desk, _, engines, _):
-            attempt = Attempt()
-            task = ask(desk, attempt)
+        async with two() as (dispatch_context, _, engines, _):
+            handle = RequestHandle()
+            task = ask(dispatch_context, handle)
             await until(lambda: engines[0].submitted and engines[1].submitted)
-            attempt.fail(ClientGone("left"))
+            handle.fail(ClientGone("left"))
             with pytest.raises(ClientGone):
                 await task
             await until(lambda: engines[0].cancelled and engines[1].cancelled)
@@ -134,8 +138,8 @@ def test_who_leaves_meanwhile_leaves_both() -> None:
     bounded(main)
 
 
-async def not_hedged(desk: Desk, engines: list[SilentEngine], **options: Any) -> None:
-    task = ask(desk, **options)
+async def not_hedged(dispatch_context: DispatchContext, engines: list[SilentEngine], **options: Any) -> None:
+    task = ask(dispatch_context, **options)
     await until(lambda: engines[0].submitted)
     await asyncio.sleep(0.03)
     assert engines[1].submitted == {}
@@ -145,14 +149,14 @@ async def not_hedged(desk: Desk, engines: list[SilentEngine], **options: Any) ->
 
 def test_long_prompts_and_an_empty_budget_mean_one_attempt() -> None:
     async def main() -> None:
-        async with two() as (desk, _, engines, _):
-            await not_hedged(desk, engines, prompt=range(11))
-        async with two(None) as (desk, _, engines, _):
-            await not_hedged(desk, engines)
-        async with two() as (desk, _, engines, _):
-            while desk.budget.take():
+        async with two() as (dispatch_context, _, engines, _):
+            await not_hedged(dispatch_context, engines, prompt=range(11))
+        async with two(None) as (dispatch_context, _, engines, _):
+            await not_hedged(dispatch_context, engines)
+        async with two() as (dispatch_context, _, engines, _):
+            while dispatch_context.budget.take():
                 pass
-            await not_hedged(desk, engines)
+            await not_hedged(dispatch_context, engines)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("routing.dispatch.retry_budget.PER_SECOND", 0.0)
@@ -162,8 +166,8 @@ def test_long_prompts_and_an_empty_budget_mean_one_attempt() -> None:
 
 def test_who_has_answered_in_time_is_not_hedged() -> None:
     async def main() -> None:
-        async with two(Hedging(after_ms=1500, max_prompt_tokens=10)) as (desk, _, engines, _):
-            task = ask(desk, delta_interval=0)
+        async with two(Hedging(after_ms=1500, max_prompt_tokens=10)) as (dispatch_context, _, engines, _):
+            task = ask(dispatch_context, delta_interval=0)
             await until(lambda: engines[0].submitted)
             engines[0].say(Delta(1, 0, [7], cached_tokens=0))
             dispatched = await task
@@ -180,7 +184,7 @@ def test_pairs_are_neither_hedged_nor_a_second_attempt() -> None:
         whole = SilentEngine()
 
         async def other_way(fleet: Fleet, engine: SilentEngine, policy: RoundRobin) -> None:
-            task = ask(Desk(fleet, policy, hedging=SOON))
+            task = ask(DispatchContext(fleet, policy, hedging=SOON))
             await until(lambda: engine.submitted)
             await asyncio.sleep(0.03)
             assert sum(len(each.submitted) for each in (first, second, whole)) == 1

@@ -18,9 +18,9 @@ from protos.errors import (
 from protos.features import Feature
 from protos.types import FinishReason, Sampling, Submit
 from routing.contracts.policy import Ended, Routed, RouteRequest
-from routing.dispatch.dispatch import Attempt
-from routing.dispatch.dispatch_context import Desk
-from routing.dispatch.failover_stream import Journey
+from routing.dispatch.dispatch import RequestHandle
+from routing.dispatch.dispatch_context import DispatchContext
+from routing.dispatch.failover_stream import FailoverStream
 from routing.dispatch.migration import MAX_ATTEMPTS, MAX_MOVES, History, after_loss, continuation, rest_of
 from routing.policies.round_robin import RoundRobin
 from tests.harness import bounded, submit_of, until
@@ -167,9 +167,9 @@ def test_without_another_replica_the_stream_ends_with_what_happened() -> None:
 def test_who_left_is_not_moved() -> None:
     async def main() -> None:
         async with mortals(Death(), Death()) as (fleet, engines):
-            attempt = Attempt()
-            dispatched = await begin(fleet, submit_of(30_000), attempt)
-            attempt.fail(ClientGone("left"))
+            handle = RequestHandle()
+            dispatched = await begin(fleet, submit_of(30_000), handle)
+            handle.fail(ClientGone("left"))
             with pytest.raises(ClientGone):
                 await dispatched.stream.receive()
             assert dispatched.stream.failed
@@ -206,7 +206,9 @@ def test_a_policy_hears_of_each_attempt_once_and_of_its_end_once() -> None:
     async def main() -> None:
         policy = Listening()
         async with mortals(Death(4), Death()) as (fleet, _):
-            answer = await read(await begin(fleet, submit_of(20, n=2), desk=Desk(fleet, policy)), 2)
+            answer = await read(
+                await begin(fleet, submit_of(20, n=2), dispatch_context=DispatchContext(fleet, policy)), 2
+            )
         begun = [report for report in policy.reports if isinstance(report, Routed)]
         ended = [report for report in policy.reports if isinstance(report, Ended)]
         assert [report.decision.replica.id for report in begun] == ["p/0", "p/1", "p/1"]
@@ -225,10 +227,10 @@ def test_the_cached_tokens_are_those_of_the_first_attempt() -> None:
     async def main() -> None:
         async with mortals(Death(6), Death()) as (fleet, _):
             submit = submit_of(4, prompt=range(100))
-            desk = Desk(fleet, RoundRobin())
-            await read(await begin(fleet, submit, desk=desk))  # p/0
-            await read(await begin(fleet, submit, desk=desk))  # p/1
-            dispatched = await begin(fleet, submit_of(30, prompt=range(200)), desk=desk)
+            dispatch_context = DispatchContext(fleet, RoundRobin())
+            await read(await begin(fleet, submit, dispatch_context=dispatch_context))  # p/0
+            await read(await begin(fleet, submit, dispatch_context=dispatch_context))  # p/1
+            dispatched = await begin(fleet, submit_of(30, prompt=range(200)), dispatch_context=dispatch_context)
             await read(dispatched)
             assert dispatched.stream.replica_id == "p/1"
             assert dispatched.stream.cached_tokens == 96
@@ -331,13 +333,13 @@ def test_an_answer_that_only_lacked_its_end_is_not_asked_for_again() -> None:
             submit = submit_of(5, delta_interval=1)
             dispatched = await begin(fleet, submit)
             stream = dispatched.stream
-            assert isinstance(stream, Journey)
-            trip = stream._trips[0]
+            assert isinstance(stream, FailoverStream)
+            attempt = stream._attempts[0]
             missing = 5 - len(stream.inbox.tokens[0])
             if missing:
                 stream.inbox.put((0, range(missing), None, None))
-            assert trip.leg is not None
-            trip.leg.fail(LOST_ERROR)
+            assert attempt.leg is not None
+            attempt.leg.fail(LOST_ERROR)
             answer = await read(dispatched)
             assert (answer.finishes[0].reason, answer.finishes[0].completion_tokens) == (FinishReason.LENGTH, 5)
             assert engines[1].submitted == []
@@ -355,7 +357,7 @@ def test_a_defect_on_the_way_ends_the_stream_and_not_the_session(caplog: pytest.
     async def main() -> None:
         async with mortals(Death(3), Death()) as (fleet, engines):
             with pytest.raises(InternalError):
-                await read(await begin(fleet, submit_of(20), desk=Desk(fleet, Broken())))
+                await read(await begin(fleet, submit_of(20), dispatch_context=DispatchContext(fleet, Broken())))
             assert "a defect of the policy" in caplog.text
             assert engines[1].submitted == []
 

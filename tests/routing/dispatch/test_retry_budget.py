@@ -8,8 +8,8 @@ import routing.transports.session_transport
 from protos.errors import ReplicaUnavailable
 from protos.types import Failure
 from routing.contracts.policy import RouteRequest
-from routing.dispatch.dispatch import Attempt, dispatch
-from routing.dispatch.dispatch_context import Desk
+from routing.dispatch.dispatch import RequestHandle, dispatch
+from routing.dispatch.dispatch_context import DispatchContext
 from routing.dispatch.retry_budget import MOST, PER_REQUEST, PER_SECOND, RetryBudget
 from routing.policies.round_robin import RoundRobin
 from tests.fakes import RefusesWith, SilentEngine
@@ -69,9 +69,9 @@ def test_a_dead_replica_costs_none_of_the_requests_that_had_no_token(monkeypatch
             fleet_at(one, two) as fleet,
         ):
             policy = RoundRobin()
-            desk = Desk(fleet, policy)
+            dispatch_context = DispatchContext(fleet, policy)
             tasks = [
-                asyncio.create_task(dispatch(desk, RouteRequest("r", 3, 8), submit_of(8), Attempt()))
+                asyncio.create_task(dispatch(dispatch_context, RouteRequest("r", 3, 8), submit_of(8), RequestHandle()))
                 for _ in range(512)
             ]
             await until(lambda: len(dying[0].submitted) == len(dying[1].submitted) == 256)
@@ -79,7 +79,7 @@ def test_a_dead_replica_costs_none_of_the_requests_that_had_no_token(monkeypatch
             await until(lambda: len(dying[1].submitted) == 512)
             assert not any(task.done() for task in tasks)
             # The budget would see them through a second death, if there were anywhere to go.
-            assert desk.budget._left >= 256
+            assert dispatch_context.budget._left >= 256
             await second.close()
             for result in await asyncio.gather(*tasks, return_exceptions=True):
                 assert isinstance(result, ReplicaUnavailable)
@@ -93,11 +93,11 @@ def test_beyond_the_budget_a_failure_is_what_it_is(monkeypatch: pytest.MonkeyPat
     async def main() -> None:
         refusing, other = RefusesWith(Failure("draining", "no")), SilentEngine()
         async with serving(refusing) as (_, one), serving(other) as (_, two), fleet_at(one, two) as fleet:
-            desk = Desk(fleet, RoundRobin())
-            while desk.budget.take():
+            dispatch_context = DispatchContext(fleet, RoundRobin())
+            while dispatch_context.budget.take():
                 pass
             with pytest.raises(ReplicaUnavailable):
-                await dispatch(desk, RouteRequest("r", 3, 8), submit_of(8), Attempt())
+                await dispatch(dispatch_context, RouteRequest("r", 3, 8), submit_of(8), RequestHandle())
             assert (len(refusing.submitted), other.submitted) == (1, {})
 
     bounded(main)

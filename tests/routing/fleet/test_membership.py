@@ -11,7 +11,7 @@ import routing.transports.session_transport
 from protos.errors import ReplicaDraining, ReplicaUnavailable
 from protos.types import Work
 from routing.contracts.policy import Left
-from routing.dispatch.dispatch_context import Desk
+from routing.dispatch.dispatch_context import DispatchContext
 from routing.fleet.fleet import Fleet
 from routing.fleet.membership import LEAVE_SECONDS, Membership
 from routing.health.replica_status import State
@@ -253,7 +253,7 @@ def test_the_desk_tells_its_policy() -> None:
 
     async def main() -> None:
         async with world_of(spec_of("127.0.0.1:1")) as world:
-            Desk(world.fleet, Noting())
+            DispatchContext(world.fleet, Noting())
             world.fleet.set_replicas([])
             await until(lambda: told == [Left("pool/0")])
 

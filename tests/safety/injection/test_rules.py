@@ -1,4 +1,4 @@
-"""The table of rules: each catches what it says, and all begin as the sieve is told."""
+"""The table of rules: each catches what it says, and all begin as the prefilter is told."""
 
 import pytest
 from hypothesis import given

@@ -210,7 +210,7 @@ credit_card|American Express {3782 822463 10005}
 credit_card|card number is {4047737215142}
 credit_card|my old JCB card: {180016070420458}
 credit_card|charge the card {630427373398} please
-phone|desk {345-899-3560x4587}, fax below
+phone|dispatch context {345-899-3560x4587}, fax below
 phone|Dreux Joly, Box 9168, {416 60 039} office
 phone|not my card but my phone: {4155550132}
 phone|The customer's number is {13812345678}, ask for Anna

@@ -13,10 +13,10 @@ from safety.match import merged
 from safety.pii.filter import PiiFilter
 from safety.plain_text import plain_bytes
 from safety.sets.labelled import SHIPPED, load
-from safety.sieve import Sieve
+from safety.sieve import Prefilter
 
 FILTER = PiiFilter()
-GLANCE = Sieve([FILTER]).glance([FILTER])
+GLANCE = Prefilter([FILTER]).prefilter_pass([FILTER])
 _TEXTS = load(SHIPPED[:1]).spans
 VALUES = sorted({text.text[span.start : span.end] for text in _TEXTS for span in text.spans})
 #: What stands before a value: up to three words, with what is between them.

@@ -208,7 +208,7 @@ def test_a_stream_of_an_upstream_that_breaks_ends_in_an_error(store_url: str) ->
                 await until(lambda: any(one.started for one in begun))
                 await caller.say(chunk(b'data: {"error":{"message":"secret"}}\n\n') + LAST)
 
-            found.behaves, begun = breaks, client.gateway.overseer.active
+            found.behaves, begun = breaks, client.gateway.watchdog.active
             answer = await ask(client, model=NAME, stream=True)
             assert answer.status == 200
             last = events_of(answer.body)[-1]

@@ -13,7 +13,7 @@ from gateway.jobs.batches import job_run, task_run
 from gateway.jobs.batches.jobs import JobName
 from gateway.store.embedded import EmbeddedStore
 from gateway.store.lua_script import Script
-from gateway.telemetry.record_publisher import Observatory
+from gateway.telemetry.record_publisher import RecordPublisher
 from gateway.tenancy.auth.key_store import KeyRequest, KeyStore
 from observability.record import RequestRecord
 from replicas.engine import Engine
@@ -224,7 +224,7 @@ def test_a_key_that_is_taken_back(run: Callable[..., None]) -> None:
 
 
 def watched(client: Client) -> list[RequestRecord]:
-    """What the gateway is told of its requests from now on, once its observatory is flushed."""
+    """What the gateway is told of its requests from now on, once its record publisher is flushed."""
     seen: list[RequestRecord] = []
 
     class Sink:
@@ -234,7 +234,7 @@ def watched(client: Client) -> list[RequestRecord]:
         async def aclose(self) -> None:
             pass
 
-    client.gateway.services.observatory = Observatory([Sink()])
+    client.gateway.services.record_publisher = RecordPublisher([Sink()])
     return seen
 
 
@@ -243,7 +243,7 @@ def test_limits_are_waited_for_and_a_line_that_was_refused_is_told_of_once(run: 
         seen = watched(client)
         batch = await over(client, await batch_of(client, request_lines(12)))
         assert batch["request_counts"] == {"total": 12, "completed": 12, "failed": 0}
-        client.gateway.services.observatory.flush()
+        client.gateway.services.record_publisher.flush()
         assert [record.status for record in seen if record.endpoint == "chat"] == [200] * 12
 
     run(test, key_limits={"concurrency": 2})
@@ -342,7 +342,7 @@ def test_the_gateway_keeps_the_record_of_a_batch_line(run: Callable[..., None]) 
     async def test(client: Client) -> None:
         seen = watched(client)
         batch = await over(client, await batch_of(client, request_lines(3)))
-        client.gateway.services.observatory.flush()
+        client.gateway.services.record_publisher.flush()
         lines = [record for record in seen if record.endpoint == "chat"]
         assert len(lines) == batch["request_counts"]["completed"] == 3
         assert all(record.tenant == "default" and record.completion_tokens == 4 for record in lines)

@@ -317,7 +317,7 @@ def test_the_record_tells_of_the_whole_request(store_url: str) -> None:
         ):
             Embedder(one)
             told: list[Any] = []
-            client.gateway.services.observatory.ended = told.append  # type: ignore[method-assign, assignment]
+            client.gateway.services.record_publisher.ended = told.append  # type: ignore[method-assign, assignment]
             assert (await embed(client, ["abc"] * 5)).status == 200
             (record,) = told
             assert (record.endpoint, record.model, record.prompt_tokens, record.completion_tokens) == (

@@ -108,15 +108,15 @@ def test_a_dry_run_tells_all_and_leaves_no_trace(store_url: str) -> None:
                 assert (explanation.replica, explanation.reason) == ("pool/0", "least loaded")
                 assert (explanation.model, explanation.max_tokens, explanation.waiting) == (MODEL, 20, 0)
                 assert explanation.candidates[0].parts
-                await until(lambda: is_idle(client.gateway._courier))
+                await until(lambda: is_idle(client.gateway._limits_batcher))
             state = await tenant_state(client.gateway._store, "acme", ["tenant"], [("tenant", "month")])
             scope = state.scopes[0]
             assert (scope.in_flight, scope.requests, scope.input_tokens, scope.output_tokens) == (0, 0, 0, 0)
             assert state.budgets[0].spent_usd == state.budgets[0].reserved_usd == 0.0
             assert [request for request in engine.submitted.values() if request.request_id != PROBE.request_id] == []
-            turnstile = client.gateway.models[MODEL].turnstile
-            assert turnstile.active_here() == []
-            assert turnstile._promised == {}
+            admission_queue = client.gateway.models[MODEL].admission_queue
+            assert admission_queue.active_here() == []
+            assert admission_queue._promised == {}
 
     bounded(main)
 
@@ -148,7 +148,7 @@ def test_what_is_full_is_told(store_url: str) -> None:
             running = [client.call("POST", CHAT) for _ in range(20)]
             for call in running:
                 call.put(b'{"model": "%s", "messages": [{"role": "user", "content": "x"}]}' % MODEL.encode())
-            await until(lambda: client.gateway.models[MODEL].turnstile.waiting >= 4)
+            await until(lambda: client.gateway.models[MODEL].admission_queue.waiting >= 4)
             explanation = await dry(client)
             assert (explanation.replica, explanation.reason) == (None, NO_ROOM)
             assert explanation.waiting >= 4

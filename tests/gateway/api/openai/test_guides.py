@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gateway.api.openai.body_reading import Reading, read_body
 from gateway.api.openai.chat import CHAT
-from gateway.api.openai.completion_api import Dialect
+from gateway.api.openai.completion_api import CompletionApi
 from gateway.api.openai.completions import COMPLETIONS
 from gateway.api.openai.guides import MAX_CHOICES, MAX_GUIDE_BYTES, take_guide
 from protos.errors import InvalidRequest, PenstockError
@@ -24,7 +24,7 @@ DIALECTS = {"chat": CHAT, "completions": COMPLETIONS}
 
 
 @pytest.fixture(params=sorted(DIALECTS))
-def api(request: pytest.FixtureRequest) -> tuple[Dialect, dict[str, Any]]:
+def api(request: pytest.FixtureRequest) -> tuple[CompletionApi, dict[str, Any]]:
     return DIALECTS[request.param], BASES[request.param]
 
 
@@ -32,7 +32,7 @@ def schema_format(**fields: Any) -> dict[str, Any]:
     return {"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA} | fields}}
 
 
-def reading(api: tuple[Dialect, dict[str, Any]], **fields: Any) -> Reading:
+def reading(api: tuple[CompletionApi, dict[str, Any]], **fields: Any) -> Reading:
     return read_body(api[0], orjson.dumps(api[1] | fields))
 
 
@@ -56,19 +56,19 @@ def reading(api: tuple[Dialect, dict[str, Any]], **fields: Any) -> Reading:
     ],
 )
 def test_what_guides_an_answer_is_read(
-    api: tuple[Dialect, dict[str, Any]], name: str, value: object, guide: Guide
+    api: tuple[CompletionApi, dict[str, Any]], name: str, value: object, guide: Guide
 ) -> None:
     found = reading(api, **{name: value})
     assert (found.guide, found.guide_param, found.foreign) == (guide, name, None)
 
 
 @pytest.mark.parametrize("value", [None, {"type": "text"}])
-def test_the_default_is_no_guide(api: tuple[Dialect, dict[str, Any]], value: object) -> None:
+def test_the_default_is_no_guide(api: tuple[CompletionApi, dict[str, Any]], value: object) -> None:
     found = reading(api, response_format=value)
     assert (found.guide, found.foreign) == (None, None)
 
 
-def test_another_kind_of_format_is_for_upstreams_of_the_api(api: tuple[Dialect, dict[str, Any]]) -> None:
+def test_another_kind_of_format_is_for_upstreams_of_the_api(api: tuple[CompletionApi, dict[str, Any]]) -> None:
     found = reading(api, response_format={"type": "structural_tag"}, guided_regex="x")
     assert found.guide is not None
     assert found.foreign is not None
@@ -118,7 +118,7 @@ def test_another_kind_of_format_is_for_upstreams_of_the_api(api: tuple[Dialect, 
     ],
 )
 def test_what_is_no_guide_is_refused_by_name(
-    api: tuple[Dialect, dict[str, Any]], fields: dict[str, Any], param: str
+    api: tuple[CompletionApi, dict[str, Any]], fields: dict[str, Any], param: str
 ) -> None:
     with pytest.raises(InvalidRequest) as caught:
         reading(api, **fields)
@@ -146,8 +146,8 @@ def test_choices_match_themselves_and_nothing_more(choices: list[str]) -> None:
     st.sampled_from(["response_format", "guided_json", "guided_regex", "guided_choice", "guided_grammar"]),
 )
 def test_any_value_is_taken_or_refused(value: Any, name: str) -> None:
-    for dialect, base in ((CHAT, BASES["chat"]), (COMPLETIONS, BASES["completions"])):
+    for api, base in ((CHAT, BASES["chat"]), (COMPLETIONS, BASES["completions"])):
         try:
-            read_body(dialect, orjson.dumps(base | {name: value}))
+            read_body(api, orjson.dumps(base | {name: value}))
         except PenstockError as error:
             assert error.status == 400

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.api.openai.model_failover import first_to_answer
-from gateway.api.server.http_exchange import Exchange
+from gateway.api.server.http_exchange import HttpExchange
 from gateway.config.models.fallbacks import Fallbacks
 from gateway.models.first_tokens import FirstTokenTimes
 from gateway.models.served_model import ServedModel
@@ -34,11 +34,11 @@ class Awaited:
         self.error = self.error or error
 
 
-def exchange_of() -> Exchange:
+def exchange_of() -> HttpExchange:
     async def nothing(*_: Any) -> Any:
         raise AssertionError
 
-    return Exchange({"method": "POST", "path": "/", "headers": []}, nothing, nothing, HeadSampler(None))
+    return HttpExchange({"method": "POST", "path": "/", "headers": []}, nothing, nothing, HeadSampler(None))
 
 
 def chain_of(**fields: Any) -> Sequence[ServedModel]:
@@ -53,11 +53,11 @@ def test_the_end_of_the_first_one_is_not_the_requests() -> None:
 
         async def start(model: ServedModel) -> Any:
             if model is models[0]:
-                exchange.attempt.follow(stream := Awaited())
+                exchange.handle.follow(stream := Awaited())
                 stream.fail(ReplicaFailed("broken"))
                 raise stream.error or AssertionError
             # Before anything of it is awaited: a request that counts as failed gets no more than half a minute.
-            assert not exchange.attempt.failed
+            assert not exchange.handle.failed
             return model
 
         found: Any = await first_to_answer(exchange, models[0], models, start)
@@ -74,16 +74,16 @@ def test_a_model_is_out_of_time_whatever_its_request_is_doing(awaited: bool) -> 
 
         async def start(model: ServedModel) -> Any:
             if model is models[1]:
-                exchange.attempt.check()
+                exchange.handle.check()
                 return model
             stream = Awaited()
             if awaited:
-                exchange.attempt.follow(stream)
+                exchange.handle.follow(stream)
             await asyncio.sleep(0.02)  # as for the store, which knows of no attempt
-            exchange.attempt.follow(stream)
+            exchange.handle.follow(stream)
             assert stream.error is not None
             with pytest.raises(ReplicaUnavailable):
-                exchange.attempt.check()
+                exchange.handle.check()
             raise stream.error
 
         found: Any = await first_to_answer(exchange, models[0], models, start)
@@ -100,9 +100,9 @@ def test_a_client_that_left_between_two_models_is_gone() -> None:
 
         async def start(model: ServedModel) -> Any:
             if model is models[0]:
-                exchange.attempt.fail(ClientGone("left"))
+                exchange.handle.fail(ClientGone("left"))
                 raise ReplicaFailed("broken")
-            exchange.attempt.check()
+            exchange.handle.check()
 
         with pytest.raises(ClientGone):
             await first_to_answer(exchange, models[0], models, start)

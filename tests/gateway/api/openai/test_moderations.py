@@ -36,7 +36,7 @@ class Filters:
         self.failure: Exception | None = None
         self.cancelled = 0
 
-    async def judge_texts(self, caller: Caller, name: str | None, texts: Sequence[str]) -> list[list[Finding]]:
+    async def scan_texts(self, caller: Caller, name: str | None, texts: Sequence[str]) -> list[list[Finding]]:
         self.asked.append((caller.tenant.name, name, list(texts)))
         try:
             await self.gate.wait()
@@ -61,7 +61,7 @@ class Moderation:
     def __init__(self, client: Client, filters: Filters) -> None:
         state = State()
         state.services = client.gateway.services
-        vars(client.gateway.services.policies)["judge_texts"] = filters.judge_texts
+        vars(client.gateway.services.policies)["scan_texts"] = filters.scan_texts
         self.filters = filters
         self.app: Any = Endpoint(state, {"POST": moderate})
         self.client = Client(self.app, client.gateway, client.key)
@@ -304,7 +304,7 @@ def test_a_client_that_leaves_or_is_out_of_time_ends_the_question(store_url: str
 
 def test_without_a_policy_the_shipped_filters_look(store_url: str) -> None:
     async def use(made: Moderation) -> None:
-        del vars(made.client.gateway.services.policies)["judge_texts"]
+        del vars(made.client.gateway.services.policies)["scan_texts"]
         found = await made.result(input="Write to john.smith@example.com about it.")
         assert found["flagged"]
         assert found["categories"]["email"] is True

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from gateway.api.openai.body_reading import read_body
 from gateway.api.openai.chat import CHAT
-from gateway.api.openai.prompt_screening import passes_at_a_glance
+from gateway.api.openai.prompt_screening import passes_prefilter
 from gateway.api.openai.prompt_texts import prompt_texts
 from gateway.filtering.filters.filter_policy import Policy
 from gateway.inference.generate_request import unrecorded
 from protos.errors import PenstockError
 from safety.action import Action
 from safety.screen import Rule
-from safety.sieve import Sieve
+from safety.sieve import Prefilter
 from safety.terms import TermFilter
 from tests.gateway.api.openai.test_prompt_texts import BOTH, OWN
 from tests.harness import tekken
@@ -51,12 +51,12 @@ def policy(**changes: Any) -> Policy:
         "prompt": dict.fromkeys(ROLES, RULES),
         "sizes": (),
         "floods": (),
-        "prompt_judges": (),
+        "prompt_guards": (),
         "answer": (),
-        "answer_judges": (),
+        "answer_guards": (),
         "fail_open": False,
         "record_text": False,
-        "sieve": Sieve([TERMS]),
+        "prefilter": Prefilter([TERMS]),
     }
     return Policy(**looks | changes)
 
@@ -70,7 +70,7 @@ def told(body: Any, rules: Policy | None = None, of: Any = OWN) -> bool:
     data = orjson.dumps({"model": "m"} | body)
     reading = read_body(CHAT, data)
     request = reading.request(CALLER, served(of), unrecorded())
-    passes = passes_at_a_glance(rules or policy(), request, data)
+    passes = passes_prefilter(rules or policy(), request, data)
     if passes:
         assert not [at for at in prompt_texts(reading, data, of) if TERMS.scan(at.text)]
     return passes
@@ -116,14 +116,14 @@ def test_what_an_upstream_sees_is_looked_at_whole() -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"prompt_judges": ("judge",)}, {"answer_judges": ("judge",)}, {"sizes": ("rule",)}, {"floods": ("rule",)}],
+    [{"prompt_guards": ("guard",)}, {"answer_guards": ("guard",)}, {"sizes": ("rule",)}, {"floods": ("rule",)}],
 )
 def test_rules_that_look_at_more_than_texts_have_their_look(changes: dict[str, Any]) -> None:
     assert not told(user("a word"), policy(**changes))
 
 
 def test_without_a_sieve_nothing_is_told() -> None:
-    assert not told(user("a word"), policy(sieve=None))
+    assert not told(user("a word"), policy(prefilter=None))
 
 
 CONTENT = st.one_of(

@@ -185,7 +185,7 @@ def test_a_time_limit_ends_all_prompts(store_url: str, stream: bool) -> None:
                 assert answer.events[-1]["error"]["code"] == "timeout"
             else:
                 assert (answer.status, answer.error["code"]) == (504, "timeout")
-            await until(lambda: not client.gateway.models[MODEL].turnstile.waiting)
+            await until(lambda: not client.gateway.models[MODEL].admission_queue.waiting)
             gate.open()
             assert (await client.complete(prompt=["a", "b"])).status == 200
 

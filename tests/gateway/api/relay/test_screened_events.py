@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gateway.api.relay.answer_texts import AnswerTexts
 from gateway.api.relay.screened_events import ScreenedEvents
 from gateway.filtering.filters.answer_filter import AnswerFilter
-from gateway.filtering.filters.filter_policy import JudgeRule
+from gateway.filtering.filters.filter_policy import GuardRule
 from gateway.filtering.filters.finding_records import Recorder
 from gateway.inference.generate_request import unrecorded
 from protos.errors import FilterFailed
@@ -303,25 +303,25 @@ def test_a_filter_that_fails() -> None:
     assert [finding.rule for finding in found.findings] == ["list"]
 
 
-class Judge:
+class Guard:
     """Finds texts with a bomb in them unsafe."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    async def judge(self, text: str, prompt: str | None = None, tenant: str = "") -> list[Match]:
+    async def verdict(self, text: str, prompt: str | None = None, tenant: str = "") -> list[Match]:
         self.asked.append(text)
         return [Match(0, len(text), "unsafe")] if "bomb" in text else []
 
 
 def test_judges_see_every_text_before_it_is_shown() -> None:
-    judge = Judge()
-    rule = JudgeRule("guard", judge, Action.BLOCK, parallel=True, window=16, spans=False)
+    guard = Guard()
+    rule = GuardRule("guard", guard, Action.BLOCK, parallel=True, window=16, spans=False)
     filter_ = AnswerFilter(Screening(rules(Action.REDACT)), (rule,), "", False, Recorder(unrecorded(), "acme", False))
     words = ["It is ", "forbidden ", "to speak ", "of a b", "omb", " at all, ", "says he."]
     shown, _ = stream([delta(word) for word in words], filter_)
     assert (shown.text, shown.reasons, shown.done) == ("It is [TERM] to speak ", {0: "content_filter"}, True)
-    assert judge.asked[0] == "It is [TERM] to speak "
+    assert guard.asked[0] == "It is [TERM] to speak "
     shown, _ = stream([delta("fine"), call("{}"), call("bomb", 1), end(), DONE], filter_)
     assert shown.texts == {(0, "content"): "fine", (0, 0): "{}"}
     assert shown.reasons == {0: "content_filter"}

@@ -36,7 +36,7 @@ from tests.upstreams import EVENT, STREAM, Caller, Heard, chunk
 ACME = {"name": "acme"}
 
 
-class Trips:
+class Attempts:
     """Stands in front of a gateway's store of responses."""
 
     def __init__(self, place: Any) -> None:
@@ -108,13 +108,13 @@ def test_turns_go_on_from_one_another(store_url: str, stream: bool) -> None:
 
     async def main() -> None:
         async with relayed(store_url) as (client, found):
-            trips = Trips(client.gateway.services.responses._place)
+            attempts = Attempts(client.gateway.services.responses._place)
             first = checked(await turn(client, instructions="Be kind.", input="one"))
-            assert trips.count == 1
+            assert attempts.count == 1
             assert (text_of(first), first["status"]) == ("You said: one", "completed")
             assert first["usage"]["input_tokens_details"]["cached_tokens"] == 5
             second = await turn(client, previous_response_id=first["id"], input="two")
-            assert trips.count == 3
+            assert attempts.count == 3
             third = await turn(client, previous_response_id=second["id"], instructions="Be brief.", input="three")
             said = [(message["role"], message["content"]) for message in told(found)]
             # Instructions are those of each request alone.
@@ -196,9 +196,9 @@ def test_a_function_is_called_and_answered(store_url: str, stream: bool) -> None
 def test_what_is_not_kept_is_not_there(store_url: str) -> None:
     async def main() -> None:
         async with relayed(store_url) as (client, _):
-            trips = Trips(client.gateway.services.responses._place)
+            attempts = Attempts(client.gateway.services.responses._place)
             response = await created(client, store=False)
-            assert (trips.count, response["store"]) == (0, False)
+            assert (attempts.count, response["store"]) == (0, False)
             await get(client, f"{PATH}/{response['id']}", 404)
             kept = await created(client)
             gone = await client.request("DELETE", f"{PATH}/{kept['id']}")
@@ -243,8 +243,8 @@ def test_a_store_that_goes_away(store_url: str, caplog: pytest.LogCaptureFixture
     async def main() -> None:
         async with relayed(store_url) as (client, found):
             first = await created(client)
-            trips = Trips(client.gateway.services.responses._place)
-            trips.away = True
+            attempts = Attempts(client.gateway.services.responses._place)
+            attempts.away = True
             with caplog.at_level(logging.WARNING):
                 # It had begun: its client has the answer, and the log says that it is not kept.
                 assert (await create(client)).status == 200
@@ -255,7 +255,7 @@ def test_a_store_that_goes_away(store_url: str, caplog: pytest.LogCaptureFixture
                 assert (answer.status, answer.error["code"]) == (503, "store_unavailable")
             assert len(found.heard) == heard
             assert (await create(client, store=False)).status == 200
-            trips.away = False
+            attempts.away = False
             assert (await create(client)).status == 200
 
     bounded(main)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.api.openai.chat import CHAT, ChatBody
-from gateway.api.openai.completion_api import Dialect
+from gateway.api.openai.completion_api import CompletionApi
 from gateway.api.openai.completions import COMPLETIONS
 from gateway.api.openai.sampling_params import MAX_STOP_CHARS, MAX_STOPS, UNSUPPORTED
 from protos.errors import InvalidRequest, PenstockError, UnsupportedParameter
@@ -22,17 +22,17 @@ SHORT = b'{"model":"m","messages":[{"role":"user","content":"x"}]'
 
 
 @pytest.fixture(params=sorted(DIALECTS))
-def api(request: pytest.FixtureRequest) -> tuple[Dialect, dict[str, Any]]:
+def api(request: pytest.FixtureRequest) -> tuple[CompletionApi, dict[str, Any]]:
     return DIALECTS[request.param], BASES[request.param]
 
 
-def decode(dialect: Dialect, fields: dict[str, Any]) -> Any:
-    return dialect.decode(orjson.dumps(fields))
+def decode(completion_api: CompletionApi, fields: dict[str, Any]) -> Any:
+    return completion_api.decode(orjson.dumps(fields))
 
 
-def refusal(dialect: Dialect, body: bytes) -> PenstockError:
+def refusal(completion_api: CompletionApi, body: bytes) -> PenstockError:
     with pytest.raises(PenstockError) as caught:
-        dialect.decode(body)
+        completion_api.decode(body)
     assert caught.value.status == 400
     assert len(caught.value.message) < 1000
     return caught.value
@@ -62,29 +62,29 @@ RANGES: dict[str, tuple[list[Any], list[Any]]] = {
 
 
 @pytest.mark.parametrize("name", sorted(RANGES))
-def test_a_parameter_inside_its_range_is_taken(api: tuple[Dialect, dict[str, Any]], name: str) -> None:
-    dialect, base = api
+def test_a_parameter_inside_its_range_is_taken(api: tuple[CompletionApi, dict[str, Any]], name: str) -> None:
+    completion_api, base = api
     for value in RANGES[name][0]:
-        decode(dialect, base | {name: value})
+        decode(completion_api, base | {name: value})
 
 
 @pytest.mark.parametrize("name", sorted(RANGES))
-def test_a_parameter_outside_its_range_is_refused_by_name(api: tuple[Dialect, dict[str, Any]], name: str) -> None:
-    dialect, base = api
+def test_a_parameter_outside_its_range_is_refused_by_name(api: tuple[CompletionApi, dict[str, Any]], name: str) -> None:
+    completion_api, base = api
     for value in RANGES[name][1]:
         # orjson writes no integers beyond 64 bits; the leading number is written as it is.
         body = orjson.dumps(base | {name: None})
         text = str(value).encode() if type(value) is int else orjson.dumps(value)
-        error = refusal(dialect, body.replace(b'"%b":null' % name.encode(), b'"%b":%b' % (name.encode(), text)))
+        error = refusal(completion_api, body.replace(b'"%b":null' % name.encode(), b'"%b":%b' % (name.encode(), text)))
         assert error.param is not None
         assert error.param.split("[")[0] == name
         assert type(error) is InvalidRequest
 
 
 @pytest.mark.parametrize("name", sorted(set(RANGES) - {"model"}))
-def test_null_asks_for_nothing(api: tuple[Dialect, dict[str, Any]], name: str) -> None:
-    dialect, base = api
-    assert decode(dialect, base | {name: None}) == decode(dialect, base)
+def test_null_asks_for_nothing(api: tuple[CompletionApi, dict[str, Any]], name: str) -> None:
+    completion_api, base = api
+    assert decode(completion_api, base | {name: None}) == decode(completion_api, base)
 
 
 CHAT_ONLY: dict[str, list[Any]] = {
@@ -114,10 +114,12 @@ def test_what_cannot_be_honoured_is_refused_by_name(api_name: str, name: str, va
 
 
 @pytest.mark.parametrize("name", sorted(UNSUPPORTED))
-def test_the_shared_defaults_of_what_is_unsupported_are_taken(api: tuple[Dialect, dict[str, Any]], name: str) -> None:
-    dialect, base = api
+def test_the_shared_defaults_of_what_is_unsupported_are_taken(
+    api: tuple[CompletionApi, dict[str, Any]], name: str
+) -> None:
+    completion_api, base = api
     for value in (None, *UNSUPPORTED[name]):
-        assert decode(dialect, base | {name: value}) == decode(dialect, base)
+        assert decode(completion_api, base | {name: value}) == decode(completion_api, base)
 
 
 @pytest.mark.parametrize(
@@ -132,28 +134,28 @@ def test_the_shared_defaults_of_what_is_unsupported_are_taken(api: tuple[Dialect
     ],
 )
 def test_defaults_of_what_is_unsupported_ask_for_nothing(api_name: str, fields: dict[str, Any]) -> None:
-    dialect, base = DIALECTS[api_name], BASES[api_name]
-    assert decode(dialect, base | fields) == decode(dialect, base)
+    completion_api, base = DIALECTS[api_name], BASES[api_name]
+    assert decode(completion_api, base | fields) == decode(completion_api, base)
 
 
-def test_a_default_of_the_unsupported_changes_nothing_else(api: tuple[Dialect, dict[str, Any]]) -> None:
-    dialect, base = api
+def test_a_default_of_the_unsupported_changes_nothing_else(api: tuple[CompletionApi, dict[str, Any]]) -> None:
+    completion_api, base = api
     fields = {"logit_bias": {"5": 1.5}, "stop": ["a"], "seed": 3, "temperature": 1, "stop_token_ids": [4]}
-    assert decode(dialect, base | fields | {"store": False}) == decode(dialect, base | fields)
-    assert refusal(dialect, orjson.dumps(base | {"store": False, "n": 0})).param == "n"
+    assert decode(completion_api, base | fields | {"store": False}) == decode(completion_api, base | fields)
+    assert refusal(completion_api, orjson.dumps(base | {"store": False, "n": 0})).param == "n"
 
 
-def test_an_unknown_parameter_is_refused_by_name(api: tuple[Dialect, dict[str, Any]]) -> None:
-    dialect, base = api
-    error = refusal(dialect, orjson.dumps(base | {"temprature": 1}))
+def test_an_unknown_parameter_is_refused_by_name(api: tuple[CompletionApi, dict[str, Any]]) -> None:
+    completion_api, base = api
+    error = refusal(completion_api, orjson.dumps(base | {"temprature": 1}))
     assert error.param == "temprature"
     assert error.message == "Unrecognized request argument supplied: temprature"
-    long = refusal(dialect, orjson.dumps(base | {"z" * 5000: 1}))
+    long = refusal(completion_api, orjson.dumps(base | {"z" * 5000: 1}))
     assert long.param is not None
     assert len(long.param) < 100
-    assert refusal(dialect, orjson.dumps(base | {"stream_options": {"x": 1}})).param == "stream_options.x"
+    assert refusal(completion_api, orjson.dumps(base | {"stream_options": {"x": 1}})).param == "stream_options.x"
     # Together with one that asks for nothing:
-    assert refusal(dialect, orjson.dumps(base | {"store": None, "temprature": 1})).param == "temprature"
+    assert refusal(completion_api, orjson.dumps(base | {"store": None, "temprature": 1})).param == "temprature"
 
 
 @pytest.mark.parametrize(
@@ -264,13 +266,13 @@ def test_a_truncated_body_is_refused(cut: int, data: st.DataObject) -> None:
     st.sampled_from([*RANGES, "messages", "tools", "stream_options", "response_format", "metadata", "zzz"]),
 )
 def test_any_value_anywhere_is_taken_or_refused(value: Any, name: str) -> None:
-    for dialect_name, dialect in DIALECTS.items():
+    for dialect_name, completion_api in DIALECTS.items():
         try:
             body = orjson.dumps(BASES[dialect_name] | {name: value})
         except TypeError:  # integers beyond 64 bits, lone surrogates
             return
         try:
-            dialect.decode(body)
+            completion_api.decode(body)
         except PenstockError as error:
             assert error.status == 400
             assert len(error.message) < 1000

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 import gateway.api.server.http_exchange
-from gateway.api.server.http_exchange import Exchange, error_headers
-from gateway.api.server.request_watchdog import Overseer
+from gateway.api.server.http_exchange import HttpExchange, error_headers
+from gateway.api.server.request_watchdog import RequestWatchdog
 from observability.tracing.sampling import HeadSampler
 from protos.errors import (
     AuthenticationFailed,
@@ -31,9 +31,9 @@ class Wire:
     async def send(self, message: Any) -> None:
         self.sent.append(message)
 
-    def exchange(self, *headers: tuple[bytes, bytes]) -> Exchange:
+    def exchange(self, *headers: tuple[bytes, bytes]) -> HttpExchange:
         scope = {"type": "http", "method": "POST", "path": "/x", "headers": list(headers)}
-        return Exchange(scope, self.incoming.get, self.send, HeadSampler(None))
+        return HttpExchange(scope, self.incoming.get, self.send, HeadSampler(None))
 
     def put(self, body: bytes, *, more: bool = True) -> None:
         self.incoming.put_nowait({"type": "http.request", "body": body, "more_body": more})
@@ -99,16 +99,16 @@ def test_a_client_that_leaves_during_its_body() -> None:
 
 
 def test_what_is_watched_when_it_ends_is_watched_no_longer() -> None:
-    """The overseer looks at any moment, such as while an error is written that nobody has to watch for."""
+    """The watchdog looks at any moment, such as while an error is written that nobody has to watch for."""
 
     async def body(wire: Wire) -> None:
-        exchange, overseer = wire.exchange(), Overseer()
-        overseer.enter(exchange)
+        exchange, watchdog = wire.exchange(), RequestWatchdog()
+        watchdog.enter(exchange)
         exchange.deadline = time.monotonic() + 100
         exchange.unwatch()
         assert exchange.watch()
         await asyncio.sleep(0)
-        overseer.leave(exchange)
+        watchdog.leave(exchange)
 
     wired(body)
 
@@ -118,7 +118,7 @@ def test_a_slow_body_is_408(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def body(wire: Wire) -> None:
         caught: list[Exception] = []
-        made: list[Exchange] = []
+        made: list[HttpExchange] = []
 
         async def read() -> None:
             made.append(wire.exchange())
@@ -168,7 +168,7 @@ def test_a_watched_client_that_leaves_fails_the_attempt() -> None:
         assert exchange.watch()
         wire.put(b"more", more=False)
         wire.leave()
-        await until(lambda: exchange.attempt.failed)
+        await until(lambda: exchange.handle.failed)
         exchange.unwatch()
         exchange.unwatch()
 
@@ -177,7 +177,7 @@ def test_a_watched_client_that_leaves_fails_the_attempt() -> None:
 
 def test_a_deadline_fails_the_attempt_and_then_the_task() -> None:
     async def body(wire: Wire) -> None:
-        made: list[Exchange] = []
+        made: list[HttpExchange] = []
 
         async def stuck() -> None:
             made.append(wire.exchange())
@@ -190,7 +190,7 @@ def test_a_deadline_fails_the_attempt_and_then_the_task() -> None:
         failed = []
         for seconds in (9, 11):
             exchange.look(now + seconds)
-            failed.append(exchange.attempt.failed)
+            failed.append(exchange.handle.failed)
         assert failed == [False, True]
         exchange.look(now + 12)
         await asyncio.sleep(0)
@@ -229,7 +229,7 @@ def test_headers_of_errors(error: PenstockError, headers: dict[bytes, bytes]) ->
 def test_the_query_string_is_read_when_it_is_asked_for() -> None:
     async def body(wire: Wire) -> None:
         scope = {"type": "http", "method": "GET", "path": "/x", "headers": [], "query_string": b"a=1&b=x%20y&a=2&c="}
-        exchange = Exchange(scope, wire.incoming.get, wire.send, HeadSampler(None))
+        exchange = HttpExchange(scope, wire.incoming.get, wire.send, HeadSampler(None))
         assert exchange.query == {"a": "2", "b": "x y", "c": ""}
         assert wire.exchange().query == {}
 

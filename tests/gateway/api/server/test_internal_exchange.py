@@ -3,7 +3,7 @@ import contextlib
 import time
 from typing import Any
 
-from gateway.api.server.internal_exchange import InnerExchange
+from gateway.api.server.internal_exchange import InternalExchange
 from observability.tracing.sampling import HeadSampler
 from protos.errors import ClientGone
 from tests.harness import bounded
@@ -13,7 +13,7 @@ CALLER: Any = None
 
 def test_a_time_limit_ends_the_task_that_is_at_it() -> None:
     async def main() -> None:
-        exchange = InnerExchange(CALLER, "/v1/inner", b"{}", HeadSampler(None), "chat")
+        exchange = InternalExchange(CALLER, "/v1/inner", b"{}", HeadSampler(None), "chat")
 
         async def serve() -> None:
             await exchange.body(100)
@@ -22,7 +22,7 @@ def test_a_time_limit_ends_the_task_that_is_at_it() -> None:
         serving = asyncio.create_task(serve())
         await asyncio.sleep(0)
         exchange.deadline = 0.0
-        exchange.attempt.fail(ClientGone("It was cancelled."))
+        exchange.handle.fail(ClientGone("It was cancelled."))
         exchange.look(time.monotonic())
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.wait_for(serving, 10)

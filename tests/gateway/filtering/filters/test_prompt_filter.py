@@ -1,4 +1,4 @@
-"""Prompts before sizes, floods and judges, which look at messages and not at one text alone."""
+"""Prompts before sizes, floods and guards, which look at messages and not at one text alone."""
 
 import asyncio
 from collections.abc import Sequence
@@ -6,32 +6,32 @@ from typing import Any
 
 import pytest
 
-from gateway.filtering.filters.filter_policy import FloodRule, JudgeRule, Policy, SizeRule
+from gateway.filtering.filters.filter_policy import FloodRule, GuardRule, Policy, SizeRule
 from gateway.filtering.filters.finding_records import Recorder
 from gateway.filtering.filters.floods import FloodGate
-from gateway.filtering.filters.prompt_filter import PassedPrompt, ask_judges, pass_prompt
+from gateway.filtering.filters.prompt_filter import PassedPrompt, ask_guards, pass_prompt
 from gateway.filtering.filters.questions import MOST_QUESTIONS
 from gateway.filtering.prompt_text import PromptText
 from gateway.inference.generate_request import unrecorded
 from protos.errors import ContentFiltered, FilterFailed, StoreUnavailable
 from safety.action import Action
-from safety.judge import JudgeFailed
+from safety.judge import GuardFailed
 from safety.match import Match
 from safety.sizes import Sizes
 
 
 class Finds:
-    """A judge that finds a word wherever it is; fails where it is told to."""
+    """A guard that finds a word wherever it is; fails where it is told to."""
 
     def __init__(self, word: str, *, fails: bool = False) -> None:
         self.word = word
         self.fails = fails
         self.asked: list[str] = []
 
-    async def judge(self, text: str, prompt: str | None = None, tenant: str = "") -> list[Match]:
+    async def verdict(self, text: str, prompt: str | None = None, tenant: str = "") -> list[Match]:
         self.asked.append(text)
         if self.fails:
-            raise JudgeFailed("out of order")
+            raise GuardFailed("out of order")
         found, at = [], text.find(self.word)
         while at >= 0:
             found.append(Match(at, at + len(self.word), "word"))
@@ -54,18 +54,18 @@ class Counts(FloodGate):
         return [Match(0, 1, "identical_prompts")] if self.counted.count(list(texts)) > self.most else []
 
 
-def judge_rule(judge: Finds, action: Action, **fields: Any) -> JudgeRule:
-    return JudgeRule("own", judge, action, **({"parallel": False, "window": 100, "spans": True} | fields))
+def guard_rule(guard: Finds, action: Action, **fields: Any) -> GuardRule:
+    return GuardRule("own", guard, action, **({"parallel": False, "window": 100, "spans": True} | fields))
 
 
 def policy(
-    *judges: JudgeRule, sizes: Sizes | None = None, gate: FloodGate | None = None, fail_open: bool = False
+    *guards: GuardRule, sizes: Sizes | None = None, gate: FloodGate | None = None, fail_open: bool = False
 ) -> Policy:
     return Policy(
         {},
         () if sizes is None else (SizeRule("small", sizes, Action.BLOCK),),
         () if gate is None else (FloodRule("flood", gate, Action.BLOCK),),
-        judges,
+        guards,
         (),
         (),
         fail_open=fail_open,
@@ -93,7 +93,7 @@ def pass_(rules: Policy, texts: Sequence[PromptText], recorder: Recorder | None 
 
     async def main() -> PassedPrompt:
         passed = await pass_prompt(rules, texts, own)
-        await ask_judges(rules, passed, own)
+        await ask_guards(rules, passed, own)
         return passed
 
     return asyncio.run(main())
@@ -110,12 +110,12 @@ def test_what_many_texts_have_is_redacted_in_each_of_them(count: int) -> None:
     texts = many(count)
     for at in (0, 1, count - 1):
         texts[at] = texts[at]._replace(text=f"a secret, {at} secrets")
-    judge = Finds("secret")
-    passed = pass_(policy(judge_rule(judge, Action.REDACT)), texts)
+    guard = Finds("secret")
+    passed = pass_(policy(guard_rule(guard, Action.REDACT)), texts)
     assert dict(passed.replaced) == {texts[at].path: f"a [WORD], {at} [WORD]s" for at in (0, 1, count - 1)}
     assert [at.text for at in passed.texts] == [at.text.replace("secret", "[WORD]") for at in texts]
-    assert len(judge.asked) <= MOST_QUESTIONS
-    assert sum(text.count("secret") for text in judge.asked) == 6
+    assert len(guard.asked) <= MOST_QUESTIONS
+    assert sum(text.count("secret") for text in guard.asked) == 6
 
 
 def test_a_finding_is_cut_to_the_texts_that_it_lies_in() -> None:
@@ -124,26 +124,26 @@ def test_a_finding_is_cut_to_the_texts_that_it_lies_in() -> None:
         texts[3 * at] = texts[3 * at]._replace(text=text)
     for at in range(20, 60):  # empty ones are in no question: so many make four texts in one
         texts[at] = texts[at]._replace(text="x")
-    rule = judge_rule(Finds("end\n\nmiddle"), Action.REDACT)
+    rule = guard_rule(Finds("end\n\nmiddle"), Action.REDACT)
     assert dict(pass_(policy(rule), texts).replaced) == {texts[0].path: "one [WORD]", texts[3].path: "[WORD]"}
-    assert pass_(policy(judge_rule(Finds("\n\n"), Action.REDACT)), texts).replaced == {}
+    assert pass_(policy(guard_rule(Finds("\n\n"), Action.REDACT)), texts).replaced == {}
 
 
 @pytest.mark.parametrize("parallel", [True, False])
 def test_what_is_not_redacted_counts_once_where_it_begins(parallel: bool) -> None:
     texts = many(100)
-    whole = judge_rule(Finds("text 40\n\ntext 41"), Action.BLOCK, parallel=parallel)
+    whole = guard_rule(Finds("text 40\n\ntext 41"), Action.BLOCK, parallel=parallel)
     assert refused(policy(whole), texts)[0] == "messages[40].content"
-    assert pass_(policy(judge_rule(Finds("\n\n"), Action.BLOCK, parallel=parallel)), texts).replaced == {}
+    assert pass_(policy(guard_rule(Finds("\n\n"), Action.BLOCK, parallel=parallel)), texts).replaced == {}
     recorder = Recorder(unrecorded(), "acme", False)
-    flags = judge_rule(Finds("text 40\n\ntext 41"), Action.FLAG, parallel=parallel)
+    flags = guard_rule(Finds("text 40\n\ntext 41"), Action.FLAG, parallel=parallel)
     pass_(policy(flags), texts, recorder)
     assert [verdict.times for verdict in recorder.record.verdicts] == [1]
 
 
 @pytest.mark.parametrize("count", [1, 100])
 def test_many_texts_and_a_judge_that_fails(count: int) -> None:
-    rules = [judge_rule(Finds("secret", fails=True), Action.REDACT), judge_rule(Finds("text 0"), Action.REDACT)]
+    rules = [guard_rule(Finds("secret", fails=True), Action.REDACT), guard_rule(Finds("text 0"), Action.REDACT)]
     assert list(pass_(policy(*rules, fail_open=True), many(count)).replaced.values()) == ["[WORD]"]
     with pytest.raises(FilterFailed):
         pass_(policy(*rules), many(count))
@@ -155,8 +155,8 @@ def test_each_judge_is_asked_about_its_roles(parallel: bool) -> None:
     texts.append(PromptText("system", "tools[0].function.description", ("tools", 0), "tools"))
     usual, instructing = Finds("secret"), Finds("secret")
     rules = [
-        judge_rule(usual, Action.BLOCK, parallel=parallel),
-        judge_rule(instructing, Action.BLOCK, parallel=parallel, roles=("system", "user")),
+        guard_rule(usual, Action.BLOCK, parallel=parallel),
+        guard_rule(instructing, Action.BLOCK, parallel=parallel, roles=("system", "user")),
     ]
     pass_(policy(*rules), texts)
     assert usual.asked == ["user", "assistant", "tool", "function"]

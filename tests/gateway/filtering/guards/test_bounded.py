@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gateway.config.safety.guards import Asking
-from gateway.filtering.guards.bounded import BoundedJudge
-from safety.judge import Judge, JudgeFailed
+from gateway.filtering.guards.bounded import BoundedGuard
+from safety.judge import Guard, GuardFailed
 from safety.match import Match
 from tests.harness import bounded, leftovers, until
 
@@ -58,8 +58,8 @@ class Clock:
         return self.now
 
 
-def judge_of(guard: HeldGuard, clock: Callable[[], float] | None = None, **settings: Any) -> BoundedJudge:
-    return BoundedJudge(guard, Asking(**({"timeout_seconds": LONG} | settings)), clock or Clock())
+def guard_of(guard: HeldGuard, clock: Callable[[], float] | None = None, **settings: Any) -> BoundedGuard:
+    return BoundedGuard(guard, Asking(**({"timeout_seconds": LONG} | settings)), clock or Clock())
 
 
 def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -78,7 +78,7 @@ def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 
 async def problem_of(judging: Coroutine[Any, Any, object]) -> str:
-    with pytest.raises(JudgeFailed) as caught:
+    with pytest.raises(GuardFailed) as caught:
         await judging
     assert caught.value.problem == str(caught.value)
     assert TEXT not in caught.value.problem
@@ -88,8 +88,8 @@ async def problem_of(judging: Coroutine[Any, Any, object]) -> str:
 def test_a_verdict() -> None:
     async def main() -> None:
         guard = HeldGuard()
-        judge: Judge = judge_of(guard)
-        assert await judge.judge(TEXT, "a prompt") == FOUND
+        bounded: Guard = guard_of(guard)
+        assert await bounded.verdict(TEXT, "a prompt") == FOUND
         assert guard.asked == [(TEXT, "a prompt", "")]
 
     run(main)
@@ -98,7 +98,7 @@ def test_a_verdict() -> None:
 def test_nothing_is_asked_about_an_empty_text() -> None:
     async def main() -> None:
         guard = HeldGuard()
-        assert await judge_of(guard).judge("") == []
+        assert await guard_of(guard).verdict("") == []
         assert not guard.asked
 
     run(main)
@@ -107,7 +107,7 @@ def test_nothing_is_asked_about_an_empty_text() -> None:
 def test_lone_surrogates_do_not_reach_the_guard_and_move_no_span() -> None:
     async def main() -> None:
         guard = HeldGuard([Match(3, 4, "last")])
-        assert await judge_of(guard).judge("a\ud800éz", "\udfff") == [Match(3, 4, "last")]
+        assert await guard_of(guard).verdict("a\ud800éz", "\udfff") == [Match(3, 4, "last")]
         assert guard.asked == [("a?éz", "?", "")]
 
     run(main)
@@ -116,8 +116,8 @@ def test_lone_surrogates_do_not_reach_the_guard_and_move_no_span() -> None:
 def test_a_guard_that_does_not_answer_in_time_is_cancelled() -> None:
     async def main() -> None:
         guard = HeldGuard(held=True)
-        judge = judge_of(guard, timeout_seconds=SHORT)
-        assert await problem_of(judge.judge(TEXT)) == "no verdict within 0.5 s"
+        bounded = guard_of(guard, timeout_seconds=SHORT)
+        assert await problem_of(bounded.verdict(TEXT)) == "no verdict within 0.5 s"
         await until(lambda: guard.cancelled == 1)
 
     run(main)
@@ -137,8 +137,8 @@ def test_a_guard_that_does_not_heed_its_cancellation_holds_nobody_up() -> None:
                 return FOUND
 
         guard = Deaf()
-        judge = judge_of(guard, timeout_seconds=SHORT)
-        assert "no verdict" in await problem_of(judge.judge(TEXT))
+        bounded = guard_of(guard, timeout_seconds=SHORT)
+        assert "no verdict" in await problem_of(bounded.verdict(TEXT))
         await until(lambda: guard.cancelled == 1)
         let.set()
 
@@ -148,14 +148,14 @@ def test_a_guard_that_does_not_heed_its_cancellation_holds_nobody_up() -> None:
 def test_the_time_counts_while_a_turn_is_waited_for() -> None:
     async def main() -> None:
         guard = HeldGuard(held=True)
-        judge = judge_of(guard, concurrency=1, timeout_seconds=SHORT)
-        problems = await asyncio.gather(*(problem_of(judge.judge(f"{TEXT} {i}")) for i in range(3)))
+        bounded = guard_of(guard, concurrency=1, timeout_seconds=SHORT)
+        problems = await asyncio.gather(*(problem_of(bounded.verdict(f"{TEXT} {i}")) for i in range(3)))
         assert set(problems) == {"no verdict within 0.5 s"}
         assert len(guard.asked) == 1
         guard.gate.set()
         # Those that waited left no turn taken.
-        assert await judge_of(guard).judge(TEXT) == FOUND
-        assert await judge.judge(TEXT) == FOUND
+        assert await guard_of(guard).verdict(TEXT) == FOUND
+        assert await bounded.verdict(TEXT) == FOUND
 
     run(main)
 
@@ -163,8 +163,8 @@ def test_the_time_counts_while_a_turn_is_waited_for() -> None:
 def test_no_more_questions_at_once_than_are_allowed() -> None:
     async def main() -> None:
         guard = HeldGuard(held=True)
-        judge = judge_of(guard, concurrency=3)
-        asking = [asyncio.ensure_future(judge.judge(f"{TEXT} {i}")) for i in range(10)]
+        bounded = guard_of(guard, concurrency=3)
+        asking = [asyncio.ensure_future(bounded.verdict(f"{TEXT} {i}")) for i in range(10)]
         await until(lambda: guard.under_way == 3)
         guard.gate.set()
         assert await asyncio.gather(*asking) == [FOUND] * 10
@@ -177,14 +177,14 @@ def test_no_more_questions_at_once_than_are_allowed() -> None:
 def test_a_verdict_is_remembered_for_its_time() -> None:
     async def main() -> None:
         guard, clock = HeldGuard(), Clock()
-        judge = judge_of(guard, clock, cache_seconds=10.0)
-        first = await judge.judge(TEXT)
+        bounded = guard_of(guard, clock, cache_seconds=10.0)
+        first = await bounded.verdict(TEXT)
         first.clear()  # whoever changes what they got changes nothing for others
         clock.now += 9.9
-        assert await judge.judge(TEXT) == FOUND
+        assert await bounded.verdict(TEXT) == FOUND
         assert len(guard.asked) == 1
         clock.now += 0.1
-        assert await judge.judge(TEXT) == FOUND
+        assert await bounded.verdict(TEXT) == FOUND
         assert len(guard.asked) == 2
 
     run(main)
@@ -193,8 +193,8 @@ def test_a_verdict_is_remembered_for_its_time() -> None:
 def test_that_there_is_nothing_is_remembered_too() -> None:
     async def main() -> None:
         guard = HeldGuard([])
-        judge = judge_of(guard)
-        assert await judge.judge(TEXT) == await judge.judge(TEXT) == []
+        bounded = guard_of(guard)
+        assert await bounded.verdict(TEXT) == await bounded.verdict(TEXT) == []
         assert len(guard.asked) == 1
 
     run(main)
@@ -203,14 +203,14 @@ def test_that_there_is_nothing_is_remembered_too() -> None:
 def test_no_more_verdicts_are_remembered_than_are_allowed() -> None:
     async def main() -> None:
         guard = HeldGuard()
-        judge = judge_of(guard, cache_size=2)
+        bounded = guard_of(guard, cache_size=2)
         for text in ("text 1", "text 2", "text 1", "text 3", "text 1", "text 2"):
-            await judge.judge(text)
+            await bounded.verdict(text)
         # The second was forgotten for the third.
         assert [text for text, _, _ in guard.asked] == ["text 1", "text 2", "text 3", "text 2"]
-        without = judge_of(guard, cache_size=0)
+        without = guard_of(guard, cache_size=0)
         for _ in range(3):
-            await without.judge(TEXT)
+            await without.verdict(TEXT)
         assert [text for text, _, _ in guard.asked][4:] == [TEXT] * 3
 
     run(main)
@@ -219,10 +219,10 @@ def test_no_more_verdicts_are_remembered_than_are_allowed() -> None:
 def test_what_is_asked_is_text_and_prompt_and_tenant_together() -> None:
     async def main() -> None:
         guard = HeldGuard([])
-        judge = judge_of(guard)
+        bounded = guard_of(guard)
         asked = [("ab", None, ""), ("b", "a", ""), ("ab", "", ""), ("b", None, "a"), ("b", None, "a:"), ("b", "a", "a")]
         for question in asked * 2:
-            await judge.judge(*question)
+            await bounded.verdict(*question)
         assert guard.asked == asked
 
     run(main)
@@ -231,12 +231,12 @@ def test_what_is_asked_is_text_and_prompt_and_tenant_together() -> None:
 def test_no_tenant_can_tell_what_another_one_asked() -> None:
     async def main() -> None:
         guard = HeldGuard(held=True)
-        judge = judge_of(guard)
-        asking = [asyncio.ensure_future(judge.judge(TEXT, tenant=tenant)) for tenant in ("alice", "bob")]
+        bounded = guard_of(guard)
+        asking = [asyncio.ensure_future(bounded.verdict(TEXT, tenant=tenant)) for tenant in ("alice", "bob")]
         await until(lambda: guard.under_way == 2)
         guard.gate.set()
         await asyncio.gather(*asking)
-        await judge.judge(TEXT, tenant="carol")
+        await bounded.verdict(TEXT, tenant="carol")
         assert [tenant for _, _, tenant in guard.asked] == ["alice", "bob", "carol"]
 
     run(main)
@@ -244,17 +244,17 @@ def test_no_tenant_can_tell_what_another_one_asked() -> None:
 
 def test_no_text_is_kept() -> None:
     async def main() -> None:
-        judge = judge_of(HeldGuard())
-        text = "".join(["unique ", "text ", str(id(judge))])
-        await judge.judge(text, text + "!")
+        bounded = guard_of(HeldGuard())
+        text = "".join(["unique ", "text ", str(id(bounded))])
+        await bounded.verdict(text, text + "!")
         await asyncio.sleep(0)
         gc.collect()
         gc.unfreeze()  # who holds something is not looked for among what is frozen
         assert [holder for holder in gc.get_referrers(text) if isinstance(holder, dict | list | tuple)] == []
         gc.freeze()
-        other = judge_of(HeldGuard())
-        await other.judge(text)
-        assert set(dict(judge._cache.items())).isdisjoint(dict(other._cache.items())), "each has a key of its own"
+        other = guard_of(HeldGuard())
+        await other.verdict(text)
+        assert set(dict(bounded._cache.items())).isdisjoint(dict(other._cache.items())), "each has a key of its own"
 
     run(main)
 
@@ -262,8 +262,8 @@ def test_no_text_is_kept() -> None:
 def test_a_question_under_way_is_asked_once() -> None:
     async def main() -> None:
         guard = HeldGuard(held=True)
-        judge = judge_of(guard)
-        asking = [asyncio.ensure_future(judge.judge(TEXT)) for _ in range(5)]
+        bounded = guard_of(guard)
+        asking = [asyncio.ensure_future(bounded.verdict(TEXT)) for _ in range(5)]
         await until(lambda: guard.under_way)
         guard.gate.set()
         assert await asyncio.gather(*asking) == [FOUND] * 5
@@ -275,8 +275,8 @@ def test_a_question_under_way_is_asked_once() -> None:
 def test_who_leaves_does_not_take_the_others_question_along() -> None:
     async def main() -> None:
         guard = HeldGuard(held=True)
-        judge = judge_of(guard)
-        first, second = (asyncio.ensure_future(judge.judge(TEXT)) for _ in range(2))
+        bounded = guard_of(guard)
+        first, second = (asyncio.ensure_future(bounded.verdict(TEXT)) for _ in range(2))
         await until(lambda: guard.under_way)
         first.cancel()
         await asyncio.gather(first, return_exceptions=True)
@@ -291,8 +291,8 @@ def test_who_leaves_does_not_take_the_others_question_along() -> None:
 def test_with_the_last_who_waits_the_question_ends() -> None:
     async def main() -> None:
         guard = HeldGuard(held=True)
-        judge = judge_of(guard, concurrency=1)
-        asking = [asyncio.ensure_future(judge.judge(TEXT)) for _ in range(3)]
+        bounded = guard_of(guard, concurrency=1)
+        asking = [asyncio.ensure_future(bounded.verdict(TEXT)) for _ in range(3)]
         await until(lambda: guard.under_way)
         for task in asking:
             task.cancel()
@@ -300,7 +300,7 @@ def test_with_the_last_who_waits_the_question_ends() -> None:
         await until(lambda: guard.cancelled == 1)
         # The same question is asked anew, and the turn is free.
         guard.gate.set()
-        assert await judge.judge(TEXT) == FOUND
+        assert await bounded.verdict(TEXT) == FOUND
         assert len(guard.asked) == 2
 
     run(main)
@@ -309,7 +309,7 @@ def test_with_the_last_who_waits_the_question_ends() -> None:
 @pytest.mark.parametrize(
     ("failure", "problem"),
     [
-        (JudgeFailed("its own words"), "its own words"),
+        (GuardFailed("its own words"), "its own words"),
         (ValueError(TEXT), "ValueError in test_bounded.py:"),
         (asyncio.CancelledError(), "it was given up"),
         (TimeoutError(), "TimeoutError in test_bounded.py:"),
@@ -318,14 +318,14 @@ def test_with_the_last_who_waits_the_question_ends() -> None:
 def test_failures_have_no_text_in_them_and_are_not_remembered(failure: BaseException, problem: str) -> None:
     async def main() -> None:
         guard = HeldGuard(failure, held=True)
-        judge = judge_of(guard)
-        asking = [asyncio.ensure_future(problem_of(judge.judge(TEXT))) for _ in range(3)]
+        bounded = guard_of(guard)
+        asking = [asyncio.ensure_future(problem_of(bounded.verdict(TEXT))) for _ in range(3)]
         await until(lambda: guard.under_way)
         guard.gate.set()
         for said in await asyncio.gather(*asking):
             assert said.startswith(problem)
         guard.found = FOUND
-        assert await judge.judge(TEXT) == FOUND
+        assert await bounded.verdict(TEXT) == FOUND
         assert len(guard.asked) == 2
 
     run(main)
@@ -363,9 +363,9 @@ def test_failures_have_no_text_in_them_and_are_not_remembered(failure: BaseExcep
 def test_nonsense_is_a_failure(found: object) -> None:
     async def main() -> None:
         guard = HeldGuard(found)
-        judge = judge_of(guard)
-        assert await problem_of(judge.judge(TEXT))
-        assert await problem_of(judge.judge(TEXT))
+        bounded = guard_of(guard)
+        assert await problem_of(bounded.verdict(TEXT))
+        assert await problem_of(bounded.verdict(TEXT))
         assert len(guard.asked) == 2
 
     run(main)
@@ -374,7 +374,7 @@ def test_nonsense_is_a_failure(found: object) -> None:
 def test_several_matches_of_one_stretch() -> None:
     async def main() -> None:
         whole = [Match(0, len(TEXT), "s1"), Match(0, len(TEXT), "s10")]
-        assert await judge_of(HeldGuard(whole)).judge(TEXT) == whole
+        assert await guard_of(HeldGuard(whole)).verdict(TEXT) == whole
 
     run(main)
 
@@ -382,10 +382,10 @@ def test_several_matches_of_one_stretch() -> None:
 def test_closing_gives_up_what_is_under_way() -> None:
     async def main() -> None:
         guard = HeldGuard(held=True)
-        judge = judge_of(guard)
-        asking = asyncio.ensure_future(problem_of(judge.judge(TEXT)))
+        bounded = guard_of(guard)
+        asking = asyncio.ensure_future(problem_of(bounded.verdict(TEXT)))
         await until(lambda: guard.under_way)
-        await judge.aclose()
+        await bounded.aclose()
         assert guard.closed
         assert await asking == "it was given up"
         assert not leftovers()

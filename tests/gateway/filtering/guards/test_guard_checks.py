@@ -8,12 +8,12 @@ import pytest
 from gateway.config.safety.guard_checks import guard_problems, with_absolute_files
 from gateway.config.safety.guards import Asking, HttpGuard, ModelGuard, PluginFilter, PresidioFilter
 from gateway.config.secrets import SecretSource
-from gateway.filtering.guards.build_guards import Surroundings, build_judge
+from gateway.filtering.guards.build_guards import Surroundings, build_guard
 from gateway.filtering.guards.errors import GuardUnusable
 from gateway.filtering.guards.guard_checks import unusable_guard
-from gateway.scheduling.encoding_turns import EncodingTurns
+from gateway.scheduling.encoding_turns import EncodingQueue
 from gateway.tenancy.providers.provider_keys import keyless
-from safety.judge import Judge
+from safety.judge import Guard
 from tests.certificates import Authority
 from tests.harness import bounded
 
@@ -80,12 +80,12 @@ def built(settings: Asking) -> str:
     problems: list[str] = []
 
     async def main() -> None:
-        around = Surroundings(lambda settings: None, EncodingTurns(), keyless)
+        around = Surroundings(lambda settings: None, EncodingQueue(), keyless)
         try:
-            judge = build_judge(settings, "safety.filters[1]", around)
-            known: Judge = judge
-            assert known is judge
-            await judge.aclose()
+            bounded = build_guard(settings, "safety.filters[1]", around)
+            known: Guard = bounded
+            assert known is bounded
+            await bounded.aclose()
         except GuardUnusable as error:
             problems.append(str(error))
         finally:

@@ -12,10 +12,10 @@ import pytest
 
 from gateway.config.safety.guards import HttpGuard
 from gateway.config.secrets import SecretSource
-from gateway.filtering.guards.bounded import BoundedJudge
+from gateway.filtering.guards.bounded import BoundedGuard
 from gateway.filtering.guards.moderation_guard import MAX_ANSWER_BYTES, ModerationGuard
 from gateway.tenancy.providers.provider_keys import ProviderKeys
-from safety.judge import JudgeFailed
+from safety.judge import GuardFailed
 from safety.match import Match
 from tests.certificates import Authority
 from tests.fake_moderation import moderation, result
@@ -32,32 +32,35 @@ class NoStore:
 
 
 @contextlib.asynccontextmanager
-async def judge_at(service: Upstream, **settings: Any) -> AsyncIterator[tuple[BoundedJudge, ModerationGuard]]:
+async def guard_at(service: Upstream, **settings: Any) -> AsyncIterator[tuple[BoundedGuard, ModerationGuard]]:
     fields: dict[str, Any] = {"url": f"{service.url}/moderations", "timeout_seconds": 10.0}
     asked = HttpGuard(**(fields | settings))
     guard = ModerationGuard(asked, ProviderKeys(NoStore(), None).key_of)
-    judge = BoundedJudge(guard, asked)
+    bounded = BoundedGuard(guard, asked)
     try:
-        yield judge, guard
+        yield bounded, guard
     finally:
-        await judge.aclose()
+        await bounded.aclose()
         assert guard.connections == 0
         await until(lambda: not service.open)
 
 
-async def problem_of(judge: BoundedJudge, text: str = TEXT) -> str:
-    with pytest.raises(JudgeFailed) as caught:
-        await judge.judge(text)
+async def problem_of(bounded: BoundedGuard, text: str = TEXT) -> str:
+    with pytest.raises(GuardFailed) as caught:
+        await bounded.verdict(text)
     assert "fight" not in caught.value.problem
     return caught.value.problem
 
 
 def test_each_category_is_a_match_of_the_whole_text() -> None:
     async def main() -> None:
-        async with moderation() as service, judge_at(service, model="theirs") as (judge, guard):
-            assert await judge.judge(TEXT) == [Match(*WHOLE, "self_harm_intent", 0.9), Match(*WHOLE, "violence", 0.9)]
-            assert await judge.judge("all is well") == []
-            assert await judge.judge("a fight é \ud800") == [Match(0, 11, "violence", 0.9)]
+        async with moderation() as service, guard_at(service, model="theirs") as (bounded, guard):
+            assert await bounded.verdict(TEXT) == [
+                Match(*WHOLE, "self_harm_intent", 0.9),
+                Match(*WHOLE, "violence", 0.9),
+            ]
+            assert await bounded.verdict("all is well") == []
+            assert await bounded.verdict("a fight é \ud800") == [Match(0, 11, "violence", 0.9)]
             first = service.heard[0]
             assert (first.method, first.target) == ("POST", "/v1/moderations")
             assert orjson.loads(first.body) == {"input": TEXT, "model": "theirs"}
@@ -70,8 +73,8 @@ def test_each_category_is_a_match_of_the_whole_text() -> None:
 
 def test_the_model_is_left_out_where_none_is_configured() -> None:
     async def main() -> None:
-        async with moderation() as service, judge_at(service) as (judge, _):
-            await judge.judge(TEXT)
+        async with moderation() as service, guard_at(service) as (bounded, _):
+            await bounded.verdict(TEXT)
             assert orjson.loads(service.heard[0].body) == {"input": TEXT}
 
     bounded(main)
@@ -97,9 +100,9 @@ def test_the_model_is_left_out_where_none_is_configured() -> None:
 )
 def test_what_counts(settings: dict[str, Any], answer: bytes, found: list[tuple[str, float]]) -> None:
     async def main() -> None:
-        async with moderation() as service, judge_at(service, **settings) as (judge, _):
+        async with moderation() as service, guard_at(service, **settings) as (bounded, _):
             service.behaves = plain(answer)
-            assert await judge.judge(TEXT) == [Match(*WHOLE, label, score) for label, score in found]
+            assert await bounded.verdict(TEXT) == [Match(*WHOLE, label, score) for label, score in found]
 
     bounded(main)
 
@@ -131,9 +134,9 @@ def test_what_counts(settings: dict[str, Any], answer: bytes, found: list[tuple[
 )
 def test_an_answer_that_is_none_is_a_failure(settings: dict[str, Any], answer: bytes, problem: str) -> None:
     async def main() -> None:
-        async with moderation() as service, judge_at(service, **settings) as (judge, _):
+        async with moderation() as service, guard_at(service, **settings) as (bounded, _):
             service.behaves = answer
-            assert problem.removeprefix("it says") in await problem_of(judge)
+            assert problem.removeprefix("it says") in await problem_of(bounded)
 
     bounded(main)
 
@@ -153,12 +156,12 @@ async def _resets(caller: Caller, heard: Heard) -> None:
 @pytest.mark.parametrize("behaviour", [_hangs_up, _hangs_up_in_the_middle, _resets])
 def test_a_connection_that_is_lost_is_a_failure(behaviour: Behaviour) -> None:
     async def main() -> None:
-        async with moderation() as service, judge_at(service) as (judge, _):
+        async with moderation() as service, guard_at(service) as (bounded, _):
             kept = service.behaves
             service.behaves = behaviour
-            assert "the connection was closed" in await problem_of(judge)
+            assert "the connection was closed" in await problem_of(bounded)
             service.behaves = kept
-            assert await judge.judge("no fight")
+            assert await bounded.verdict("no fight")
 
     bounded(main)
 
@@ -167,8 +170,8 @@ def test_nobody_there() -> None:
     async def main() -> None:
         async with upstream() as service:
             pass
-        async with judge_at(service) as (judge, _):
-            assert "no connection" in await problem_of(judge)
+        async with guard_at(service) as (bounded, _):
+            assert "no connection" in await problem_of(bounded)
 
     bounded(main)
 
@@ -183,9 +186,9 @@ def test_a_slow_answer_is_given_up_with_its_connection(said: bytes) -> None:
             await caller.gone()
             gone.set()
 
-        async with moderation() as service, judge_at(service, timeout_seconds=1.5) as (judge, guard):
+        async with moderation() as service, guard_at(service, timeout_seconds=1.5) as (bounded, guard):
             service.behaves = stalls
-            assert await problem_of(judge) == "no verdict within 1.5 s"
+            assert await problem_of(bounded) == "no verdict within 1.5 s"
             await gone.wait()
             await until(lambda: not guard.connections)
 
@@ -201,9 +204,9 @@ def test_who_leaves_takes_the_connection_along() -> None:
             await caller.gone()
             gone.set()
 
-        async with moderation() as service, judge_at(service) as (judge, guard):
+        async with moderation() as service, guard_at(service) as (bounded, guard):
             service.behaves = stalls
-            asking = asyncio.ensure_future(judge.judge(TEXT))
+            asking = asyncio.ensure_future(bounded.verdict(TEXT))
             await heard.wait()
             asking.cancel()
             await asyncio.gather(asking, return_exceptions=True)
@@ -215,8 +218,8 @@ def test_who_leaves_takes_the_connection_along() -> None:
 
 def test_no_more_connections_than_questions_at_once() -> None:
     async def main() -> None:
-        async with moderation() as service, judge_at(service, concurrency=3) as (judge, _):
-            found = await asyncio.gather(*(judge.judge(f"fight {i}") for i in range(30)))
+        async with moderation() as service, guard_at(service, concurrency=3) as (bounded, _):
+            found = await asyncio.gather(*(bounded.verdict(f"fight {i}") for i in range(30)))
             assert [match.label for matches in found for match in matches] == ["violence"] * 30
             assert service.accepted == 3
 
@@ -228,11 +231,11 @@ def test_a_key_from_a_file_is_read_again_when_it_changes(tmp_path: Path) -> None
     file.write_text("sk-first\n", encoding="utf-8")
 
     async def main() -> None:
-        async with moderation() as service, judge_at(service, api_key=SecretSource(file=str(file))) as (judge, guard):
+        async with moderation() as service, guard_at(service, api_key=SecretSource(file=str(file))) as (bounded, guard):
             guard._key._renewed._look_seconds = 0.0  # type: ignore[attr-defined]
-            await judge.judge("text 1")
+            await bounded.verdict("text 1")
             file.write_text("sk-the-second\n", encoding="utf-8")
-            await judge.judge("text 2")
+            await bounded.verdict("text 2")
             keys = [heard.headers["authorization"] for heard in service.heard]
             assert keys == ["Bearer sk-first", "Bearer sk-the-second"]
 
@@ -244,8 +247,8 @@ def test_a_key_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     source = SecretSource(env="PENSTOCK_TEST_MODERATION_KEY")
 
     async def main() -> None:
-        async with moderation() as service, judge_at(service, api_key=source) as (judge, _):
-            await judge.judge(TEXT)
+        async with moderation() as service, guard_at(service, api_key=source) as (bounded, _):
+            await bounded.verdict(TEXT)
             assert service.heard[0].headers["authorization"] == "Bearer sk-env"
 
     bounded(main)
@@ -260,11 +263,11 @@ def test_tls_is_checked_with_the_configured_authority(tmp_path: Path) -> None:
     async def main() -> None:
         async with upstream(context) as service:
             service.behaves = plain(result({"hate": 0.9}))
-            async with judge_at(service, ca=str(authority.ca)) as (judge, _):
-                assert await judge.judge(TEXT) == [Match(*WHOLE, "hate", 0.9)]
-            async with judge_at(service, ca=str(other.ca)) as (judge, _):
-                assert "its certificate is not accepted" in await problem_of(judge)
-            async with judge_at(service, ca=str(tmp_path / "absent")) as (judge, _):
-                assert "cannot be read" in await problem_of(judge)
+            async with guard_at(service, ca=str(authority.ca)) as (bounded, _):
+                assert await bounded.verdict(TEXT) == [Match(*WHOLE, "hate", 0.9)]
+            async with guard_at(service, ca=str(other.ca)) as (bounded, _):
+                assert "its certificate is not accepted" in await problem_of(bounded)
+            async with guard_at(service, ca=str(tmp_path / "absent")) as (bounded, _):
+                assert "cannot be read" in await problem_of(bounded)
 
     bounded(main)

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from gateway.config.safety.guard_checks import guard_problems, with_absolute_files
 from gateway.config.safety.guards import OnnxGuardSettings
 from gateway.filtering.guards import onnx
-from gateway.filtering.guards.bounded import BoundedJudge
+from gateway.filtering.guards.bounded import BoundedGuard
 from gateway.filtering.guards.errors import GuardUnusable
 from gateway.filtering.guards.guard_checks import unusable_guard
 from gateway.filtering.guards.onnx import OnnxGuard
-from safety.judge import JudgeFailed
+from safety.judge import GuardFailed
 from safety.match import Match
 from tests.gateway.guards.tiny_model import write_model
 from tests.harness import bounded
@@ -36,15 +36,15 @@ def settings(folder: Path, **fields: Any) -> OnnxGuardSettings:
     return OnnxGuardSettings(path=str(folder), labels=labels, cache_size=0, **fields)
 
 
-def judged(own: OnnxGuardSettings, *texts: str) -> list[list[Match]]:
+def guarded(own: OnnxGuardSettings, *texts: str) -> list[list[Match]]:
     found: list[list[Match]] = []
 
     async def main() -> None:
-        judge = BoundedJudge(OnnxGuard(own, WHERE), own)
+        bounded = BoundedGuard(OnnxGuard(own, WHERE), own)
         try:
-            found.extend([await judge.judge(text) for text in texts])
+            found.extend([await bounded.verdict(text) for text in texts])
         finally:
-            await judge.aclose()
+            await bounded.aclose()
 
     bounded(main)
     return found
@@ -57,7 +57,7 @@ def refusal(own: OnnxGuardSettings) -> str:
 
 
 def test_a_label_that_is_probable_is_a_match_of_the_whole_text(folder: Path) -> None:
-    said, nothing = judged(settings(folder), "hello attack world", "hello world")
+    said, nothing = guarded(settings(folder), "hello attack world", "hello world")
     assert [each[:3] for each in said] == [(0, 18, "injection")]
     assert said[0].score == pytest.approx(1.0)
     assert nothing == []
@@ -65,8 +65,8 @@ def test_a_label_that_is_probable_is_a_match_of_the_whole_text(folder: Path) -> 
 
 def test_only_the_labels_that_are_named_count(folder: Path) -> None:
     texts = ("persona", "attack")
-    assert [bool(found) for found in judged(settings(folder), *texts)] == [False, True]
-    assert [found[0].label for found in judged(settings(folder, labels=("JAILBREAK", "INJECTION")), *texts)] == [
+    assert [bool(found) for found in guarded(settings(folder), *texts)] == [False, True]
+    assert [found[0].label for found in guarded(settings(folder, labels=("JAILBREAK", "INJECTION")), *texts)] == [
         "jailbreak",
         "injection",
     ]
@@ -75,7 +75,7 @@ def test_only_the_labels_that_are_named_count(folder: Path) -> None:
 def test_the_threshold(folder: Path) -> None:
     """Of words that say nothing each label is about as probable as the others."""
     for threshold, found in ((0.2, True), (0.45, False)):
-        assert bool(judged(settings(folder, threshold=threshold), "hello world")[0]) == found
+        assert bool(guarded(settings(folder, threshold=threshold), "hello world")[0]) == found
 
 
 @pytest.mark.parametrize("place", [0, 13, 14, 100, 999])
@@ -83,9 +83,9 @@ def test_the_threshold(folder: Path) -> None:
 def test_long_texts_are_looked_at_in_windows(folder: Path, place: int, batch: int) -> None:
     words = ["world"] * 1000
     own = settings(folder, max_tokens=16, overlap_tokens=4, batch=batch)
-    assert judged(own, " ".join(words)) == [[]]
+    assert guarded(own, " ".join(words)) == [[]]
     words[place] = "attack"
-    assert len(judged(own, " ".join(words))[0]) == 1
+    assert len(guarded(own, " ".join(words))[0]) == 1
 
 
 @given(st.lists(st.sampled_from(("attack", "hello", "world")), min_size=1, max_size=60), st.integers(1, 9))
@@ -98,21 +98,21 @@ def test_work_stops_when_nobody_waits_any_longer(folder: Path) -> None:
     seconds = iter(range(100))
     own = settings(folder, max_tokens=16, overlap_tokens=0, batch=1, timeout_seconds=3.0)
     guard = OnnxGuard(own, WHERE, lambda: next(seconds))
-    with pytest.raises(JudgeFailed, match="more windows than"):
+    with pytest.raises(GuardFailed, match="more windows than"):
         guard._matches("world " * 1000)
     assert next(seconds) == 4
 
 
 def test_a_model_without_a_mask(tmp_path: Path) -> None:
     folder = write_model(tmp_path / "bare", inputs=("input_ids",))
-    assert [bool(found) for found in judged(settings(folder), "attack", "hello")] == [True, False]
+    assert [bool(found) for found in guarded(settings(folder), "attack", "hello")] == [True, False]
 
 
 def test_labels_that_do_not_exclude_each_other(tmp_path: Path) -> None:
     folder = write_model(tmp_path / "many")
     said = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(said | {"problem_type": "multi_label_classification"}))
-    both = judged(settings(folder, labels=("INJECTION",)), "attack persona")[0]
+    both = guarded(settings(folder, labels=("INJECTION",)), "attack persona")[0]
     assert both[0].score == pytest.approx(1.0)
 
 
@@ -196,10 +196,10 @@ def test_its_errors_show_nothing_of_the_text(folder: Path, monkeypatch: pytest.M
     monkeypatch.setattr(onnx._Model, "probabilities", fail)
 
     async def main() -> None:
-        judge = BoundedJudge(guard, own)
-        with pytest.raises(JudgeFailed) as caught:
-            await judge.judge("hello attack")
+        bounded = BoundedGuard(guard, own)
+        with pytest.raises(GuardFailed) as caught:
+            await bounded.verdict("hello attack")
         assert caught.value.problem.startswith("ValueError in test_onnx.py:")
-        await judge.aclose()
+        await bounded.aclose()
 
     bounded(main)

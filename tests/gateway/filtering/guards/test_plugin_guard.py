@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from gateway.config.safety.guards import PluginFilter
-from gateway.filtering.guards.bounded import BoundedJudge
+from gateway.filtering.guards.bounded import BoundedGuard
 from gateway.filtering.guards.errors import GuardUnusable
 from gateway.filtering.guards.plugin_guard import PluginGuard
-from safety.judge import JudgeFailed
+from safety.judge import GuardFailed
 from safety.match import Match
 from tests.harness import bounded
 
@@ -43,18 +43,18 @@ def scanning(found: Callable[[str], object]) -> type:
     return Filter
 
 
-def judged(put: Put, found: Callable[[str], object], text: str = TEXT) -> list[Match]:
-    """What a judge makes of what a plugin gives."""
+def guarded(put: Put, found: Callable[[str], object], text: str = TEXT) -> list[Match]:
+    """What a guard makes of what a plugin gives."""
     put("Filter", scanning(found))
     verdicts: list[list[Match]] = []
 
     async def main() -> None:
         settings = settings_of()
-        judge = BoundedJudge(PluginGuard(settings, WHERE), settings)
+        bounded = BoundedGuard(PluginGuard(settings, WHERE), settings)
         try:
-            verdicts.append(await judge.judge(text))
+            verdicts.append(await bounded.verdict(text))
         finally:
-            await judge.aclose()
+            await bounded.aclose()
 
     bounded(main)
     return verdicts[0]
@@ -81,19 +81,19 @@ def test_a_class_made_with_its_settings(plugin: Put) -> None:
 
     async def main() -> None:
         settings = settings_of("Words", words=["Tuesday", "Monday"])
-        judge = BoundedJudge(PluginGuard(settings, WHERE), settings)
-        assert await judge.judge(TEXT) == [
+        bounded = BoundedGuard(PluginGuard(settings, WHERE), settings)
+        assert await bounded.verdict(TEXT) == [
             Match(11, 17, "day_of_week_monday", 0.25),
             Match(30, 37, "day_of_week_tuesday", 0.25),
         ]
-        await judge.aclose()
+        await bounded.aclose()
 
     bounded(main)
 
 
 def test_overlapping_matches_become_one_of_the_likelier_label(plugin: Put) -> None:
     found = [(5, 10, "b", 0.9), (0, 6, "a", 0.5), (10, 12, "c", 1), [20, 21, "d", 0.0]]
-    assert judged(plugin, lambda text: found) == [
+    assert guarded(plugin, lambda text: found) == [
         Match(0, 10, "b", 0.9),
         Match(10, 12, "c", 1.0),
         Match(20, 21, "d", 0.0),
@@ -124,8 +124,8 @@ def test_overlapping_matches_become_one_of_the_likelier_label(plugin: Put) -> No
     ],
 )
 def test_nonsense_is_a_failure(plugin: Put, found: Callable[[str], object]) -> None:
-    with pytest.raises(JudgeFailed) as caught:
-        judged(plugin, found)
+    with pytest.raises(GuardFailed) as caught:
+        guarded(plugin, found)
     assert TEXT not in caught.value.problem
 
 

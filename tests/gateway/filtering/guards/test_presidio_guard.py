@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from gateway.config.safety.guards import PresidioFilter
-from gateway.filtering.guards.bounded import BoundedJudge
+from gateway.filtering.guards.bounded import BoundedGuard
 from gateway.filtering.guards.errors import GuardUnusable
 from gateway.filtering.guards.presidio_guard import PresidioGuard
-from safety.judge import JudgeFailed
+from safety.judge import GuardFailed
 from safety.match import Match
 from tests.harness import bounded
 
@@ -85,15 +85,15 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Fake:
     return made
 
 
-def judged(settings: PresidioFilter) -> list[Match]:
+def guarded(settings: PresidioFilter) -> list[Match]:
     found: list[list[Match]] = []
 
     async def main() -> None:
-        judge = BoundedJudge(PresidioGuard(settings, WHERE), settings)
+        bounded = BoundedGuard(PresidioGuard(settings, WHERE), settings)
         try:
-            found.append(await judge.judge(TEXT))
+            found.append(await bounded.verdict(TEXT))
         finally:
-            await judge.aclose()
+            await bounded.aclose()
 
     bounded(main)
     return found[0]
@@ -106,7 +106,7 @@ def refusal(settings: PresidioFilter) -> str:
 
 
 def test_results_become_matches_in_order_without_overlaps(fake: Fake) -> None:
-    assert judged(PresidioFilter(threshold=0.4)) == [
+    assert guarded(PresidioFilter(threshold=0.4)) == [
         Match(0, 10, "person", 0.85),
         Match(17, 33, "email_address", 1.0),
         Match(37, 45, "ip_address", 0.6),
@@ -118,7 +118,7 @@ def test_results_become_matches_in_order_without_overlaps(fake: Fake) -> None:
 
 
 def test_the_entities_and_the_language_that_are_asked_for(fake: Fake) -> None:
-    judged(PresidioFilter(entities=("PERSON", "URL"), language="de", model=FOLDER))
+    guarded(PresidioFilter(entities=("PERSON", "URL"), language="de", model=FOLDER))
     assert fake.asked == [{"text": TEXT, "language": "de", "entities": ["PERSON", "URL"], "from": 0.5}]
     assert fake.configuration["models"] == [{"lang_code": "de", "model_name": FOLDER}]
     assert fake.languages == ["de"]
@@ -136,8 +136,8 @@ def test_the_entities_and_the_language_that_are_asked_for(fake: Fake) -> None:
 )
 def test_nonsense_is_a_failure(fake: Fake, results: list[Any]) -> None:
     fake.find = lambda: results
-    with pytest.raises(JudgeFailed):
-        judged(PresidioFilter())
+    with pytest.raises(GuardFailed):
+        guarded(PresidioFilter())
 
 
 def test_its_errors_show_nothing_of_the_text(fake: Fake) -> None:
@@ -145,8 +145,8 @@ def test_its_errors_show_nothing_of_the_text(fake: Fake) -> None:
         raise ValueError(TEXT)
 
     fake.find = fail
-    with pytest.raises(JudgeFailed) as caught:
-        judged(PresidioFilter())
+    with pytest.raises(GuardFailed) as caught:
+        guarded(PresidioFilter())
     assert caught.value.problem.startswith("ValueError in test_presidio.py:")
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from gateway.config.safety.guards import Asking
-from gateway.filtering.guards.bounded import BoundedJudge
+from gateway.filtering.guards.bounded import BoundedGuard
 from gateway.filtering.guards.threads import GuardThreads
-from safety.judge import JudgeFailed
+from safety.judge import GuardFailed
 from safety.match import Match
 from tests.harness import bounded, until
 
@@ -36,7 +36,7 @@ class Held:
 
 
 async def problem_of(asking: Coroutine[Any, Any, object]) -> str:
-    with pytest.raises(JudgeFailed) as caught:
+    with pytest.raises(GuardFailed) as caught:
         await asking
     assert TEXT not in caught.value.problem
     return caught.value.problem
@@ -139,7 +139,7 @@ def test_whatever_it_raises_is_a_failure_without_text(error: BaseException) -> N
 
 def test_its_own_failure_keeps_its_words() -> None:
     def call(text: str) -> object:
-        raise JudgeFailed("its own words")
+        raise GuardFailed("its own words")
 
     async def main() -> None:
         threads = GuardThreads(call, 1, "plugin")
@@ -168,7 +168,7 @@ def test_closing_tells_those_who_wait() -> None:
 
 
 def test_under_the_bounds_of_a_judge() -> None:
-    class Guard:
+    class GuardBackend:
         def __init__(self, held: Held) -> None:
             self.threads = GuardThreads(held, 2, "plugin")
 
@@ -181,16 +181,16 @@ def test_under_the_bounds_of_a_judge() -> None:
 
     async def main() -> None:
         held = Held()
-        guard = Guard(held)
-        judge = BoundedJudge(guard, Asking(timeout_seconds=1.5, concurrency=8))
-        problems = await asyncio.gather(*(problem_of(judge.judge(f"{TEXT} {i}")) for i in range(4)))
+        guard = GuardBackend(held)
+        bounded = BoundedGuard(guard, Asking(timeout_seconds=1.5, concurrency=8))
+        problems = await asyncio.gather(*(problem_of(bounded.verdict(f"{TEXT} {i}")) for i in range(4)))
         assert set(problems) <= {"no verdict within 1.5 s", "every thread of it hangs in a call that came to no end"}
         await until(lambda: guard.threads.lost == 2)
-        assert "hangs" in await problem_of(judge.judge(TEXT))
+        assert "hangs" in await problem_of(bounded.verdict(TEXT))
         held.let.set()
         await until(lambda: not guard.threads.lost)
-        assert await judge.judge(TEXT) == [Match(0, 1, "x")]
-        await judge.aclose()
+        assert await bounded.verdict(TEXT) == [Match(0, 1, "x")]
+        await bounded.aclose()
 
     bounded(main)
 

@@ -9,7 +9,7 @@ from gateway.config.settings import Config
 from gateway.fleets.discovery import dns_source
 from gateway.fleets.discovery.registrations import Registration, register
 from gateway.fleets.discovery.replica_discovery import Discovery
-from gateway.fleets.fleet_sync import FleetExchange
+from gateway.fleets.fleet_sync import FleetSync
 from gateway.fleets.replica_registry import ReplicaRegistry
 from gateway.store.store import Store
 from protos.errors import ReplicaNotFound
@@ -133,7 +133,7 @@ def test_what_registers_is_found_listed_and_drained(any_store_url: str) -> None:
         store, config, fleet = Store(any_store_url, timeout=10.0), config_of(REGISTERED), FakeFleet()
         discovery = Discovery(config, {"m": fleet}, {"m": "abc"})
         await discovery.start()
-        worker = FleetExchange(store, config, "w", {"m": fleet}, lambda: 1000.0, discovery)
+        worker = FleetSync(store, config, "w", {"m": fleet}, lambda: 1000.0, discovery)
         registry = ReplicaRegistry(store, config)
         # A pool can be drained before anybody is in it.
         await registry.drain(None, "registered", 5.0, "a")
@@ -172,7 +172,7 @@ def test_a_replica_that_joins_a_drained_pool_gets_no_request_in_between(store_ur
             store, fleet = Store(store_url, timeout=10.0), FakeFleet()
             config = config_of(STATIC, resolver=f"127.0.0.1:{server.port}")
             discovery = Discovery(config, {"m": fleet}, {})
-            worker = FleetExchange(store, config, "w", {"m": fleet}, lambda: 1000.0, discovery)
+            worker = FleetSync(store, config, "w", {"m": fleet}, lambda: 1000.0, discovery)
             discovery.changed = worker.heed
             await ReplicaRegistry(store, config).drain(None, "static", 5.0, "a")
             await worker.exchange()
@@ -190,7 +190,7 @@ def test_an_outage_of_the_store_changes_nothing() -> None:
         config, fleet, store = config_of(REGISTERED), FakeFleet(), Store("redis://127.0.0.1:1/0", timeout=0.5)
         discovery = Discovery(config, {"m": fleet}, {})
         discovery.registered([HERE])
-        worker = FleetExchange(store, config, "w", {"m": fleet}, lambda: 1000.0, discovery)
+        worker = FleetSync(store, config, "w", {"m": fleet}, lambda: 1000.0, discovery)
         await worker.exchange()
         assert fleet.specs.keys() == {"registered/10.0.0.1-1"}
         # It comes back and has lost everything: who can be reached stays, who cannot is gone.

@@ -20,7 +20,7 @@ class Fleet:
         return self.views
 
 
-class Turnstile:
+class AdmissionQueue:
     def __init__(self) -> None:
         self.queue: dict[str, int] = {}
         self.divider = Divider(0.95)
@@ -39,8 +39,8 @@ class World:
     def __init__(self, slots: int = 100) -> None:
         self.now = 100.0
         self.slots = slots
-        self.fleet, self.turnstile = Fleet(), Turnstile()
-        self.room = Room(self.fleet, self.turnstile, 0.95, lambda: self.now)
+        self.fleet, self.admission_queue = Fleet(), AdmissionQueue()
+        self.room = Room(self.fleet, self.admission_queue, 0.95, lambda: self.now)
         self.load()
 
     def load(self, running: int = 0, *, waiting: int = 0, workers: int = 1, sent: int = 0) -> None:
@@ -98,15 +98,15 @@ def test_those_on_their_way_are_counted_until_a_replica_counts_them() -> None:
 @pytest.mark.usefixtures("eager")
 def test_something_interactive_that_waits_stops_everything_and_doubles_what_is_kept() -> None:
     world = World()
-    world.turnstile.queue = {"acme": 1}
+    world.admission_queue.queue = {"acme": 1}
     assert world.free() == 0
-    world.turnstile.queue = {}
+    world.admission_queue.queue = {}
     kept = 95 - world.free(after=0.01)
     assert kept == pytest.approx(4, abs=1)
-    world.turnstile.queue = {"acme": 1}
+    world.admission_queue.queue = {"acme": 1}
     for _ in range(20):
         world.free(after=0.6)
-    world.turnstile.queue = {}
+    world.admission_queue.queue = {}
     assert 95 - world.free(after=0.01) == 50
     world.free(after=60.0)
     assert 95 - world.free() == 100 * LEAST_KEPT
@@ -115,17 +115,17 @@ def test_something_interactive_that_waits_stops_everything_and_doubles_what_is_k
 @pytest.mark.usefixtures("eager")
 def test_batches_own_waiting_is_no_reason_to_stop() -> None:
     world = World()
-    world.turnstile.queue = {"acme/background": 3}
+    world.admission_queue.queue = {"acme/background": 3}
     assert world.free() == 93
 
 
 @pytest.mark.usefixtures("eager")
 def test_room_for_as_many_as_there_lately_were() -> None:
     world = World()
-    world.turnstile.divider.foreground = 20
+    world.admission_queue.divider.foreground = 20
     world.load(20)
     assert world.free() == 73
-    world.turnstile.divider.foreground = 2
+    world.admission_queue.divider.foreground = 2
     world.load(2)
     assert world.free(after=0.01) == 75
     assert world.free(after=60.0) == 91
@@ -160,4 +160,4 @@ def test_never_more_than_there_are_slots(steps: list[tuple[str, float]]) -> None
             world.room.begun()
         elif what in ("well", "bad") and world.room.running:
             world.room.ended(well=what == "well")
-        world.turnstile.queue = {"acme": 1} if what == "wait" else {}
+        world.admission_queue.queue = {"acme": 1} if what == "wait" else {}

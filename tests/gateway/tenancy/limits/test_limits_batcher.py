@@ -150,14 +150,14 @@ def test_whoever_is_cancelled_between_the_answer_and_reading_it_leaves_no_lease(
             waiting = asyncio.create_task(worker.reserve(PLAN))
             trips = worker.watched.trips
             await until(lambda: worker.watched.trips > trips)
-            answered = worker.courier._answered
+            answered = worker.limits_batcher._answered
 
             def and_cancel(*args: Any) -> Any:
                 found = answered(*args)
                 waiting.cancel()
                 return found
 
-            monkeypatch.setattr(worker.courier, "_answered", and_cancel)
+            monkeypatch.setattr(worker.limits_batcher, "_answered", and_cancel)
             worker.watched.gate.set()
             await asyncio.gather(waiting, return_exceptions=True)
             assert waiting.cancelled()
@@ -175,12 +175,12 @@ def test_the_last_delivery_waits_for_the_one_under_way(store_url: str) -> None:
             trips = worker.watched.trips
             held.settle(USAGE)
             await until(lambda: worker.watched.trips > trips)
-            flushing = asyncio.create_task(worker.courier.flush())
+            flushing = asyncio.create_task(worker.limits_batcher.flush())
             await asyncio.sleep(0.01)
             assert not flushing.done()
             worker.watched.gate.set()
             await flushing
-            assert is_idle(worker.courier)
+            assert is_idle(worker.limits_batcher)
 
     bounded(main)
 
@@ -192,7 +192,7 @@ def test_the_last_delivery_ends_whatever_fails(store_url: str) -> None:
             worker.watched.failing.add("bad")
             for lease in held:
                 lease.settle(USAGE)
-            await worker.courier.flush()
+            await worker.limits_batcher.flush()
             assert await worker.leases("good") == 0
 
     bounded(main)
@@ -204,7 +204,7 @@ def test_everything_is_said_before_a_worker_ends(store_url: str) -> None:
             leases = await asyncio.gather(*(worker.reserve(PLAN) for _ in range(3 * MAX_BATCH)))
             for lease in leases:
                 lease.settle(USAGE)
-            await worker.courier.flush()
+            await worker.limits_batcher.flush()
             await worker.crash()
             assert await worker.leases("acme") == 0
             assert (await worker.used("acme")).requests == 3 * MAX_BATCH
@@ -248,7 +248,7 @@ def test_alerts_are_told_once(store_url: str) -> None:
 def test_numbers_are_never_given_twice(store_url: str) -> None:
     async def main() -> None:
         async with worker_of(store_url) as worker:
-            numbers = [worker.courier.number() for _ in range(100)]
+            numbers = [worker.limits_batcher.number() for _ in range(100)]
             assert numbers == sorted(set(numbers))
 
     bounded(main)

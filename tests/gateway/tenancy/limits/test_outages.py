@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from gateway.store.embedded import EmbeddedStore
-from gateway.tenancy.limits import limits_batcher as courier_module
+from gateway.tenancy.limits import limits_batcher as limits_batcher_module
 from gateway.tenancy.limits.limit_scripts import TENANTS_KEY
 from gateway.tenancy.limits.limiter import Lease, Usage
 from protos.errors import RateLimited, StoreUnavailable
@@ -43,7 +43,7 @@ def test_a_frozen_store_is_waited_for_once_and_then_refused_at_once(own_store: E
                     with pytest.raises(StoreUnavailable):
                         at_once(worker.reserve(PLAN))
                 before.settle(USAGE)
-            await until(lambda: worker.courier.available)
+            await until(lambda: worker.limits_batcher.available)
             (await worker.reserve(PLAN)).settle(USAGE)
             await worker.settled()
             # What the frozen store took and answered to nobody was refused, or has been given back.
@@ -71,14 +71,14 @@ def test_a_store_that_freezes_under_the_very_first_reservation(own_store: Embedd
 
 @pytest.mark.usefixtures("hurried")
 def test_an_idle_worker_gets_over_an_outage_by_itself(own_store: EmbeddedStore) -> None:
-    """The renewal notices it, and nothing is waiting that would wake the courier."""
+    """The renewal notices it, and nothing is waiting that would wake the limits batcher."""
 
     async def main() -> None:
         async with worker_of(own_store.url) as worker:
             await warm(worker)
             with worker.frozen(own_store):
-                await until(lambda: not worker.courier.available)
-            await until(lambda: worker.courier.available)
+                await until(lambda: not worker.limits_batcher.available)
+            await until(lambda: worker.limits_batcher.available)
             (await worker.reserve(PLAN)).release()
             await worker.settled()
 
@@ -97,8 +97,8 @@ def test_a_killed_store_comes_back_with_what_it_knew(own_store: EmbeddedStore) -
                 await worker.reserve(plan)
             held.pop().settle(USAGE)
             own_store.start()
-            await until(lambda: worker.courier.available)
-            delivered = is_idle(worker.courier)  # asked first: it may deliver while the store is asked
+            await until(lambda: worker.limits_batcher.available)
+            delivered = is_idle(worker.limits_batcher)  # asked first: it may deliver while the store is asked
             assert await worker.in_flight("acme") == 1 or not delivered
             await worker.settled()
             assert await worker.in_flight("acme") == 1
@@ -116,7 +116,7 @@ def test_a_killed_store_comes_back_with_what_it_knew(own_store: EmbeddedStore) -
 
 @pytest.mark.usefixtures("hurried")
 def test_a_dead_workers_leases_are_ended_by_another(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(courier_module, "LEASE_SECONDS", 2.0)
+    monkeypatch.setattr(limits_batcher_module, "LEASE_SECONDS", 2.0)
 
     async def main() -> None:
         async with worker_of(store_url) as dead, worker_of(store_url) as live:
@@ -143,7 +143,7 @@ def test_a_dead_workers_leases_are_ended_by_another(store_url: str, monkeypatch:
 
 @pytest.mark.usefixtures("hurried")
 def test_long_leases_of_a_quiet_worker_stay(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(courier_module, "LEASE_SECONDS", 2.0)
+    monkeypatch.setattr(limits_batcher_module, "LEASE_SECONDS", 2.0)
 
     async def main() -> None:
         async with worker_of(store_url) as quiet, worker_of(store_url) as busy:
@@ -163,7 +163,7 @@ def test_long_leases_of_a_quiet_worker_stay(store_url: str, monkeypatch: pytest.
 
 @pytest.mark.usefixtures("hurried")
 def test_tenants_without_leases_are_forgotten(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(courier_module, "LEASE_SECONDS", 2.0)
+    monkeypatch.setattr(limits_batcher_module, "LEASE_SECONDS", 2.0)
 
     async def main() -> None:
         async with worker_of(store_url) as worker:
@@ -205,8 +205,8 @@ def test_one_tenants_trouble_is_its_own_and_ends_by_itself(store_url: str) -> No
             with pytest.raises(StoreUnavailable):
                 await worker.reserve(bad)
             (await worker.reserve(good)).settle(USAGE)
-            assert worker.courier.available
-            assert not is_idle(worker.courier)
+            assert worker.limits_batcher.available
+            assert not is_idle(worker.limits_batcher)
             worker.watched.failing.clear()
             await worker.settled()
             assert await worker.leases("bad") == 0
@@ -223,7 +223,7 @@ def test_what_one_tenant_could_not_have_delivered_is_tried_again_by_itself(store
             worker.watched.failing.add("acme")
             trips = worker.watched.trips
             held.settle(USAGE)
-            await until(lambda: worker.watched.trips > trips and not worker.courier._trip.locked())
+            await until(lambda: worker.watched.trips > trips and not worker.limits_batcher._trip.locked())
             worker.watched.failing.clear()
             await worker.settled()
 
@@ -253,7 +253,7 @@ def test_an_answer_that_cannot_be_read_keeps_nobody_waiting(store_url: str, monk
 
 @pytest.mark.usefixtures("hurried")
 def test_what_waits_for_a_store_is_bounded(own_store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(courier_module, "MAX_BACKLOG", 5)
+    monkeypatch.setattr(limits_batcher_module, "MAX_BACKLOG", 5)
 
     async def main() -> None:
         async with worker_of(own_store.url) as worker:
@@ -261,7 +261,7 @@ def test_what_waits_for_a_store_is_bounded(own_store: EmbeddedStore, monkeypatch
             with worker.frozen(own_store):
                 for lease in held:
                     lease.settle(USAGE)
-                await until(lambda: not worker.courier.available)
+                await until(lambda: not worker.limits_batcher.available)
             await worker.settled()
             # The others are left to the time of their holder.
             assert await worker.leases("acme") == 4

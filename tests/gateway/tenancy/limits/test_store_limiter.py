@@ -20,7 +20,7 @@ USAGE = Usage(5, 3, 2)
 
 async def booked(worker: Worker) -> None:
     """Everything that was counted here alone is in the store."""
-    await until(lambda: worker.courier.available)
+    await until(lambda: worker.limits_batcher.available)
     worker.limiter.book_now()
     await worker.settled()
 
@@ -147,7 +147,7 @@ def test_fail_closed_refuses_and_fail_open_counts_here(own_store: EmbeddedStore)
 
 @pytest.mark.usefixtures("hurried")
 def test_what_was_booked_but_not_confirmed_counts_once(own_store: EmbeddedStore) -> None:
-    """The store takes a booking and freezes before it answers; the courier says it again."""
+    """The store takes a booking and freezes before it answers; the limits batcher says it again."""
 
     async def main() -> None:
         async with worker_of(own_store.url) as worker:
@@ -191,7 +191,7 @@ def test_a_reservation_whose_answer_was_lost_is_given_back(store_url: str) -> No
             with pytest.raises(StoreUnavailable):
                 await worker.reserve(plan)
             worker.watched.run_many = real  # type: ignore[method-assign]
-            await until(lambda: worker.courier.available)
+            await until(lambda: worker.limits_batcher.available)
             await worker.settled()
             assert await worker.leases("acme") == 0
             assert (await worker.state("acme")).scopes[0].requests == 0

@@ -14,10 +14,10 @@ from gateway.config.models.price import NANO, Price
 from gateway.config.tenants import DEFAULT_TIERS, Tenant
 from gateway.store.store import Store
 from gateway.tenancy.auth.key_records import ApiKey
-from gateway.tenancy.limits import limits_batcher as courier_module
+from gateway.tenancy.limits import limits_batcher as limits_batcher_module
 from gateway.tenancy.limits.limit_scripts import base_key
 from gateway.tenancy.limits.limiter import Ask, Lease, Usage
-from gateway.tenancy.limits.limits_batcher import Courier
+from gateway.tenancy.limits.limits_batcher import LimitsBatcher
 from gateway.tenancy.limits.plan import Plan, plan_for
 from gateway.tenancy.limits.store_limiter import StoreLimiter
 from gateway.tenancy.limits.usage_reading import tenant_state, usage
@@ -63,21 +63,21 @@ class World:
 
 
 class Life:
-    """A worker from its start to its end: a courier, its limiter and the requests under way."""
+    """A worker from its start to its end: a limits batcher, its limiter and the requests under way."""
 
     def __init__(self, world: World, holder: str) -> None:
         self.world = world
-        self.courier = Courier(
+        self.limits_batcher = LimitsBatcher(
             world.store,
             holder,
             timeout=10.0,
             on_alert=lambda tenant, alert: world.alerts.update([(tenant, alert[2])]),
         )
-        self.limiter = StoreLimiter(self.courier)
+        self.limiter = StoreLimiter(self.limits_batcher)
         self.held: dict[Lease, str] = {}
         self.requests: set[asyncio.Task[None]] = set()
         self.killed = False
-        self.task = asyncio.create_task(self.courier.run())
+        self.task = asyncio.create_task(self.limits_batcher.run())
 
     def begin(self) -> "asyncio.Task[None]":
         task = asyncio.create_task(self._request())
@@ -161,8 +161,8 @@ async def client(world: World, budget: list[int]) -> None:
 
 
 def test_a_hundred_workers_never_give_more_than_a_limit(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(courier_module, "LEASE_SECONDS", 5.0)
-    monkeypatch.setattr(courier_module, "RENEW_SECONDS", 0.5)
+    monkeypatch.setattr(limits_batcher_module, "LEASE_SECONDS", 5.0)
+    monkeypatch.setattr(limits_batcher_module, "RENEW_SECONDS", 0.5)
     # The loop of the real workers, and half as slow as asyncio's own.
     uvloop.run(stress(store_url))
 

@@ -17,7 +17,7 @@ from gateway.store.lua_script import Script
 from gateway.store.store import Store
 from gateway.tenancy.limits.limit_scripts import base_key
 from gateway.tenancy.limits.limiter import Ask, Lease
-from gateway.tenancy.limits.limits_batcher import Courier
+from gateway.tenancy.limits.limits_batcher import LimitsBatcher
 from gateway.tenancy.limits.plan import Plan
 from gateway.tenancy.limits.store_limiter import StoreLimiter
 from gateway.tenancy.limits.usage_reading import TenantState, UsageRow, tenant_state, usage
@@ -56,21 +56,21 @@ class Watched:
 
 
 class Worker:
-    """A courier with its limiter, running."""
+    """A limits batcher with its limiter, running."""
 
     def __init__(self, url: str, *, timeout: float, clock: Callable[[], float]) -> None:
         self.store = Store(url, timeout=timeout)
         self.watched = Watched(self.store)
         self.alerts: list[Alert] = []
-        self.courier = Courier(
+        self.limits_batcher = LimitsBatcher(
             self.watched,
             f"worker-{secrets.token_hex(4)}",
             timeout=timeout,
             on_alert=lambda tenant, alert: self.alerts.append((tenant, alert)),
             clock=clock,
         )
-        self.limiter = StoreLimiter(self.courier, clock=clock)
-        self.task = asyncio.create_task(self.courier.run())
+        self.limiter = StoreLimiter(self.limits_batcher, clock=clock)
+        self.task = asyncio.create_task(self.limits_batcher.run())
 
     async def reserve(self, plan: Plan, given: int = 1, most: int = 1, *, n: int = 1) -> Lease:
         return await self.limiter.reserve(Ask(plan, given, most, n))
@@ -78,11 +78,11 @@ class Worker:
     def frozen(self, server: EmbeddedStore) -> contextlib.AbstractContextManager[None]:
         """Freeze its store, which it then gives but little time."""
         assert server.pid is not None
-        return frozen(server.pid, self.store, self.courier)
+        return frozen(server.pid, self.store, self.limits_batcher)
 
     async def settled(self) -> None:
         """Until everything has arrived."""
-        await until(lambda: is_idle(self.courier), lambda: "something is still to be delivered")
+        await until(lambda: is_idle(self.limits_batcher), lambda: "something is still to be delivered")
 
     async def state(self, tenant: str) -> TenantState:
         return await tenant_state(self.store, tenant, ["tenant"], [("tenant", "month")])
@@ -123,7 +123,7 @@ async def warm(worker: Worker, *tenants: str) -> None:
 
 
 @contextlib.contextmanager
-def frozen(pid: int, *impatient: Store | Courier, seconds: float = 0.2) -> Iterator[None]:
+def frozen(pid: int, *impatient: Store | LimitsBatcher, seconds: float = 0.2) -> Iterator[None]:
     """A store that takes everything and answers nothing; meanwhile these give it so long, and not until it answers."""
     known = [one._timeout for one in impatient]
     os.kill(pid, signal.SIGSTOP)

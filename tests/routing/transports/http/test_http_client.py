@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from routing.transports.http.connection_pool import ConnectionPool
 from routing.transports.http.http1_connection import MAX_HEAD_BYTES, MAX_HEADERS, HttpConnection
-from routing.transports.http.http1_request import Exchange, Fault, Headers, HttpFailure
+from routing.transports.http.http1_request import Fault, Headers, Http1Request, HttpFailure
 from routing.transports.http.http_get import get
 from routing.transports.http.origin import head, is_header_value, origin_of
 from routing.transports.http.upstream_timeouts import Timeouts
@@ -26,7 +26,7 @@ from tests.upstreams import LAST, STREAM, Caller, Heard, Upstream, chunk, plain,
 TIMEOUTS = Timeouts()
 
 
-class Ear(Exchange):
+class Ear(Http1Request):
     """Notes what it is told."""
 
     def __init__(self, request: bytes = b"POST / HTTP/1.1\r\ncontent-length: 0\r\n\r\n") -> None:
@@ -163,7 +163,7 @@ def test_it_does_not_matter_how_an_answer_is_cut(cuts: list[int], data: bytes) -
     class Home:
         def free(self, connection: HttpConnection) -> None: ...
         def lost(self, connection: HttpConnection) -> None: ...
-        def again(self, exchange: Exchange) -> None: ...
+        def again(self, exchange: Http1Request) -> None: ...
 
     class Patience:
         first_byte = between_bytes = idle = 10
