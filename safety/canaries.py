@@ -7,7 +7,7 @@ from typing import Final
 from safety.filter import Stream
 from safety.folding import fold
 from safety.match import Match
-from safety.sieve import Signs
+from safety.prefilter import Signs
 from safety.terms import WINDOW, TermFilter
 
 LABEL: Final = "canary"

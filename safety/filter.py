@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from safety.match import Match
-from safety.sieve import Prefiltered
+from safety.prefilter import Prefiltered
 
 
 class Filter(Protocol):

@@ -11,7 +11,7 @@ from safety.action import Action
 from safety.filter import Stream, StreamFilter
 from safety.match import Match
 from safety.plain_text import plain_bytes
-from safety.sieve import PrefilterPass
+from safety.prefilter import PrefilterPass
 
 #: So many findings of one text are kept; the others have their effect all the same.
 MOST_FINDINGS: Final = 256

@@ -16,7 +16,7 @@ from safety.literals import Hit, Literals
 from safety.match import Match
 from safety.patterns import ANY_CASE, Sign
 from safety.plain_text import PUNCTUATION
-from safety.sieve import Signs
+from safety.prefilter import Signs
 
 #: The longest term, and the longest stretch that is one, in characters.
 WINDOW: Final = 64

@@ -12,7 +12,7 @@ from gateway.inference.prompt_encoding import EncodedPrompt, encode_prompt, esti
 from gateway.inference.request_context import RequestContext
 from gateway.inference.shared_reservation import check_input_tokens
 from gateway.inference.token_bounds import output_bound
-from gateway.scheduling.encoding_turns import EncodingQueue
+from gateway.scheduling.encoding_queue import EncodingQueue
 from gateway.tenancy.limits.limiter import Ask, Lease
 from observability.record import RequestRecord
 from protos.errors import PenstockError

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from gateway.scheduling.encoding_turns import EncodingQueue
+from gateway.scheduling.encoding_queue import EncodingQueue
 from gateway.tenancy.limits.limiter import Limiter
 from routing.contracts.explained_policy import ExplainedPolicy
 from routing.dispatch.dispatch import RequestHandle

@@ -17,7 +17,7 @@ from gateway.inference.generate_request import Chat, GenerateRequest
 from gateway.inference.generation import Generation
 from gateway.inference.request_context import RequestContext
 from gateway.models.served_model import ServedModel
-from gateway.scheduling.encoding_turns import EncodingQueue
+from gateway.scheduling.encoding_queue import EncodingQueue
 from gateway.tenancy.auth.key_records import ApiKey
 from gateway.tenancy.limits.limiter import Ask, Rate, Usage
 from gateway.tenancy.tenants.caller import Caller
@@ -25,7 +25,7 @@ from protos.errors import ContextLengthExceeded, InvalidRequest, PenstockError
 from protos.types import Payload, Sampling
 from routing.contracts.transport import Relay
 from routing.dispatch.dispatch import RequestHandle
-from safety.judge import GuardFailed
+from safety.guard import GuardFailed
 from safety.match import Match
 
 #: A text that does not fit is asked about in so many parts at most, one after the other.

@@ -32,7 +32,7 @@ from gateway.jobs.files.content import Contents
 from gateway.jobs.files.file_store import Files, open_content
 from gateway.jobs.responses.background_work import BackgroundWork
 from gateway.jobs.responses.conversation_store import ConversationStore
-from gateway.jobs.responses.place import Place
+from gateway.jobs.responses.response_space import Place
 from gateway.jobs.responses.response_store import ResponseStore
 from gateway.models.adapter_models import AdapterModels, has_adapters
 from gateway.models.answer_lengths import AnswerLengths
@@ -43,7 +43,7 @@ from gateway.models.routing_settings import policy_settings
 from gateway.models.served_model import ServedModel
 from gateway.scheduling.activity import Activity
 from gateway.scheduling.admission_queue import AdmissionQueue
-from gateway.scheduling.encoding_turns import EncodingQueue
+from gateway.scheduling.encoding_queue import EncodingQueue
 from gateway.store.store import Store, store_url
 from gateway.telemetry.telemetry import Telemetry
 from gateway.tenancy.auth.authenticator import Authenticator

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from observability.beats import until_tick
 from observability.metrics import declarations as declared
 from observability.metrics.snapshot import Numbers, empty
+from observability.ticks import until_tick
 
 #: How often an event loop is looked at.
 LOOK_SECONDS: Final = 0.25

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from observability.beats import until_tick
 from observability.record import RequestRecord
 from observability.sink import Sink
+from observability.ticks import until_tick
 
 log = logging.getLogger(__name__)
 

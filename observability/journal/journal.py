@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final, Generic, TypeVar
 
+from observability.journal.chain_writer import ChainWriter
 from observability.journal.entries import CHUNK, JournalEvent, Lines, event, request_lines
-from observability.journal.keeper import ChainWriter
 from observability.journal.settings import JournalSettings
 from observability.record import RequestRecord
 

@@ -12,13 +12,13 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from observability.beats import until_tick
 from observability.metrics.metrics_folder import LOCK_SUFFIX, SUFFIX, OwnLock, replace
 from observability.metrics.metrics_sink import MetricsSink
-from observability.metrics.places import claim
 from observability.metrics.retire import retire
+from observability.metrics.series_slots import claim
 from observability.metrics.snapshot import Numbers, Snapshot
 from observability.metrics.tenant_series import Wanted
+from observability.ticks import until_tick
 
 log = logging.getLogger(__name__)
 

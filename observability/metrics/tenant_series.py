@@ -2,7 +2,7 @@
 
 A tenant that comes first takes a place at once while more than a quarter of them are free. The last quarter is kept
 for tenants that have shown that they are no passing crowd. Places are given out by whoever holds the list that all
-workers share (observability/metrics/places.py), about once a second; until then what a newcomer does is kept apart and
+workers share (observability/metrics/series_slots.py), about once a second; until then what a newcomer does is kept apart and
 shown to nobody, so that nothing is ever counted under one name and later under another.
 """
 

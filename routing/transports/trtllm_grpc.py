@@ -11,8 +11,8 @@ from itertools import count
 from typing import Final
 from uuid import uuid4
 
+from observability.redacted_words import redacted_words
 from observability.tracing.trace_context import trace_headers
-from observability.unsaid import redacted_words
 from protos import stock_codec as codec
 from protos.errors import InternalError, PenstockError, ReplicaUnavailable
 from protos.features import Feature

@@ -8,7 +8,7 @@ from safety.injection.rules import REACH, rules
 from safety.injection.stream import BATCH, InjectionStream
 from safety.injection.tally import Feature, Tally
 from safety.match import Match
-from safety.sieve import Signs
+from safety.prefilter import Signs
 
 
 class Scored(NamedTuple):

@@ -16,7 +16,7 @@ from safety.languages import OTHER_LETTERS, may_be_another
 from safety.match import Match
 from safety.patterns import ANY_CASE, Patterns, Sign
 from safety.plain_text import plain_bytes
-from safety.sieve import Signs
+from safety.prefilter import Signs
 
 #: From this score on features need nothing else: harmless words around an order do not take it back.
 CERTAIN: Final = 0.75

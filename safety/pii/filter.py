@@ -12,7 +12,7 @@ from safety.pii.kinds import ALL, KINDS
 from safety.pii.recognize import WINDOW, recognize, run_end
 from safety.pii.stream import NAMED, PiiStream
 from safety.pii.tables import KINDS_OF_CELLS, cells_in
-from safety.sieve import Signs
+from safety.prefilter import Signs
 
 
 class PiiFilter:

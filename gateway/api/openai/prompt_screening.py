@@ -17,7 +17,7 @@ from gateway.inference.generate_request import GenerateRequest
 from gateway.inference.generation import Generation
 from gateway.inference.prepare import INLINE_BYTES
 from gateway.models.served_model import ServedModel
-from gateway.scheduling.encoding_turns import EncodingQueue
+from gateway.scheduling.encoding_queue import EncodingQueue
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import PenstockError
 

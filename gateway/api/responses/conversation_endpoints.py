@@ -10,12 +10,12 @@ from msgspec import Meta
 
 from gateway.api.openai.deleted import Deleted
 from gateway.api.responses.chat_messages import Messages
+from gateway.api.responses.client_json import written
 from gateway.api.responses.items import kind_of, shown_items
 from gateway.api.responses.metadata import Metadata
 from gateway.api.responses.response_context import CONVERSATION_PREFIX, is_id
 from gateway.api.responses.responses_adapter import ENDPOINT
 from gateway.api.responses.stored import LIST_EXTRAS, MOST_LISTED, USUALLY_LISTED
-from gateway.api.responses.writing import written
 from gateway.api.server.body_decoder import BodyDecoder
 from gateway.api.server.http_exchange import HttpExchange
 from gateway.api.server.paging import page_asked, page_shown

@@ -6,6 +6,7 @@ from gateway.api.openai.body_reading import read_body
 from gateway.api.openai.chat import CHAT
 from gateway.api.openai.infer import infer
 from gateway.api.responses.background_responses import start_in_background
+from gateway.api.responses.client_json import written
 from gateway.api.responses.errors import in_our_words
 from gateway.api.responses.follow import follow
 from gateway.api.responses.items import items_of
@@ -13,7 +14,6 @@ from gateway.api.responses.response_context import items_before, resolved
 from gateway.api.responses.responses_adapter import ENDPOINT, InBackground, ResponsesAdapter
 from gateway.api.responses.responses_body import read_prompting
 from gateway.api.responses.responses_translation import chat_fields
-from gateway.api.responses.writing import written
 from gateway.api.server.http_exchange import HttpExchange
 from gateway.api.server.services import Services
 from gateway.inference.prepare import encoded

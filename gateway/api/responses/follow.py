@@ -5,10 +5,10 @@ import re
 from typing import Final
 
 from gateway.api.responses.errors import error_event
-from gateway.api.responses.standing import standing
+from gateway.api.responses.response_status import standing
 from gateway.api.server.http_exchange import HttpExchange
 from gateway.api.server.services import Services
-from gateway.jobs.responses.place import unpacked
+from gateway.jobs.responses.response_space import unpacked
 from gateway.jobs.responses.response_store import ENDED
 from protos.errors import InvalidRequest, PenstockError
 

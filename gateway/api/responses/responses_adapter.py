@@ -8,13 +8,13 @@ import msgspec
 import orjson
 
 from gateway.api.openai.chat import CHAT
+from gateway.api.responses.client_json import written
 from gateway.api.responses.items import items_of, shown_items
 from gateway.api.responses.response_answer import RESPONSE_PREFIX, ResponseForm
 from gateway.api.responses.response_context import items_before, resolved
 from gateway.api.responses.responses_body import CreateBody, read_create
 from gateway.api.responses.responses_renderer import ResponseRenderer
 from gateway.api.responses.responses_translation import chat_body
-from gateway.api.responses.writing import written
 from gateway.api.server.services import Services
 from gateway.api.writers.api_adapter import AnswerHead
 from gateway.jobs.responses.response_store import Addition, NewItem

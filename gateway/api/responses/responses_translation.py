@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from gateway.api.responses.chat_messages import Messages
+from gateway.api.responses.client_json import written
 from gateway.api.responses.responses_body import CreateBody, Prompting, TextFormat
 from gateway.api.responses.responses_tools import chat_tools
-from gateway.api.responses.writing import written
 from protos.errors import InvalidRequest
 
 

@@ -9,8 +9,8 @@ from gateway.api.openai.deleted import Deleted
 from gateway.api.responses.follow import follow
 from gateway.api.responses.response_answer import RESPONSE_PREFIX
 from gateway.api.responses.response_context import is_id, turn_items
+from gateway.api.responses.response_status import cancelled, standing
 from gateway.api.responses.responses_adapter import ENDPOINT
-from gateway.api.responses.standing import cancelled, standing
 from gateway.api.server.http_exchange import HttpExchange
 from gateway.api.server.paging import page_asked, page_shown
 from gateway.api.server.services import Services

@@ -10,7 +10,7 @@ from gateway.filtering.filters.finding_records import Recorder
 from gateway.filtering.filters.prompt_filter import PassedPrompt, pass_prompt
 from gateway.filtering.prompt_text import PromptText
 from gateway.inference.prepare import INLINE_BYTES
-from gateway.scheduling.encoding_turns import EncodingQueue
+from gateway.scheduling.encoding_queue import EncodingQueue
 
 
 async def filtered_prompt(

@@ -9,7 +9,7 @@ import logging
 import time
 
 from gateway.api.server.http_exchange import HttpExchange
-from observability.beats import until_tick
+from observability.ticks import until_tick
 
 log = logging.getLogger(__name__)
 

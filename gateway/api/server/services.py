@@ -15,7 +15,7 @@ from gateway.jobs.responses.background_work import BackgroundWork
 from gateway.jobs.responses.conversation_store import ConversationStore
 from gateway.jobs.responses.response_store import ResponseStore
 from gateway.models.catalog import ModelCatalog
-from gateway.scheduling.encoding_turns import EncodingQueue
+from gateway.scheduling.encoding_queue import EncodingQueue
 from gateway.telemetry.record_publisher import RecordPublisher
 from gateway.tenancy.limits.limiter import Limiter
 from observability.digests import Digests

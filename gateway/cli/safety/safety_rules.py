@@ -12,8 +12,7 @@ from gateway.config.safety.safety_checks import as_use, usual_action
 from gateway.config.safety.settings import BUILT_IN, FilterSettings, Rules, Safety, Use
 from gateway.filtering.filters.build_filters import FilterUnusable, all_settings, text_filters
 from gateway.filtering.filters.filter_policy import GuardRule, SizeRule
-from gateway.filtering.guards.bounded import BoundedGuard
-from gateway.filtering.guards.bounded import GuardBackend
+from gateway.filtering.guards.bounded import BoundedGuard, GuardBackend
 from gateway.filtering.guards.errors import GuardUnusable
 from gateway.filtering.guards.onnx import OnnxGuard
 from gateway.filtering.guards.plugin_guard import PluginGuard

@@ -20,8 +20,8 @@ from protos.errors import FilterFailed, ModelNotFound
 from routing.dispatch.dispatch import RequestHandle
 from safety.action import Action
 from safety.filter import StreamFilter
+from safety.prefilter import Prefilter
 from safety.screen import Finding, Rule, screened
-from safety.sieve import Prefilter
 from safety.sizes import Sizes
 
 _ACTIONS: Final = {"flag": Action.FLAG, "redact": Action.REDACT, "block": Action.BLOCK}

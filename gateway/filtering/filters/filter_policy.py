@@ -9,9 +9,9 @@ from gateway.filtering.filters.clean_texts import CleanTexts
 from gateway.filtering.filters.floods import FloodGate
 from safety.action import Action
 from safety.canaries import CanaryFilter
-from safety.judge import Guard
+from safety.guard import Guard
+from safety.prefilter import Prefilter, PrefilterPass
 from safety.screen import Rule, Screen, Screening
-from safety.sieve import Prefilter, PrefilterPass
 from safety.sizes import Sizes
 
 #: Whose words in a prompt the canaries of an answer stand in.

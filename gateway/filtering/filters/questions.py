@@ -11,7 +11,7 @@ from gateway.filtering.filters.filter_policy import GuardRule
 from observability.logs import RateLimit
 from protos.errors import FilterFailed
 from safety.action import Action
-from safety.judge import GuardFailed
+from safety.guard import GuardFailed
 from safety.screen import Finding
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from gateway.caching.lru import Lru
 from gateway.config.safety.guards import Asking
 from gateway.filtering.guards.verdicts import checked, kind_of
-from safety.judge import GuardFailed
+from safety.guard import GuardFailed
 from safety.match import Match
 
 _KEY_BYTES: Final = 32

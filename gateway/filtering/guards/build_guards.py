@@ -10,7 +10,7 @@ from gateway.filtering.guards.moderation_guard import ModerationGuard
 from gateway.filtering.guards.onnx import OnnxGuard
 from gateway.filtering.guards.plugin_guard import PluginGuard
 from gateway.filtering.guards.presidio_guard import PresidioGuard
-from gateway.scheduling.encoding_turns import EncodingQueue
+from gateway.scheduling.encoding_queue import EncodingQueue
 from gateway.tenancy.providers.provider_keys import KeyOf
 
 

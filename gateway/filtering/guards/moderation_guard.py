@@ -17,7 +17,7 @@ from routing.transports.http.http_get import ask
 from routing.transports.http.origin import head, origin_of
 from routing.transports.http.upstream_timeouts import Timeouts
 from routing.transports.replica_tls import SslContexts, TlsFiles
-from safety.judge import GuardFailed
+from safety.guard import GuardFailed
 from safety.match import Match
 
 #: An answer about one text has a few kilobytes.

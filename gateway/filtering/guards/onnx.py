@@ -13,7 +13,7 @@ from gateway.config.safety.guards import OnnxGuardSettings
 from gateway.filtering.guards.errors import GuardUnusable
 from gateway.filtering.guards.threads import GuardThreads
 from gateway.filtering.guards.verdicts import label_of
-from safety.judge import GuardFailed
+from safety.guard import GuardFailed
 from safety.match import Match
 
 _EXTRA: Final = "pip install 'penstock[onnx]'"

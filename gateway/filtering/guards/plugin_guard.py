@@ -10,7 +10,7 @@ from gateway.config.safety.guards import PluginFilter
 from gateway.filtering.guards.errors import GuardUnusable
 from gateway.filtering.guards.threads import Call, GuardThreads
 from gateway.filtering.guards.verdicts import MAX_MATCHES, disjoint, label_of
-from safety.judge import GuardFailed
+from safety.guard import GuardFailed
 from safety.match import Match
 
 

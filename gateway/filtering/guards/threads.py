@@ -9,7 +9,7 @@ from queue import SimpleQueue
 from typing import Final
 
 from gateway.filtering.guards.verdicts import kind_of
-from safety.judge import GuardFailed
+from safety.guard import GuardFailed
 
 _ALL_LOST: Final = "every thread of it hangs in a call that came to no end"
 

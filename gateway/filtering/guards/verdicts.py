@@ -7,7 +7,7 @@ from itertools import pairwise
 from math import isfinite
 from typing import Final
 
-from safety.judge import GuardFailed
+from safety.guard import GuardFailed
 from safety.match import Match
 
 #: More than this in one text is taken for nonsense.

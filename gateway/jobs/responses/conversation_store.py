@@ -7,7 +7,7 @@ import msgspec
 
 from gateway.jobs.responses import response_scripts as scripts
 from gateway.jobs.responses.packing import pack
-from gateway.jobs.responses.place import Place, sizes, unpacked
+from gateway.jobs.responses.response_space import Place, sizes, unpacked
 from gateway.jobs.responses.response_store import NewItem
 from protos.errors import ConversationNotFound, InvalidRequest, ItemNotFound
 

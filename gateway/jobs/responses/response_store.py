@@ -12,7 +12,7 @@ import msgspec
 
 from gateway.jobs.responses import response_scripts as scripts
 from gateway.jobs.responses.packing import pack
-from gateway.jobs.responses.place import Place, sizes, unpacked
+from gateway.jobs.responses.response_space import Place, sizes, unpacked
 from protos.errors import InvalidRequest, PreviousResponseNotFound, ResponseNotFound
 
 #: A background response whose worker has not been heard of for so long has failed.

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from gateway.text.schemas.expression_checks import MAX_EXPRESSION_CHARS, expression_problem
-from gateway.text.schemas.schema_places import Place
+from gateway.text.schemas.schema_paths import Place
 
 TYPES: Final = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
 #: Keywords whose value is a schema, a list of schemas, or schemas by name.

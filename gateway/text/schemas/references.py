@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 from urllib.parse import unquote
 
-from gateway.text.schemas.schema_places import Place
+from gateway.text.schemas.schema_paths import Place
 
 #: Keywords whose schemas are about the very value that the schema around them is about.
 _SAME_VALUE: Final = ("allOf", "anyOf", "oneOf")

@@ -15,7 +15,7 @@ import msgspec
 from gateway.caching.lru import Lru
 from gateway.text.schemas.keywords import inner_schemas, keyword_problems
 from gateway.text.schemas.references import Found, check_references, target_of
-from gateway.text.schemas.schema_places import Place
+from gateway.text.schemas.schema_paths import Place
 from gateway.text.schemas.strict import MAX_ENUM_VALUES, check_strict, check_strict_root
 
 #: OpenAI's, of properties and of the characters in names and values.

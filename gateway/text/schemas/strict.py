@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from gateway.text.schemas.schema_places import Place
+from gateway.text.schemas.schema_paths import Place
 
 MAX_LEVELS: Final = 10
 MAX_ENUM_VALUES: Final = 1000

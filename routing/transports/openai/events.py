@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from observability.unsaid import redacted_words
+from observability.redacted_words import redacted_words
 from routing.transports.openai.model_name import ModelName
 from routing.transports.openai.shape import Shape
 from routing.transports.openai.upstream_usage import Usage, answer_in

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from observability.unsaid import name_or_redacted, redacted_words
+from observability.redacted_words import name_or_redacted, redacted_words
 from protos.errors import (
     BodyTooLarge,
     ContextLengthExceeded,

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from observability.unsaid import redacted_words
+from observability.redacted_words import redacted_words
 from protos.errors import ReplicaUnavailable
 from protos.protocol_error import ProtocolError
 from protos.triton_codec import Reply

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import grpc.aio
 
+from observability.redacted_words import redacted_words
 from observability.tracing.trace_context import trace_headers
-from observability.unsaid import redacted_words
 from protos import triton_codec as codec
 from protos.errors import PenstockError, ReplicaUnavailable
 from protos.pem import PemError

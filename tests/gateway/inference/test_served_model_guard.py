@@ -14,7 +14,7 @@ from gateway.inference.served_model_guard import MAX_PARTS, ServedModelGuard, ve
 from protos.types import Submit
 from replicas.engines.answer_lengths import Corpus
 from replicas.engines.simulated import SimulatedEngine
-from safety.judge import GuardFailed
+from safety.guard import GuardFailed
 from safety.match import Match
 from tests.asgi import Client, gateway_of
 from tests.gateway.api.accounts import used

@@ -16,8 +16,8 @@ from observability.metrics import declarations as declared
 from observability.metrics import publishing
 from observability.metrics.merge import Merged, read
 from observability.metrics.metrics_folder import SUFFIX, clear, replace
-from observability.metrics.places import claim
 from observability.metrics.publishing import Publisher
+from observability.metrics.series_slots import claim
 from observability.metrics.snapshot import Numbers
 from observability.metrics.tenant_series import Wanted
 from tests.harness import bounded, until

@@ -11,7 +11,7 @@ from observability.metrics.metric import OTHER
 from observability.metrics.metrics_folder import PLACES, clear
 from observability.metrics.metrics_sink import MetricsSink
 from observability.metrics.names import LONGEST, label
-from observability.metrics.places import claim
+from observability.metrics.series_slots import claim
 from observability.metrics.tenant_series import EARNED_REQUESTS, TenantNames, free_places
 from tests.observability.metrics.records import numbers_of, record, sink_of
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from safety.match import merged
 from safety.pii.filter import PiiFilter
 from safety.plain_text import plain_bytes
+from safety.prefilter import Prefilter
 from safety.sets.labelled import SHIPPED, load
-from safety.sieve import Prefilter
 
 FILTER = PiiFilter()
 GLANCE = Prefilter([FILTER]).prefilter_pass([FILTER])

@@ -16,8 +16,8 @@ from gateway.filtering.filters.filter_policy import Policy
 from gateway.inference.generate_request import unrecorded
 from protos.errors import PenstockError
 from safety.action import Action
+from safety.prefilter import Prefilter
 from safety.screen import Rule
-from safety.sieve import Prefilter
 from safety.terms import TermFilter
 from tests.gateway.api.openai.test_prompt_texts import BOTH, OWN
 from tests.harness import tekken

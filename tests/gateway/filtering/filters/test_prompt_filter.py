@@ -15,7 +15,7 @@ from gateway.filtering.prompt_text import PromptText
 from gateway.inference.generate_request import unrecorded
 from protos.errors import ContentFiltered, FilterFailed, StoreUnavailable
 from safety.action import Action
-from safety.judge import GuardFailed
+from safety.guard import GuardFailed
 from safety.match import Match
 from safety.sizes import Sizes
 

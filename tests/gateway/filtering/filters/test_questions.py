@@ -9,7 +9,7 @@ from gateway.filtering.filters.filter_policy import GuardRule
 from gateway.filtering.filters.questions import guarded, log
 from protos.errors import FilterFailed
 from safety.action import Action
-from safety.judge import GuardFailed
+from safety.guard import GuardFailed
 from safety.match import Match
 
 

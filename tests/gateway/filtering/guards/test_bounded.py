@@ -9,7 +9,7 @@ import pytest
 
 from gateway.config.safety.guards import Asking
 from gateway.filtering.guards.bounded import BoundedGuard
-from safety.judge import Guard, GuardFailed
+from safety.guard import Guard, GuardFailed
 from safety.match import Match
 from tests.harness import bounded, leftovers, until
 

@@ -11,9 +11,9 @@ from gateway.config.secrets import SecretSource
 from gateway.filtering.guards.build_guards import Surroundings, build_guard
 from gateway.filtering.guards.errors import GuardUnusable
 from gateway.filtering.guards.guard_checks import unusable_guard
-from gateway.scheduling.encoding_turns import EncodingQueue
+from gateway.scheduling.encoding_queue import EncodingQueue
 from gateway.tenancy.providers.provider_keys import keyless
-from safety.judge import Guard
+from safety.guard import Guard
 from tests.certificates import Authority
 from tests.harness import bounded
 

@@ -15,7 +15,7 @@ from gateway.config.secrets import SecretSource
 from gateway.filtering.guards.bounded import BoundedGuard
 from gateway.filtering.guards.moderation_guard import MAX_ANSWER_BYTES, ModerationGuard
 from gateway.tenancy.providers.provider_keys import ProviderKeys
-from safety.judge import GuardFailed
+from safety.guard import GuardFailed
 from safety.match import Match
 from tests.certificates import Authority
 from tests.fake_moderation import moderation, result

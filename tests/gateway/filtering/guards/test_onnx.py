@@ -18,7 +18,7 @@ from gateway.filtering.guards.bounded import BoundedGuard
 from gateway.filtering.guards.errors import GuardUnusable
 from gateway.filtering.guards.guard_checks import unusable_guard
 from gateway.filtering.guards.onnx import OnnxGuard
-from safety.judge import GuardFailed
+from safety.guard import GuardFailed
 from safety.match import Match
 from tests.gateway.guards.tiny_model import write_model
 from tests.harness import bounded

@@ -11,7 +11,7 @@ from gateway.config.safety.guards import PluginFilter
 from gateway.filtering.guards.bounded import BoundedGuard
 from gateway.filtering.guards.errors import GuardUnusable
 from gateway.filtering.guards.plugin_guard import PluginGuard
-from safety.judge import GuardFailed
+from safety.guard import GuardFailed
 from safety.match import Match
 from tests.harness import bounded
 

@@ -13,7 +13,7 @@ from gateway.config.safety.guards import PresidioFilter
 from gateway.filtering.guards.bounded import BoundedGuard
 from gateway.filtering.guards.errors import GuardUnusable
 from gateway.filtering.guards.presidio_guard import PresidioGuard
-from safety.judge import GuardFailed
+from safety.guard import GuardFailed
 from safety.match import Match
 from tests.harness import bounded
 

@@ -13,7 +13,7 @@ import pytest
 from gateway.config.safety.guards import Asking
 from gateway.filtering.guards.bounded import BoundedGuard
 from gateway.filtering.guards.threads import GuardThreads
-from safety.judge import GuardFailed
+from safety.guard import GuardFailed
 from safety.match import Match
 from tests.harness import bounded, until
 

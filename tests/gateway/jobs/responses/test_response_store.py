@@ -12,7 +12,7 @@ from gateway.config.responses import Responses
 from gateway.jobs.responses import response_store as store_module
 from gateway.jobs.responses.conversation_store import Conversation, ConversationStore
 from gateway.jobs.responses.packing import pack, unpack
-from gateway.jobs.responses.place import Place
+from gateway.jobs.responses.response_space import Place
 from gateway.jobs.responses.response_store import Addition, Followed, NewItem, ResponseStore
 from gateway.store.embedded import EmbeddedStore
 from gateway.store.lua_script import Script

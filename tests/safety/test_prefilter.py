@@ -11,7 +11,7 @@ from safety.canaries import CanaryFilter
 from safety.filter import StreamFilter
 from safety.patterns import ANY_CASE, Found, Sign, Watch
 from safety.pii.filter import PiiFilter
-from safety.sieve import LONGEST, Prefilter, PrefilterPass, Signs
+from safety.prefilter import LONGEST, Prefilter, PrefilterPass, Signs
 from safety.terms import TermFilter
 from tests.safety.test_plain_texts import PIECES, filters, forms, labelled
 from tools.injection import corpus

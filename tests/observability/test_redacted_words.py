@@ -1,6 +1,6 @@
 import pytest
 
-from observability.unsaid import name_or_redacted, redacted_words
+from observability.redacted_words import name_or_redacted, redacted_words
 
 
 def test_how_much_was_said() -> None:

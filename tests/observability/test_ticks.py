@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from observability.beats import until_tick
+from observability.ticks import until_tick
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from observability.journal.chain_writer import LOOK_SECONDS, ChainWriter
 from observability.journal.entries import request_lines
 from observability.journal.folder import chain_folders, is_held
-from observability.journal.keeper import LOOK_SECONDS, ChainWriter
 from observability.journal.retention import due_for_removal
 from observability.journal.segment import segments
 from observability.journal.signer import made_key

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.scheduling.encoding_turns import NICENESS, EncodingQueue
+from gateway.scheduling.encoding_queue import NICENESS, EncodingQueue
 from protos.errors import ClientGone
 from routing.dispatch.dispatch import RequestHandle
 from tests.harness import bounded, until
