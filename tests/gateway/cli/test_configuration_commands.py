@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from gateway.cli.configuration_docs import render
 from gateway.cli.main import main
-from gateway.config.docs import render
 from gateway.config.settings import schema
 
 ROOT = Path(__file__).parents[2]
