@@ -420,10 +420,10 @@ def test_a_long_token_is_told_at_once_and_goes_on() -> None:
     assert list(stream.feed(" and")) == []
 
 
-@pytest.mark.parametrize("between", [", ", '",\n\t"', " y la secreta "])
+@pytest.mark.parametrize("between", [", ", '",\n\t"'])
 def test_the_other_half_of_a_pair_needs_no_name(between: str) -> None:
     key, other = "AK" + "IA4QHYTO5NAUAHBQ43", "N7zrRnlkfaHeDqPuAuK4RYoElHqegbAO/7hFXO72"
-    text = f"id {key}{between}{other}" + ("" if between[0] == " " else '"')
+    text = f'id {key}{between}{other}"'
     assert [text[m.start : m.end] for m in FILTER.scan(text)] == [key, other]
 
 
