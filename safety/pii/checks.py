@@ -246,7 +246,7 @@ CHECKS: Final[dict[str, Check]] = {
     "ipv4": lambda text: not text.startswith(("127.", "0.", "255.255.", "255.0.0.")),
     "ipv6": _ipv6,
     "mac": lambda text: _varied(re.sub("[:.-]", "", text)) and text.lower() != "01:23:45:67:89:ab",
-    "us_ssn": lambda d: d[:3] not in ("000", "666") and d[0] != "9" and "00" != d[3:5] and d[5:] != "0000" and _varied(d),
+    "us_ssn": lambda d: d[:3] not in ("000", "666") and d[0] != "9" and d[3:5] != "00" and d[5:] != "0000" and _varied(d),
     "us_itin": _us_itin,
     "uk_nhs": lambda d: (11 - _sum(d, 10, 9, 8, 7, 6, 5, 4, 3, 2) % 11) % 11 == int(d[9]),
     "uk_driving_licence": lambda code: _date(code[8:10], f"{int(code[6:8]) % 50:02}"),

@@ -13,7 +13,7 @@ from importlib.resources import files
 from typing import Final, NamedTuple
 
 #: The tables whose rules have examples.
-WITH_EXAMPLES: Final = ("tokens.txt", "values.txt", "codes.txt", "numbers.txt", "phones.txt", "columns.txt")
+WITH_EXAMPLES: Final = ("tokens.txt", "values.txt", "codes.txt", "numbers.txt", "phones.txt")
 
 
 class Example(NamedTuple):

@@ -88,6 +88,8 @@ class PiiStream:
         if self._in_table or "\n" in text:
             decided = min(decided, self._read_tables())
         if decided <= self._place and not self._goes_on:
+            # Nothing begins with a blank.
+            self._place += whole[self._place : self._place + 1].isspace()
             return ()
         if self._trigger <= self._place - REACH and not self._goes_on and not self._cells:
             self._place = decided
