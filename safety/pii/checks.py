@@ -246,7 +246,8 @@ CHECKS: Final[dict[str, Check]] = {
     "ipv4": lambda text: not text.startswith(("127.", "0.", "255.255.", "255.0.0.")),
     "ipv6": _ipv6,
     "mac": lambda text: _varied(re.sub("[:.-]", "", text)) and text.lower() != "01:23:45:67:89:ab",
-    "us_ssn": lambda d: d[:3] not in ("000", "666") and d[0] != "9" and d[3:5] != "00" and d[5:] != "0000" and _varied(d),
+    "us_ssn": lambda d: d[:3] not in ("000", "666") and d[0] != "9" and d[3:5] != "00" and d[5:] != "0000"
+    and _varied(d),
     "us_itin": _us_itin,
     "uk_nhs": lambda d: (11 - _sum(d, 10, 9, 8, 7, 6, 5, 4, 3, 2) % 11) % 11 == int(d[9]),
     "uk_driving_licence": lambda code: _date(code[8:10], f"{int(code[6:8]) % 50:02}"),
@@ -256,11 +257,13 @@ CHECKS: Final[dict[str, Check]] = {
     "de_id_card": lambda text: len(text) == 9
     or sum(int(c, 36) * (7, 3, 1)[place % 3] for place, c in enumerate(text[:9])) % 10 == int(text[9]),
     "fr_nir": _fr_nir,
-    "es_dni": lambda text: "TRWAGMYFPDXBNJZSQVHLCKE"[int(text[:-1].translate({88: "0", 89: "1", 90: "2"})) % 23] == text[-1],
+    "es_dni": lambda text: text[-1]
+    == "TRWAGMYFPDXBNJZSQVHLCKE"[int(text[:-1].translate({88: "0", 89: "1", 90: "2"})) % 23],
     "nl_bsn": lambda d: _sum(d, 9, 8, 7, 6, 5, 4, 3, 2, -1) % 11 == 0 and _varied(d),
     "be_nn": lambda d: d[2:4] <= "12" and d[4:6] <= "31"
     and int(d[9:]) in (97 - int(d[:9]) % 97, 97 - int("2" + d[:9]) % 97),
-    "pl_pesel": lambda d: _date(d[4:6], f"{int(d[2:4]) % 20:02}") and _sum(d, 1, 3, 7, 9, 1, 3, 7, 9, 1, 3, 1) % 10 == 0,
+    "pl_pesel": lambda d: _date(d[4:6], f"{int(d[2:4]) % 20:02}")
+    and _sum(d, 1, 3, 7, 9, 1, 3, 7, 9, 1, 3, 1) % 10 == 0,
     "se_personnummer": lambda d: _date(_less(d[-6:-4], 60), d[-8:-6]) and luhn(d[-10:]),
     "fi_hetu": lambda text: _date(text[:2], text[2:4])
     and "0123456789ABCDEFHJKLMNPRSTUVWXY"[int(text[:6] + text[-4:-1]) % 31] == text[-1],
@@ -274,16 +277,19 @@ CHECKS: Final[dict[str, Check]] = {
     "cz_rodne_cislo": lambda d: _date(d[4:6], _less(_less(d[2:4], 50), 20)) and int(d) % 11 == 0,
     "ro_cnp": lambda d: d[0] != "0" and _date(d[5:7], d[3:5])
     and "01234567891"[_sum(d, 2, 7, 9, 1, 4, 6, 3, 5, 8, 2, 7, 9) % 11] == d[12],
-    "bg_egn": lambda d: _date(d[4:6], f"{int(d[2:4]) % 20:02}") and _sum(d, 2, 4, 8, 5, 10, 9, 7, 3, 6) % 11 % 10 == int(d[9]),
+    "bg_egn": lambda d: _date(d[4:6], f"{int(d[2:4]) % 20:02}")
+    and _sum(d, 2, 4, 8, 5, 10, 9, 7, 3, 6) % 11 % 10 == int(d[9]),
     "tr_tckn": lambda d: d[0] != "0" and sum(map(int, d[:10])) % 10 == int(d[10])
     and (sum(map(int, d[0:9:2])) * 7 - sum(map(int, d[1:8:2]))) % 10 == int(d[9]),
     "br_cpf": lambda d: _sum(d, 10, 9, 8, 7, 6, 5, 4, 3, 2) * 10 % 11 % 10 == int(d[9])
     and _sum(d, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2) * 10 % 11 % 10 == int(d[10]) and _varied(d),
-    "ar_cuit": lambda d: d[:2] in ("20", "23", "24", "25", "26", "27") and _sum(d, 5, 4, 3, 2, 7, 6, 5, 4, 3, 2, 1) % 11 == 0,
+    "ar_cuit": lambda d: d[:2] in ("20", "23", "24", "25", "26", "27")
+    and _sum(d, 5, 4, 3, 2, 7, 6, 5, 4, 3, 2, 1) % 11 == 0,
     "cl_rut": lambda text: "0123456789K"[-_sum(text[-2::-1], 2, 3, 4, 5, 6, 7, 2, 3) % 11] == text[-1],
     "cn_resident_id": _cn_resident_id,
     "kr_rrn": lambda d: _date(d[4:6], d[2:4]) and d[6] in "12345678",
-    "jp_my_number": lambda d: _below_two(_sum(d[10::-1], 2, 3, 4, 5, 6, 7, 2, 3, 4, 5, 6), 0) == int(d[11]) and _varied(d),
+    "jp_my_number": lambda d: _below_two(_sum(d[10::-1], 2, 3, 4, 5, 6, 7, 2, 3, 4, 5, 6), 0) == int(d[11])
+    and _varied(d),
     "au_tfn": lambda d: _sum(d, 1, 4, 3, 7, 5, 8, 6, 9, 10) % 11 == 0 and _varied(d),
     "za_id": lambda d: _date(d[4:6], d[2:4]) and d[10] in "012" and luhn(d),
     "sg_nric": _sg_nric,
@@ -311,8 +317,10 @@ CHECKS: Final[dict[str, Check]] = {
     "sa_national_id": lambda d: d[0] in "12" and luhn(d),
     "ae_emirates_id": lambda d: d[:3] == "784" and d[3:5] in ("19", "20") and luhn(d),
     "eg_national_id": lambda d: d[0] in "23" and _date(d[5:7], d[3:5]) and ("01" <= d[7:9] <= "35" or d[7:9] == "88"),
-    "th_national_id": lambda d: d[0] != "0" and (11 - _sum(d, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2) % 11) % 10 == int(d[12]),
-    "my_mykad": lambda d: _date(d[4:6], d[2:4]) and ("01" <= d[6:8] <= "16" or "21" <= d[6:8] <= "68" or "71" <= d[6:8] <= "99"),
+    "th_national_id": lambda d: d[0] != "0"
+    and (11 - _sum(d, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2) % 11) % 10 == int(d[12]),
+    "my_mykad": lambda d: _date(d[4:6], d[2:4])
+    and ("01" <= d[6:8] <= "16" or "21" <= d[6:8] <= "68" or "71" <= d[6:8] <= "99"),
     "id_nik": lambda d: "11" <= d[:2] <= "96" and _date(_less(d[6:8], 40), d[8:10]),
     "vn_cccd": lambda d: "001" <= d[:3] <= "096" and d[3] in "0123",
     "pk_cnic": lambda d: d[0] in "1234567",

@@ -41,7 +41,7 @@ class Column(NamedTuple):
 
 
 class Header(NamedTuple):
-    """A table's first line: its delimiter, how many of them each line has, and the columns that count by their place."""
+    """A table's first line: its delimiter, how many of them each line has, and the columns that count, by place."""
 
     delimiter: str
     delimiters: int
@@ -170,8 +170,9 @@ def _apart(name: str) -> str:
 
 _WORD: Final = "[^ '’]+"
 _AMOUNT: Final = re.compile(
-    r"(?:19|20)\d\d[.\-/ ]?(?:0?[1-9]|1[0-2])[.\-/ ]?(?:0?[1-9]|[12]\d|3[01])(?:[T ].*)?$|(?:0?[1-9]|[12]\d|3[01])[.\-/ ]"
-    r"(?:0?[1-9]|1[0-2])[.\-/ ](?:19|20)?\d\d(?: .*)?$|(?:19|20)\d\d[.\-/–](?:0?[1-9]|1[0-2]|(?:19|20)\d\d)$|"
+    r"(?:19|20)\d\d[.\-/ ]?(?:0?[1-9]|1[0-2])[.\-/ ]?(?:0?[1-9]|[12]\d|3[01])(?:[T ].*)?$|"
+    r"(?:0?[1-9]|[12]\d|3[01])[.\-/ ](?:0?[1-9]|1[0-2])[.\-/ ](?:19|20)?\d\d(?: .*)?$|"
+    r"(?:19|20)\d\d[.\-/–](?:0?[1-9]|1[0-2]|(?:19|20)\d\d)$|"
     r"(?:0?[1-9]|1[0-2])[.\-/](?:19|20)\d\d$|\d+[.,]\d{1,2}$|\d{1,3}\.\d+$"
 )
 #: Types, sizes, versions, places, methods, and what is shown in part.

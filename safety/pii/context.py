@@ -27,8 +27,8 @@ _LABELLED: Final = sorted(
 )
 _ANY: Final = _at_word("|".join(words(kind) for kind in (*_LABELLED, "credit_card", "phone")))
 _NUMBER_WORDS: Final = (
-    r"(?:[ _-]?(?:numbers?|num|nr|no|ids?|codes?|#|n[º°o]|n\.|nummer|number is|was|is|are|such as|like|号|號|番号|at|be|ch|"
-    r"de|dk|es|fr|it|lu|nl|pl))*(?:[.: ]{1,3}(?:(?-i:[A-Z]{2})|CHE)\b)?[.:#=\s\"'(№]*"
+    r"(?:[ _-]?(?:numbers?|num|nr|no|ids?|codes?|#|n[º°o]|n\.|nummer|number is|was|is|are|such as|like|号|號|番号|at|"
+    r"be|ch|de|dk|es|fr|it|lu|nl|pl))*(?:[.: ]{1,3}(?:(?-i:[A-Z]{2})|CHE)\b)?[.:#=\s\"'(№]*"
 )
 #: Further ones of a list.
 _LIST: Final = r"(?:[0-9][0-9 \-]{5,14}(?:, | and | & |/| und | et | y | e )(?:and )?){0,3}(?:[0-9]{3,6}[ .\-/]){0,3}$"

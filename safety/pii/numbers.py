@@ -39,8 +39,8 @@ _SEPARATORS: Final = str.maketrans("", "", " .-/+")
 _SHAPE: Final = str.maketrans("123456789", "000000000")
 #: Dates, spans of years or hours, tables of small numbers.
 _NO_NUMBER: Final = re.compile(
-    r"(?:19|20)\d\d[ .\-/][01]?\d[ .\-/][0-3]?\d(?!\d)|(?:[0-3]?\d[.\-/ ][01]?\d|[01]?\d/[0-3]?\d)[.\-/ ](?:19|20)\d\d(?!\d)"
-    r"|(?:19|20)\d\d ?[-/] ?(?:19|20)\d\d(?!\d)|[0-3]\d[./-][01]\d[./-]\d\d(?![0-9./-])"
+    r"(?:19|20)\d\d[ .\-/][01]?\d[ .\-/][0-3]?\d(?!\d)|(?:[0-3]?\d[.\-/ ][01]?\d|[01]?\d/[0-3]?\d)"
+    r"[.\-/ ](?:19|20)\d\d(?!\d)|(?:19|20)\d\d ?[-/] ?(?:19|20)\d\d(?!\d)|[0-3]\d[./-][01]\d[./-]\d\d(?![0-9./-])"
     r"|(?:19|20)\d{2}-\d{1,3}(?![0-9-])|0\d{3} ?- ?[012]\d{3}(?!\d)|[012]?\d\.[0-5]\d ?- ?[012]?\d\.[0-5]\d(?!\d)"
     r"|[0-9]{40}|(?:[0-9]{1,3}[ .\-/]){12}",
     re.ASCII,
@@ -58,8 +58,8 @@ _EXTENSION: Final = r"(?: ?(?:[xX#]|(?i:ext)[. ]?)\d{1,6})?"
 _AFTER: Final = r"(?!%s\d|[A-Za-z_%%€$£°]|[:,]\d|[/\-][A-Z](?![A-Za-z]))"
 #: What is counted is no number of a phone.
 _NO_UNIT: Final = (
-    r"(?! (?i:times|bytes|people|users|rows|lines|items|units|records|tokens|euros?|dollars?|usd|eur|km|kg|years|events|"
-    r"residents|steps|particles|samples|colors|emails|pages|hits|entries|ns|ms|seconds|points|views|copies|inhabitants|"
+    r"(?! (?i:times|bytes|people|users|rows|lines|items|units|records|tokens|euros?|dollars?|usd|eur|km|kg|years|"
+    r"events|residents|steps|particles|samples|colors|emails|pages|hits|entries|ns|ms|seconds|points|views|copies|inhabitants|"
     r"followers|customers|requests|messages|files|calls|mal|fois|veces|volte)\b)"
 )
 _SAYS: Final = re.compile(rf"[ \-]?[(\[]?(?:{words('phone_after')})(?=$|[\n)\],;:]|\.(?:\s|$))", re.IGNORECASE)

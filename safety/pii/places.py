@@ -19,8 +19,8 @@ from safety.pii.values import VALUES
 from safety.pii.window import BEGINS, RUNS, Found, Runs, view_end
 
 #: What every match has, or what stands up to REACH before it: where none of this is near, nothing is looked for.
-TRIGGER: Final = re.compile(r"[\d@＠=＝:：>(（+＋_\[{<%#$^~]|--|sk-|[A-Z]{4}")
-REACH: Final = 64
+TRIGGER: Final = re.compile(r"[\d@＠=＝:：>(（+＋_\[{<%#$^~]|--|sk-|[A-Z]{3}")
+REACH: Final = 32
 
 
 class Rule(Protocol):

@@ -1,9 +1,9 @@
-"""Reads the tables of patterns that lie beside this file.
+r"""Reads the tables of patterns that lie beside this file.
 
 A line is a rule: fields that a tab sets apart, the last of which may be left out. A line that begins with a tab is an
-example of the rule above it: `+` and a text whose one finding of the rule's kind is marked, as in `call «555-0100»`, or
-`-` and a text in which nothing of this kind is found. `#` begins a comment. In examples `\\uXXXX` is a character, so that
-whoever looks for keys in source code finds none in them.
+example of the rule above it: `+` and a text whose one finding of the rule's kind is marked, as in `call «555-0100»`,
+or `-` and a text in which nothing of this kind is found. `#` begins a comment. In examples `\uXXXX` is a character, so
+that whoever looks for keys in source code finds none in them.
 """
 
 import json
@@ -50,7 +50,7 @@ def rows(table: str) -> list[Row]:
 @cache
 def words(name: str) -> str:
     """An expression of `words.txt`; in it `{other}` stands for that of another name."""
-    found = dict(lines("words.txt"))[name]
+    found = {fields[0]: fields[1] for fields in lines("words.txt")}[name]
     return _NAMED.sub(lambda other: f"(?:{words(other[1])})", found)
 
 

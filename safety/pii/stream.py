@@ -11,29 +11,39 @@ from safety.pii.window import BREAK, LEFT, WINDOW, Found, Runs, run_end
 
 #: The buffer is cut when so much of it is decided.
 _KEPT: Final = 4 * LEFT
-#: Of short pieces, with the characters before them: whether there is a TRIGGER, and how much stands after the last BREAK.
+#: Of short pieces of ASCII: whether there is a TRIGGER in one, and how much stands after the last BREAK, by itself.
 _SEEN: Final[dict[str, tuple[bool, int]]] = {}
 _MOST_SEEN: Final = 65_536
-_LONGEST_SEEN: Final = 14
-_BEFORE: Final = 3
-#: So much before a piece a break may begin that the piece makes one, in scripts without spaces.
+_LONGEST_SEEN: Final = 12
+#: A TRIGGER, or a break, that begins so much before a piece may end in it.
+_BEFORE: Final = 2
+#: The same of a break in scripts without spaces.
 _BREAKING: Final = 9
+#: What stands before the last character of a TRIGGER of several.
+_JOINED: Final = frozenset("-skABCDEFGHIJKLMNOPQRSTUVWXYZ")
 #: Kinds whose value is looked at by itself where they are not wanted.
 _NAMED: Final = frozenset({"password", "generic_secret", "bearer_token"})
 
 
-def _look(whole: str, news: int) -> tuple[bool, int]:
-    """What `_SEEN` has of a piece, which begins at `news`."""
-    key = whole[max(0, news - _BEFORE) :]
+def _look(text: str) -> tuple[bool, int]:
+    """What `_SEEN` has of a piece."""
     last = WINDOW
-    for found in BREAK.finditer(whole, max(0, news - (1 if key.isascii() else _BREAKING))):
-        last = len(whole) - found.end()
-    seen = TRIGGER.search(whole, max(0, news - _BEFORE)) is not None, last
-    if news >= _BEFORE and len(key) <= _LONGEST_SEEN and key.isascii():
+    for found in BREAK.finditer(text):
+        last = len(text) - found.end()
+    seen = TRIGGER.search(text) is not None, last
+    if len(text) <= _LONGEST_SEEN and text.isascii():
         if len(_SEEN) >= _MOST_SEEN:
             _SEEN.clear()
-        _SEEN[key] = seen
+        _SEEN[text] = seen
     return seen
+
+
+def _look_between(whole: str, news: int) -> tuple[bool, int]:
+    """The same of a piece and what stands before it, of which it may make one."""
+    last = WINDOW
+    for found in BREAK.finditer(whole, max(0, news - _BREAKING)):
+        last = len(whole) - found.end()
+    return TRIGGER.search(whole, max(0, news - _BEFORE)) is not None, last
 
 
 class PiiStream:
@@ -64,7 +74,7 @@ class PiiStream:
         #: The runs that the last match goes on with, and its kind.
         self._goes_on: Runs = ()
         self._kind: str | None = None
-        #: Made when the first line ends. It has read up to `_read`, and found the cells, which begin at `_place` or after.
+        #: Made when the first line ends. It has read up to `_read`; the cells that it found begin at `_place` or after.
         self._tables: Tables | None = None
         self._read = 0
         self._cells: list[Cell] = []
@@ -79,8 +89,19 @@ class PiiStream:
         """The next piece; gives the matches that are certain now."""
         news = len(self._text)
         self._text = whole = self._text + text
-        seen = _SEEN.get(whole[news - _BEFORE :]) if news >= _BEFORE else None
-        triggers, last = seen or _look(whole, news)
+        seen = _SEEN.get(text)
+        if seen is None:
+            seen = _look(text)
+        before = whole[news - 1 : news]
+        if before in _JOINED or not text.isascii():
+            seen = _look_between(whole, news)
+        elif seen[1] == WINDOW:
+            if before.isspace():
+                if BREAK.match(whole, news - 1):
+                    seen = seen[0], len(text)
+            elif text[:1].isspace() and BREAK.match(whole, news):
+                seen = seen[0], len(text) - 1
+        triggers, last = seen
         length = len(whole)
         if triggers:
             self._trigger = length
@@ -154,7 +175,7 @@ class PiiStream:
         return [match for match in matches if match.label in self._kinds]
 
     def _told(self, places: list[tuple[int, int, int]], decided: int) -> list[Match]:
-        """What begins at places before `decided`, in order and without overlaps; a cell comes last of those at one place."""
+        """What begins before `decided`, in order, without overlaps; of those at one place a cell comes last."""
         text, rules, kinds = self._text, table().rules, self._kinds
         matches: list[Match] = []
         place = self._place

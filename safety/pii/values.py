@@ -10,7 +10,7 @@ from safety.pii.window import ENDS, RUNS, WINDOW, Found, view_end
 
 
 class _Value(NamedTuple):
-    """A value with what stands before it, the rest of its name, what stands between a label and it, and what after it."""
+    """A value, what stands before it, the rest of its name, what stands between a label and it, and what after it."""
 
     text: str
     before: str

@@ -30,7 +30,7 @@ Runs = tuple[re.Pattern[str], ...]
 
 
 class Found(NamedTuple):
-    """`kind` is at `start` to `end` and goes on with these runs, one after the other; None: nothing begins before `end`."""
+    """`kind` is at `start` to `end` and goes on with these runs, in turn; None: nothing begins before `end`."""
 
     kind: str | None
     start: int
