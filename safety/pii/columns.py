@@ -26,6 +26,8 @@ _BETWEEN: Final = re.compile(r"[\s_.\-:/]+|(?<=[a-z])(?=[A-Z0-9#])")
 _MARKS: Final = " \t\r\n\"'`*_\ufeff"
 #: What a column may be called: mostly letters.
 _CALLED: Final = re.compile(r"(?=\D*(?:\d\D*){0,3}$)[^=<>{}\[\]$@!?;:\\~^…。，！？：；“”「」]+")
+#: What is in no name, so that most lines need not be taken apart.
+_IN_NONE: Final = re.compile(r"[=<>{}\[\]$@!?:\\~^]")
 _STATEMENT: Final = re.compile(
     r"\s*(?:select|insert|values|from|import|return|def|const|let|var|public|private)\s", re.IGNORECASE
 )
@@ -83,7 +85,7 @@ def is_ruled(line: str) -> bool:
 def header_of(line: str, kinds: Collection[str]) -> Header | None:
     """What a line tells as the header of a table, if it is one that has columns of these kinds."""
     delimiter = next((delimiter for delimiter in DELIMITERS if delimiter in line), None)
-    if delimiter is None or len(line) > LONGEST_HEADER or _STATEMENT.match(line):
+    if delimiter is None or len(line) > LONGEST_HEADER or _IN_NONE.search(line) or _STATEMENT.match(line):
         return None
     names: list[str] = []
     for cell in line.split(delimiter):

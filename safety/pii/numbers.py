@@ -29,6 +29,7 @@ SIGNS: Final = tuple(
 BEFORE: Final = re.compile(r"\\[nrt]|%2[Bb0]|")
 #: Before the first figure of none: a date's, an amount's, a word's or a larger number's rest.
 _RESTS: Final = re.compile(r"(?:\d[.:/\-+]|[$€£¥]|(?<!wa\.m)[A-Za-z_][\-/.])\Z")
+_JOINING: Final = frozenset(",.:/-+$€£¥")
 _AFTER_COMMA: Final = re.compile(r"(?<=\d,)\(?\d{1,3}(?![\d-])")
 #: Groups of digits, of which a number takes all or the first few.
 _RUN: Final = re.compile(r"[0-9]+(?:(?:[ .\-/+]| - |  )[0-9]+){0,6}")
@@ -121,7 +122,8 @@ def number_at(text: str, place: int, end: int) -> Found | None:
     if (no_number := _NO_NUMBER.match(view)) is not None:
         group = _GROUP.match(view)
         return Found(None, place, place + (group or no_number).end())
-    if _RESTS.search(text, max(0, place - 8), place) or _AFTER_COMMA.match(text, place):
+    before = text[place - 1 : place] if place else ""
+    if before in _JOINING and (_RESTS.search(text, max(0, place - 8), place) or _AFTER_COMMA.match(text, place)):
         return None
     lettered = _LETTER.search(text, max(0, place - REACH), place) is not None
     left = left_of(text, place) if lettered else b""

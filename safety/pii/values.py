@@ -65,7 +65,8 @@ _ABOUT: Final = re.compile(
 )
 #: What a name is one of that bears no secret: an address of one, a default of a shell's variable, a public key.
 _NO_SECRET: Final = re.compile(
-    r"[0-9a-z]:[0-9]{12}:secret|secrets?manager[^\n]{0,16}:|\$\{[A-Za-z_]*[:\-=]+$|public_?key_?token|palabras? clave",
+    r"[0-9a-z]:[0-9]{12}:secret|secrets?manager[^\n]{0,16}:|\$\{[A-Za-z_]*[:\-=]+$|public_?key_?token|palabras? clave|"
+    r"(?:dial-?in|meeting|conference|webinar|zoom|teams|webex)[ _\-]?pass",
     re.IGNORECASE,
 )
 _A_PASSWORD: Final = re.compile(rf"(?:{words('passwords')})$", re.IGNORECASE)

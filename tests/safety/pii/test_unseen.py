@@ -14,5 +14,5 @@ def test_what_others_wrote_without_knowing_the_filter() -> None:
     texts = load([Path(__file__).with_name("unseen.jsonl")]).spans
     score = score_any_kind((text.spans, FILTER.scan(text.text)) for text in texts)
     assert score.labelled > 250
-    assert (score.recall or 0) >= 0.95
-    assert (score.precision or 0) >= 0.95
+    assert (score.recall or 0) >= 0.97
+    assert (score.precision or 0) >= 0.97
