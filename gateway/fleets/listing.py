@@ -1,4 +1,4 @@
-"""All replicas as operators see them: what the configuration says of each beside what all workers say."""
+"""The replica listing for operators: the configuration combined with all workers' reports."""
 
 from collections.abc import Iterable, Sequence
 from statistics import fmean
@@ -13,9 +13,9 @@ from gateway.fleets.reports import Report
 from protos.types import Role
 from routing.health.replica_status import ReplicaStatus, State
 
-#: What is said of a replica that no worker reports.
+#: The state of a replica that no worker reports.
 UNKNOWN = "unknown"
-#: States in which a replica says nothing of what its engine holds.
+#: States in which a replica's engine figures are unknown.
 NOT_HEARD = (State.CONNECTING, State.REFUSED)
 _WORST_LAST = {state: place for place, state in enumerate(State)}
 
@@ -29,7 +29,7 @@ class ShapeView(Record, frozen=True, kw_only=True):
 
 
 class ReplicaView(Record, frozen=True, kw_only=True):
-    """One replica, as all workers together see it."""
+    """One replica, as all workers together report it."""
 
     object: Literal["replica"] = "replica"
     model: str
@@ -82,7 +82,7 @@ def listing(
 
 def _row(replica: ConfiguredReplica, said: Sequence[ReplicaStatus], drains: Sequence[Drain]) -> ReplicaView:
     state, reason = _judgement(said)
-    # The engine's numbers are the same for all who hear them: those of a worker that does.
+    # The engine's figures are the same for all workers that receive them: take one that does.
     hearing = (status for status in said if status.state not in NOT_HEARD)
     heard = min(hearing, key=lambda status: _WORST_LAST[status.state], default=None)
     accuracies = [status.accuracy for status in said if status.accuracy is not None]
@@ -112,7 +112,7 @@ def _row(replica: ConfiguredReplica, said: Sequence[ReplicaStatus], drains: Sequ
 
 
 def _judgement(said: Sequence[ReplicaStatus]) -> tuple[str, str]:
-    """The worst state that any worker sees, and why."""
+    """The worst state that any worker reports, and its reason."""
     if not said:
         return UNKNOWN, "no worker reports it"
     worst = max(said, key=lambda status: _WORST_LAST[status.state])

@@ -1,4 +1,4 @@
-"""Leave to run, from the moment it is given to its one ending."""
+"""Admission of one request: granted once, released once."""
 
 from collections.abc import Callable
 
@@ -30,10 +30,10 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
 
 
 class Admission:
-    """Leave for one request, for one decision; `release` is its one ending, whatever happened before.
+    """An admitted request with its routing decision; `release` is its one ending.
 
-    `decision` is None when no replica is there at all: dispatching then says so. `route` is the request as it was
-    decided. `charged` is the cost that the fair queue was told, None when the request did not have to stand in it.
+    `decision` is None if no replica exists, which dispatch reports. `route` is the request as it was decided on.
+    `charged` is the cost charged in the fair queue; None if the request did not have to wait in it.
     """
 
     __slots__ = (
@@ -76,7 +76,7 @@ class Admission:
         self.cost = cost
         self.charged: int | None = None
         self.waited_seconds = 0.0
-        #: Whether any replica has been asked.
+        #: Whether a submit was sent to any replica.
         self.sent = False
         self._promises = promises
         self._unpromise = unpromise
@@ -90,16 +90,16 @@ class Admission:
 
     @property
     def replica_id(self) -> str | None:
-        """Where the request is to go first."""
+        """The first replica for the request."""
         return self.decision.entry.id if self.decision is not None else None
 
     @property
     def kv_tokens(self) -> int:
-        """What the request is expected to fill of the KV cache."""
+        """Expected KV cache use, in tokens."""
         return self.demand.whole.kv_tokens
 
     def opened(self, replica_id: str, *, computes: bool = True) -> None:
-        """The submit is on the wire: from now on the replica's view counts it. Called once per submit.
+        """Count a submit on the wire, which the replica's view counts from now on. Called once per submit.
 
         `computes`: the prompt is computed there, and not handed over.
         """
@@ -120,7 +120,7 @@ class Admission:
             self.tenant.end_prefill(at, self._prefill_tokens)
 
     def release(self, output_tokens: int) -> None:
-        """The request is over, with so many output tokens. Idempotent."""
+        """End the admission after `output_tokens` output tokens. Idempotent."""
         released, self._released = self._released, None
         if released is not None:
             self._break_promises()
@@ -134,6 +134,6 @@ class Admission:
         self.tenant.begin_prefill(replica_id, self._prefill_tokens)
 
     def _break_promises(self) -> None:
-        """The request went elsewhere, or will go nowhere any more."""
+        """Release capacity promised at replicas that the request will not use."""
         while self._promises:
             self._unpromise(*self._promises.popitem())

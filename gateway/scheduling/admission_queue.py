@@ -1,4 +1,4 @@
-"""Where requests for one model wait for their turn, and what lets them through."""
+"""The admission queue of one model: admits requests as replicas have room, in fair order."""
 
 import asyncio
 import heapq
@@ -38,21 +38,21 @@ from routing.dispatch.dispatch import RequestHandle
 
 log = logging.getLogger(__name__)
 
-#: Bounds of what a client is told to wait, and what it is told while nothing is known, in seconds.
+#: Bounds of the `Retry-After` that clients get, and its value while the rate is unknown, in seconds.
 SHORTEST_RETRY, LONGEST_RETRY, UNKNOWN_RETRY = 1.0, 120.0, 5.0
-#: Over how long the rate of what is let through is averaged.
+#: Time constant of the moving average of the admission rate, in seconds.
 RATE_SECONDS = 5.0
-#: How long the first in line finds no room before a replica is kept for it until there is some.
+#: Seconds that the first in line waits in vain before a replica is held for it.
 HOLD_SECONDS = 1.0
-#: After a look at more tenants than this that let nobody through, how long to rest for each of them.
+#: After refusing more requests than this in a row, pause for so many seconds per refused request.
 LOOKS, REST_SECONDS = 8, 300e-6
-#: How old the time and the cached tokens that a request is decided by may be: while it waits, others fill the caches.
+#: Maximum age, in seconds, of a waiting request's time and cached tokens, which change as others fill the caches.
 STALE_SECONDS = 0.25
 _NOTHING: frozenset[str] = frozenset()
 
 
 class AdmissionQueue:
-    """Lets the requests of one model through as its fleet has room, by turns that are fair between tenants.
+    """Admits the requests of one model as its fleet has room, fairly between tenants.
 
     A request that nothing waits before passes without waiting. All others stand in a fair queue, which is looked
     through whenever room may have come: after a load report, a release and a change of the fleet.
@@ -66,11 +66,11 @@ class AdmissionQueue:
         clock: Callable[[], float] = time.monotonic,
         cached: Callable[[RouteRequest], Mapping[str, int]] = lambda route: {},
     ) -> None:
-        """`clock` counts seconds; `cached` says how much of a request's prompt which replica holds now.
+        """`clock` counts seconds; `cached` gives a request's cached prompt tokens by replica.
 
         The fleet's `on_load` is taken over.
         """
-        #: How many got their turn how, by the rank of their tier and what is declared of admissions.
+        #: Admissions by tier rank and outcome, as the metrics declare the outcomes.
         self.admissions: Counter[tuple[int, str]] = Counter()
         self._fleet = fleet
         self._policy = policy
@@ -80,7 +80,7 @@ class AdmissionQueue:
         self._cached = cached
         self.divider = Divider(admission.watermark)
         self._queue: FairQueue[Waiter] = FairQueue()
-        #: By tier's rank, each in order of arrival: the newest of the lowest is shed first.
+        #: By tier rank, in order of arrival: the newest of the lowest tier is shed first.
         self._by_rank: dict[int, dict[Waiter, None]] = {}
         self._promised: dict[str, Need] = {}
         self._blocked: Waiter | None = None
@@ -91,27 +91,26 @@ class AdmissionQueue:
         self._deadlines: list[tuple[float, int, Waiter]] = []
         self._numbers = itertools.count()
         self._alarm: asyncio.TimerHandle | None = None
-        self._granted = 0  # cost let through since the rate was last worked out
+        self._granted = 0  # cost admitted since the rate was last computed
         self._rate = 0.0
         self._rated_at = clock()
         fleet.on_load = self.pump
 
     @property
     def waiting(self) -> int:
-        """Requests that wait."""
+        """Number of waiting requests."""
         return self._queue.waiting
 
     def depths(self) -> dict[str, int]:
-        """Requests that wait, by tenant that has any."""
+        """Number of waiting requests by tenant, without zeros."""
         return self._queue.depths()
 
     def active_here(self) -> list[ActiveTenant]:
-        """The tenants that are active in this worker."""
         return self.divider.active_here(self._clock())
 
     @property
     def active_elsewhere(self) -> Sequence[ActiveTenant]:
-        """The tenants that are active in any worker, as far as is known."""
+        """The tenants that are active in any worker, as far as known."""
         return self.divider.elsewhere
 
     @active_elsewhere.setter
@@ -119,7 +118,7 @@ class AdmissionQueue:
         self.divider.elsewhere = tenants
 
     def try_enter(self, request: AdmissionRequest) -> Admission | None:
-        """A turn at once, if nothing waits and a replica has room; None: `enter` is the way."""
+        """Admit at once if nothing waits and a replica has room; None otherwise: use `enter`."""
         views = self._views(request.route)
         if self._queue.waiting and views:
             return None
@@ -135,9 +134,9 @@ class AdmissionQueue:
         return self._grant(asking, decision)
 
     async def enter(self, request: AdmissionRequest, handle: RequestHandle) -> Admission:
-        """Wait for a turn.
+        """Wait for admission.
 
-        Raises Overloaded when too many wait already or the time is up, and whatever `attempt` is failed with.
+        Raises Overloaded when too many wait already or the time is up, and any error that `handle` is failed with.
         """
         now = self._clock()
         tenant = self.divider.seen(request.tenant, request.rank, request.weight, request.reserved, now)
@@ -154,18 +153,18 @@ class AdmissionQueue:
         except BaseException:
             self._leave(waiter)
             if waiter.future.done() and not waiter.failed and not waiter.future.cancelled():
-                waiter.future.result().release(0)  # the task ended between being given its turn and taking it
+                waiter.future.result().release(0)  # the task ended between its admission and receiving it
             raise
 
     def consider(self, request: AdmissionRequest) -> Decision | None:
-        """Where the request would go if it came now and it were its turn; None: nowhere. Changes nothing here."""
+        """Where the request would go if it were admitted now; None: nowhere. Has no effect."""
         imagined, views, now = copy(self), self._views(request.route), self._clock()
         divider = imagined.divider = self.divider.imagined(request.tenant)
         asking = Asking(request, divider.seen(request.tenant, request.rank, request.weight, request.reserved, now))
         return imagined._choose(asking, views, now, self._held) if views else None
 
     def objections(self, request: AdmissionRequest) -> dict[str, str]:
-        """What speaks now against each replica that is there, by id; empty where nothing does. Changes nothing here."""
+        """The reason against each replica now, by id; no entry for a replica without one. Has no effect."""
         divider, now = self.divider.imagined(request.tenant), self._clock()
         views = self._fleet.candidates((), request.route.needs, request.route.adapter)
         tenant = divider.seen(request.tenant, request.rank, request.weight, request.reserved, now)
@@ -173,11 +172,11 @@ class AdmissionQueue:
         return objections(views, self._promised, demand, tenant, divider, now, self._watermark, self._held)
 
     def _views(self, route: RouteRequest) -> Sequence[ReplicaView]:
-        """Where the request could be served now."""
+        """The replicas that can serve the request now."""
         return servable(self._fleet.candidates((), route.needs, route.adapter))
 
     def _arrive(self, waiter: Waiter, now: float) -> None:
-        """Let a newcomer through, past others that found no room, if it finds some; else it waits if it may."""
+        """Admit a new request if there is room, ahead of others that found none; else queue it within the bounds."""
         views = self._views(waiter.route)
         if waiter.tenant.waiting == 1 and views:
             decision = self._choose(waiter, views, now, self._held)
@@ -197,7 +196,7 @@ class AdmissionQueue:
         waiter.future.set_result(admission)
 
     def pump(self) -> None:
-        """Let through whoever there is room for now, in order; turn all away when there is no fleet to wait for."""
+        """Admit, in fair order, all requests that there is room for; reject all if the fleet has no replica."""
         self.divider.loads_changed()
         if not self._queue.waiting:
             return
@@ -213,7 +212,7 @@ class AdmissionQueue:
         def take(waiter: Waiter) -> bool:
             nonlocal looks, turns
             if waiter.future.done():
-                return False  # its task has been cancelled, and will take it off the queue
+                return False  # its task has been cancelled, and will remove it from the queue
             kind, first = kind_of(waiter.route, everyone), looks == 0
             views = by_kind.get(kind)
             if views is None:
@@ -230,7 +229,7 @@ class AdmissionQueue:
                         self._is_blocked(waiter, views, now)
                     return False
             except Exception:
-                # It fails this request, and not the session of the replica whose report has brought us here.
+                # The error fails this request, and not the session of the replica whose report called `pump`.
                 log.exception("no decision on request %s", waiter.request.request_id)
                 waiter.future.set_exception(InternalError("The gateway failed on this request."))
                 return False
@@ -250,7 +249,7 @@ class AdmissionQueue:
             waiter.fail(_nobody())
 
     def expire(self) -> None:
-        """End the waiting of those whose time is up; called by a timer."""
+        """Shed requests whose time is up; called by a timer."""
         now = self._clock()
         while self._deadlines and (self._deadlines[0][0] <= now or not self._deadlines[0][2].entry.waiting):
             waiter = heapq.heappop(self._deadlines)[2]
@@ -263,7 +262,7 @@ class AdmissionQueue:
     def _choose(
         self, asking: Asking, views: Sequence[ReplicaView], now: float, kept: frozenset[str] = _NOTHING
     ) -> Decision | None:
-        """Where the request may go now, if it may; not to `kept`, which is another's."""
+        """Choose a replica for the request now, but none of `held`, which are for another one; None: it must wait."""
         try:
             return self._decide(asking, views, now, kept)
         except BetterWait:
@@ -275,7 +274,7 @@ class AdmissionQueue:
         if now - asking.route.now > STALE_SECONDS:
             self._refresh(asking, now)
         promised, divider, demand, tenant = self._promised, self.divider, asking.demand, asking.tenant
-        # It is the whole fleet that is divided, whatever part of it can serve this request.
+        # Shares are of the whole fleet, whatever part of it can serve this request.
         plain = not asking.route.needs and not asking.route.adapter
         whole = views if plain else servable(self._fleet.candidates())
         if promised:
@@ -288,19 +287,19 @@ class AdmissionQueue:
                 return None
             lanes = division.lanes.get(tenant.name)
         if lanes is None and not kept:
-            # Nearly always the policy's first choice will do, and there is no need to look at all of them.
+            # Nearly always the policy's first choice has room, and the other replicas need not be checked.
             pleasant = servable([view for view in views if view.id not in avoid]) if avoid else views
             try:
                 first = self._pick(asking, pleasant or views)
             except BetterWait:
                 if self._able(asking, views, division):
                     raise
-                first = None  # no time will make room for it
+                first = None  # waiting makes no room for it
             if first is not None and self._suits(first, demand):
                 return first
         able = self._able(asking, views, division)
         if not able:
-            return self._pick(asking, views, may_wait=False)  # none could ever: the engine will say so
+            return self._pick(asking, views, may_wait=False)  # no replica could ever hold it: the engine will refuse it
         if lanes is not None:
             avoid = _NOTHING
         if kept:
@@ -309,12 +308,12 @@ class AdmissionQueue:
         return self._pick(asking, room) if room else None
 
     def _refresh(self, asking: Asking, now: float) -> None:
-        """See what the caches hold by now, of a request that has waited."""
+        """Update the time and the cached tokens of a request that has waited."""
         asking.route = msgspec.structs.replace(asking.route, now=now, cached=self._cached(asking.route))
         asking.demand = demand_of(asking.request, asking.route)
 
     def _pick(self, asking: Asking, views: Sequence[ReplicaView], *, may_wait: bool = True) -> Decision | None:
-        """What the policy says; None where it can make nothing of these. Raises BetterWait if it may."""
+        """Let the policy choose; None if it accepts none of the views. Raises BetterWait if `may_wait`."""
         route = asking.route if may_wait else msgspec.structs.replace(asking.route, may_wait=False)
         try:
             return (asking.request.policy or self._policy).pick(route, views)
@@ -322,7 +321,7 @@ class AdmissionQueue:
             return None
 
     def _suits(self, decision: Decision, demand: Demand) -> bool:
-        """Whether there is room for it that is worth no second look."""
+        """Whether the chosen replicas have room and no long backlog."""
         for view in parts_of(decision):
             if has_long_backlog(view) or not fits(view, demand.at(view), self._watermark):
                 return False
@@ -364,7 +363,7 @@ class AdmissionQueue:
         self.pump()
 
     def _is_blocked(self, waiter: Waiter, views: Sequence[ReplicaView], now: float) -> None:
-        """The first in line found no room; after a while a replica is kept for it, where room then gathers.
+        """Note that the first in line found no room; after HOLD_SECONDS, hold a replica for it, where room accumulates.
 
         Otherwise small requests behind it could take every bit of room as it comes, and it would wait for ever.
         """
@@ -380,7 +379,7 @@ class AdmissionQueue:
         return bool(self._held) and self._held <= {view.id for view in views}
 
     def _bound(self, waiter: Waiter) -> None:
-        """Shed what is beyond the tenant's and the worker's bounds."""
+        """Shed requests beyond the tenant's and the worker's bounds."""
         request = waiter.request
         if self._queue.depth(request.tenant) > request.max_waiting:
             self._shed(waiter, "The model is at its capacity and as many of your requests wait as may.")
@@ -393,7 +392,7 @@ class AdmissionQueue:
         waiter.fail(Overloaded(f"{message} Try again later.", retry_after=self._retry_after()))
 
     def _retry_after(self) -> float:
-        """Seconds until what waits now will have been let through, at the rate of the last seconds."""
+        """Seconds until the queue will be drained at the current admission rate."""
         now = self._clock()
         passed = now - self._rated_at
         if passed >= 1.0:
@@ -410,7 +409,7 @@ class AdmissionQueue:
             self._forget(waiter)
 
     def _forget(self, waiter: Waiter) -> None:
-        """Whichever way it stops waiting: nothing here points to it any longer, but for a stale deadline."""
+        """Remove a waiter from all records except a stale deadline."""
         waiter.tenant.waiting -= 1
         peers = self._by_rank[waiter.request.rank]
         del peers[waiter]
@@ -425,7 +424,7 @@ class AdmissionQueue:
                 self._alarm = None
 
     def _set_alarm(self, waiter: Waiter) -> None:
-        """One timer for all, at the earliest deadline."""
+        """Set the one timer to the earliest deadline."""
         if len(self._deadlines) > 2 * self._queue.waiting + LOOKS:
             self._deadlines = [deadline for deadline in self._deadlines if deadline[2].entry.waiting]
             heapq.heapify(self._deadlines)

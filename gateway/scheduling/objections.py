@@ -1,4 +1,4 @@
-"""Why a request would not be let go to a replica now: what the admission queue goes by, in words for whoever asks."""
+"""Reasons why the admission queue would not send a request to a replica now."""
 
 from collections.abc import Mapping, Sequence
 
@@ -34,10 +34,10 @@ def objections(
     watermark: float,
     kept: frozenset[str],
 ) -> dict[str, str]:
-    """What speaks first of all against each replica, by id; empty where nothing does.
+    """The first reason against each replica, by id; no entry for a replica without one.
 
-    A long backlog and others' lanes are objections only as long as there is a better replica. `promised` is what has
-    leave to go where, `kept` is held for another request; `divider` is told of this one, as if it came.
+    A long backlog and other tenants' lanes are reasons only while there is a better replica. `promised` is capacity
+    promised to admitted requests, `held` are replicas held for another request; `divider` counts this request.
     """
     divider.asks(tenant, demand.least_prompt_tokens, now)
     views = [with_promised(view, promised[view.id]) if view.id in promised else view for view in views]

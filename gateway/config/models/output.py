@@ -1,4 +1,4 @@
-"""How a model of the configuration writes thoughts and tool calls."""
+"""How a model formats reasoning and tool calls."""
 
 from collections.abc import Iterator
 from typing import Annotated, Literal
