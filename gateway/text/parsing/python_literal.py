@@ -1,4 +1,4 @@
-"""Python's literals as JSON text, as models write them between the brackets of a call."""
+"""Conversion of Python literals, as models write them in calls, to JSON text."""
 
 import json
 import math
@@ -28,11 +28,11 @@ _ESCAPED: Final = {
 
 
 class _Odd(Exception):
-    """No literal."""
+    """The text is not a literal."""
 
 
 def json_of(text: str) -> str:
-    """JSON for a literal. What is none is taken for a string without quotes, which some models write. Linear."""
+    """Convert a literal to JSON. Other text is taken for an unquoted string, which some models write. Linear time."""
     try:
         value, end = _value(text, 0, _DEEPEST)
         if end < len(text):
@@ -61,7 +61,7 @@ def _value(text: str, at: int, deepest: int) -> tuple[Any, int]:
 
 
 def _items(text: str, at: int, closing: str, item: Callable[[int], int]) -> int:
-    """Read items with commas between, and perhaps after the last; the place after the closing bracket."""
+    """Read items separated by commas, with an optional trailing comma; returns the index after the closing bracket."""
     while True:
         if text.startswith(closing, at):
             return _past(text, at, closing)
@@ -121,7 +121,7 @@ def _string(token: str) -> str:
     if "\\" not in text:
         return text
     text = _ESCAPE.sub(_character, text)
-    # Characters beyond the first plane, if they were written as JSON writes them; halves of them are none.
+    # Surrogate pairs, as JSON writes characters beyond the first plane, are joined; lone surrogates are invalid.
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

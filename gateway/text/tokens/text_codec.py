@@ -1,4 +1,4 @@
-"""A model's tokenizer for engines that are asked and answer in text, which gateway streams are not."""
+"""Conversion between token ids and text for engines with text input and output."""
 
 import re
 from collections.abc import Sequence
@@ -7,11 +7,11 @@ from functools import cached_property
 
 from gateway.text.tokens.tokenizer import Tokenizer
 
-#: Put into what is text and looks like a control token, so that the engine's own tokenizer does not take it for one.
+#: Inserted into text that looks like a control token, so that the engine's own tokenizer does not read it as one.
 _APART = "\u200b"
-#: A text that begins no word with what follows it, to encode that as words in the middle of an answer.
+#: A text that joins no word with what follows, for encoding text as the middle of an answer.
 _BEFORE = "\n"
-#: What stands for a space in such vocabularies, which cannot tell the two apart.
+#: The stand-in for a space in such vocabularies, which cannot tell the two apart.
 _SPACE = "▁"
 
 
@@ -23,7 +23,7 @@ class TokenizerText:
     adds_bos: bool = True
 
     def decode(self, token_ids: Sequence[int]) -> str:
-        """The text that these tokens came from, control tokens as a template writes them.
+        """Decode tokens to their text, control tokens as a template writes them.
 
         A caller's words that look like a control token are broken by a zero-width space: they are not to become one.
         """
@@ -43,12 +43,12 @@ class TokenizerText:
         return text.removeprefix(" ") if tokenizer.strips_leading_space else text
 
     def encode(self, text: str, *, first: bool) -> list[int]:
-        """Ids that write `text` after what there is of an answer; where the vocabulary cannot say just that, almost."""
+        """Encode `text` as a continuation of an answer; approximately where the vocabulary cannot do so exactly."""
         tokenizer = self.tokenizer
         ids = tokenizer.encode(text, special=False)
         if not tokenizer.strips_leading_space:
             return ids
-        # Such a vocabulary begins each text with a space, which only an answer's begin is relieved of.
+        # Such a vocabulary begins each text with a space, which is removed only at an answer's start.
         text = (" " + text if first else text).replace(_SPACE, " ")
         wanted = text.encode(errors="replace")
         if self._written(ids) == wanted:

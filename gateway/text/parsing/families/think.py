@@ -1,4 +1,4 @@
-"""Thoughts between tags, before what is said."""
+"""Reasoning between tags, before the answer's text."""
 
 from collections.abc import Sequence as Items
 
@@ -8,7 +8,7 @@ from gateway.text.parsing.parser import OutputParser
 
 
 class ThinkTags:
-    """A family's tags, and what ends a thought without its closing tag, such as the begin of a section of calls."""
+    """A family's tags, and markers that end unclosed reasoning, such as the start of a section of calls."""
 
     __slots__ = ("close", "ends", "open")
 
@@ -18,16 +18,16 @@ class ThinkTags:
         self.ends = Markers(closing, *breaks)
 
     def opened_by(self, prompt_end: str) -> bool:
-        """Whether the prompt has opened the thought, so that the answer begins within it."""
+        """Whether the prompt opens the reasoning, so that the answer starts within it."""
         return prompt_end.rstrip().endswith(self.open)
 
 
 class ThinkParser:
-    """An `OutputParser` that gives what follows the thought to another one; None: it is text.
+    """An `OutputParser` that passes what follows the reasoning to another one; None: it is text.
 
-    A thought begins with the answer, or with the prompt's end: later tags are text. Newlines right after either tag
-    are left out, as they only set the tags apart; those before the closing tag are the thought's. A thought that is
-    not closed lasts to the answer's end.
+    Reasoning starts with the answer or at the prompt's end: later tags are text. Newlines right after either tag are
+    left out, as they only separate the tags; those before the closing tag belong to the reasoning. Unclosed reasoning
+    lasts to the answer's end.
     """
 
     __slots__ = ("_held", "_inner", "_leading", "_newlines", "_tags", "thinking")
@@ -37,14 +37,13 @@ class ThinkParser:
         self._inner = inner
         #: See `OutputParser`.
         self.thinking = tags.opened_by(prompt_end)
-        #: White space before a tag that may come, or None once that is settled.
+        #: White space before a possible tag; None once that is settled.
         self._leading: list[str] | None = None if self.thinking else []
-        #: Whether newlines that come next are left out.
+        #: Whether newlines that follow are skipped.
         self._newlines = self.thinking
         self._held = ""
 
     def flow(self) -> Delta | None:
-        """See `OutputParser`."""
         if self._held or self._newlines or self._leading is not None:
             return None
         if self.thinking:
@@ -52,7 +51,6 @@ class ThinkParser:
         return Text("") if self._inner is None else self._inner.flow()
 
     def feed(self, text: str) -> list[Delta]:
-        """See `OutputParser`."""
         if self.thinking:
             return self._think(text)
         if self._leading is None and not self._newlines:
@@ -60,7 +58,6 @@ class ThinkParser:
         return self._open(text) if self._leading is not None else self._say_after_newlines(text)
 
     def finish(self) -> list[Delta]:
-        """See `OutputParser`."""
         held, self._held = self._held, ""
         if self.thinking:
             return [Reasoning(held)] if held else []
@@ -81,7 +78,7 @@ class ThinkParser:
         return self._say(text)
 
     def _open(self, text: str) -> list[Delta]:
-        """The answer's begin: white space, and the opening tag or anything else."""
+        """Read the answer's start: white space, and the opening tag or anything else."""
         assert self._leading is not None, "it is not settled yet"
         text, self._held = self._held + text, ""
         at = len(text) - len(text.lstrip())
