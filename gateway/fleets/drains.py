@@ -50,7 +50,7 @@ def drains_of(stored: Mapping[bytes, bytes]) -> list[Drain]:
     return sorted(found, key=lambda drain: (drain.model, drain.target))
 
 
-def ends(drains: Iterable[Drain], replicas: Iterable[ConfiguredReplica]) -> dict[tuple[str, str], float]:
+def grace_ends(drains: Iterable[Drain], replicas: Iterable[ConfiguredReplica]) -> dict[tuple[str, str], float]:
     """The end of each drained replica's grace period, by model and id, on the store's clock."""
     found: dict[tuple[str, str], float] = {}
     for drain in drains:

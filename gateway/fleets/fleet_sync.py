@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from gateway.config.settings import Config
 from gateway.fleets.configured import configured_replicas
 from gateway.fleets.discovery.registrations import Registration, registered
-from gateway.fleets.drains import Drain, drains_of, ends
+from gateway.fleets.drains import Drain, drains_of, grace_ends
 from gateway.fleets.reports import found_replicas, report
 from gateway.tenancy.tenants.transactions import DRAINS, Storage
 from protos.errors import StoreUnavailable
@@ -33,7 +33,7 @@ class Drainable(Protocol):
         ...
 
 
-class Finder(Protocol):
+class RegistrationReceiver(Protocol):
     """The receiver of registrations."""
 
     @property
@@ -54,7 +54,7 @@ class FleetSync:
         worker: str,
         fleets: Mapping[str, Drainable],
         clock: Callable[[], float] = time.monotonic,
-        finder: Finder | None = None,
+        finder: RegistrationReceiver | None = None,
     ) -> None:
         """`fleets` are this worker's, by model, and `clock` is theirs; `finder` receives registrations."""
         self._storage = storage
@@ -91,21 +91,21 @@ class FleetSync:
             self._away = True
             if self._drains:
                 # A replica that left and came back meanwhile is still drained.
-                self.heed()
+                self.apply_drains()
             return
         self._away = False
         self._drains, self._offset = drains, self._clock() - now
         if self._finder is not None and wanted:
             self._finder.registered(replicas)
-        self.heed()
+        self.apply_drains()
 
-    def heed(self) -> None:
+    def apply_drains(self) -> None:
         """Apply the drains to the current replicas; call it whenever the replicas change."""
         until: dict[str, dict[str, float]] = {model: {} for model in self._fleets}
         # This takes a while for a large fleet, and mostly nothing is drained.
         found = found_replicas([self._statuses()]) if self._drains else ()
         replicas = list(configured_replicas(self._config, found)) if self._drains else []
-        for (model, replica_id), end in ends(self._drains, replicas).items():
+        for (model, replica_id), end in grace_ends(self._drains, replicas).items():
             until[model][replica_id] = end + self._offset
         for model, fleet in self._fleets.items():
             fleet.drain(until[model])

@@ -32,8 +32,10 @@ class ReplicaRegistry:
         """
         if model is not None and model not in self._config.model_names:
             model_of(list(configured_replicas(self._config)), model, "", self._pools)
-        drains, said = drains_of(await self._storage.hgetall(DRAINS)), await reports(self._storage)
-        return listing([replica for replica in self._known(said) if model in (None, replica.model)], said, drains)
+        drains, all_reports = drains_of(await self._storage.hgetall(DRAINS)), await reports(self._storage)
+        return listing(
+            [replica for replica in self._known(all_reports) if model in (None, replica.model)], all_reports, drains
+        )
 
     async def drain(self, model: str | None, target: str, grace_seconds: float, actor: str) -> Drain:
         """Give no more requests to a replica or a pool; a repeated drain restarts the grace period.
@@ -93,8 +95,8 @@ class ReplicaRegistry:
 
         return await until_committed(handle)
 
-    def _known(self, said: list[Report]) -> list[ConfiguredReplica]:
-        return list(configured_replicas(self._config, found_replicas(said)))
+    def _known(self, all_reports: list[Report]) -> list[ConfiguredReplica]:
+        return list(configured_replicas(self._config, found_replicas(all_reports)))
 
     def _owner(self, known: list[ConfiguredReplica], drains: list[Drain], model: str | None, target: str) -> str:
         try:

@@ -46,6 +46,6 @@ async def reports(storage: Storage) -> list[Report]:
 def found_replicas(reports: Sequence[Report]) -> Iterator[FoundReplica]:
     """Yield the replicas in all workers' reports, with repetitions."""
     for one in reports:
-        for model, said in one.items():
-            for status in said:
+        for model, statuses in one.items():
+            for status in statuses:
                 yield FoundReplica(model, status.pool, status.id, status.address)

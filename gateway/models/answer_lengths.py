@@ -9,9 +9,9 @@ from routing.estimates.decode_length import DecodeLength, Origin
 
 #: Rate at which one tenant's answers are learned from, per second: a `learn` costs a tenth of a short request, and a
 #: hundredth of a busy tenant's answers give the same estimate.
-LESSONS_PER_SECOND: Final = 20.0
+LEARNED_PER_SECOND: Final = 20.0
 #: Burst: answers of one tenant that are learned from at once after an idle time; with few requests, all count.
-MOST_SAVED: Final = 50.0
+MAX_BURST: Final = 50.0
 _TENANTS: Final = 4096
 
 
@@ -35,8 +35,8 @@ class AnswerLengths:
         """Learn an answer's length, unless the tenant's rate is exceeded."""
         now = self._clock()
         due = self._due.get(origin.tenant)
-        earliest = now - MOST_SAVED / LESSONS_PER_SECOND
+        earliest = now - MAX_BURST / LEARNED_PER_SECOND
         due = earliest if due is None or due < earliest else due
         if due <= now:
-            self._due.put(origin.tenant, due + 1 / LESSONS_PER_SECOND)
+            self._due.put(origin.tenant, due + 1 / LEARNED_PER_SECOND)
             self._lengths.learn(origin, prompt_tokens, output_tokens, cut=cut)

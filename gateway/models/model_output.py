@@ -14,9 +14,9 @@ def model_output(model: Model, loaded: LoadedTokenizer) -> OutputFormat | None:
     """The output format of a model; None if its answers are plain text or its tokens are not seen here."""
     if model.tokenizer is None:
         return None
-    seen_tools, seen_reasoning = recognised(loaded.template, loaded.tokenizer.specials)
-    tools = _chosen(model.output.tools, seen_tools)
-    reasoning = _chosen(model.output.reasoning, seen_reasoning)
+    recognised_tools, recognised_reasoning = recognised(loaded.template, loaded.tokenizer.specials)
+    tools = _chosen(model.output.tools, recognised_tools)
+    reasoning = _chosen(model.output.reasoning, recognised_reasoning)
     if HARMONY in (tools, reasoning) and not {tools, reasoning} <= {None, HARMONY}:
         # The two are incompatible unless configured so: the configured one takes precedence.
         tools, reasoning = (tools, None) if model.output.reasoning == "auto" else (None, reasoning)
@@ -24,7 +24,7 @@ def model_output(model: Model, loaded: LoadedTokenizer) -> OutputFormat | None:
     return output_format(tools, reasoning)
 
 
-def _chosen(configured: str, seen: str | None) -> str | None:
+def _chosen(configured: str, recognised_name: str | None) -> str | None:
     if configured == "auto":
-        return seen
+        return recognised_name
     return None if configured == "none" else configured

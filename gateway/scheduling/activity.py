@@ -22,7 +22,7 @@ MAX_TENANTS: Final = 1024
 _EXCHANGE: Final = Script.load("gateway.scheduling", "activity.lua")
 
 
-class Shared(Protocol):
+class SharedQueue(Protocol):
     """The part of an admission queue that is exchanged."""
 
     active_elsewhere: Sequence[ActiveTenant]
@@ -36,7 +36,7 @@ class Activity:
     While the store is away a worker goes by what it sees itself.
     """
 
-    def __init__(self, store: Store, admission_queues: Mapping[str, Shared]) -> None:
+    def __init__(self, store: Store, admission_queues: Mapping[str, SharedQueue]) -> None:
         """`admission_queues` are this worker's, by model."""
         self._store = store
         self._admission_queues = admission_queues
@@ -52,10 +52,10 @@ class Activity:
     async def exchange(self) -> None:
         """Exchange once for each model."""
         for model, admission_queue in self._admission_queues.items():
-            mine = [msgspec.msgpack.encode(tenant) for tenant in admission_queue.active_here()]
+            records = [msgspec.msgpack.encode(tenant) for tenant in admission_queue.active_here()]
             try:
                 reply = await self._store.run(
-                    _EXCHANGE, [f"penstock:{{active}}:{model}"], [str(NOTE_SECONDS), str(MAX_TENANTS), *mine]
+                    _EXCHANGE, [f"penstock:{{active}}:{model}"], [str(NOTE_SECONDS), str(MAX_TENANTS), *records]
                 )
             except StoreUnavailable:
                 admission_queue.active_elsewhere = ()
@@ -65,4 +65,4 @@ class Activity:
                 continue
             self._away = False
             # A tenant whose tier or load has changed occurs several times, the newest last.
-            admission_queue.active_elsewhere = [self._decoder.decode(note) for note in cast("list[bytes]", reply)]
+            admission_queue.active_elsewhere = [self._decoder.decode(record) for record in cast("list[bytes]", reply)]

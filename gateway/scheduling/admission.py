@@ -37,11 +37,11 @@ class Admission:
     """
 
     __slots__ = (
+        "_drop_promise",
         "_prefill_at",
         "_prefill_tokens",
         "_promises",
         "_released",
-        "_unpromise",
         "charged",
         "cost",
         "decision",
@@ -62,10 +62,10 @@ class Admission:
         decision: Decision | None,
         cost: int,
         promises: dict[str, Need],
-        unpromise: Callable[[str, Need], None],
+        drop_promise: Callable[[str, Need], None],
         released: Callable[["Admission", int], None],
     ) -> None:
-        """`promises` are by replica; `unpromise` is called when a replica's view has begun to count the request, or
+        """`promises` are by replica; `drop_promise` is called when a replica's view has begun to count the request, or
         never will, and `released` at its end.
         """
         self.request = request
@@ -79,12 +79,12 @@ class Admission:
         #: Whether a submit was sent to any replica.
         self.sent = False
         self._promises = promises
-        self._unpromise = unpromise
+        self._drop_promise = drop_promise
         self._released: Callable[[Admission, int], None] | None = released
         self._prefill_at: str | None = None
         self._prefill_tokens = 0
         tenant.cost += cost
-        tenant.turns += 1
+        tenant.admitted += 1
         if decision is not None:
             self._begin_prefill(decision.entry.id)
 
@@ -106,9 +106,9 @@ class Admission:
         self.sent = True
         need = self._promises.pop(replica_id, None)
         if need is not None:
-            self._unpromise(replica_id, need)
+            self._drop_promise(replica_id, need)
         else:
-            self._break_promises()
+            self._drop_promises()
         if self._released is not None and replica_id != self._prefill_at and computes:
             self.started()
             self._begin_prefill(replica_id)
@@ -123,17 +123,17 @@ class Admission:
         """End the admission after `output_tokens` output tokens. Idempotent."""
         released, self._released = self._released, None
         if released is not None:
-            self._break_promises()
+            self._drop_promises()
             self.started()
             self.tenant.cost -= self.cost
-            self.tenant.turns -= 1
+            self.tenant.admitted -= 1
             released(self, output_tokens)
 
     def _begin_prefill(self, replica_id: str) -> None:
         self._prefill_at, self._prefill_tokens = replica_id, self.demand.prompt_tokens_at(replica_id)
         self.tenant.begin_prefill(replica_id, self._prefill_tokens)
 
-    def _break_promises(self) -> None:
+    def _drop_promises(self) -> None:
         """Release capacity promised at replicas that the request will not use."""
         while self._promises:
-            self._unpromise(*self._promises.popitem())
+            self._drop_promise(*self._promises.popitem())

@@ -31,7 +31,7 @@ from gateway.scheduling.division import Divider, Division
 from gateway.scheduling.fair_queue import FairQueue, cost_of
 from gateway.scheduling.objections import objections
 from gateway.scheduling.shares import ActiveTenant
-from gateway.scheduling.waiter import Asking, Waiter, demand_of
+from gateway.scheduling.waiter import PendingRequest, Waiter, demand_of
 from protos.errors import InternalError, Overloaded, ReplicaUnavailable
 from routing.contracts.policy import BetterWait, Decision, NoCandidate, ReplicaView, RouteRequest, RoutingPolicy
 from routing.dispatch.dispatch import RequestHandle
@@ -45,10 +45,10 @@ RATE_SECONDS = 5.0
 #: Seconds that the first in line waits in vain before a replica is held for it.
 HOLD_SECONDS = 1.0
 #: After refusing more requests than this in a row, pause for so many seconds per refused request.
-LOOKS, REST_SECONDS = 8, 300e-6
+MAX_REFUSALS, REST_SECONDS = 8, 300e-6
 #: Maximum age, in seconds, of a waiting request's time and cached tokens, which change as others fill the caches.
 STALE_SECONDS = 0.25
-_NOTHING: frozenset[str] = frozenset()
+_NO_REPLICAS: frozenset[str] = frozenset()
 
 
 class AdmissionQueue:
@@ -124,14 +124,14 @@ class AdmissionQueue:
             return None
         now = self._clock()
         tenant = self.divider.seen(request.tenant, request.rank, request.weight, request.reserved, now)
-        asking = Asking(request, tenant)
+        pending = PendingRequest(request, tenant)
         if not views:
-            return self._grant(asking, None)
-        decision = self._choose(asking, views, now)
+            return self._grant(pending, None)
+        decision = self._choose(pending, views, now)
         if decision is None:
             return None
         self.admissions[request.rank, "at_once"] += 1
-        return self._grant(asking, decision)
+        return self._grant(pending, decision)
 
     async def enter(self, request: AdmissionRequest, handle: RequestHandle) -> Admission:
         """Wait for admission.
@@ -157,15 +157,17 @@ class AdmissionQueue:
             raise
 
     def consider(self, request: AdmissionRequest) -> Decision | None:
-        """Where the request would go if it were admitted now; None: nowhere. Has no effect."""
-        imagined, views, now = copy(self), self._views(request.route), self._clock()
-        divider = imagined.divider = self.divider.imagined(request.tenant)
-        asking = Asking(request, divider.seen(request.tenant, request.rank, request.weight, request.reserved, now))
-        return imagined._choose(asking, views, now, self._held) if views else None
+        """The decision for a request if it were admitted now; None if it would wait. Has no effect."""
+        hypothetical, views, now = copy(self), self._views(request.route), self._clock()
+        divider = hypothetical.divider = self.divider.hypothetical(request.tenant)
+        pending = PendingRequest(
+            request, divider.seen(request.tenant, request.rank, request.weight, request.reserved, now)
+        )
+        return hypothetical._choose(pending, views, now, self._held) if views else None
 
     def objections(self, request: AdmissionRequest) -> dict[str, str]:
         """The reason against each replica now, by id; no entry for a replica without one. Has no effect."""
-        divider, now = self.divider.imagined(request.tenant), self._clock()
+        divider, now = self.divider.hypothetical(request.tenant), self._clock()
         views = self._fleet.candidates((), request.route.needs, request.route.adapter)
         tenant = divider.seen(request.tenant, request.rank, request.weight, request.reserved, now)
         demand = demand_of(request, request.route)
@@ -182,13 +184,13 @@ class AdmissionQueue:
             decision = self._choose(waiter, views, now, self._held)
             if decision is not None:
                 self._queue.serve_alone(waiter.entry)
-                self._let_through(waiter, decision, now)
+                self._admit(waiter, decision, now)
                 return
-        self._bound(waiter)
+        self._enforce_bounds(waiter)
         if waiter.entry.waiting:
             self._set_alarm(waiter)
 
-    def _let_through(self, waiter: Waiter, decision: Decision, now: float) -> None:
+    def _admit(self, waiter: Waiter, decision: Decision, now: float) -> None:
         self._forget(waiter)
         admission = self._grant(waiter, decision)
         admission.charged, admission.waited_seconds = admission.cost, now - waiter.since
@@ -201,30 +203,30 @@ class AdmissionQueue:
         if not self._queue.waiting:
             return
         now = self._clock()
-        everyone = servable(self._fleet.candidates())
-        if not everyone:
-            self._turn_away()
-        if now < self._rest_until or not everyone:
+        all_views = servable(self._fleet.candidates())
+        if not all_views:
+            self._reject_all()
+        if now < self._rest_until or not all_views:
             return
-        looks = turns = 0
-        by_kind: dict[Kind, Sequence[ReplicaView]] = {PLAIN: everyone}
+        refusals = admitted = 0
+        by_kind: dict[Kind, Sequence[ReplicaView]] = {PLAIN: all_views}
 
         def take(waiter: Waiter) -> bool:
-            nonlocal looks, turns
+            nonlocal refusals, admitted
             if waiter.future.done():
                 return False  # its task has been cancelled, and will remove it from the queue
-            kind, first = kind_of(waiter.route, everyone), looks == 0
+            kind, first = kind_of(waiter.route, all_views), refusals == 0
             views = by_kind.get(kind)
             if views is None:
                 views = by_kind[kind] = self._views(waiter.route)
             if not views:
-                waiter.future.set_exception(_nobody())
+                waiter.future.set_exception(_no_replica())
                 return False
-            kept = _NOTHING if waiter is self._blocked else self._held
+            held = _NO_REPLICAS if waiter is self._blocked else self._held
             try:
-                decision = self._choose(waiter, views, now, kept)
+                decision = self._choose(waiter, views, now, held)
                 if decision is None:
-                    looks += 1
+                    refusals += 1
                     if first:
                         self._is_blocked(waiter, views, now)
                     return False
@@ -233,20 +235,20 @@ class AdmissionQueue:
                 log.exception("no decision on request %s", waiter.request.request_id)
                 waiter.future.set_exception(InternalError("The gateway failed on this request."))
                 return False
-            turns += 1
-            self._let_through(waiter, decision, now)
+            admitted += 1
+            self._admit(waiter, decision, now)
             return True
 
         self._queue.serve(take)
-        if looks > LOOKS and not turns:
-            self._rest_until = now + looks * REST_SECONDS
+        if refusals > MAX_REFUSALS and not admitted:
+            self._rest_until = now + refusals * REST_SECONDS
             if self._rest is not None:
                 self._rest.cancel()
-            self._rest = asyncio.get_running_loop().call_later(looks * REST_SECONDS, self.pump)
+            self._rest = asyncio.get_running_loop().call_later(refusals * REST_SECONDS, self.pump)
 
-    def _turn_away(self) -> None:
+    def _reject_all(self) -> None:
         for waiter in [waiter for peers in self._by_rank.values() for waiter in peers]:
-            waiter.fail(_nobody())
+            waiter.fail(_no_replica())
 
     def expire(self) -> None:
         """Shed requests whose time is up; called by a timer."""
@@ -260,83 +262,87 @@ class AdmissionQueue:
             self._arm(self._deadlines[0][0] - now)
 
     def _choose(
-        self, asking: Asking, views: Sequence[ReplicaView], now: float, kept: frozenset[str] = _NOTHING
+        self, pending: PendingRequest, views: Sequence[ReplicaView], now: float, held: frozenset[str] = _NO_REPLICAS
     ) -> Decision | None:
         """Choose a replica for the request now, but none of `held`, which are for another one; None: it must wait."""
         try:
-            return self._decide(asking, views, now, kept)
+            return self._decide(pending, views, now, held)
         except BetterWait:
             return None
 
     def _decide(
-        self, asking: Asking, views: Sequence[ReplicaView], now: float, kept: frozenset[str]
+        self, pending: PendingRequest, views: Sequence[ReplicaView], now: float, held: frozenset[str]
     ) -> Decision | None:
-        if now - asking.route.now > STALE_SECONDS:
-            self._refresh(asking, now)
-        promised, divider, demand, tenant = self._promised, self.divider, asking.demand, asking.tenant
+        if now - pending.route.now > STALE_SECONDS:
+            self._refresh(pending, now)
+        promised, divider, demand, tenant = self._promised, self.divider, pending.demand, pending.tenant
         # Shares are of the whole fleet, whatever part of it can serve this request.
-        plain = not asking.route.needs and not asking.route.adapter
+        plain = not pending.route.needs and not pending.route.adapter
         whole = views if plain else servable(self._fleet.candidates())
         if promised:
             views = [with_promised(view, promised[view.id]) if view.id in promised else view for view in views]
-        divider.asks(tenant, demand.least_prompt_tokens, now)
+        divider.note_demand(tenant, demand.least_prompt_tokens, now)
         division = divider.division(tenant, whole, now)
         lanes, avoid, shared = None, division.avoid, len(division.active) > 1
         if shared:
             if not divider.has_room(tenant, division, views if plain else whole):
                 return None
             lanes = division.lanes.get(tenant.name)
-        if lanes is None and not kept:
+        if lanes is None and not held:
             # Nearly always the policy's first choice has room, and the other replicas need not be checked.
-            pleasant = servable([view for view in views if view.id not in avoid]) if avoid else views
+            preferred = servable([view for view in views if view.id not in avoid]) if avoid else views
             try:
-                first = self._pick(asking, pleasant or views)
+                first = self._pick(pending, preferred or views)
             except BetterWait:
-                if self._able(asking, views, division):
+                if self._usable(pending, views, division):
                     raise
                 first = None  # waiting makes no room for it
-            if first is not None and self._suits(first, demand):
+            if first is not None and self._has_room(first, demand):
                 return first
-        able = self._able(asking, views, division)
-        if not able:
-            return self._pick(asking, views, may_wait=False)  # no replica could ever hold it: the engine will refuse it
+        usable_views = self._usable(pending, views, division)
+        if not usable_views:
+            return self._pick(
+                pending, views, may_wait=False
+            )  # no replica could ever hold it: the engine will refuse it
         if lanes is not None:
-            avoid = _NOTHING
-        if kept:
-            able = servable([view for view in able if view.id not in kept])
-        room = feasible(able, demand, self._watermark, avoid)
-        return self._pick(asking, room) if room else None
+            avoid = _NO_REPLICAS
+        if held:
+            usable_views = servable([view for view in usable_views if view.id not in held])
+        room = feasible(usable_views, demand, self._watermark, avoid)
+        return self._pick(pending, room) if room else None
 
-    def _refresh(self, asking: Asking, now: float) -> None:
+    def _refresh(self, pending: PendingRequest, now: float) -> None:
         """Update the time and the cached tokens of a request that has waited."""
-        asking.route = msgspec.structs.replace(asking.route, now=now, cached=self._cached(asking.route))
-        asking.demand = demand_of(asking.request, asking.route)
+        pending.route = msgspec.structs.replace(pending.route, now=now, cached=self._cached(pending.route))
+        pending.demand = demand_of(pending.request, pending.route)
 
-    def _pick(self, asking: Asking, views: Sequence[ReplicaView], *, may_wait: bool = True) -> Decision | None:
+    def _pick(self, pending: PendingRequest, views: Sequence[ReplicaView], *, may_wait: bool = True) -> Decision | None:
         """Let the policy choose; None if it accepts none of the views. Raises BetterWait if `may_wait`."""
-        route = asking.route if may_wait else msgspec.structs.replace(asking.route, may_wait=False)
+        route = pending.route if may_wait else msgspec.structs.replace(pending.route, may_wait=False)
         try:
-            return (asking.request.policy or self._policy).pick(route, views)
+            return (pending.request.policy or self._policy).pick(route, views)
         except NoCandidate:
             return None
 
-    def _suits(self, decision: Decision, demand: Demand) -> bool:
+    def _has_room(self, decision: Decision, demand: Demand) -> bool:
         """Whether the chosen replicas have room and no long backlog."""
         for view in parts_of(decision):
             if has_long_backlog(view) or not fits(view, demand.at(view), self._watermark):
                 return False
         return True
 
-    def _able(self, asking: Asking, views: Sequence[ReplicaView], division: Division) -> Sequence[ReplicaView]:
-        lanes = division.lanes.get(asking.tenant.name)
-        outside = 0 if lanes is None else asking.tenant.prefill_outside(lanes)
-        return usable(views, asking.demand, lanes, outside)
+    def _usable(
+        self, pending: PendingRequest, views: Sequence[ReplicaView], division: Division
+    ) -> Sequence[ReplicaView]:
+        lanes = division.lanes.get(pending.tenant.name)
+        outside = 0 if lanes is None else pending.tenant.prefill_outside(lanes)
+        return usable(views, pending.demand, lanes, outside)
 
-    def _grant(self, asking: Asking, decision: Decision | None) -> Admission:
-        request, demand = asking.request, asking.demand
+    def _grant(self, pending: PendingRequest, decision: Decision | None) -> Admission:
+        request, demand = pending.request, pending.demand
         cost = _cost(request)
         self._granted += cost
-        self.divider.turn_given(asking.tenant)
+        self.divider.request_admitted(pending.tenant)
         promises: dict[str, Need] = {}
         if decision is not None:
             for view in parts_of(decision):
@@ -344,10 +350,10 @@ class AdmissionQueue:
                 before = self._promised.get(view.id)
                 self._promised[view.id] = need if before is None else sum_of(before, need)
         return Admission(
-            request, asking.route, demand, asking.tenant, decision, cost, promises, self._unpromise, self._released
+            request, pending.route, demand, pending.tenant, decision, cost, promises, self._drop_promise, self._released
         )
 
-    def _unpromise(self, replica_id: str, need: Need) -> None:
+    def _drop_promise(self, replica_id: str, need: Need) -> None:
         promised = self._promised[replica_id]
         if promised.sequences == need.sequences:
             del self._promised[replica_id]
@@ -355,7 +361,7 @@ class AdmissionQueue:
             self._promised[replica_id] = sum_of(promised, need, -1)
 
     def _released(self, admission: Admission, output_tokens: int) -> None:
-        self.divider.turn_over(admission.tenant, self._clock())
+        self.divider.request_ended(admission.tenant, self._clock())
         if admission.charged is not None:
             request = admission.request
             true_cost = cost_of(request.route.prompt_tokens, output_tokens)
@@ -368,17 +374,17 @@ class AdmissionQueue:
         Otherwise small requests behind it could take every bit of room as it comes, and it would wait for ever.
         """
         if waiter is not self._blocked:
-            self._blocked, self._blocked_since, self._held = waiter, now, _NOTHING
+            self._blocked, self._blocked_since, self._held = waiter, now, _NO_REPLICAS
         elif now - self._blocked_since >= HOLD_SECONDS and not self._held_is_there(views):
             division = self.divider.division(waiter.tenant, views, now)
             if len(division.active) < 2 or self.divider.has_room(waiter.tenant, division, views):
-                decision = self._pick(waiter, self._able(waiter, views, division) or views, may_wait=False)
-                self._held = frozenset(view.id for view in parts_of(decision)) if decision is not None else _NOTHING
+                decision = self._pick(waiter, self._usable(waiter, views, division) or views, may_wait=False)
+                self._held = frozenset(view.id for view in parts_of(decision)) if decision is not None else _NO_REPLICAS
 
     def _held_is_there(self, views: Sequence[ReplicaView]) -> bool:
         return bool(self._held) and self._held <= {view.id for view in views}
 
-    def _bound(self, waiter: Waiter) -> None:
+    def _enforce_bounds(self, waiter: Waiter) -> None:
         """Shed requests beyond the tenant's and the worker's bounds."""
         request = waiter.request
         if self._queue.depth(request.tenant) > request.max_waiting:
@@ -416,7 +422,7 @@ class AdmissionQueue:
         if not peers:
             del self._by_rank[waiter.request.rank]
         if waiter is self._blocked:
-            self._blocked, self._held = None, _NOTHING
+            self._blocked, self._held = None, _NO_REPLICAS
         if not self._by_rank:
             self._deadlines.clear()
             if self._alarm is not None:
@@ -425,7 +431,7 @@ class AdmissionQueue:
 
     def _set_alarm(self, waiter: Waiter) -> None:
         """Set the one timer to the earliest deadline."""
-        if len(self._deadlines) > 2 * self._queue.waiting + LOOKS:
+        if len(self._deadlines) > 2 * self._queue.waiting + MAX_REFUSALS:
             self._deadlines = [deadline for deadline in self._deadlines if deadline[2].entry.waiting]
             heapq.heapify(self._deadlines)
         until = waiter.request.wait_until
@@ -439,7 +445,7 @@ class AdmissionQueue:
         self._alarm = asyncio.get_running_loop().call_later(max(0.0, seconds), self.expire)
 
 
-def _nobody() -> ReplicaUnavailable:
+def _no_replica() -> ReplicaUnavailable:
     return ReplicaUnavailable("No replica of this model can take the request now.")
 
 

@@ -20,11 +20,11 @@ class Candidates(Protocol):
         ...
 
 
-def kind_of(route: RouteRequest, everyone: Sequence[ReplicaView]) -> Kind:
+def kind_of(route: RouteRequest, all_views: Sequence[ReplicaView]) -> Kind:
     """The needs of a request that not all replicas meet: requests of one kind have the same candidates."""
     needs = route.needs
     if needs:
-        for view in everyone:
+        for view in all_views:
             if needs & ~view.features:
                 break
         else:

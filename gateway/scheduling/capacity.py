@@ -1,7 +1,7 @@
 """Capacity of a fleet: pure functions over the replicas' views.
 
 A request that no replica has room for is better kept here than in an engine's queue, where it can no longer go
-elsewhere, cannot be overtaken by a tenant whose turn it is, and holds up whatever comes behind it.
+elsewhere, cannot be overtaken by a tenant who is next, and holds up the requests behind it.
 
 The room of a replica is what its engine's report leaves below the watermark. All workers read that report at the
 same time, so between two reports each takes only its part of the room, or one request if its part is smaller.
@@ -237,7 +237,7 @@ class Reserve:
             self._unused[member.rank] = rest - used.get(member.name, 0.0)
         self._all_unused = sum(max(0.0, rest) for rest in self._unused.values())
 
-    def kept_from(self, tenant: str, rank: int) -> float:
+    def withheld_from(self, tenant: str, rank: int) -> float:
         """The part that a tenant at or above its share must leave free; 0 for a tenant below it.
 
         That is what the other active tiers have reserved and do not use, and at least `SPARE` while any tenant is

@@ -19,13 +19,14 @@ ACTIVE_SECONDS = 10.0
 DIVISION_SECONDS = 0.5
 MANY_TENANTS = 64
 #: Admissions on one reading of the fleet's utilization at most; each load report begins a new reading.
-TURNS_PER_READING = 32
+ADMISSIONS_PER_READING = 32
 
 
 class TenantUse:
     """One tenant's requests in this worker, and when it was last seen."""
 
     __slots__ = (
+        "admitted",
         "background",
         "cost",
         "heavy_until",
@@ -35,7 +36,6 @@ class TenantUse:
         "rank",
         "reserved",
         "seen",
-        "turns",
         "waiting",
         "weight",
     )
@@ -48,7 +48,7 @@ class TenantUse:
         self.reserved = 0.0
         #: Cost and number of admitted requests, and number of waiting ones.
         self.cost = 0
-        self.turns = 0
+        self.admitted = 0
         self.waiting = 0
         self.seen = 0.0
         self.heavy_until = 0.0
@@ -84,10 +84,10 @@ class Division(msgspec.Struct, frozen=True):
     shares: dict[str, float]
     lanes: dict[str, frozenset[str]]
     avoid: frozenset[str]
-    most_kept: float
+    most_withheld: float
 
 
-_NOBODY = Division(0.0, 0, (), {}, {}, frozenset(), 0.0)
+_NO_DIVISION = Division(0.0, 0, (), {}, {}, frozenset(), 0.0)
 
 
 class Divider:
@@ -99,18 +99,18 @@ class Divider:
         self.foreground = 0
         self._watermark = watermark
         self._tenants: dict[str, TenantUse] = {}
-        self._division = _NOBODY
+        self._division = _NO_DIVISION
         self._use: float | None = None
         self._reserve: Reserve | None = None
-        self._turns = 0
+        self._admissions = 0
 
-    def imagined(self, name: str) -> "Divider":
+    def hypothetical(self, name: str) -> "Divider":
         """A copy for questions about this tenant; changes to that tenant do not affect the original."""
-        imagined = copy(self)
-        imagined._tenants = dict(self._tenants)
+        hypothetical = copy(self)
+        hypothetical._tenants = dict(self._tenants)
         if name in self._tenants:
-            imagined._tenants[name] = copy(self._tenants[name])
-        return imagined
+            hypothetical._tenants[name] = copy(self._tenants[name])
+        return hypothetical
 
     def seen(self, name: str, rank: int, weight: float, reserved: float, now: float) -> TenantUse:
         """Note a tenant's request and its current tier."""
@@ -120,11 +120,11 @@ class Divider:
         tenant.rank, tenant.weight, tenant.reserved, tenant.seen = rank, weight, reserved, now
         return tenant
 
-    def asks(self, tenant: TenantUse, prompt_tokens: int, now: float) -> None:
+    def note_demand(self, tenant: TenantUse, prompt_tokens: int, now: float) -> None:
         """Mark the tenant as heavy for a while if it wants more prompts computed than its allowance."""
         if tenant.prefill_tokens + prompt_tokens > ALLOWANCE_TOKENS:
             if tenant.heavy_until <= now:
-                self._division = _NOBODY
+                self._division = _NO_DIVISION
             tenant.heavy_until = now + ACTIVE_SECONDS
 
     def division(self, tenant: TenantUse, views: Sequence[ReplicaView], now: float) -> Division:
@@ -143,15 +143,15 @@ class Divider:
         """Note a load report: the fleet's utilization must be read again."""
         self._use = None
 
-    def turn_given(self, tenant: TenantUse) -> None:
+    def request_admitted(self, tenant: TenantUse) -> None:
         """Count an admitted request."""
-        self._turns += 1
+        self._admissions += 1
         if not tenant.background:
             self.foreground += 1
-        if self._turns >= TURNS_PER_READING:
+        if self._admissions >= ADMISSIONS_PER_READING:
             self._use = None
 
-    def turn_over(self, tenant: TenantUse, now: float) -> None:
+    def request_ended(self, tenant: TenantUse, now: float) -> None:
         """Discount an admitted request that has ended."""
         tenant.seen = now
         if not tenant.background:
@@ -165,16 +165,16 @@ class Divider:
         if tenant.background:
             return True
         if self._use is None:
-            self._use, self._reserve, self._turns = use_of(views), None, 0
+            self._use, self._reserve, self._admissions = use_of(views), None, 0
         use = self._use
-        if use < self._watermark * (1.0 - division.most_kept):
+        if use < self._watermark * (1.0 - division.most_withheld):
             return True
         if self._reserve is None:
             whole = sum(other.cost for other in self._tenants.values()) or 1
             used = {name: use * other.cost / whole for name, other in self._tenants.items()}
             self._reserve = Reserve(division.active, division.shares, used)
-        kept = self._reserve.kept_from(tenant.name, tenant.rank)
-        return not kept or use < self._watermark * (1.0 - kept)
+        withheld = self._reserve.withheld_from(tenant.name, tenant.rank)
+        return not withheld or use < self._watermark * (1.0 - withheld)
 
     def active_here(self, now: float) -> list[ActiveTenant]:
         """The active tenants that this worker knows of; forgets the others.
@@ -184,7 +184,7 @@ class Divider:
         self._tenants = {
             name: tenant
             for name, tenant in self._tenants.items()
-            if tenant.turns or tenant.waiting or now - tenant.seen < ACTIVE_SECONDS
+            if tenant.admitted or tenant.waiting or now - tenant.seen < ACTIVE_SECONDS
         }
         return [
             ActiveTenant(name, tenant.rank, tenant.weight, tenant.reserved, now < tenant.heavy_until)
@@ -207,16 +207,16 @@ class Divider:
             shares=shares(active),
             lanes=found,
             avoid=frozenset().union(*found.values()),
-            most_kept=min(Reserve.MOST, max(reserved, Reserve.SPARE)) if len(active) > 1 else 0.0,
+            most_withheld=min(Reserve.MOST, max(reserved, Reserve.SPARE)) if len(active) > 1 else 0.0,
         )
 
 
-def merged(notes: Iterable[ActiveTenant]) -> Iterable[ActiveTenant]:
+def merged(records: Iterable[ActiveTenant]) -> Iterable[ActiveTenant]:
     """One record for each tenant: the last one, marked heavy if any of its records is."""
     found: dict[str, ActiveTenant] = {}
-    for note in notes:
-        before = found.get(note.name)
-        if before is not None and before.heavy and not note.heavy:
-            note = msgspec.structs.replace(note, heavy=True)  # noqa: PLW2901
-        found[note.name] = note
+    for record in records:
+        before = found.get(record.name)
+        if before is not None and before.heavy and not record.heavy:
+            record = msgspec.structs.replace(record, heavy=True)  # noqa: PLW2901
+        found[record.name] = record
     return found.values()

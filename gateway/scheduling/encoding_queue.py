@@ -24,7 +24,7 @@ class EncodingQueue:
 
     def __init__(self) -> None:
         threads = min(MAX_THREADS, os.cpu_count() or 1)
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="encoding", initializer=_be_nice)
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="encoding", initializer=_lower_priority)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def run(
@@ -38,7 +38,7 @@ class EncodingQueue:
         if lock is None:
             lock = self._locks[tenant] = asyncio.Lock()
         if lock.locked():
-            await _Wait(lock).over(handle)
+            await _Wait(lock).acquire(handle)
         else:
             await lock.acquire()
         try:
@@ -71,7 +71,7 @@ class _Wait:
         if self._acquiring.cancel():
             self._error = error
 
-    async def over(self, handle: RequestHandle) -> None:
+    async def acquire(self, handle: RequestHandle) -> None:
         """Acquire the lock. Raises any error that `handle` is failed with."""
         handle.follow(self)
         try:
@@ -84,7 +84,7 @@ class _Wait:
             raise self._error from None
 
 
-def _be_nice() -> None:
+def _lower_priority() -> None:
     if sys.platform == "linux":
         # On Linux niceness is a thread's own (nice(2), "C library/kernel differences").
         os.nice(NICENESS)

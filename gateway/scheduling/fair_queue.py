@@ -18,7 +18,7 @@ T = TypeVar("T")
 #: Tenants without waiting work that are remembered; beyond, those charged least are forgotten.
 MAX_IDLE = 1024
 #: Items of one kind that a tenant is offered after its oldest one of that kind is refused.
-OVERTAKERS = 8
+MAX_OVERTAKING = 8
 #: Removed entries allowed in a tenant's queue before it is compacted, beyond as many as are waiting.
 _SLACK = 16
 
@@ -215,17 +215,17 @@ def _oldest(tenant: _Tenant[T]) -> Iterator[Entry[T]]:
     _head(tenant)
     waiting = (entry for entry in tenant.line if entry.waiting)
     if len(tenant.kinds) == 1:
-        return itertools.islice(waiting, 1 + OVERTAKERS)
+        return itertools.islice(waiting, 1 + MAX_OVERTAKING)
     return _oldest_of_each(waiting, len(tenant.kinds))
 
 
 def _oldest_of_each(waiting: Iterator[Entry[T]], kinds: int) -> Iterator[Entry[T]]:
     offered: Counter[Hashable] = Counter()
     for entry in waiting:
-        if offered[entry.kind] <= OVERTAKERS:
+        if offered[entry.kind] <= MAX_OVERTAKING:
             offered[entry.kind] += 1
             yield entry
-            if offered[entry.kind] > OVERTAKERS:
+            if offered[entry.kind] > MAX_OVERTAKING:
                 kinds -= 1
                 if not kinds:
                     return

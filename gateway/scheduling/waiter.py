@@ -11,7 +11,7 @@ from protos.errors import PenstockError
 from routing.contracts.policy import RouteRequest
 
 
-class Asking:
+class PendingRequest:
     """A request for admission with its current route and demand."""
 
     __slots__ = ("demand", "request", "route", "tenant")
@@ -23,7 +23,7 @@ class Asking:
         self.demand = demand_of(request, request.route)
 
 
-class Waiter(Asking):
+class Waiter(PendingRequest):
     """A waiting request; `fail` ends the wait."""
 
     __slots__ = ("entry", "future", "leave", "since")

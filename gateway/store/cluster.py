@@ -16,7 +16,7 @@ from gateway.store.valkey_server import FAILURES, Call, Reply, evaluate_on
 #: The part of a call's timeout that one node gets, so that a silent node is recognized as such.
 _NODE_PART: Final = 0.8
 #: Error replies of a node whose key another node has, or soon will.
-_ELSEWHERE: Final = (MovedError, AskError, ClusterDownError, TryAgainError)
+_REDIRECTED: Final = (MovedError, AskError, ClusterDownError, TryAgainError)
 
 
 class Cluster:
@@ -113,7 +113,7 @@ class Cluster:
             failure.__cause__ = error
             return [failure for _ in calls]
         for index, reply in enumerate(replies):
-            if isinstance(reply, _ELSEWHERE):
+            if isinstance(reply, _REDIRECTED):
                 replies[index] = await self._follow(sha, calls[index])
         return replies
 

@@ -207,9 +207,9 @@ class EmbeddedStore:
             log.seek(offset)
             lines = log.read(_LONGEST_LOG).decode("utf-8", "replace").splitlines()
             texts = [match["text"] if (match := _LOG_LINE.match(line)) else line for line in lines if line.strip()]
-            telling = [text for text in texts if not _EXIT_NOTICE.search(text)]
-            if telling:
-                return f"{telling[-1].strip()} (data in {self._data_dir}, log in {self.log_path})"
+            reasons = [text for text in texts if not _EXIT_NOTICE.search(text)]
+            if reasons:
+                return f"{reasons[-1].strip()} (data in {self._data_dir}, log in {self.log_path})"
         return f"Valkey ended with status {code}; see {self.log_path}"
 
 

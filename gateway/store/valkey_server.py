@@ -17,7 +17,7 @@ Reply = bytes | RedisError | RedisClusterException
 
 
 class Server(Protocol):
-    """What differs between one server and a cluster. Every method raises one of FAILURES or OSError.
+    """The operations that differ between one server and a cluster. Every method raises one of FAILURES or OSError.
 
     No more calls may be under way at once than it was given connections.
     """
@@ -55,7 +55,7 @@ class SingleServer:
             socket_connect_timeout=timeout,
             retry=Retry(NoBackoff(), 0),
         )
-        self._kept: AbstractConnection | None = None
+        self._reserved: AbstractConnection | None = None
         self.client: Redis = Redis.from_pool(self._pool)
 
     async def time(self) -> tuple[int, int]:
@@ -66,7 +66,7 @@ class SingleServer:
         return str(await self.client.script_load(source))
 
     async def evaluate(self, sha: str, calls: Sequence[Call]) -> list[Reply]:
-        connection, self._kept = self._kept, None
+        connection, self._reserved = self._reserved, None
         if connection is None or is_closed(connection):
             if connection is not None:
                 await self._pool.release(connection)
@@ -76,16 +76,16 @@ class SingleServer:
             replies = await evaluate_on(connection, sha, calls)
         finally:
             # One connection is reserved: borrowing it from the pool costs as much as sending a batch on it.
-            if self._kept is None and replies is not None:
-                self._kept = connection
+            if self._reserved is None and replies is not None:
+                self._reserved = connection
             else:
                 await self._pool.release(connection)
         return replies
 
     async def aclose(self) -> None:
-        if self._kept is not None:
-            await self._kept.disconnect()
-            await self._pool.release(self._kept)
+        if self._reserved is not None:
+            await self._reserved.disconnect()
+            await self._pool.release(self._reserved)
         await self.client.aclose()
 
 

@@ -38,7 +38,7 @@ class SequenceText:
         "_screening",
         "_shift",
         "_texts",
-        "_unlooked",
+        "_unscreened",
         "completion_tokens",
         "detokenizer",
         "finish_reason",
@@ -57,7 +57,7 @@ class SequenceText:
         self._matcher = StopMatcher(stops) if stops else None
         self._screening = screening
         #: Text collected so far that one screening of the whole may clear.
-        self._unlooked = ""
+        self._unscreened = ""
         #: The screen for the text, once it must be screened piece by piece.
         self.screen: Screen | None = None
         if screening is not None and not patient:
@@ -98,22 +98,22 @@ class SequenceText:
     def pass_by(self, text: str, tokens: int) -> None:
         """Count text and tokens that the caller shows itself, while `plain` and with nothing pending."""
         self.completion_tokens += tokens
-        self._noted(text)
+        self._record(text)
 
     def show(self, text: str) -> str:
         """Add text; returns what may be shown now of it and of earlier text. Raises FilterFailed."""
         screen = self.screen
         if screen is None:
             if self._screening is None:
-                return self._noted(text)
-            self._unlooked = text = self._unlooked + text
+                return self._record(text)
+            self._unscreened = text = self._unscreened + text
             if len(text) < GATHERED:
                 return ""
             screen = self._begin_screen(self._screening)
         text = screen.feed(text)
         if screen.blocked is not None:
             self.finish_reason = FinishReason.CONTENT_FILTER
-        return self._noted(text)
+        return self._record(text)
 
     def finish(self, finish: Finish) -> tuple[str, list[TokenEntry]]:
         """End the sequence; returns what was still held back."""
@@ -139,27 +139,27 @@ class SequenceText:
         screen = self.screen
         if screen is None:
             if self._screening is None:
-                return self._noted(text)
-            text = self._unlooked + text
+                return self._record(text)
+            text = self._unscreened + text
             screening = self._screening
             first = first_to_find(text, screening.rules, screening.prefilter_pass)
             if first is None:
-                return self._noted(text)
+                return self._record(text)
             screen = self._begin_screen(screening)
             text = screen.whole(text, first).text
         else:
             text = screen.last(text)
         if screen.blocked is not None:
             self.finish_reason = FinishReason.CONTENT_FILTER
-        return self._noted(text)
+        return self._record(text)
 
     def _begin_screen(self, screening: Screening) -> Screen:
         self.screen = screen = screening()
         screen.wait_for(GATHERED)
-        self._unlooked = ""
+        self._unscreened = ""
         return screen
 
-    def _noted(self, text: str) -> str:
+    def _record(self, text: str) -> str:
         if self.shown is not None and text:
             self.shown.update(text)
         return text

@@ -15,10 +15,10 @@ _DNS: Final = re.compile(
 )
 #: Characters that end the path of a URL.
 _NO_PATH: Final = frozenset("?#")
-_ODD: Final = re.compile(r"[^A-Za-z0-9._]")
+_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._]")
 _LONGEST_NAME: Final = 64
 #: A longer name is cut to this many characters of its beginning and of its end.
-_KEPT: Final = 27
+_CUT_CHARS: Final = 27
 _LONGEST_LABEL: Final = 63
 
 
@@ -78,11 +78,11 @@ def replica_name(address: str) -> str:
     else:
         parts = urlsplit(address)
         where = f"{parts.hostname or ''}-{parts.port}" if parts.port else parts.hostname or ""
-    name = _ODD.sub("-", where)
+    name = _NOT_IN_NAMES.sub("-", where)
     if len(name) <= _LONGEST_NAME:
         return name
     # Hosts differ at the start, sockets at the end: a digest of the whole keeps shortened names distinct.
-    return f"{name[:_KEPT]}-{blake2b(where.encode(), digest_size=4).hexdigest()}-{name[-_KEPT:]}"
+    return f"{name[:_CUT_CHARS]}-{blake2b(where.encode(), digest_size=4).hexdigest()}-{name[-_CUT_CHARS:]}"
 
 
 def _is_port(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""How a model formats reasoning and tool calls."""
+"""Formats of a model's reasoning and tool calls."""
 
 from collections.abc import Iterator
 from typing import Annotated, Literal

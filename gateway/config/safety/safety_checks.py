@@ -22,7 +22,7 @@ _OF_PROMPTS: Final = ("floods", "sizes")
 #: Filters of answers, whose matches are legitimate in a prompt.
 _OF_ANSWERS: Final = ("canaries",)
 #: Filters that judge a text as a whole and give no position.
-_WHOLE: Final = ("floods", "sizes", "model", "http", "onnx")
+_WITHOUT_POSITION: Final = ("floods", "sizes", "model", "http", "onnx")
 
 
 #: The command line's value that removes a tenant's policy.
@@ -133,5 +133,5 @@ def _rules_problems(rules: Rules, where: str, kinds: dict[str, str]) -> Problems
             if use.filter in seen:
                 yield inside, f"{echo(use.filter)} is already in the list"
             seen.add(use.filter)
-            if use.action == "redact" and kind in _WHOLE:
+            if use.action == "redact" and kind in _WITHOUT_POSITION:
                 yield inside, f"a verdict of {kind} is about the text as a whole, which cannot be redacted"

@@ -49,11 +49,13 @@ def _in_words(error: Exception) -> str:
     failed = error.kwargs.get("errors") if isinstance(error, dns.exception.DNSException) else None
     if not failed:
         return " ".join(str(error).split()) or type(error).__name__
-    said: set[str] = set()
-    for server, _, _, why, _ in failed:
+    failures: set[str] = set()
+    for server, _, _, failure, _ in failed:
         name = str(server).removeprefix("Do53:").partition("@")[0]
-        said.add(f"the server {name} {'is silent' if isinstance(why, dns.exception.Timeout) else f'says {why}'}")
-    return "; ".join(sorted(said))
+        failures.add(
+            f"the server {name} {'is silent' if isinstance(failure, dns.exception.Timeout) else f'says {failure}'}"
+        )
+    return "; ".join(sorted(failures))
 
 
 def _targets(records: Sequence[Any], kind: Kind) -> Sequence[Target]:

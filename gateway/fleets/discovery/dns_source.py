@@ -39,13 +39,13 @@ class DnsSource:
         self._lookup = lookup
         self._clock = clock
         self._answers: dict[tuple[str, Kind], LastGood[Target]] = {}
-        self._said = ""
+        self._logged_problem = ""
         #: The replicas last found, in a stable order.
         self.found: tuple[Found, ...] = ()
 
     @property
     def problem(self) -> str:
-        """What is wrong with the current answers, in one line; empty if nothing is."""
+        """The problem with the current answers, in one line; empty if there is none."""
         problems = [f"{name} {kind}: {last.problem}" for (name, kind), last in self._answers.items() if last.problem]
         # Most hosts have addresses of one family only.
         return "; ".join(problems) if self._failing() or not self.found else ""
@@ -61,7 +61,7 @@ class DnsSource:
             ttl = min(ttl, await self._ask_hosts(hosts, asked)) if hosts else ttl
         self._answers = {question: last for question, last in self._answers.items() if question in asked}
         self.found = self._found()
-        self._say()
+        self._log_problem()
         return min(max(ttl, SHORTEST_SECONDS), LONGEST_SECONDS)
 
     async def follow(self, changed: Callable[[], None]) -> None:
@@ -114,12 +114,12 @@ class DnsSource:
     def _failing(self) -> bool:
         return any(last.problem and last.held for last in self._answers.values())
 
-    def _say(self) -> None:
+    def _log_problem(self) -> None:
         """Log a problem when it begins and when it ends."""
         problem = self.problem
-        if bool(problem) != bool(self._said):
+        if bool(problem) != bool(self._logged_problem):
             if problem:
                 log.warning("%s: %s; %d replicas stay", self.name.text, problem, len(self.found))
             else:
                 log.info("%s: answered again, %d replicas", self.name.text, len(self.found))
-        self._said = problem
+        self._logged_problem = problem

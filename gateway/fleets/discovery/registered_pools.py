@@ -28,7 +28,7 @@ class RegisteredPools:
         self._secure = {
             (model.name, pool.name) for model in config.models for pool in model.pools if pool.tls is not None
         }
-        self._complained: set[str] = set()
+        self._logged: set[str] = set()
 
     def __bool__(self) -> bool:
         """Whether the configuration has such pools."""
@@ -37,23 +37,23 @@ class RegisteredPools:
     def members(self, model: str, pool: str) -> Sequence[Found]:
         return self._members.get((model, pool), ())
 
-    def heard(self, replicas: Iterable[Registration], answers: Callable[[str, str, Found], bool]) -> set[str]:
+    def update(self, replicas: Iterable[Registration], answers: Callable[[str, str, Found], bool]) -> set[str]:
         """Take over all records; returns the models whose set of replicas has changed.
 
         `answers` says of a model, a pool and a replica of it whether that can be reached.
         """
-        said: dict[tuple[str, str], dict[str, Found]] = {place: {} for place in self._members}
+        registered: dict[tuple[str, str], dict[str, Found]] = {place: {} for place in self._members}
         for replica in replicas:
             place = (replica.model, replica.pool)
             problem = self._problem(replica)
             if problem:
-                self._complain(replica, problem)
+                self._log_problem(replica, problem)
             else:
-                said[place][replica.address] = Found(replica.address)
-        elsewhere = {address: place for place, found in said.items() for address in found}
+                registered[place][replica.address] = Found(replica.address)
+        elsewhere = {address: place for place, found in registered.items() for address in found}
         changed = set()
         for place, before in self._members.items():
-            found = said[place]
+            found = registered[place]
             for member in before:
                 if member.address not in elsewhere and answers(*place, member):
                     found[member.address] = member
@@ -73,9 +73,9 @@ class RegisteredPools:
             return "the pool has tls, and its address is not grpcs://"
         return ""
 
-    def _complain(self, replica: Registration, problem: str) -> None:
-        if replica.key not in self._complained and len(self._complained) < _MOST_COMPLAINTS:
-            self._complained.add(replica.key)
+    def _log_problem(self, replica: Registration, problem: str) -> None:
+        if replica.key not in self._logged and len(self._logged) < _MOST_COMPLAINTS:
+            self._logged.add(replica.key)
             log.warning(
                 "a replica at %.256s registers for pool %.64s of model %.128s: %s",
                 *(replica.address, replica.pool, replica.model, problem),

@@ -46,7 +46,7 @@ async def register(storage: Storage, replica: Registration) -> bool:
     Raises:
         StoreUnavailable: The store did not answer; it may have been told.
     """
-    return await _tell(storage, "put", replica)
+    return await _send(storage, "put", replica)
 
 
 async def deregister(storage: Storage, replica: Registration) -> bool:
@@ -55,7 +55,7 @@ async def deregister(storage: Storage, replica: Registration) -> bool:
     Raises:
         StoreUnavailable: The store did not answer; it may have been told.
     """
-    return await _tell(storage, "drop", replica)
+    return await _send(storage, "drop", replica)
 
 
 async def registered(storage: Storage) -> list[Registration]:
@@ -68,7 +68,7 @@ async def registered(storage: Storage) -> list[Registration]:
     return sorted(readable(found, _DECODER.decode), key=lambda replica: replica.key)
 
 
-async def _tell(storage: Storage, what: str, replica: Registration) -> bool:
+async def _send(storage: Storage, what: str, replica: Registration) -> bool:
     epoch, record = f"{replica.epoch:020}", msgspec.json.encode(replica)
     arguments: list[str | bytes] = [str(RECORD_SECONDS), what, replica.key, epoch, record]
     return await storage.run(_SCRIPT, _KEYS, arguments) == 1

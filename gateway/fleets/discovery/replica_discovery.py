@@ -16,7 +16,7 @@ from gateway.text.tokens.tokenizer import Tokenizer
 from routing.transports.replica_spec import ReplicaSpec
 
 
-class Changeable(Protocol):
+class ReplaceableFleet(Protocol):
     """A fleet whose replicas can be replaced."""
 
     def set_replicas(self, specs: Iterable[ReplicaSpec]) -> None:
@@ -28,7 +28,7 @@ class Changeable(Protocol):
         ...
 
 
-def _nothing() -> None:
+def _ignore_change() -> None:
     """Do nothing when the replicas change."""
 
 
@@ -38,7 +38,7 @@ class Discovery:
     def __init__(
         self,
         config: Config,
-        fleets: Mapping[str, Changeable],
+        fleets: Mapping[str, ReplaceableFleet],
         tokenizers: Mapping[str, str],
         lookup: Lookup | None = None,
         key_of: KeyOf = keyless,
@@ -48,7 +48,7 @@ class Discovery:
 
         `key_of` gives what asks for the keys of providers, and `texts` are the tokenizers themselves.
         """
-        self.changed: Callable[[], None] = _nothing
+        self.changed: Callable[[], None] = _ignore_change
         self._config = config
         self._fleets = fleets
         self._tokenizers = tokenizers
@@ -81,7 +81,7 @@ class Discovery:
 
     def registered(self, replicas: Iterable[Registration]) -> None:
         """Take over the store's registrations."""
-        self._set(self._registered.heard(replicas, self._answers))
+        self._set(self._registered.update(replicas, self._answers))
 
     def problems(self) -> list[str]:
         """The current problems, one line each; for operators, not for clients."""

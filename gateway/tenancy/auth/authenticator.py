@@ -111,7 +111,7 @@ class Authenticator:
             refusal = self._refused.get(digest)
             if refusal is not None:
                 raise refusal.kind(refusal.message)
-        elif self._outage and (known := self._kept(digest)):
+        elif self._outage and (known := self._outage_key(digest)):
             return _unexpired(known, now + self._ahead)
         # A token that cannot be a key of ours is refused without a lookup in the store.
         if not _SECRET.fullmatch(token):
@@ -119,10 +119,10 @@ class Authenticator:
         try:
             answer = await self._look_up(digest, token)
         except StoreUnavailable:
-            kept = self._kept(digest)
-            if kept is None:
+            outage_key = self._outage_key(digest)
+            if outage_key is None:
                 raise
-            return _unexpired(kept, self._clock() + self._ahead)
+            return _unexpired(outage_key, self._clock() + self._ahead)
         if isinstance(answer, _Refusal):
             raise answer.kind(answer.message)
         return answer.caller
@@ -174,7 +174,7 @@ class Authenticator:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _kept(self, digest: bytes) -> _Known | None:
+    def _outage_key(self, digest: bytes) -> _Known | None:
         """The cached key that may be used while the store does not answer, or None."""
         known = self._known.get(digest)
         return known if known is not None and known.fail_open and self._clock() < self._outage_until else None

@@ -90,7 +90,7 @@ class ApiKey(Record, frozen=True, kw_only=True):
 
 
 class KeyRequest(Record, frozen=True, kw_only=True):
-    """What a new key shall be."""
+    """A request to create a key."""
 
     name: _Name
     tenant: Annotated[str, Meta(min_length=1, description="The tenant that it belongs to.")] = DEFAULT_TENANT
@@ -103,7 +103,7 @@ class KeyRequest(Record, frozen=True, kw_only=True):
 
 
 class KeyChange(Record, frozen=True, kw_only=True):
-    """What shall be different about a key; what is left out stays as it is."""
+    """A request to change a key; fields left out stay as they are."""
 
     name: _Name | UnsetType = UNSET
     models: _Models | UnsetType = UNSET

@@ -126,7 +126,7 @@ class LimitsBatcher:
         self._wake = asyncio.Event()
         self._backlog = 0
         #: Held while a round trip is in flight.
-        self._trip = asyncio.Lock()
+        self._round_trip = asyncio.Lock()
         self._leases: dict[str, int] = {}
         #: When each tenant was last registered as having leases here.
         self._known: dict[str, float] = {}
@@ -187,7 +187,7 @@ class LimitsBatcher:
                     await self._wake.wait()
                 else:
                     await asyncio.sleep(PROBE_SECONDS)
-                await self._gather()
+                await self._delay_round_trip()
                 self._wake.clear()
                 try:
                     await self._deliver(self._take())
@@ -199,7 +199,7 @@ class LimitsBatcher:
             await asyncio.gather(renewing, return_exceptions=True)
             self._refuse_waiting(StoreUnavailable(_STOPPED))
 
-    async def _gather(self) -> None:
+    async def _delay_round_trip(self) -> None:
         """Under load, delay the next round trip a little: more operations then share its cost."""
         wait = self._departed + GATHER_SECONDS - self._clock()
         if self._last_load > FEW and wait > 0:
@@ -210,7 +210,7 @@ class LimitsBatcher:
         for _ in range(1 + self._backlog // MAX_BATCH):
             if self._queues and self.available:
                 await self._deliver(self._take())
-        async with self._trip:
+        async with self._round_trip:
             pass  # the round trip in flight before has arrived
 
     def _queue(self, tenant: str) -> _Queue:
@@ -247,7 +247,7 @@ class LimitsBatcher:
         replies: Sequence[bytes | StoreUnavailable] = ()
         sent = self._clock() * 1000
         try:
-            async with self._trip:
+            async with self._round_trip:
                 unknown = [batch.tenant for batch in batches if batch.waiting and self._forgotten(batch.tenant, sent)]
                 if unknown or not batches:
                     await self._sweep(unknown)
@@ -259,7 +259,7 @@ class LimitsBatcher:
                     replies = await self._store.run_many(BATCH, calls)
                     self.seconds.add(self._clock() - self._departed, STORE_SECONDS.bounds)
         except StoreUnavailable as error:
-            self._lost(error)
+            self._store_failed(error)
             replies = [error] * len(batches)
         except BaseException:
             for batch in batches:
@@ -320,7 +320,7 @@ class LimitsBatcher:
         if self.available:
             log.warning("limits of tenant %s cannot be counted: %s", batch.tenant, error.__cause__ or error)
 
-    def _lost(self, error: StoreUnavailable) -> None:
+    def _store_failed(self, error: StoreUnavailable) -> None:
         self.errors += 1
         if self.available:
             self.available = False
@@ -344,7 +344,7 @@ class LimitsBatcher:
                     await self._touch(list(self._leases))
                     await self._sweep(list(self._leases))
                 except StoreUnavailable as error:
-                    self._lost(error)
+                    self._store_failed(error)
                 except Exception:
                     log.exception("leases cannot be renewed")
             await asyncio.sleep(RENEW_SECONDS)

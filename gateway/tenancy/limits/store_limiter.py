@@ -128,7 +128,7 @@ class StoreLimiter:
 
 
 def _later(room: Room, passed_ms: int) -> Room:
-    """What is certain of a rate some time after it was read: it is unused once that has been long enough."""
+    """The certain part of a rate some time after it was read: no use is left once that is long enough."""
     if passed_ms >= room.reset_ms:
         return Room(room.limit, room.limit, 0)
     return Room(room.limit, room.remaining, room.reset_ms - passed_ms)

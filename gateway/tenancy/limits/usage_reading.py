@@ -36,7 +36,7 @@ class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScopeState(msgspec.Struct, frozen=True, kw_only=True):
-    """What one scope's limits hold; `scope` is `tenant`, `key:ID` or `model:NAME`."""
+    """The current counts of one scope's limits; `scope` is `tenant`, `key:ID` or `model:NAME`."""
 
     scope: str
     requests: Annotated[int, Meta(description="In the last minute.")]
@@ -46,7 +46,7 @@ class ScopeState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BudgetState(msgspec.Struct, frozen=True, kw_only=True):
-    """What is spent of one scope's budget in the period under way."""
+    """Spending from one scope's budget in the current period."""
 
     scope: str
     period: Annotated[str, Meta(description="As `2026-11` or `2026-11-21`.")]

@@ -91,7 +91,7 @@ class ProviderKeys:
             return
         self._away = False
         for name in sorted(self._wanted):
-            self._tell(name, self._take(name, stored.get(name.encode())))
+            self._log_problem(name, self._take(name, stored.get(name.encode())))
 
     def _take(self, name: str, raw: bytes | None) -> str:
         """Use a stored record; returns what is wrong with it, or nothing."""
@@ -111,7 +111,7 @@ class ProviderKeys:
         log.info("the provider key %s is the one with the fingerprint %s", name, key.fingerprint)
         return ""
 
-    def _tell(self, name: str, problem: str) -> None:
+    def _log_problem(self, name: str, problem: str) -> None:
         if problem and self._problems.get(name) != problem:
             log.error("%s", problem)
         if problem:

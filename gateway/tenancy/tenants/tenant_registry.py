@@ -265,14 +265,14 @@ class Registry:
     async def _key_guard(self, request: KeyRequest, now: float) -> list[Step]:
         """The steps that a key's creation depends on: its tenant exists."""
         refuse(key_problems(request, now))
-        steps = await self._kept(request.tenant)
+        steps = await self._tenant_steps(request.tenant)
         if steps is None:
             raise InvalidRequest(f"tenant: there is no tenant '{request.tenant[:64]}'", param="tenant")
         return steps
 
     async def _extension_guard(self, key: ApiKey) -> list[Step]:
         """The steps that a later expiry depends on: a tenant whose keys had all ended may have been deleted."""
-        steps = await self._kept(key.tenant)
+        steps = await self._tenant_steps(key.tenant)
         if steps is None:
             raise Conflict(
                 f"expires_at: the key's tenant '{key.tenant}' is gone; create it again, or make a key of another one",
@@ -280,7 +280,7 @@ class Registry:
             )
         return steps
 
-    async def _kept(self, tenant: str) -> list[Step] | None:
+    async def _tenant_steps(self, tenant: str) -> list[Step] | None:
         """The steps that depend on a tenant's existence; None if it does not exist."""
         if tenant in self._file or tenant == DEFAULT_TENANT:
             return []

@@ -41,7 +41,7 @@ class _Mover:
         return self.members(schema)
 
     def members(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """The same for a schema that is an object."""
+        """An object schema with rewritten references."""
         return {key: self._value(key, value) for key, value in schema.items()}
 
     def _value(self, key: str, value: Any) -> Any:

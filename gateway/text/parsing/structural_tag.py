@@ -22,7 +22,7 @@ CALL_ARGUMENTS: Final = frozenset({"arguments", "parameters"})
 
 
 class CallForm(NamedTuple):
-    """How a family writes a call: `opening`, the tool's name, one of `middles`, the arguments, `closing`.
+    """A family's form of a call: `opening`, the tool's name, one of `middles`, the arguments, `closing`.
 
     The calls of an answer are between `begin` and `end`, with `separator` between them.
     """

@@ -14,7 +14,7 @@ class Place(msgspec.Struct, frozen=True):
     """A path to a part of a value: a parameter's name, or a parent path and a step."""
 
     name: str | int
-    around: "Place | None" = None
+    parent: "Place | None" = None
 
     def inside(self, *names: str | int) -> "Place":
         """The path of a part of this part."""
@@ -31,9 +31,9 @@ class Place(msgspec.Struct, frozen=True):
             if isinstance(name, int):
                 parts.append(f"[{name}]")
             else:
-                short = name if len(name) <= _MAX_PART or place.around is None else f"{name[:_MAX_PART]}..."
-                parts.append(short if place.around is None else f".{short}")
-            place = place.around
+                short = name if len(name) <= _MAX_PART or place.parent is None else f"{name[:_MAX_PART]}..."
+                parts.append(short if place.parent is None else f".{short}")
+            place = place.parent
         written = "".join(reversed(parts))
         return written if len(written) <= _MAX_PLACE else f"{written[:_MAX_PLACE]}..."
 

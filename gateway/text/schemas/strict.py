@@ -11,7 +11,7 @@ _MANY_VALUES: Final = 250
 _MAX_VALUE_CHARS: Final = 15_000
 _UNSUPPORTED: Final = ("allOf", "oneOf", "not", "dependentRequired", "dependentSchemas", "if", "then", "else")
 #: One of these keywords must define a value.
-_TELLING: Final = ("type", "enum", "const", "anyOf", "$ref")
+_DEFINING: Final = ("type", "enum", "const", "anyOf", "$ref")
 
 
 def check_strict_root(root: dict[str, Any], place: Place) -> None:
@@ -27,7 +27,7 @@ def check_strict(schema: dict[str, Any], place: Place, levels: int) -> None:
     for name in _UNSUPPORTED:
         if name in schema:
             raise place.inside(name).error("is not supported when strict is true")
-    if not any(name in schema for name in _TELLING):
+    if not any(name in schema for name in _DEFINING):
         raise place.error("must have a type when strict is true")
     kind = schema.get("type")
     kinds = kind if isinstance(kind, list) else [kind]

@@ -90,7 +90,7 @@ _PROBES: tuple[list[dict[str, Any]], ...] = (
 )
 
 #: Errors of a template that does not expect the messages or tools; JSON may be nested too deeply to encode.
-_FAULTS = (
+_TEMPLATE_ERRORS = (
     *(jinja2.TemplateError, ArithmeticError, AttributeError, LookupError),
     *(RecursionError, TypeError, ValueError),
 )
@@ -103,7 +103,7 @@ _ABSENT: Mapping[str, Any] = {"tools": None, "documents": None}
 def _run(template: jinja2.Template, values: Mapping[str, Any]) -> str:
     try:
         return template.render(values)
-    except _FAULTS as error:
+    except _TEMPLATE_ERRORS as error:
         if isinstance(error, TemplateError):
             raise
         raise TemplateError("The messages do not fit the model's chat template.") from error
@@ -126,7 +126,7 @@ class ChatTemplate:
         self._marks = Marks(specials)
         self._knows_developer = "developer" in source
         #: The keys of a message's reasoning.
-        self._thinks_as = "thinking" if ".thinking" in source and "reasoning_content" not in source else ""
+        self._reasoning_key = "thinking" if ".thinking" in source and "reasoning_content" not in source else ""
         variables = variables or {}
         try:
             plain = environment.from_string(source)
@@ -141,8 +141,8 @@ class ChatTemplate:
             raise TokenizerError(f"chat template, line {error.lineno}: {error.message}") from error
         self._variables = {name: self._marks.add(value) for name, value in variables.items()}
         self._call_form: CallForm | None = None
-        told = [self._tells(plain, variables, probe) for probe in _PROBES]
-        if not any(told):
+        renders = [self._renders_alike(plain, variables, probe) for probe in _PROBES]
+        if not any(renders):
             raise TokenizerError("chat template: it refuses even the simplest messages")
         self._learn_tools(plain, variables)
 
@@ -160,15 +160,15 @@ class ChatTemplate:
         form = find_call_form(render)
         probe = [*(PROBE_CALL if form is None else map(form.message, PROBE_CALL))]
         try:
-            if tools and not self._tells(plain, variables, probe[:1], tools):
+            if tools and not self._renders_alike(plain, variables, probe[:1], tools):
                 self.reads -= {"tools"}
-            if form is not None and self._tells(plain, variables, probe, tools):
+            if form is not None and self._renders_alike(plain, variables, probe, tools):
                 self._call_form = form
         except TokenizerError as error:
             log.warning("%s; its models cannot call tools", error)
             self.reads -= {"tools"}
 
-    def _tells(
+    def _renders_alike(
         self,
         plain: jinja2.Template,
         variables: Mapping[str, str],
@@ -218,6 +218,6 @@ class ChatTemplate:
         if len(message) > 2:
             if self._call_form is not None:
                 message = self._call_form.message(message)
-            if self._thinks_as and "reasoning_content" in message:
-                return {**message, self._thinks_as: message["reasoning_content"]}
+            if self._reasoning_key and "reasoning_content" in message:
+                return {**message, self._reasoning_key: message["reasoning_content"]}
         return message

@@ -66,12 +66,12 @@ class _Escaped(dict[int, bytes | None]):
 
 
 #: Starts of reasoning and call markers, and ends of JSON strings and values. Newlines are not printable.
-_RESTLESS: Final = re.compile(r"[<\[\]{}\"`\\]")
+_NOT_CALM: Final = re.compile(r"[<\[\]{}\"`\\]")
 
 
 def is_calm(text: str) -> bool:
     """Whether no marker of reasoning or a call can begin within the text, nor a JSON string or value end."""
-    return text.isprintable() and not _RESTLESS.search(text)
+    return text.isprintable() and not _NOT_CALM.search(text)
 
 
 class _Calm(dict[int, bytes | None]):
@@ -118,7 +118,7 @@ def whole_text(table: TokenTable, token_ids: Sequence[int]) -> str:
 
 
 def written_text(table: TokenTable, token_ids: Sequence[int]) -> str:
-    """The same for a sequence written with the table's `escaped`, which is still in the processor's caches."""
+    """The whole text of a sequence that was written with the table's `escaped`, still in the processor's caches."""
     pieces = list(map(table.escaped.__getitem__, token_ids))
     if None in pieces:
         return whole_text(table, token_ids)

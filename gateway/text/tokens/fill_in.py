@@ -31,7 +31,7 @@ FAMILIES: Final = (
     FillInStyle(("[SUFFIX]", _SUFFIX, "[PREFIX]", _PREFIX)),
 )
 #: A character that is always encoded as separate tokens.
-_APART: Final = "☺"
+_SEPARATOR: Final = "☺"
 
 
 def fill_in_of(tokenizer: Tokenizer) -> FillInStyle | None:
@@ -71,6 +71,6 @@ def _mark(tokenizer: Tokenizer, mark: str) -> int | None:
 
 def _joined(tokenizer: Tokenizer, text: str) -> list[int]:
     """Encode a text as if after other text: without the space that a SentencePiece text begins with."""
-    before = tokenizer.encode(_APART, special=False)
-    ids = tokenizer.encode(_APART + text, special=False)
+    before = tokenizer.encode(_SEPARATOR, special=False)
+    ids = tokenizer.encode(_SEPARATOR + text, special=False)
     return ids[len(before) :] if ids[: len(before)] == before else tokenizer.encode(text, special=False)

@@ -34,13 +34,13 @@ class MistralInstruct:
         self, tokenizer: Tokenizer, messages: Messages, *, tools: Sequence[Mapping[str, Any]] = (), **extras: Any
     ) -> list[int]:
         roles = ["system" if m["role"] in _SYSTEM_ROLES else m["role"] for m in messages]
-        spoken = [role for role in roles if role != "system"]
-        if spoken and spoken[-1] == "assistant":
+        dialogue = [role for role in roles if role != "system"]
+        if dialogue and dialogue[-1] == "assistant":
             raise TemplateError("The last message must be the user's or a tool's.")
         instructions = [m["content"] for m, role in zip(messages, roles, strict=True) if role == "system"]
         system = "".join([f"{instruction}\n\n" for instruction in instructions if instruction])
         shown = ["", "[AVAILABLE_TOOLS]", _json(tools), "[/AVAILABLE_TOOLS]"] if tools else []
-        if not spoken:
+        if not dialogue:
             return tokenizer.encode_parts(["", "<s>", *shown, "", "[INST]", system, "[/INST]", ""])
         question = max(
             (i for i, role in enumerate(roles) if role == "user" and (i == 0 or roles[i - 1] != "user")), default=-1

@@ -8,7 +8,7 @@ from functools import cached_property
 from gateway.text.tokens.tokenizer import Tokenizer
 
 #: Inserted into text that looks like a control token, so that the engine's own tokenizer does not read it as one.
-_APART = "\u200b"
+_BREAK = "\u200b"
 #: A text that joins no word with what follows, for encoding text as the middle of an answer.
 _BEFORE = "\n"
 #: The stand-in for a space in such vocabularies, which cannot tell the two apart.
@@ -36,9 +36,9 @@ class TokenizerText:
             if control is None:
                 words += tokenizer.token_bytes(token)
                 continue
-            parts += [self._harmless(words), control]
+            parts += [self._without_controls(words), control]
             words.clear()
-        parts.append(self._harmless(words))
+        parts.append(self._without_controls(words))
         text = "".join(parts)
         return text.removeprefix(" ") if tokenizer.strips_leading_space else text
 
@@ -67,9 +67,9 @@ class TokenizerText:
         longest_first = sorted(filter(None, self.tokenizer.specials), key=len, reverse=True)
         return re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
 
-    def _harmless(self, words: bytearray) -> str:
+    def _without_controls(self, words: bytearray) -> str:
         text = words.decode(errors="replace")
-        return self._looks_like_control.sub(lambda found: found[0][0] + _APART + found[0][1:], text)
+        return self._looks_like_control.sub(lambda found: found[0][0] + _BREAK + found[0][1:], text)
 
     def _written(self, ids: list[int]) -> bytes:
         return b"".join(map(self.tokenizer.token_bytes, ids))

@@ -45,7 +45,7 @@ class _Model(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """How token strings become text; `space` is the character that stands for a space."""
+    """The decoding of token strings to text; `space` is the character that stands for a space."""
 
     byte_level: bool
     byte_fallback: bool
@@ -71,7 +71,7 @@ class TokenizerJson(msgspec.Struct):
         return {token.content: token.id for token in self.added_tokens if not token.special}
 
     def decoding(self) -> Decoding:
-        """How token strings become text; raises ValueError for an unknown decoder."""
+        """The decoding of token strings; raises ValueError for an unknown decoder."""
         byte_level = byte_fallback = strips = False
         space = None
         for step in _steps(self.decoder, "decoders"):

@@ -33,7 +33,7 @@ class HarmonyParser(CallMachine):
     A message to another recipient, or in an unknown channel, is given as it was written.
     """
 
-    __slots__ = ("_before", "_kind", "_said")
+    __slots__ = ("_before", "_emitted", "_kind")
 
     MARKERS = Markers(START, CHANNEL)
 
@@ -42,7 +42,7 @@ class HarmonyParser(CallMachine):
         #: The part of the first message's header that is in the prompt.
         self._before = prompt_end.rpartition(START)[2] if START in prompt_end else ""
         self._kind: type[Reasoning] | type[Text] = Text
-        self._said: set[type[Reasoning] | type[Text]] = set()
+        self._emitted: set[type[Reasoning] | type[Text]] = set()
         header, opened, body = self._before.partition(MESSAGE)
         if opened and not body and not _RECIPIENT.search(header) and self._message(header, []):
             return
@@ -103,9 +103,9 @@ class HarmonyParser(CallMachine):
         self._raw = None
         self._kind = kind
         self.thinking = kind is Reasoning
-        if kind in self._said:
+        if kind in self._emitted:
             out.append(kind("\n"))
-        self._said.add(kind)
+        self._emitted.add(kind)
         self._exactly(self._body)
         return True
 
@@ -162,5 +162,5 @@ class HarmonyFormat:
         return strict_tag(use, f"{CHANNEL}commentary to=", _FORMS) if self.calls else None
 
     def calls_or_answer_tag(self, use: ToolUse, answer: Format) -> str | None:
-        said = [tag_of(f"{CHANNEL}final{middle}", answer, "") for middle in (MESSAGE, f" {_JSON}")]
-        return calls_or_answer_tag(use, _FORMS, said, _THOUGHT) if self.calls else None
+        answers = [tag_of(f"{CHANNEL}final{middle}", answer, "") for middle in (MESSAGE, f" {_JSON}")]
+        return calls_or_answer_tag(use, _FORMS, answers, _THOUGHT) if self.calls else None

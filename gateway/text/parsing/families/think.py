@@ -54,8 +54,8 @@ class ThinkParser:
         if self.thinking:
             return self._think(text)
         if self._leading is None and not self._newlines:
-            return self._say(text)
-        return self._open(text) if self._leading is not None else self._say_after_newlines(text)
+            return self._emit(text)
+        return self._open(text) if self._leading is not None else self._emit_after_newlines(text)
 
     def finish(self) -> list[Delta]:
         held, self._held = self._held, ""
@@ -63,19 +63,19 @@ class ThinkParser:
             return [Reasoning(held)] if held else []
         out: list[Delta] = []
         if self._leading is not None:
-            out = self._say("".join([*self._leading, held]))
+            out = self._emit("".join([*self._leading, held]))
             self._leading = None
         return out if self._inner is None else out + self._inner.finish()
 
-    def _say(self, text: str) -> list[Delta]:
+    def _emit(self, text: str) -> list[Delta]:
         if self._inner is not None:
             return self._inner.feed(text)
         return [Text(text)] if text else []
 
-    def _say_after_newlines(self, text: str) -> list[Delta]:
+    def _emit_after_newlines(self, text: str) -> list[Delta]:
         text = text.lstrip("\n")
         self._newlines = not text
-        return self._say(text)
+        return self._emit(text)
 
     def _open(self, text: str) -> list[Delta]:
         """Read the answer's start: white space, and the opening tag or anything else."""
@@ -90,7 +90,7 @@ class ThinkParser:
             return []
         leading, self._leading = self._leading, None
         if after == ABSENT:
-            return self._say("".join([*leading, text[at:]]))
+            return self._emit("".join([*leading, text[at:]]))
         self.thinking = self._newlines = True
         return self._think(text[after:])
 
@@ -110,6 +110,6 @@ class ThinkParser:
             return out
         self.thinking = False
         if found.group() != self._tags.close:
-            return out + self._say(text[start:])
+            return out + self._emit(text[start:])
         self._newlines = True
-        return out + self._say_after_newlines(text[found.end() :])
+        return out + self._emit_after_newlines(text[found.end() :])
