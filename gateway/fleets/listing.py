@@ -15,7 +15,7 @@ from routing.health.replica_status import ReplicaStatus, State
 
 #: The state of a replica that no worker reports.
 UNKNOWN = "unknown"
-#: States in which a replica's engine figures are unknown.
+#: States in which a replica reports no load.
 UNREPORTED_LOAD = (State.CONNECTING, State.REFUSED)
 _WORST_LAST = {state: place for place, state in enumerate(State)}
 
