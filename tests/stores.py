@@ -16,4 +16,4 @@ async def value_of(store: Store, key: str) -> bytes | None:
 
 def is_idle(limits_batcher: LimitsBatcher) -> bool:
     """Whether everything that the limits batcher was given has been delivered."""
-    return not limits_batcher._queues and not limits_batcher._backlog and not limits_batcher._trip.locked()
+    return not limits_batcher._queues and not limits_batcher._backlog and not limits_batcher._round_trip.locked()

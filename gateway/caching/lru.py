@@ -1,4 +1,4 @@
-"""A bounded mapping for what a worker remembers."""
+"""A bounded least-recently-used mapping."""
 
 from collections import OrderedDict
 from collections.abc import Hashable, ItemsView
@@ -9,34 +9,33 @@ V = TypeVar("V")
 
 
 class Lru(Generic[K, V]):
-    """Forgets what was used longest ago once it has more than `size` entries."""
+    """A mapping of at most `size` entries that evicts the least recently used one."""
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._entries: OrderedDict[K, V] = OrderedDict()
 
     def get(self, key: K) -> V | None:
-        """The value, which counts as a use; None where there is none."""
+        """Get a value and mark it as used; None if the key is absent."""
         value = self._entries.get(key)
         if value is not None:
             self._entries.move_to_end(key)
         return value
 
     def put(self, key: K, value: V) -> None:
-        """Remember a value, which counts as a use."""
+        """Set a value and mark it as used."""
         self._entries[key] = value
         self._entries.move_to_end(key)
         if len(self._entries) > self._size:
             self._entries.popitem(last=False)
 
     def discard(self, key: K) -> None:
-        """Forget a value, if there is one."""
+        """Remove a key, if present."""
         self._entries.pop(key, None)
 
     def items(self) -> ItemsView[K, V]:
-        """All entries, those used longest ago first."""
+        """All entries, least recently used first."""
         return self._entries.items()
 
     def clear(self) -> None:
-        """Forget everything."""
         self._entries.clear()

@@ -1,4 +1,4 @@
-"""Renders docs/configuration.md from the configuration's schema, so that the page cannot fall behind the code."""
+"""Render docs/configuration.md from the configuration's JSON Schema, so that the page cannot fall behind the code."""
 
 import json
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ does the same and prints what would run. `penstock schema` prints the JSON Schem
 
 
 def render(example: str) -> str:
-    """The whole page in Markdown; `example` is the text of the shipped file."""
+    """Render the whole page in Markdown; `example` is the text of the shipped configuration file."""
     form = schema()
     parts = [_INTRODUCTION, f"## The shipped file\n\n```yaml\n{example.rstrip()}\n```\n"]
     written: dict[str, str] = {}
@@ -33,7 +33,7 @@ def render(example: str) -> str:
 
 
 def _sections(form: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Every structure of the schema with each path where it is written, outermost first."""
+    """Yield each structure of the schema with the paths where it occurs, outermost first."""
     pending = [("", _reference(form))]
     seen = set()
     while pending:
@@ -73,14 +73,14 @@ def _default(value: dict[str, Any]) -> str:
 
 
 def _flow(value: object) -> str:
-    """A value as YAML has it in one line."""
+    """Format a value as one line of YAML."""
     if isinstance(value, dict):
         return f"{{{', '.join(f'{name}: {_flow(part)}' for name, part in value.items())}}}"
     return value if isinstance(value, str) else json.dumps(value)
 
 
 def _type(value: dict[str, Any]) -> str:
-    """A field's type in a reader's words, with its bounds."""
+    """Describe a field's type and bounds in words."""
     if "anyOf" in value:
         return " or ".join(_type(part) for part in value["anyOf"] if part.get("type") != "null")
     if "enum" in value:
@@ -98,7 +98,7 @@ def _type(value: dict[str, Any]) -> str:
 
 
 def _plural(word: str) -> str:
-    """Of a type: its first word, as bounds come behind it."""
+    """Make the first word of a type plural; bounds may follow it."""
     kind, comma, bounds = word.partition(",")
     return f"{kind}s{comma}{bounds}"
 
@@ -114,7 +114,7 @@ def _bounded(words: dict[str, str], value: dict[str, Any]) -> str:
 
 
 def _reference(value: dict[str, Any]) -> str | None:
-    """The structure that a field holds, itself, as an alternative, in a list or in a mapping."""
+    """Find the structure in a field: direct, as an alternative, in a list or in a mapping; None if there is none."""
     items = value.get("items", {})
     alternatives = (*value.get("anyOf", ()), *items.get("anyOf", ()))
     for part in (value, items, value.get("additionalProperties"), *alternatives):

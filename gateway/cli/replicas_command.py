@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gateway.cli.registry_access import actor, with_store
 from gateway.fleets.drains import GRACE_SECONDS, Drain
-from gateway.fleets.listing import NOT_HEARD, UNKNOWN, ReplicaView, ShapeView
+from gateway.fleets.listing import UNKNOWN, UNREPORTED_LOAD, ReplicaView, ShapeView
 from gateway.fleets.replica_registry import ReplicaRegistry
 from observability.printable import printable
 from observability.terminal import print_json, table
@@ -20,7 +20,7 @@ from protos.types import Role
 _WIDE = 110
 _WIDEST = 150
 _LONGEST_ADDRESS = 48
-_NO_NUMBERS = (UNKNOWN, *(state.value for state in NOT_HEARD))
+_NO_NUMBERS = (UNKNOWN, *(state.value for state in UNREPORTED_LOAD))
 _PARTNER = {Role.PREFILL: Role.DECODE, Role.DECODE: Role.PREFILL, Role.BOTH: Role.BOTH}
 
 _Run = Callable[[ReplicaRegistry, argparse.Namespace], Awaitable[int]]

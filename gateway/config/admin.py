@@ -1,4 +1,4 @@
-"""Where the admin API listens, as the configuration writes it."""
+"""The section `admin`: the address of the admin API."""
 
 from typing import Annotated
 
@@ -18,6 +18,6 @@ class Admin(Record, frozen=True, kw_only=True):
 
     @property
     def url(self) -> str:
-        """Where it is reached from this machine."""
+        """The admin API's URL as this machine reaches it."""
         host = "127.0.0.1" if self.host in ("0.0.0.0", "::") else self.host
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"

@@ -1,4 +1,4 @@
-"""How much of the fleet is filled before work waits, as the configuration writes it."""
+"""The section `admission`: how full replicas may be, and how many requests may wait."""
 
 from typing import Annotated
 

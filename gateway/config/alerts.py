@@ -1,4 +1,4 @@
-"""Where spent budgets are announced, as the configuration writes it."""
+"""The section `alerts`: the webhook for budget alerts."""
 
 from collections.abc import Iterator
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""The configuration's files of answers for simulated replicas that run on this machine."""
+"""Answer files of simulated replicas that run on this machine: paths and checks."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,12 +10,12 @@ from protos.script import read_script
 
 
 def with_absolute_answers(model: Model, folder: Path) -> Model:
-    """The model with the paths of its pools' files taken from a folder."""
+    """Give the model with its pools' answer files relative to `folder` made absolute."""
     return msgspec.structs.replace(model, pools=tuple(_absolute(pool, folder) for pool in model.pools))
 
 
 def unusable_answers(model: Model, where: str) -> Iterator[tuple[str, str]]:
-    """What is wrong with the files, as (path, problem), each of which names its file and the line."""
+    """Yield (path, problem) for each answer file that cannot be read; the problem names file and line."""
     for index, pool in enumerate(model.pools):
         if pool.simulated is not None and pool.simulated.answers is not None:
             try:

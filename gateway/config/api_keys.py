@@ -1,4 +1,4 @@
-"""The configuration's secrets: the keys of providers, and the key that encrypts those in the store."""
+"""Providers' API keys and the key that encrypts them in the store: sources, paths and checks."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ from gateway.config.settings import Config
 
 
 def secret_problems(config: Config) -> Iterator[tuple[str, str]]:
-    """What is wrong with what the file says of them, as (path, problem)."""
+    """Yield (path, problem) for each rule that a secret's source violates."""
     yield from source_problems(config.store.encryption_key, "store.encryption_key")
     for where, source in api_key_sources(config):
         yield from source_problems(source, where)
@@ -20,7 +20,7 @@ def secret_problems(config: Config) -> Iterator[tuple[str, str]]:
 
 
 def with_absolute_secrets(model: Model, folder: Path) -> Model:
-    """The model with the files of its pools' keys taken from a folder."""
+    """Give the model with its pools' key files relative to `folder` made absolute."""
     return msgspec.structs.replace(model, pools=tuple(_absolute(pool, folder) for pool in model.pools))
 
 

@@ -1,7 +1,7 @@
-"""What all structs of the configuration and of the store's records share."""
+"""The base class of the configuration's structs and of the store's records."""
 
 import msgspec
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What all structures here share: nothing changes once it is read, nothing unknown is accepted."""
+    """A frozen struct that refuses unknown fields."""

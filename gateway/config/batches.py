@@ -1,4 +1,4 @@
-"""The part of the configuration about batches."""
+"""The section `batches`."""
 
 from typing import Annotated
 

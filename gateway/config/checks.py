@@ -1,4 +1,4 @@
-"""The configuration's rules that span fields or that a type cannot say; those of tenants and tiers are theirs."""
+"""Configuration rules that span fields or that a type cannot say; tenants and tiers have theirs in `tenant_checks`."""
 
 from collections.abc import Iterator
 
@@ -21,10 +21,10 @@ from gateway.config.tenant_checks import tenants_problems, tier_problems
 
 
 def problems(config: Config) -> Iterator[tuple[str, str]]:
-    """Every violated rule that spans fields or that a type cannot say, as (path, problem)."""
+    """Yield (path, problem) for each violated rule that spans fields or that a type cannot say."""
     yield from _store_problems(config.store)
     if config.admin.enabled and config.admin.port == config.listen.port:
-        # The servers would share it, and the kernel would give each request to one of them.
+        # Workers would share the port, and the kernel would give each request to one of them.
         yield "admin.port", f"the admin API cannot share port {config.admin.port} with the gateway"
     yield from listen_problems(config.listen)
     yield from alerts_problems(config.alerts)

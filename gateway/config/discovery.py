@@ -1,4 +1,4 @@
-"""What the configuration says of discovery: the DNS server that is asked."""
+"""The section `discovery`: the DNS server for lookups of replicas."""
 
 import ipaddress
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ class Discovery(Record, frozen=True, kw_only=True):
 
     @property
     def server(self) -> tuple[str, int] | None:
-        """The DNS server's address and port. Raises ValueError for one that cannot be read."""
+        """The DNS server's address and port, or None for the system's. Raises ValueError if it cannot be parsed."""
         if self.resolver is None:
             return None
         host, _, port = self.resolver.rpartition(":")
@@ -33,7 +33,7 @@ class Discovery(Record, frozen=True, kw_only=True):
 
 
 def discovery_problems(discovery: Discovery) -> Iterator[tuple[str, str]]:
-    """Every violated rule, as (path, problem)."""
+    """Yield (path, problem) for each violated rule."""
     try:
         _ = discovery.server
     except ValueError:

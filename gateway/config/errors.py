@@ -1,4 +1,4 @@
-"""Errors of a configuration: one line that names the file, the place in it and what was expected there."""
+"""Configuration errors: one line with the file, the path in it and what was expected there."""
 
 import difflib
 import json
@@ -18,18 +18,18 @@ _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<field>.*)`$")
 _CHOICE = re.compile(r"^Invalid enum value ")
 _GOT = re.compile(r", got `.*`$")
 _STEP = re.compile(r"\.(?P<name>[^.\[\]]+)|\[(?P<index>\d+)\]|\[(?P<any>\.\.\.)\]")
-#: User name and password in an address.
+#: User name and password in a URL.
 _CREDENTIALS = re.compile(r"(?<=://)[^\s\"]*@")
-#: Where msgspec's path goes through a mapping it does not say by which key.
+#: msgspec's error path for a value in a mapping, whose key it leaves out.
 _ANY: Final = "..."
-#: Fields that say where a secret is. Whoever wrote it there itself shall not see it in a log.
+#: Fields that refer to a secret. A user may have written the secret itself there, so values are not logged.
 _SECRETS: Final = ("api_key", "encryption_key", "headers")
-# msgspec speaks JSON; the reader of a YAML file speaks of lists and mappings.
+# msgspec speaks of JSON's objects and arrays; a YAML file has mappings and lists.
 _WORDS: Final = {"`": "", "array": "list", "object": "mapping", " | null": ""}
 
 
 class ConfigError(ValueError):
-    """A configuration that cannot be used; the text is one line, `FILE: PATH: PROBLEM`, made for a terminal."""
+    """An unusable configuration; the text is one line for a terminal: `FILE: PATH: PROBLEM`."""
 
     def __init__(self, source: str, path: str, problem: str) -> None:
         self.source = source
@@ -39,7 +39,7 @@ class ConfigError(ValueError):
 
 
 def convert(value: object, to: type[T], source: str) -> T:
-    """Check plain values against a msgspec type, strictly (no string becomes a number).
+    """Convert plain values to a msgspec type, strictly (no string becomes a number).
 
     Raises:
         ConfigError: Names the path of the first value that does not fit, and what was expected there.
@@ -52,13 +52,13 @@ def convert(value: object, to: type[T], source: str) -> T:
 
 
 def echo(value: object) -> str:
-    """A value as an error shows it: JSON where it has a form there, without passwords, cut to a line's length."""
+    """Format a value for an error: JSON where possible, without passwords, cut to a line's length."""
     text = _CREDENTIALS.sub("***@", printable(json.dumps(value, ensure_ascii=False, default=str)))
     return text if len(text) <= _LONGEST_ECHO else text[: _LONGEST_ECHO - 3] + "..."
 
 
 def _explain(error: msgspec.ValidationError, value: object, to: type) -> tuple[str, str]:
-    """Turn msgspec's message into the path of the culprit and the problem in a reader's words."""
+    """Turn msgspec's message into the path of the invalid value and a problem in words."""
     problem, location = str(error), "$"
     if match := _AT.match(problem):
         problem, location = match["problem"], match["path"]
@@ -81,13 +81,13 @@ def _explain(error: msgspec.ValidationError, value: object, to: type) -> tuple[s
 
 
 def _steps(location: str) -> list[str | int]:
-    """A path of msgspec's, taken apart: names of fields and places in lists."""
+    """Split msgspec's path into field names and list indexes."""
     found = _STEP.finditer(location.partition("$")[2])
     return [int(match["index"]) if match["index"] else match["name"] or _ANY for match in found]
 
 
 def _found(steps: list[str | int], error: msgspec.ValidationError, value: object, to: type) -> list[str | int]:
-    """The path with the keys of mappings filled in: those that bring the same error when they stand alone."""
+    """Fill the keys of mappings into the path: those whose value alone causes the same error."""
     while _ANY in steps:
         at = steps.index(_ANY)
         mapping = _at(value, steps[:at])
@@ -115,7 +115,7 @@ def _message(value: object, to: type) -> str | None:
 
 
 def _suggestion(field: str, steps: list[str | int], to: type) -> str:
-    """Name the field that was probably meant, or all that exist at this place."""
+    """Name the field that was probably meant, or all fields that exist at this path."""
     fields = _fields_at(steps, to)
     close = difflib.get_close_matches(field, fields, n=1)
     if close:
@@ -124,13 +124,13 @@ def _suggestion(field: str, steps: list[str | int], to: type) -> str:
 
 
 def _fields_at(steps: list[str | int], to: type) -> list[str]:
-    """The names of the fields that the structure at a path has; empty where the path leads to none."""
+    """The field names of the structure at a path; empty if there is no structure."""
     node = _structural(_node_at(steps, to))
     return [field.encode_name for field in node.fields] if isinstance(node, msgspec.inspect.StructType) else []
 
 
 def _choices_at(steps: list[str | int], to: type) -> list[str]:
-    """The values that are allowed at a path, and a list where that is; empty where it is not a choice."""
+    """The values allowed at a path and whether it is a list; empty if it is not an enumeration."""
     node = _bare(_node_at(steps, to))
     parts = list(map(_bare, node.types if isinstance(node, msgspec.inspect.UnionType) else (node,)))
     lists = ["a list"] if any(isinstance(part, msgspec.inspect.VarTupleType) for part in parts) else []
@@ -156,12 +156,12 @@ def _node_at(steps: list[str | int], to: type) -> msgspec.inspect.Type:
 
 
 def _bare(node: msgspec.inspect.Type) -> msgspec.inspect.Type:
-    """Look through annotations."""
+    """Unwrap annotations."""
     return _bare(node.type) if isinstance(node, msgspec.inspect.Metadata) else node
 
 
 def _structural(node: msgspec.inspect.Type) -> msgspec.inspect.Type:
-    """Look through annotations and unions for the one part that has an inside."""
+    """Unwrap annotations and unions to the one structured type in them."""
     node = _bare(node)
     if isinstance(node, msgspec.inspect.UnionType):
         inner = [_structural(part) for part in node.types]

@@ -1,4 +1,4 @@
-"""The part of the configuration about uploaded files."""
+"""The section `files`: storage of uploaded files."""
 
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -39,12 +39,12 @@ class Files(Record, frozen=True, kw_only=True):
 
     @property
     def remote(self) -> bool:
-        """Whether the content is not in a folder of this machine."""
+        """Whether the content is stored elsewhere than in a local folder."""
         return self.location is not None and "://" in self.location
 
 
 def file_problems(files: Files, where: str) -> Iterator[tuple[str, str]]:
-    """What is wrong with the settings, as (path, problem)."""
+    """Yield (path, problem) for each violated rule."""
     if files.location is not None and files.location.startswith("s3://") and find_spec("s3fs") is None:
         yield f"{where}.location", "needs s3fs, which is not installed: pip install 'penstock[s3]'"
     if files.max_file_bytes > files.max_tenant_bytes:
@@ -52,12 +52,12 @@ def file_problems(files: Files, where: str) -> Iterator[tuple[str, str]]:
 
 
 def with_absolute_location(files: Files, folder: Path) -> Files:
-    """The settings with their location, where it is a folder, taken from a folder."""
+    """Give the settings with a local location relative to `folder` made absolute."""
     if files.location is None or files.remote:
         return files
     return msgspec.structs.replace(files, location=str((folder / files.location).resolve()))
 
 
 def location_of(files: Files, state: Path) -> str:
-    """The folder or the address; `state` is the directory for state."""
+    """The local folder or remote URL of the content; `state` is the state directory."""
     return str(state / _FOLDER) if files.location is None else files.location

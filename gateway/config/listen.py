@@ -12,9 +12,9 @@ from gateway.config.base import Record
 from gateway.config.media import Media
 from protos import pem
 
-#: Of a list of origins: all of them.
+#: The origin that stands for every origin.
 ANY_ORIGIN: Final = "*"
-#: As browsers write one (RFC 6454, 6.2): no path, no slash at the end, lower case.
+#: An origin as browsers write it (RFC 6454, 6.2): no path, no slash at the end, lower case.
 _ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
 
 
@@ -106,12 +106,12 @@ class Listen(Record, frozen=True, kw_only=True):
     ] = False
 
     def worker_count(self, cores: int) -> int:
-        """Workers to start on a machine that grants this process `cores` CPU cores."""
+        """Number of workers to start for `cores` usable CPU cores."""
         return max(1, cores) if self.workers == "auto" else self.workers
 
 
 def listen_problems(listen: Listen) -> Iterator[tuple[str, str]]:
-    """What is wrong with it beyond its types, as (path, problem)."""
+    """Yield (path, problem) for each rule that the types cannot say."""
     for o, origin in enumerate(listen.cors.origins if listen.cors is not None else ()):
         if origin not in (ANY_ORIGIN, "null") and not _ORIGIN.fullmatch(origin):
             yield (
@@ -122,7 +122,7 @@ def listen_problems(listen: Listen) -> Iterator[tuple[str, str]]:
 
 
 def with_absolute_identity(listen: Listen, folder: Path) -> Listen:
-    """With the certificate's paths taken from a folder. Links stay links: what they lead to may be replaced."""
+    """Give the settings with certificate paths made absolute. Symbolic links stay: their targets may be replaced."""
     if listen.tls is None:
         return listen
     tls = ListenTls(certificate=str(folder / listen.tls.certificate), key=str(folder / listen.tls.key))
@@ -130,7 +130,7 @@ def with_absolute_identity(listen: Listen, folder: Path) -> Listen:
 
 
 def unusable_identity(listen: Listen) -> Iterator[tuple[str, str]]:
-    """Why the certificate cannot be used, as (path, problem)."""
+    """Yield (path, problem) if the certificate cannot be used."""
     if listen.tls is None:
         return
     try:

@@ -1,4 +1,4 @@
-"""Reading a configuration file: form, checks, and paths made absolute."""
+"""Load a configuration file: parse, convert, check, and make paths absolute."""
 
 from pathlib import Path
 
@@ -19,12 +19,12 @@ from gateway.config.tls import with_absolute_certificates
 
 
 def load_config(path: Path) -> Config:
-    """Read and validate a configuration file whole; `state` and all paths in it are absolute then.
+    """Load and validate a configuration file; `state` and all paths in it become absolute.
 
     Raises:
         ConfigError: One line that names the file, the path in it and the problem.
     """
-    from gateway.config.yaml import read_yaml  # workers get the configuration ready-made and need no YAML
+    from gateway.config.yaml import read_yaml  # deferred: workers receive the parsed configuration and need no YAML
 
     source = str(path)
     value = read_yaml(path)

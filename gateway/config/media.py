@@ -1,4 +1,4 @@
-"""What the configuration says of images, audio, video and files within a chat's messages."""
+"""The section `media`: bounds on images, audio, video and files in chat messages."""
 
 from typing import Annotated, Final, Literal
 

@@ -1,4 +1,4 @@
-"""Model patterns, in which `*` stands for any characters and `?` for one."""
+"""Model name patterns: `*` stands for any characters and `?` for one."""
 
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
@@ -10,7 +10,7 @@ def matches(patterns: Iterable[str], name: str) -> bool:
 
 
 def covers(wide: str, narrow: str) -> bool:
-    """Whether a pattern matches every name that another one matches."""
-    # The shortest such name, and one with runs that only a `*` can take in whole. No pattern has these characters.
+    """Whether the pattern `wide` matches every name that `narrow` matches."""
+    # Test the shortest such name, and one with runs that only `*` can match; patterns cannot hold these characters.
     name = narrow.replace("?", "\x01")
     return all(fnmatchcase(name.replace("*", filler), wide) for filler in ("", "\x02" * (len(wide) + 1)))

@@ -1,4 +1,4 @@
-"""A secret in memory, which nothing prints by accident, and where it is read from."""
+"""Secrets in memory that are not printed by accident, and reading them from the environment and files."""
 
 import os
 import re
@@ -7,18 +7,18 @@ from typing import Final, NoReturn
 from gateway.config.secrets import SecretSource
 
 _HIDDEN: Final = "***"
-# What an `Authorization` header can carry, without the space that would end the key.
+# Characters that an `Authorization` header can carry, without the space, which would end the key.
 _KEY: Final = re.compile(r"[!-~]{1,4096}")
 KEY_FORM: Final = "1 to 4096 visible ASCII characters without spaces"
 _MAX_BYTES: Final = 16_384
 
 
 class SecretError(Exception):
-    """A secret that cannot be had; the text is one line that says where it was looked for, and shows none of it."""
+    """A secret that cannot be read; the text is one line that names its source and shows none of it."""
 
 
 class Secret:
-    """A text that is shown to those alone who ask for it by `reveal`."""
+    """A secret text; `repr` and `pickle` do not show it, only `reveal` does."""
 
     __slots__ = ("_text",)
 
@@ -26,7 +26,6 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """The text itself."""
         return self._text
 
     def __repr__(self) -> str:
@@ -37,7 +36,7 @@ class Secret:
 
 
 def provider_key(text: str) -> Secret:
-    """A provider's key; white space around it, as editors leave it, is not part of it. Raises SecretError."""
+    """Strip white space around a provider's key and check its characters. Raises SecretError."""
     text = text.strip()
     if not text:
         raise SecretError("the key is empty")
@@ -47,7 +46,7 @@ def provider_key(text: str) -> Secret:
 
 
 def read_source(source: SecretSource) -> str:
-    """What an environment variable or a file has. Raises SecretError."""
+    """Read an environment variable or a file. Raises SecretError."""
     if source.env is not None:
         if not (text := os.environ.get(source.env, "")):
             raise SecretError(f"the environment variable {source.env} is not set")
@@ -62,14 +61,14 @@ def read_source(source: SecretSource) -> str:
         raise SecretError(f"{path} cannot be read: {error.strerror or error}") from None
     if len(data) > _MAX_BYTES:
         raise SecretError(f"{path} has more than {_MAX_BYTES} bytes, too many for a key")
-    # A key is ASCII; what is not becomes what no key can have.
+    # Keys are ASCII; other bytes become a character that the key's form refuses.
     return data.decode("ascii", "replace")
 
 
 def read_provider_key(source: SecretSource) -> Secret:
-    """The provider's key in an environment variable or a file. Raises SecretError."""
+    """Read a provider's key from an environment variable or a file. Raises SecretError."""
     try:
         return provider_key(read_source(source))
     except SecretError as error:
-        # The text of the form alone does not say where.
+        # The error of the form alone does not name the source.
         raise SecretError(f"{source.shown}: {error}") from None

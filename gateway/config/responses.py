@@ -1,4 +1,4 @@
-"""What is kept of responses and conversations (OpenAI's Responses API), for how long and how much."""
+"""The section `responses`: how long and how many responses and conversations (OpenAI's Responses API) are stored."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Where the configuration says that secrets are. The file itself has none, so that it can be shown and kept."""
+"""Sources of secrets. The file itself holds none, so that it can be shown and archived."""
 
 import os
 from collections.abc import Iterator
@@ -28,12 +28,12 @@ class SecretSource(Record, frozen=True, kw_only=True):
 
     @property
     def path(self) -> Path | None:
-        """The file, absolute in a loaded configuration."""
+        """The file's path, absolute in a loaded configuration, or None."""
         return None if self.file is None else Path(self.file)
 
     @property
     def shown(self) -> str:
-        """The place, for people and logs."""
+        """The source as a text for messages and logs."""
         fields = (f"{name}: {value}" for name in self.__struct_fields__ if (value := getattr(self, name)) is not None)
         return f"{{{', '.join(fields)}}}"
 
@@ -48,7 +48,7 @@ class ApiKeySource(SecretSource, frozen=True, kw_only=True):
 
 
 def source_problems(source: SecretSource | None, where: str) -> Iterator[tuple[str, str]]:
-    """What is wrong with a source, as (path, problem)."""
+    """Yield (path, problem) for each violated rule of a source."""
     if source is None:
         return
     fields = source.__struct_fields__
@@ -57,7 +57,7 @@ def source_problems(source: SecretSource | None, where: str) -> Iterator[tuple[s
 
 
 def with_absolute_file(source: S | None, folder: Path) -> S | None:
-    """The source with its file taken from a folder; links stay as they are, for they are how some renew files."""
+    """Give the source with its file made absolute under `folder`; symbolic links stay, as some renew files by them."""
     if source is None or source.file is None:
         return source
     return msgspec.structs.replace(source, file=os.path.abspath(folder / source.file))

@@ -1,4 +1,4 @@
-"""The configuration file as one struct with its defaults; frozen once it is loaded."""
+"""The configuration file as one frozen struct with its defaults."""
 
 import os
 import sys
@@ -76,16 +76,16 @@ class Config(Record, frozen=True, kw_only=True):
 
     @property
     def model_names(self) -> tuple[str, ...]:
-        """The names of all models that are served."""
+        """The names of all configured models."""
         return tuple(model.name for model in self.models)
 
     @property
     def aliases(self) -> dict[str, str]:
-        """Other names of models: alias to name."""
+        """Map each alias to its model's name."""
         return {alias: model.name for model in self.models for alias in model.aliases}
 
     def tier(self, name: str | None) -> tuple[int, Tier]:
-        """The tier of a name and its rank, 0 for the highest; the last one for None, and where there is none such."""
+        """The tier of a name with its rank (0 is the highest); the last tier for None and for an unknown name."""
         last = len(self.tiers) - 1
         rank = next((rank for rank, tier in enumerate(self.tiers) if tier.name == name), last)
         return rank, self.tiers[rank]

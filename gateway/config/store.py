@@ -1,4 +1,4 @@
-"""The section `store`, and addresses of stores; a cluster's is one URL with any of its nodes."""
+"""The section `store`, and parsing of store addresses; a cluster's is one URL with any of its nodes."""
 
 import re
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ from msgspec import Meta
 from gateway.config.base import Record
 from gateway.config.secrets import SecretSource
 
-#: With and without TLS.
+#: URL schemes of clusters, without and with TLS.
 CLUSTER_SCHEMES: Final = ("redis+cluster", "rediss+cluster")
 DEFAULT_PORT: Final = 6379
-#: User name and password in an address.
+#: User name and password in a URL.
 CREDENTIALS: Final = re.compile(r"(?<=://)[^/@]*@")
 _END_OF_AUTHORITY: Final = frozenset("/?#")
 _SCHEMES: Final = ("redis://", "rediss://", "unix://")
@@ -21,7 +21,7 @@ _SCHEMES: Final = ("redis://", "rediss://", "unix://")
 
 @dataclass(frozen=True, slots=True)
 class ClusterAddress:
-    """Nodes to ask for all others, and how to log in to each; the names are unquoted."""
+    """Seed nodes of a cluster and the login for every node; user name and password are unquoted."""
 
     nodes: tuple[tuple[str, int], ...]
     username: str | None
@@ -35,7 +35,7 @@ def is_cluster(url: str) -> bool:
 
 
 def address_problem(url: str) -> str:
-    """What is wrong with an address, or nothing; never shows it, for it may hold a password."""
+    """Describe what is wrong with an address, empty if nothing; the address is not shown: it may hold a password."""
     if is_cluster(url):
         try:
             cluster_address(url)
@@ -56,12 +56,12 @@ def address_problem(url: str) -> str:
 
 
 def cluster_address(url: str) -> ClusterAddress:
-    """Read `redis+cluster://[USER:PASSWORD@]HOST[:PORT],HOST[:PORT]...`; a port left out is 6379.
+    """Parse `redis+cluster://[USER:PASSWORD@]HOST[:PORT],HOST[:PORT]...`; the default port is 6379.
 
     Raises:
         ValueError: It cannot be read; the text does not show it, for it may hold a password.
     """
-    # `urlsplit` takes a list of nodes for a host, and from some versions on refuses one with brackets inside.
+    # `urlsplit` takes a list of nodes for one host, and newer versions refuse a host with brackets inside.
     scheme, _, rest = url.partition("://")
     authority = rest.rstrip("/")
     credentials, _, hosts = authority.rpartition("@")
@@ -77,7 +77,7 @@ def cluster_address(url: str) -> ClusterAddress:
 
 
 def _node(text: str) -> tuple[str, int]:
-    # One node at a time is an address that Python knows how to read, brackets of IPv6 included.
+    # A single node is an address that Python can parse, brackets of IPv6 included.
     parts = urlsplit(f"//{text}")
     if not parts.hostname or parts.netloc != text or parts.port == 0:
         raise ValueError("a node is HOST or HOST:PORT, and a port is a number from 1 to 65535")

@@ -1,4 +1,4 @@
-"""The rules of tenants, tiers and keys that span fields or that a type cannot say.
+"""Rules of tenants, tiers and keys that span fields or that a type cannot say.
 
 Each gives (path, problem) pairs, for the configuration as for the admin API and the command line.
 """
@@ -13,12 +13,12 @@ from gateway.config.tenants import Limits, Tenant, Tier
 Problems = Iterator[tuple[str, str]]
 
 _MOST_MODEL_LIMITS: Final = 256
-#: Room for what adding decimal fractions does to a sum of exactly 1.
+#: Tolerance for rounding errors when decimal fractions add up to 1.
 _ROUNDING: Final = 1e-9
 
 
 def tier_problems(tiers: Sequence[Tier]) -> Problems:
-    """What is wrong with the configuration's tiers."""
+    """Yield (path, problem) for each violated rule of the configuration's tiers."""
     yield from repeated([tier.name for tier in tiers], "tiers", ".name")
     reserved = sum(tier.reserved for tier in tiers)
     if reserved > 1 + _ROUNDING:
@@ -28,7 +28,7 @@ def tier_problems(tiers: Sequence[Tier]) -> Problems:
 def tenants_problems(
     tenants: Sequence[Tenant], tiers: Collection[str], models: Collection[str], policies: Collection[str]
 ) -> Problems:
-    """What is wrong with the configuration's tenants."""
+    """Yield (path, problem) for each violated rule of the configuration's tenants."""
     yield from repeated([tenant.name for tenant in tenants], "tenants", ".name")
     for index, tenant in enumerate(tenants):
         for path, problem in tenant_problems(tenant, tiers, models, policies):
@@ -38,7 +38,7 @@ def tenants_problems(
 def tenant_problems(
     tenant: Tenant, tiers: Collection[str], models: Collection[str], policies: Collection[str]
 ) -> Problems:
-    """What is wrong with a tenant, where there are these tiers and safety policies and these models are served."""
+    """Yield (path, problem) for each violated rule of one tenant, given the known tiers, models and safety policies."""
     if tenant.tier is not None and tenant.tier not in tiers:
         yield "tier", f"there is no tier {echo(tenant.tier)}; there are {', '.join(tiers)}"
     if tenant.safety is not None and tenant.safety not in policies:
@@ -58,7 +58,7 @@ def tenant_problems(
 
 
 def limits_problems(limits: Limits, where: str) -> Problems:
-    """What is wrong with a set of limits; each path begins with `where`."""
+    """Yield (path, problem) for each violated rule of a set of limits; each path begins with `where`."""
     default, most = limits.default_output_tokens, limits.max_output_tokens
     if default is not None and most is not None and default > most:
         yield f"{where}.default_output_tokens", f"must not be above max_output_tokens ({most}), got {default}"
@@ -67,10 +67,10 @@ def limits_problems(limits: Limits, where: str) -> Problems:
 
 
 def pattern_problems(patterns: Sequence[str], where: str) -> Problems:
-    """A pattern that another one of the list covers says nothing, so one of the two is a mistake."""
+    """Yield (path, problem) for each pattern that another one of the list covers: one of the two is a mistake."""
     for index, pattern in enumerate(patterns):
         for other, wider in enumerate(patterns):
-            # Of two that cover each other the later one is at fault.
+            # Of two patterns that cover each other the later one is reported.
             if other != index and covers(wider, pattern) and (other < index or not covers(pattern, wider)):
                 same = "is already in the list" if wider == pattern else f"is already covered by {echo(wider)}"
                 yield f"{where}[{index}]", f"{echo(pattern)} {same}"
@@ -78,7 +78,7 @@ def pattern_problems(patterns: Sequence[str], where: str) -> Problems:
 
 
 def repeated(values: Iterable[object], where: str, field: str = "") -> Problems:
-    """A value that stands twice in the list at `where`, or twice as a field of what that list holds."""
+    """Yield (path, problem) for a value, or a field's value, that occurs twice in the list at `where`."""
     seen: dict[object, int] = {}
     for index, value in enumerate(values):
         first = seen.setdefault(value, index)

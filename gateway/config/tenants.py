@@ -1,4 +1,4 @@
-"""A tenant, a tier and what limits either a tenant or a key: as the configuration writes them and the store keeps them.
+"""Tenants, tiers and limits, as the configuration writes them and the store keeps them.
 
 Every structure is frozen and refuses unknown fields; `gateway/config/tenant_checks.py` has the rules that span fields.
 """
@@ -17,7 +17,7 @@ MODEL_PATTERN: Final = rf"^[A-Za-z0-9._:/@+*?-]{{1,128}}{END}"
 #: The tenant of keys that name none.
 DEFAULT_TENANT: Final = "default"
 
-#: Counts stay far below 2^53, beyond which the store's Lua has no exact integers.
+#: Counts stay far below 2^53, the bound of exact integers in the store's Lua.
 MAX_COUNT: Final = 10**12
 MAX_USD: Final = 10**6
 
@@ -126,7 +126,7 @@ class Tenant(Record, frozen=True, kw_only=True):
     ] = None
 
 
-#: From the highest to the lowest.
+#: Ordered from the highest to the lowest.
 DEFAULT_TIERS: Final = (
     Tier(name="gold", weight=4.0, reserved=0.3),
     Tier(name="silver", weight=2.0, reserved=0.2),

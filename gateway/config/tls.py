@@ -1,4 +1,4 @@
-"""The configuration's certificates: where they are, and whether they can be used."""
+"""TLS certificates in the configuration: paths and checks."""
 
 import os
 from collections.abc import Iterator
@@ -11,12 +11,12 @@ from protos import pem
 
 
 def with_absolute_certificates(model: Model, folder: Path) -> Model:
-    """The model with the paths of its pools' certificates taken from a folder."""
+    """Give the model with its pools' certificate paths made absolute under `folder`."""
     return msgspec.structs.replace(model, pools=tuple(_absolute(pool, folder) for pool in model.pools))
 
 
 def certificate_problems(model: Model, where: str) -> Iterator[tuple[str, str]]:
-    """What is wrong with the files, as (path, problem), each of which names its file."""
+    """Yield (path, problem) for each certificate or key file that cannot be used; the problem names the file."""
     for index, pool in enumerate(model.pools):
         tls, inside = pool.tls, f"{where}.pools[{index}].tls"
         if tls is None:
@@ -39,7 +39,7 @@ def _absolute(pool: Pool, folder: Path) -> Pool:
 
 
 def _under(folder: Path, path: str | None) -> str | None:
-    # Links stay as they are: to replace what they lead to is how Kubernetes renews files.
+    # Symbolic links stay: Kubernetes renews files by replacing their targets.
     return None if path is None else os.path.abspath(folder / path)
 
 

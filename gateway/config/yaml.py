@@ -1,4 +1,4 @@
-"""Reads a YAML file into plain values; every error is one line that names the file and the place in it."""
+"""Parse a YAML file into plain values; every error is one line with the file and the position."""
 
 from pathlib import Path
 from typing import Any
@@ -9,10 +9,10 @@ from gateway.config.errors import ConfigError, echo
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
-    """YAML lets a key repeat and keeps the last one, which hides a mistake; here it is an error."""
+    """A YAML loader that refuses repeated keys, of which YAML would keep the last one."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Build one mapping after looking for repeated keys.
+        """Build one mapping after checking for repeated keys.
 
         Raises:
             yaml.constructor.ConstructorError: A key occurs twice.
@@ -54,5 +54,5 @@ def read_yaml(path: Path) -> object:
     except RecursionError as error:
         raise ConfigError(source, "", "nested too deeply") from error
     except ValueError as error:
-        # PyYAML's constructors let through what int() and datetime() say of scalars such as 2024-99-99.
+        # PyYAML's constructors pass on what int() and datetime() raise for scalars such as 2024-99-99.
         raise ConfigError(source, "", f"a value cannot be read: {error}") from error

@@ -1,4 +1,4 @@
-"""The replicas of the configuration's pools, those that were found included, and what operators call them."""
+"""The replicas of the configuration's pools, discovered ones included, and their names for operators."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
@@ -11,7 +11,7 @@ from gateway.fleets.local_replicas import replica_addresses
 from protos.errors import InvalidRequest, ReplicaNotFound
 from protos.types import Role, Shape
 
-#: Names that a message lists.
+#: Names that an error message lists.
 _MOST_NAMES = 20
 
 
@@ -19,7 +19,7 @@ Source = Literal["static", "local", "dns", "registered"]
 
 
 class ConfiguredReplica(msgspec.Struct, frozen=True):
-    """One replica of one model; its `id` is POOL/NUMBER, or POOL/HOST-PORT of one that was found.
+    """One replica of one model; its `id` is POOL/NUMBER, or POOL/HOST-PORT of a discovered one.
 
     `source` is where it is known from: `static` is the file, and `local` ones are started here.
     """
@@ -34,7 +34,7 @@ class ConfiguredReplica(msgspec.Struct, frozen=True):
 
 
 class FoundReplica(msgspec.Struct, frozen=True):
-    """A replica that some worker reports."""
+    """A discovered replica in some worker's report."""
 
     model: str
     pool: str
@@ -43,7 +43,7 @@ class FoundReplica(msgspec.Struct, frozen=True):
 
 
 def configured_replicas(config: Config, found: Iterable[FoundReplica] = ()) -> Iterator[ConfiguredReplica]:
-    """All of them, in the file's order, those of local pools included, and in each pool what was found there."""
+    """Yield all replicas in the file's order, those of local pools included, with the discovered ones of each pool."""
     in_pools: dict[tuple[str, str], dict[str, str]] = {}
     for replica in found:
         in_pools.setdefault((replica.model, replica.pool), {}).setdefault(replica.id, replica.address)
@@ -63,7 +63,7 @@ def configured_replicas(config: Config, found: Iterable[FoundReplica] = ()) -> I
 
 
 def configured_pools(config: Config) -> list[tuple[str, str]]:
-    """Model and pool of each, also of those without any replica so far."""
+    """The (model, pool) of each pool, with or without replicas."""
     return [(model.name, pool.name) for model in config.models for pool in model.pools]
 
 
@@ -74,7 +74,7 @@ def _replica(model: str, pool: Pool, id_: str, address: str, source: Source) -> 
 def model_of(
     replicas: Sequence[ConfiguredReplica], model: str | None, target: str, pools: Sequence[tuple[str, str]] = ()
 ) -> str:
-    """The model whose replica or pool `target` is; `model` None: the only one that has it. `pools` may be empty ones.
+    """Find the model whose replica or pool `target` is; `model` None: the only one that has it.
 
     Raises:
         ReplicaNotFound: There is no such model, or none of its replicas or pools has the name.

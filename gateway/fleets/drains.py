@@ -1,4 +1,4 @@
-"""What operators take out of service, as records in the store."""
+"""Drains of replicas and pools, as records in the store."""
 
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Final
@@ -17,7 +17,7 @@ LONGEST_GRACE_SECONDS: Final = 86_400.0
 
 
 class Drain(Record, frozen=True, kw_only=True):
-    """A replica or a whole pool that gets no requests."""
+    """A drained replica or pool, which gets no new requests."""
 
     model: str
     target: Annotated[str, Meta(description="A replica, as `narrow/0`, or a pool, as `narrow`.")]
@@ -28,17 +28,17 @@ class Drain(Record, frozen=True, kw_only=True):
     actor: Annotated[str, Meta(description="Who asked for it.")]
 
     def covers(self, replica: ConfiguredReplica) -> bool:
-        """Whether the replica is meant, or its pool."""
+        """Whether the drain is of this replica or of its pool."""
         return self.model == replica.model and self.target in (replica.id, replica.pool)
 
 
 def place_of(model: str, target: str) -> Place:
-    """Where a drain's record lies. Neither name has a space in it."""
+    """The place of a drain's record. Neither name contains a space."""
     return Place(DRAINS, f"{model} {target}")
 
 
 def drains_of(stored: Mapping[bytes, bytes]) -> list[Drain]:
-    """The records of the store's hash, by model and target.
+    """Decode the drains of the store's hash, in the order of model and target.
 
     Raises:
         StoreUnavailable: One of them cannot be read.
@@ -50,8 +50,8 @@ def drains_of(stored: Mapping[bytes, bytes]) -> list[Drain]:
     return sorted(found, key=lambda drain: (drain.model, drain.target))
 
 
-def ends(drains: Iterable[Drain], replicas: Iterable[ConfiguredReplica]) -> dict[tuple[str, str], float]:
-    """When the grace of each replica that is drained is over, by model and id, on the store's clock."""
+def grace_ends(drains: Iterable[Drain], replicas: Iterable[ConfiguredReplica]) -> dict[tuple[str, str], float]:
+    """The end of each drained replica's grace period, by model and id, on the store's clock."""
     found: dict[tuple[str, str], float] = {}
     for drain in drains:
         for replica in replicas:

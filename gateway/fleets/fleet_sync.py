@@ -1,4 +1,4 @@
-"""A worker's part: says how its replicas are, learns which ones register, and drains what operators want drained."""
+"""A worker's exchange with the store: reports replica statuses, reads registrations, and applies drains."""
 
 import asyncio
 import logging
@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from gateway.config.settings import Config
 from gateway.fleets.configured import configured_replicas
 from gateway.fleets.discovery.registrations import Registration, registered
-from gateway.fleets.drains import Drain, drains_of, ends
+from gateway.fleets.drains import Drain, drains_of, grace_ends
 from gateway.fleets.reports import found_replicas, report
 from gateway.tenancy.tenants.transactions import DRAINS, Storage
 from protos.errors import StoreUnavailable
@@ -17,37 +17,35 @@ from routing.health.replica_status import ReplicaStatus
 
 log = logging.getLogger(__name__)
 
-#: How often a worker looks, so that it heeds a drain within a second.
+#: Seconds between two exchanges, so that a drain takes effect within a second.
 SYNC_SECONDS: Final = 0.5
 
 
 class Drainable(Protocol):
-    """What is asked of a fleet."""
+    """A fleet whose replicas can be drained."""
 
     def statuses(self) -> list[ReplicaStatus]:
-        """How every replica is."""
+        """The status of every replica."""
         ...
 
     def drain(self, until: Mapping[str, float]) -> None:
-        """Give no requests to these replicas; what still runs there at these times goes elsewhere."""
+        """Give no new requests to these replicas; requests still running there at these times move elsewhere."""
         ...
 
 
-class Finder(Protocol):
-    """Who makes replicas out of registrations."""
+class RegistrationReceiver(Protocol):
+    """The receiver of registrations."""
 
     @property
-    def wants_registrations(self) -> bool:
-        """Whether any are to be asked for."""
-        ...
+    def wants_registrations(self) -> bool: ...
 
     def registered(self, replicas: list[Registration]) -> None:
-        """Take in what the store has of them."""
+        """Take over the store's registrations."""
         ...
 
 
 class FleetSync:
-    """While the store is away, what it said last of drains and of registered replicas holds."""
+    """The exchange of a worker. While the store is away, the last drains and registrations stay in effect."""
 
     def __init__(
         self,
@@ -56,14 +54,14 @@ class FleetSync:
         worker: str,
         fleets: Mapping[str, Drainable],
         clock: Callable[[], float] = time.monotonic,
-        finder: Finder | None = None,
+        finder: RegistrationReceiver | None = None,
     ) -> None:
-        """`fleets` are this worker's, by model, and `clock` is theirs; `finder` is told what registers."""
+        """`fleets` are this worker's, by model, and `clock` is theirs; `finder` receives registrations."""
         self._storage = storage
         self._config = config
         self._finder = finder
         self._drains: list[Drain] = []
-        #: What to add to the store's time to have that of `clock`.
+        #: Offset from the store's clock to `clock`.
         self._offset = 0.0
         self._worker = worker
         self._fleets = fleets
@@ -71,17 +69,17 @@ class FleetSync:
         self._away = False
 
     async def run(self) -> None:
-        """Exchange for ever."""
+        """Exchange until cancelled."""
         while True:
             try:
                 await self.exchange()
             except Exception:
-                # Whatever it was: drains that nobody heeds any more are worse than one round that was missed.
+                # Any error: drains that are never applied again are worse than one failed exchange.
                 log.exception("exchanging with the store what is known of replicas")
             await asyncio.sleep(SYNC_SECONDS)
 
     async def exchange(self) -> None:
-        """One round."""
+        """Exchange once."""
         try:
             now = await report(self._storage, self._worker, self._statuses())
             drains = drains_of(await self._storage.hgetall(DRAINS))
@@ -93,21 +91,21 @@ class FleetSync:
             self._away = True
             if self._drains:
                 # A replica that left and came back meanwhile is still drained.
-                self.heed()
+                self.apply_drains()
             return
         self._away = False
         self._drains, self._offset = drains, self._clock() - now
         if self._finder is not None and wanted:
             self._finder.registered(replicas)
-        self.heed()
+        self.apply_drains()
 
-    def heed(self) -> None:
-        """Drain what is to be drained of the replicas that there are now; to be called whenever others come."""
+    def apply_drains(self) -> None:
+        """Apply the drains to the current replicas; call it whenever the replicas change."""
         until: dict[str, dict[str, float]] = {model: {} for model in self._fleets}
-        # Of a large fleet this takes a while, and mostly nothing is drained.
+        # This takes a while for a large fleet, and mostly nothing is drained.
         found = found_replicas([self._statuses()]) if self._drains else ()
         replicas = list(configured_replicas(self._config, found)) if self._drains else []
-        for (model, replica_id), end in ends(self._drains, replicas).items():
+        for (model, replica_id), end in grace_ends(self._drains, replicas).items():
             until[model][replica_id] = end + self._offset
         for model, fleet in self._fleets.items():
             fleet.drain(until[model])

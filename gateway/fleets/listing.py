@@ -1,4 +1,4 @@
-"""All replicas as operators see them: what the configuration says of each beside what all workers say."""
+"""The replica listing for operators: the configuration combined with all workers' reports."""
 
 from collections.abc import Iterable, Sequence
 from statistics import fmean
@@ -13,10 +13,10 @@ from gateway.fleets.reports import Report
 from protos.types import Role
 from routing.health.replica_status import ReplicaStatus, State
 
-#: What is said of a replica that no worker reports.
+#: The state of a replica that no worker reports.
 UNKNOWN = "unknown"
-#: States in which a replica says nothing of what its engine holds.
-NOT_HEARD = (State.CONNECTING, State.REFUSED)
+#: States in which a replica reports no load.
+UNREPORTED_LOAD = (State.CONNECTING, State.REFUSED)
 _WORST_LAST = {state: place for place, state in enumerate(State)}
 
 
@@ -29,7 +29,7 @@ class ShapeView(Record, frozen=True, kw_only=True):
 
 
 class ReplicaView(Record, frozen=True, kw_only=True):
-    """One replica, as all workers together see it."""
+    """One replica, as all workers together report it."""
 
     object: Literal["replica"] = "replica"
     model: str
@@ -74,18 +74,20 @@ def listing(
     """One row for each configured replica, in their order."""
     statuses: dict[tuple[str, str], list[ReplicaStatus]] = {}
     for one in reports:
-        for model, said in one.items():
-            for status in said:
+        for model, reported_statuses in one.items():
+            for status in reported_statuses:
                 statuses.setdefault((model, status.id), []).append(status)
     return [_row(replica, statuses.get((replica.model, replica.id), []), drains) for replica in replicas]
 
 
-def _row(replica: ConfiguredReplica, said: Sequence[ReplicaStatus], drains: Sequence[Drain]) -> ReplicaView:
-    state, reason = _judgement(said)
-    # The engine's numbers are the same for all who hear them: those of a worker that does.
-    hearing = (status for status in said if status.state not in NOT_HEARD)
-    heard = min(hearing, key=lambda status: _WORST_LAST[status.state], default=None)
-    accuracies = [status.accuracy for status in said if status.accuracy is not None]
+def _row(
+    replica: ConfiguredReplica, reported_statuses: Sequence[ReplicaStatus], drains: Sequence[Drain]
+) -> ReplicaView:
+    state, reason = _worst_state(reported_statuses)
+    # The engine's figures are the same for all workers that receive them: take one that does.
+    reporting = (status for status in reported_statuses if status.state not in UNREPORTED_LOAD)
+    best = min(reporting, key=lambda status: _WORST_LAST[status.state], default=None)
+    accuracies = [status.accuracy for status in reported_statuses if status.accuracy is not None]
     shape = replica.shape
     return ReplicaView(
         model=replica.model,
@@ -93,30 +95,30 @@ def _row(replica: ConfiguredReplica, said: Sequence[ReplicaStatus], drains: Sequ
         id=replica.id,
         address=replica.address,
         source=replica.source,
-        version=heard.version if heard else max((status.version for status in said), default=""),
+        version=best.version if best else max((status.version for status in reported_statuses), default=""),
         shape=ShapeView(tp=shape.tp, ep=shape.ep, pp=shape.pp),
         role=replica.role,
         state=state,
         reason=reason,
-        workers=len(said),
-        running=heard.running if heard else 0,
-        waiting=heard.waiting if heard else 0,
-        kv_blocks_used=heard.kv_blocks_used if heard else 0,
-        kv_blocks_total=heard.kv_blocks_total if heard else 0,
-        in_flight=sum(status.in_flight for status in said),
-        share=round(fmean(status.share for status in said), 3) if said else 0.0,
-        breaker_seconds=round(max((status.breaker_seconds for status in said), default=0.0), 1),
+        workers=len(reported_statuses),
+        running=best.running if best else 0,
+        waiting=best.waiting if best else 0,
+        kv_blocks_used=best.kv_blocks_used if best else 0,
+        kv_blocks_total=best.kv_blocks_total if best else 0,
+        in_flight=sum(status.in_flight for status in reported_statuses),
+        share=round(fmean(status.share for status in reported_statuses), 3) if reported_statuses else 0.0,
+        breaker_seconds=round(max((status.breaker_seconds for status in reported_statuses), default=0.0), 1),
         accuracy=round(fmean(accuracies), 3) if accuracies else None,
         drain=next((drain for drain in drains if drain.covers(replica)), None),
     )
 
 
-def _judgement(said: Sequence[ReplicaStatus]) -> tuple[str, str]:
-    """The worst state that any worker sees, and why."""
-    if not said:
+def _worst_state(reported_statuses: Sequence[ReplicaStatus]) -> tuple[str, str]:
+    """The worst state that any worker reports, and its reason."""
+    if not reported_statuses:
         return UNKNOWN, "no worker reports it"
-    worst = max(said, key=lambda status: _WORST_LAST[status.state])
-    alike = sum(status.state is worst.state for status in said)
-    if alike == len(said) or not worst.reason:
+    worst = max(reported_statuses, key=lambda status: _WORST_LAST[status.state])
+    alike = sum(status.state is worst.state for status in reported_statuses)
+    if alike == len(reported_statuses) or not worst.reason:
         return worst.state.value, worst.reason
-    return worst.state.value, f"{worst.reason} (in {alike} of {len(said)} workers)"
+    return worst.state.value, f"{worst.reason} (in {alike} of {len(reported_statuses)} workers)"

@@ -1,4 +1,4 @@
-"""Replica pools that run on this machine: where they listen, and the command that serves them."""
+"""Replica pools on this machine: addresses, and the command line that serves them."""
 
 import sys
 
@@ -8,7 +8,7 @@ from gateway.store.socket_path import socket_path
 
 
 def replica_addresses(config: Config, model_index: int, pool_index: int) -> list[str]:
-    """Those of a pool's replicas that the file knows; a local pool's are sockets in the state directory."""
+    """The addresses of a pool's configured replicas; a local pool's are sockets in the state directory."""
     pool = config.models[model_index].pools[pool_index]
     if not pool.local_replicas:
         return list(pool.listed_addresses)

@@ -1,4 +1,4 @@
-"""What the replicas of the configuration's pools can be expected to do, before they say so themselves."""
+"""Features that the configured pools' replicas are expected to have before they report them."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ from routing.policies.abilities import Abilities
 from routing.policies.adapter_affinity import AdapterRule, AdapterRules
 from routing.transports.openai.settings import API_FEATURES
 
-#: What a replica of an engine may be able to do. Where it cannot say so itself, this is what it gets requests for.
+#: Features by engine. A replica that cannot report its features gets requests by these.
 EXPECTED: Final[dict[EngineName, Feature]] = {
     "simulated": Feature.TOKENS | Feature.LORA | Feature.GUIDED,
     "tensorrt_llm": Feature.TOKENS | Feature.LORA | Feature.GUIDED,
@@ -20,12 +20,12 @@ EXPECTED: Final[dict[EngineName, Feature]] = {
 
 
 def expected_of(pool: Pool) -> Feature:
-    """The same of one pool, with what its settings say of that."""
+    """The expected features of one pool, its settings considered."""
     return EXPECTED[pool.engine] if pool.upstream is None else pool.upstream.features
 
 
 def abilities(model: Model) -> Abilities:
-    """Which replicas of a model can do what, and run which of its adapters."""
+    """The features and adapters of a model's replicas."""
     trusted = frozenset(pool.name for pool in model.pools if pool.upstream is not None and pool.upstream.lora)
     rules = {one.name: AdapterRule(one.path, frozenset(one.pools), trusted) for one in model.adapters}
     return Abilities(AdapterRules(rules), {pool.name: expected_of(pool) for pool in model.pools})

@@ -1,4 +1,4 @@
-"""Replicas as operators see and manage them: the one service behind the command line and the admin API."""
+"""The replica service behind the command line and the admin API: listing, draining and resuming."""
 
 import math
 
@@ -14,7 +14,7 @@ from protos.errors import Conflict, InvalidRequest, ReplicaNotFound
 
 
 class ReplicaRegistry:
-    """Every method raises StoreUnavailable; `actor` says in the audit trail who did it, such as `cli:root`.
+    """Lists, drains and resumes replicas. Methods raise StoreUnavailable; the audit trail has `actor` (`cli:root`).
 
     A `target` is a replica (`narrow/0`) or a pool (`narrow`), of `model`, or of the only one that has it.
     """
@@ -32,11 +32,13 @@ class ReplicaRegistry:
         """
         if model is not None and model not in self._config.model_names:
             model_of(list(configured_replicas(self._config)), model, "", self._pools)
-        drains, said = drains_of(await self._storage.hgetall(DRAINS)), await reports(self._storage)
-        return listing([replica for replica in self._known(said) if model in (None, replica.model)], said, drains)
+        drains, all_reports = drains_of(await self._storage.hgetall(DRAINS)), await reports(self._storage)
+        return listing(
+            [replica for replica in self._known(all_reports) if model in (None, replica.model)], all_reports, drains
+        )
 
     async def drain(self, model: str | None, target: str, grace_seconds: float, actor: str) -> Drain:
-        """Give no more requests to a replica or a pool; once more begins the grace anew.
+        """Give no more requests to a replica or a pool; a repeated drain restarts the grace period.
 
         Raises:
             ReplicaNotFound: There is none of the name.
@@ -61,7 +63,7 @@ class ReplicaRegistry:
         return await until_committed(handle)
 
     async def resume(self, model: str | None, target: str, actor: str) -> list[Drain]:
-        """Undo a drain, and with a pool's those of its replicas; gives what there was, nothing where nothing was.
+        """Undo a drain, and with a pool's drain those of its replicas; returns the drains undone, maybe none.
 
         What is drained and no longer configured can be resumed too.
 
@@ -93,8 +95,8 @@ class ReplicaRegistry:
 
         return await until_committed(handle)
 
-    def _known(self, said: list[Report]) -> list[ConfiguredReplica]:
-        return list(configured_replicas(self._config, found_replicas(said)))
+    def _known(self, all_reports: list[Report]) -> list[ConfiguredReplica]:
+        return list(configured_replicas(self._config, found_replicas(all_reports)))
 
     def _owner(self, known: list[ConfiguredReplica], drains: list[Drain], model: str | None, target: str) -> str:
         try:

@@ -1,4 +1,4 @@
-"""From the configuration's pools to what the fleets connect to."""
+"""Conversion of the configuration's pools to the fleets' replica specs."""
 
 from gateway.config.models.engine_checks import SESSIONS
 from gateway.config.models.settings import Pool
@@ -17,7 +17,7 @@ from routing.transports.replica_tls import TlsFiles
 def replica_specs(
     config: Config, model_index: int, key_of: KeyOf, tokenizer_hash: str = "", tokenizer: Tokenizer | None = None
 ) -> list[ReplicaSpec]:
-    """Every replica of one configured model that the file knows, those of local pools included."""
+    """The specs of all configured replicas of one model, those of local pools included."""
     pools = config.models[model_index].pools
     return [
         replica_spec(config, model_index, pool_index, str(number), address, key_of, tokenizer_hash, tokenizer=tokenizer)
@@ -37,7 +37,7 @@ def replica_spec(
     host: str = "",
     tokenizer: Tokenizer | None = None,
 ) -> ReplicaSpec:
-    """One replica of a pool, which is called POOL/NAME. `host` is the name that it was found by, if it was.
+    """The spec of one replica of a pool, named POOL/NAME. `host` is the name that discovery found it by, or empty.
 
     `tokenizer` is for engines that take text.
     """
@@ -64,7 +64,7 @@ def replica_spec(
 
 
 def _settings(pool: Pool, address: str, key_of: KeyOf, tokenizer: Tokenizer | None) -> object:
-    """What the pool's link takes as `ReplicaSpec.settings`."""
+    """The transport's settings for `ReplicaSpec.settings`."""
     if pool.engine == "openai":
         upstream = pool.upstream or UpstreamSettings()
         return KeyedUpstream(upstream, key_of(upstream.api_key))

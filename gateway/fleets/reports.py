@@ -1,4 +1,4 @@
-"""How each worker sees its replicas, kept in the store for a few seconds."""
+"""Each worker's report on its replicas, kept in the store for a few seconds."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, cast
@@ -11,19 +11,19 @@ from gateway.store.unreadable import readable
 from gateway.tenancy.tenants.transactions import Storage
 from routing.health.replica_status import ReplicaStatus
 
-#: For how long a report is good; a worker that is gone is not heard of any longer after that.
+#: Lifetime of a report in seconds; the reports of a dead worker expire.
 REPORT_SECONDS: Final = 5.0
-# One hash tag for both, which one script touches.
+# One hash tag for both keys, which one script touches.
 _KEYS: Final = ("penstock:{replicas}:times", "penstock:{replicas}:reports")
 _REPORTS: Final = Script.load("gateway.fleets", "reports.lua")
 
-#: By model.
+#: Replica statuses by model.
 Report = dict[str, list[ReplicaStatus]]
 _DECODER: Final = msgspec.msgpack.Decoder(Report)
 
 
 async def report(storage: Storage, worker: str, statuses: Mapping[str, list[ReplicaStatus]]) -> float:
-    """Say how a worker sees its replicas; gives the store's time, in seconds since 1970.
+    """Report a worker's replica statuses; returns the store's time in seconds since the epoch.
 
     Raises:
         StoreUnavailable: The store did not answer.
@@ -34,7 +34,7 @@ async def report(storage: Storage, worker: str, statuses: Mapping[str, list[Repl
 
 
 async def reports(storage: Storage) -> list[Report]:
-    """What every worker that lives has said last; what another version of the program wrote is left out.
+    """The last report of every live worker; records of another program version are left out.
 
     Raises:
         StoreUnavailable: The store did not answer.
@@ -44,8 +44,8 @@ async def reports(storage: Storage) -> list[Report]:
 
 
 def found_replicas(reports: Sequence[Report]) -> Iterator[FoundReplica]:
-    """Every replica that any worker speaks of, as often as it does."""
+    """Yield the replicas in all workers' reports, with repetitions."""
     for one in reports:
-        for model, said in one.items():
-            for status in said:
+        for model, statuses in one.items():
+            for status in statuses:
                 yield FoundReplica(model, status.pool, status.id, status.address)

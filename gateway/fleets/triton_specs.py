@@ -1,4 +1,4 @@
-"""From the configuration of a model behind Triton to what its link is told."""
+"""Conversion of a Triton model's configuration to its transport's settings."""
 
 from urllib.parse import urlsplit
 
@@ -9,7 +9,7 @@ from routing.transports.triton.settings import TritonSettings
 
 
 def triton_settings(triton: TritonModel, address: str, tokenizer: Tokenizer | None) -> TritonSettings:
-    """How the model at one address is asked; `tokenizer` None: nothing is sent there."""
+    """The transport's settings for the model at one address; `tokenizer` None: for specs that no request uses."""
     kind = triton.template
     ends = sorted(tokenizer.eos_ids) if tokenizer is not None and not kind.takes_text else []
     end_id = triton.end_id if triton.end_id is not None or not ends else ends[0]

@@ -1,4 +1,4 @@
-"""Models as clients ask for them with a LoRA adapter: `MODEL:ADAPTER`."""
+"""Models with LoRA adapters, requested as `MODEL:ADAPTER`."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -14,12 +14,12 @@ _NAME: Final = re.compile(ADAPTER_NAME)
 
 
 def has_adapters(model: Model) -> bool:
-    """Whether requests of a model may name an adapter at all."""
+    """Whether requests of a model may name an adapter."""
     return bool(model.adapters) or model.allow_unlisted
 
 
 class AdapterModels:
-    """The models of a worker with each of their adapters."""
+    """The served models of a worker, each with its adapters."""
 
     def __init__(self, models: Mapping[str, ServedModel], configured: Iterable[Model]) -> None:
         self._listed: dict[str, ServedModel] = {}
@@ -33,7 +33,7 @@ class AdapterModels:
                 self._open[model.name] = served
 
     def find(self, name: str) -> ServedModel | None:
-        """The model and adapter of that name; None: there is no such thing here."""
+        """Find the served model of a name `MODEL:ADAPTER`; None if there is none."""
         found = self._listed.get(name)
         if found is not None:
             return found
@@ -44,7 +44,7 @@ class AdapterModels:
         return replace(served, adapter=Adapter(adapter))
 
     def all(self) -> list[ServedModel]:
-        """Every model with every adapter that it can be asked for with."""
+        """Every model with each of its adapters."""
         unlisted = (
             replace(served, adapter=Adapter(adapter))
             for served in self._open.values()

@@ -1,4 +1,4 @@
-"""The models of one worker by the names that clients ask for: their own, aliases, and with adapters."""
+"""The models of one worker by the names that clients use: model names, aliases, and names with adapters."""
 
 from collections.abc import Mapping
 
@@ -11,22 +11,22 @@ _LONGEST_ECHO = 128
 
 
 class ModelCatalog:
-    """Finds served models by name; a model's own name goes before an alias, an alias before `MODEL:ADAPTER`."""
+    """Finds served models by name; model names take precedence over aliases, aliases over `MODEL:ADAPTER`."""
 
     def __init__(
         self, models: Mapping[str, ServedModel], aliases: Mapping[str, ServedModel], adapters: AdapterModels
     ) -> None:
-        #: By their own names.
+        #: By model name.
         self.models = models
         self._aliases = aliases
         self._adapters = adapters
 
     def find(self, name: str) -> ServedModel | None:
-        """The model of a name, or None."""
+        """Find the model of a name; None if there is none."""
         return self.models.get(name) or self._aliases.get(name) or self._adapters.find(name)
 
     def require(self, caller: Caller, name: str) -> ServedModel:
-        """The model of a name, for a caller. Raises ModelNotFound or PermissionDenied."""
+        """Find the model of a name that a caller may use. Raises ModelNotFound or PermissionDenied."""
         model = self.find(name)
         if model is None:
             shown = name if len(name) <= _LONGEST_ECHO else name[:_LONGEST_ECHO] + "..."
@@ -36,6 +36,6 @@ class ModelCatalog:
         return model
 
     def named(self) -> list[tuple[str, ServedModel]]:
-        """Every name that a client may ask for, with its model."""
+        """Every name that a client may use, with its model."""
         named = [(model.shown, model) for model in (*self.models.values(), *self._adapters.all())]
         return [*named, *self._aliases.items()]

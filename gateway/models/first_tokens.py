@@ -1,4 +1,4 @@
-"""How long a model lately took to its first token, in one worker."""
+"""A moving mean of a model's time to first token (TTFT) in one worker."""
 
 from typing import Final
 
@@ -7,11 +7,11 @@ _NEWEST: Final = 0.2
 
 
 class FirstTokenTimes:
-    """`seconds` is a moving mean, 0 before the first answer, so that a model that nobody knows yet gets its chance."""
+    """`seconds` is the moving mean of the TTFT; it is 0 before the first answer, so that an unused model is tried."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
 
     def note(self, seconds: float) -> None:
-        """One more answer has begun, or was given up, so long after it was asked for."""
+        """Add one time to first token, or the time after which the request was abandoned."""
         self.seconds = seconds if not self.seconds else self.seconds + _NEWEST * (seconds - self.seconds)

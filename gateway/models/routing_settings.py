@@ -1,4 +1,4 @@
-"""From the configuration of a model's routing to what its policy is made with."""
+"""Conversion of a model's routing configuration to its policy's settings."""
 
 from gateway.config.models.heatmap import usable_heatmap
 from gateway.config.models.settings import Model
@@ -6,7 +6,7 @@ from routing.contracts.policy_settings import CONCURRENCY_THRESHOLD, LONG_CONTEX
 
 
 def policy_settings(model: Model) -> PolicySettings:
-    """The settings of a model's policy, its heatmap read. Raises HeatmapError."""
+    """Convert a model's routing configuration and load its heatmap. Raises HeatmapError."""
     routing = model.routing
     tiers = tuple(
         Tier(frozenset(tier.pools), float("inf") if tier.below is None else tier.below) for tier in routing.tiers

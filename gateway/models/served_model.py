@@ -1,4 +1,4 @@
-"""A model as requests see it: its name, its tokens and the fleet that runs it."""
+"""A model as requests see it: names, tokenizer, fleet, admission queue and price."""
 
 from dataclasses import dataclass, field
 
@@ -23,10 +23,10 @@ from routing.fleet.fleet import Fleet
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """`context` is in tokens, prompt and answer together; `created` in seconds since 1970.
+    """A served model, perhaps with an adapter. `context` is in tokens of prompt and answer; `created` in Unix seconds.
 
-    Some replicas of a model that `relays` speak the API themselves; of an `opaque` one all do, and what a token is only
-    they know. With an `adapter`, `name` is still the model's, and limits, prices and the fleet are too.
+    Replicas of a model that `relays` may speak the API themselves. All replicas of an `opaque` model do, and its
+    tokenizer is unknown here. With an `adapter`, `name` is still the model's; limits, prices and the fleet are too.
     """
 
     name: str
@@ -48,7 +48,7 @@ class ServedModel:
     relays: bool = False
     opaque: bool = False
     adapter: Adapter | None = None
-    #: How it writes thoughts and tool calls, and its tokens with the marks of those; None: its answers are text.
+    #: The output format, and the tokens with its marks written out; None: the answers are plain text.
     output: OutputFormat | None = None
     marked_table: TokenTable | None = None
     media: Media = field(default_factory=Media)
@@ -56,7 +56,7 @@ class ServedModel:
 
     @property
     def shown(self) -> str:
-        """The name that clients ask for it by."""
+        """The name by which clients request the model."""
         return self.name if self.adapter is None else f"{self.name}{SEPARATOR}{self.adapter.name}"
 
     @property
@@ -65,7 +65,7 @@ class ServedModel:
         return "" if self.adapter is None else self.adapter.name
 
     def salt(self, owner: str) -> str:
-        """What keeps apart, in replicas' prefix caches, callers' `cache_owner` and what adapters make of a prompt."""
+        """The salt that separates `cache_owner`s and adapters in the replicas' prefix caches."""
         return owner if self.adapter is None else f"{owner}{SEPARATOR}{self.adapter.name}"
 
     tokenizer_hash: str = ""

@@ -1,4 +1,4 @@
-"""Leave to run, from the moment it is given to its one ending."""
+"""Admission of one request: granted once, released once."""
 
 from collections.abc import Callable
 
@@ -30,18 +30,18 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
 
 
 class Admission:
-    """Leave for one request, for one decision; `release` is its one ending, whatever happened before.
+    """An admitted request with its routing decision; `release` is its one ending.
 
-    `decision` is None when no replica is there at all: dispatching then says so. `route` is the request as it was
-    decided. `charged` is the cost that the fair queue was told, None when the request did not have to stand in it.
+    `decision` is None if no replica exists, which dispatch reports. `route` is the request as it was decided on.
+    `charged` is the cost charged in the fair queue; None if the request did not have to wait in it.
     """
 
     __slots__ = (
+        "_drop_promise",
         "_prefill_at",
         "_prefill_tokens",
         "_promises",
         "_released",
-        "_unpromise",
         "charged",
         "cost",
         "decision",
@@ -62,10 +62,10 @@ class Admission:
         decision: Decision | None,
         cost: int,
         promises: dict[str, Need],
-        unpromise: Callable[[str, Need], None],
+        drop_promise: Callable[[str, Need], None],
         released: Callable[["Admission", int], None],
     ) -> None:
-        """`promises` are by replica; `unpromise` is called when a replica's view has begun to count the request, or
+        """`promises` are by replica; `drop_promise` is called when a replica's view has begun to count the request, or
         never will, and `released` at its end.
         """
         self.request = request
@@ -76,39 +76,39 @@ class Admission:
         self.cost = cost
         self.charged: int | None = None
         self.waited_seconds = 0.0
-        #: Whether any replica has been asked.
+        #: Whether a submit was sent to any replica.
         self.sent = False
         self._promises = promises
-        self._unpromise = unpromise
+        self._drop_promise = drop_promise
         self._released: Callable[[Admission, int], None] | None = released
         self._prefill_at: str | None = None
         self._prefill_tokens = 0
         tenant.cost += cost
-        tenant.turns += 1
+        tenant.admitted += 1
         if decision is not None:
             self._begin_prefill(decision.entry.id)
 
     @property
     def replica_id(self) -> str | None:
-        """Where the request is to go first."""
+        """The first replica for the request."""
         return self.decision.entry.id if self.decision is not None else None
 
     @property
     def kv_tokens(self) -> int:
-        """What the request is expected to fill of the KV cache."""
+        """Expected KV cache use, in tokens."""
         return self.demand.whole.kv_tokens
 
     def opened(self, replica_id: str, *, computes: bool = True) -> None:
-        """The submit is on the wire: from now on the replica's view counts it. Called once per submit.
+        """Count a submit on the wire, which the replica's view counts from now on. Called once per submit.
 
         `computes`: the prompt is computed there, and not handed over.
         """
         self.sent = True
         need = self._promises.pop(replica_id, None)
         if need is not None:
-            self._unpromise(replica_id, need)
+            self._drop_promise(replica_id, need)
         else:
-            self._break_promises()
+            self._drop_promises()
         if self._released is not None and replica_id != self._prefill_at and computes:
             self.started()
             self._begin_prefill(replica_id)
@@ -120,20 +120,20 @@ class Admission:
             self.tenant.end_prefill(at, self._prefill_tokens)
 
     def release(self, output_tokens: int) -> None:
-        """The request is over, with so many output tokens. Idempotent."""
+        """End the admission after `output_tokens` output tokens. Idempotent."""
         released, self._released = self._released, None
         if released is not None:
-            self._break_promises()
+            self._drop_promises()
             self.started()
             self.tenant.cost -= self.cost
-            self.tenant.turns -= 1
+            self.tenant.admitted -= 1
             released(self, output_tokens)
 
     def _begin_prefill(self, replica_id: str) -> None:
         self._prefill_at, self._prefill_tokens = replica_id, self.demand.prompt_tokens_at(replica_id)
         self.tenant.begin_prefill(replica_id, self._prefill_tokens)
 
-    def _break_promises(self) -> None:
-        """The request went elsewhere, or will go nowhere any more."""
+    def _drop_promises(self) -> None:
+        """Release capacity promised at replicas that the request will not use."""
         while self._promises:
-            self._unpromise(*self._promises.popitem())
+            self._drop_promise(*self._promises.popitem())

@@ -1,4 +1,4 @@
-"""Where requests for one model wait for their turn, and what lets them through."""
+"""The admission queue of one model: admits requests as replicas have room, in fair order."""
 
 import asyncio
 import heapq
@@ -31,28 +31,28 @@ from gateway.scheduling.division import Divider, Division
 from gateway.scheduling.fair_queue import FairQueue, cost_of
 from gateway.scheduling.objections import objections
 from gateway.scheduling.shares import ActiveTenant
-from gateway.scheduling.waiter import Asking, Waiter, demand_of
+from gateway.scheduling.waiter import PendingRequest, Waiter, demand_of
 from protos.errors import InternalError, Overloaded, ReplicaUnavailable
 from routing.contracts.policy import BetterWait, Decision, NoCandidate, ReplicaView, RouteRequest, RoutingPolicy
 from routing.dispatch.dispatch import RequestHandle
 
 log = logging.getLogger(__name__)
 
-#: Bounds of what a client is told to wait, and what it is told while nothing is known, in seconds.
+#: Bounds of the `Retry-After` that clients get, and its value while the rate is unknown, in seconds.
 SHORTEST_RETRY, LONGEST_RETRY, UNKNOWN_RETRY = 1.0, 120.0, 5.0
-#: Over how long the rate of what is let through is averaged.
+#: Time constant of the moving average of the admission rate, in seconds.
 RATE_SECONDS = 5.0
-#: How long the first in line finds no room before a replica is kept for it until there is some.
+#: Seconds that the first in line waits in vain before a replica is held for it.
 HOLD_SECONDS = 1.0
-#: After a look at more tenants than this that let nobody through, how long to rest for each of them.
-LOOKS, REST_SECONDS = 8, 300e-6
-#: How old the time and the cached tokens that a request is decided by may be: while it waits, others fill the caches.
+#: After refusing more requests than this in a row, pause for so many seconds per refused request.
+MAX_REFUSALS, REST_SECONDS = 8, 300e-6
+#: Maximum age, in seconds, of a waiting request's time and cached tokens, which change as others fill the caches.
 STALE_SECONDS = 0.25
-_NOTHING: frozenset[str] = frozenset()
+_NO_REPLICAS: frozenset[str] = frozenset()
 
 
 class AdmissionQueue:
-    """Lets the requests of one model through as its fleet has room, by turns that are fair between tenants.
+    """Admits the requests of one model as its fleet has room, fairly between tenants.
 
     A request that nothing waits before passes without waiting. All others stand in a fair queue, which is looked
     through whenever room may have come: after a load report, a release and a change of the fleet.
@@ -66,11 +66,11 @@ class AdmissionQueue:
         clock: Callable[[], float] = time.monotonic,
         cached: Callable[[RouteRequest], Mapping[str, int]] = lambda route: {},
     ) -> None:
-        """`clock` counts seconds; `cached` says how much of a request's prompt which replica holds now.
+        """`clock` counts seconds; `cached` gives a request's cached prompt tokens by replica.
 
         The fleet's `on_load` is taken over.
         """
-        #: How many got their turn how, by the rank of their tier and what is declared of admissions.
+        #: Admissions by tier rank and outcome, as the metrics declare the outcomes.
         self.admissions: Counter[tuple[int, str]] = Counter()
         self._fleet = fleet
         self._policy = policy
@@ -80,7 +80,7 @@ class AdmissionQueue:
         self._cached = cached
         self.divider = Divider(admission.watermark)
         self._queue: FairQueue[Waiter] = FairQueue()
-        #: By tier's rank, each in order of arrival: the newest of the lowest is shed first.
+        #: By tier rank, in order of arrival: the newest of the lowest tier is shed first.
         self._by_rank: dict[int, dict[Waiter, None]] = {}
         self._promised: dict[str, Need] = {}
         self._blocked: Waiter | None = None
@@ -91,27 +91,26 @@ class AdmissionQueue:
         self._deadlines: list[tuple[float, int, Waiter]] = []
         self._numbers = itertools.count()
         self._alarm: asyncio.TimerHandle | None = None
-        self._granted = 0  # cost let through since the rate was last worked out
+        self._granted = 0  # cost admitted since the rate was last computed
         self._rate = 0.0
         self._rated_at = clock()
         fleet.on_load = self.pump
 
     @property
     def waiting(self) -> int:
-        """Requests that wait."""
+        """Number of waiting requests."""
         return self._queue.waiting
 
     def depths(self) -> dict[str, int]:
-        """Requests that wait, by tenant that has any."""
+        """Number of waiting requests by tenant, without zeros."""
         return self._queue.depths()
 
     def active_here(self) -> list[ActiveTenant]:
-        """The tenants that are active in this worker."""
         return self.divider.active_here(self._clock())
 
     @property
     def active_elsewhere(self) -> Sequence[ActiveTenant]:
-        """The tenants that are active in any worker, as far as is known."""
+        """The tenants that are active in any worker, as far as known."""
         return self.divider.elsewhere
 
     @active_elsewhere.setter
@@ -119,25 +118,25 @@ class AdmissionQueue:
         self.divider.elsewhere = tenants
 
     def try_enter(self, request: AdmissionRequest) -> Admission | None:
-        """A turn at once, if nothing waits and a replica has room; None: `enter` is the way."""
+        """Admit at once if nothing waits and a replica has room; None otherwise: use `enter`."""
         views = self._views(request.route)
         if self._queue.waiting and views:
             return None
         now = self._clock()
         tenant = self.divider.seen(request.tenant, request.rank, request.weight, request.reserved, now)
-        asking = Asking(request, tenant)
+        pending = PendingRequest(request, tenant)
         if not views:
-            return self._grant(asking, None)
-        decision = self._choose(asking, views, now)
+            return self._grant(pending, None)
+        decision = self._choose(pending, views, now)
         if decision is None:
             return None
         self.admissions[request.rank, "at_once"] += 1
-        return self._grant(asking, decision)
+        return self._grant(pending, decision)
 
     async def enter(self, request: AdmissionRequest, handle: RequestHandle) -> Admission:
-        """Wait for a turn.
+        """Wait for admission.
 
-        Raises Overloaded when too many wait already or the time is up, and whatever `attempt` is failed with.
+        Raises Overloaded when too many wait already or the time is up, and any error that `handle` is failed with.
         """
         now = self._clock()
         tenant = self.divider.seen(request.tenant, request.rank, request.weight, request.reserved, now)
@@ -154,42 +153,44 @@ class AdmissionQueue:
         except BaseException:
             self._leave(waiter)
             if waiter.future.done() and not waiter.failed and not waiter.future.cancelled():
-                waiter.future.result().release(0)  # the task ended between being given its turn and taking it
+                waiter.future.result().release(0)  # the task ended between its admission and receiving it
             raise
 
     def consider(self, request: AdmissionRequest) -> Decision | None:
-        """Where the request would go if it came now and it were its turn; None: nowhere. Changes nothing here."""
-        imagined, views, now = copy(self), self._views(request.route), self._clock()
-        divider = imagined.divider = self.divider.imagined(request.tenant)
-        asking = Asking(request, divider.seen(request.tenant, request.rank, request.weight, request.reserved, now))
-        return imagined._choose(asking, views, now, self._held) if views else None
+        """The decision for a request if it were admitted now; None if it would wait. Has no effect."""
+        hypothetical, views, now = copy(self), self._views(request.route), self._clock()
+        divider = hypothetical.divider = self.divider.hypothetical(request.tenant)
+        pending = PendingRequest(
+            request, divider.seen(request.tenant, request.rank, request.weight, request.reserved, now)
+        )
+        return hypothetical._choose(pending, views, now, self._held) if views else None
 
     def objections(self, request: AdmissionRequest) -> dict[str, str]:
-        """What speaks now against each replica that is there, by id; empty where nothing does. Changes nothing here."""
-        divider, now = self.divider.imagined(request.tenant), self._clock()
+        """The reason against each replica now, by id; no entry for a replica without one. Has no effect."""
+        divider, now = self.divider.hypothetical(request.tenant), self._clock()
         views = self._fleet.candidates((), request.route.needs, request.route.adapter)
         tenant = divider.seen(request.tenant, request.rank, request.weight, request.reserved, now)
         demand = demand_of(request, request.route)
         return objections(views, self._promised, demand, tenant, divider, now, self._watermark, self._held)
 
     def _views(self, route: RouteRequest) -> Sequence[ReplicaView]:
-        """Where the request could be served now."""
+        """The replicas that can serve the request now."""
         return servable(self._fleet.candidates((), route.needs, route.adapter))
 
     def _arrive(self, waiter: Waiter, now: float) -> None:
-        """Let a newcomer through, past others that found no room, if it finds some; else it waits if it may."""
+        """Admit a new request if there is room, ahead of others that found none; else queue it within the bounds."""
         views = self._views(waiter.route)
         if waiter.tenant.waiting == 1 and views:
             decision = self._choose(waiter, views, now, self._held)
             if decision is not None:
                 self._queue.serve_alone(waiter.entry)
-                self._let_through(waiter, decision, now)
+                self._admit(waiter, decision, now)
                 return
-        self._bound(waiter)
+        self._enforce_bounds(waiter)
         if waiter.entry.waiting:
             self._set_alarm(waiter)
 
-    def _let_through(self, waiter: Waiter, decision: Decision, now: float) -> None:
+    def _admit(self, waiter: Waiter, decision: Decision, now: float) -> None:
         self._forget(waiter)
         admission = self._grant(waiter, decision)
         admission.charged, admission.waited_seconds = admission.cost, now - waiter.since
@@ -197,60 +198,60 @@ class AdmissionQueue:
         waiter.future.set_result(admission)
 
     def pump(self) -> None:
-        """Let through whoever there is room for now, in order; turn all away when there is no fleet to wait for."""
+        """Admit, in fair order, all requests that there is room for; reject all if the fleet has no replica."""
         self.divider.loads_changed()
         if not self._queue.waiting:
             return
         now = self._clock()
-        everyone = servable(self._fleet.candidates())
-        if not everyone:
-            self._turn_away()
-        if now < self._rest_until or not everyone:
+        all_views = servable(self._fleet.candidates())
+        if not all_views:
+            self._reject_all()
+        if now < self._rest_until or not all_views:
             return
-        looks = turns = 0
-        by_kind: dict[Kind, Sequence[ReplicaView]] = {PLAIN: everyone}
+        refusals = admitted = 0
+        by_kind: dict[Kind, Sequence[ReplicaView]] = {PLAIN: all_views}
 
         def take(waiter: Waiter) -> bool:
-            nonlocal looks, turns
+            nonlocal refusals, admitted
             if waiter.future.done():
-                return False  # its task has been cancelled, and will take it off the queue
-            kind, first = kind_of(waiter.route, everyone), looks == 0
+                return False  # its task has been cancelled, and will remove it from the queue
+            kind, first = kind_of(waiter.route, all_views), refusals == 0
             views = by_kind.get(kind)
             if views is None:
                 views = by_kind[kind] = self._views(waiter.route)
             if not views:
-                waiter.future.set_exception(_nobody())
+                waiter.future.set_exception(_no_replica())
                 return False
-            kept = _NOTHING if waiter is self._blocked else self._held
+            held = _NO_REPLICAS if waiter is self._blocked else self._held
             try:
-                decision = self._choose(waiter, views, now, kept)
+                decision = self._choose(waiter, views, now, held)
                 if decision is None:
-                    looks += 1
+                    refusals += 1
                     if first:
                         self._is_blocked(waiter, views, now)
                     return False
             except Exception:
-                # It fails this request, and not the session of the replica whose report has brought us here.
+                # The error fails this request, and not the session of the replica whose report called `pump`.
                 log.exception("no decision on request %s", waiter.request.request_id)
                 waiter.future.set_exception(InternalError("The gateway failed on this request."))
                 return False
-            turns += 1
-            self._let_through(waiter, decision, now)
+            admitted += 1
+            self._admit(waiter, decision, now)
             return True
 
         self._queue.serve(take)
-        if looks > LOOKS and not turns:
-            self._rest_until = now + looks * REST_SECONDS
+        if refusals > MAX_REFUSALS and not admitted:
+            self._rest_until = now + refusals * REST_SECONDS
             if self._rest is not None:
                 self._rest.cancel()
-            self._rest = asyncio.get_running_loop().call_later(looks * REST_SECONDS, self.pump)
+            self._rest = asyncio.get_running_loop().call_later(refusals * REST_SECONDS, self.pump)
 
-    def _turn_away(self) -> None:
+    def _reject_all(self) -> None:
         for waiter in [waiter for peers in self._by_rank.values() for waiter in peers]:
-            waiter.fail(_nobody())
+            waiter.fail(_no_replica())
 
     def expire(self) -> None:
-        """End the waiting of those whose time is up; called by a timer."""
+        """Shed requests whose time is up; called by a timer."""
         now = self._clock()
         while self._deadlines and (self._deadlines[0][0] <= now or not self._deadlines[0][2].entry.waiting):
             waiter = heapq.heappop(self._deadlines)[2]
@@ -261,83 +262,87 @@ class AdmissionQueue:
             self._arm(self._deadlines[0][0] - now)
 
     def _choose(
-        self, asking: Asking, views: Sequence[ReplicaView], now: float, kept: frozenset[str] = _NOTHING
+        self, pending: PendingRequest, views: Sequence[ReplicaView], now: float, held: frozenset[str] = _NO_REPLICAS
     ) -> Decision | None:
-        """Where the request may go now, if it may; not to `kept`, which is another's."""
+        """Choose a replica for the request now, but none of `held`, which are for another one; None: it must wait."""
         try:
-            return self._decide(asking, views, now, kept)
+            return self._decide(pending, views, now, held)
         except BetterWait:
             return None
 
     def _decide(
-        self, asking: Asking, views: Sequence[ReplicaView], now: float, kept: frozenset[str]
+        self, pending: PendingRequest, views: Sequence[ReplicaView], now: float, held: frozenset[str]
     ) -> Decision | None:
-        if now - asking.route.now > STALE_SECONDS:
-            self._refresh(asking, now)
-        promised, divider, demand, tenant = self._promised, self.divider, asking.demand, asking.tenant
-        # It is the whole fleet that is divided, whatever part of it can serve this request.
-        plain = not asking.route.needs and not asking.route.adapter
+        if now - pending.route.now > STALE_SECONDS:
+            self._refresh(pending, now)
+        promised, divider, demand, tenant = self._promised, self.divider, pending.demand, pending.tenant
+        # Shares are of the whole fleet, whatever part of it can serve this request.
+        plain = not pending.route.needs and not pending.route.adapter
         whole = views if plain else servable(self._fleet.candidates())
         if promised:
             views = [with_promised(view, promised[view.id]) if view.id in promised else view for view in views]
-        divider.asks(tenant, demand.least_prompt_tokens, now)
+        divider.note_demand(tenant, demand.least_prompt_tokens, now)
         division = divider.division(tenant, whole, now)
         lanes, avoid, shared = None, division.avoid, len(division.active) > 1
         if shared:
             if not divider.has_room(tenant, division, views if plain else whole):
                 return None
             lanes = division.lanes.get(tenant.name)
-        if lanes is None and not kept:
-            # Nearly always the policy's first choice will do, and there is no need to look at all of them.
-            pleasant = servable([view for view in views if view.id not in avoid]) if avoid else views
+        if lanes is None and not held:
+            # Nearly always the policy's first choice has room, and the other replicas need not be checked.
+            preferred = servable([view for view in views if view.id not in avoid]) if avoid else views
             try:
-                first = self._pick(asking, pleasant or views)
+                first = self._pick(pending, preferred or views)
             except BetterWait:
-                if self._able(asking, views, division):
+                if self._usable(pending, views, division):
                     raise
-                first = None  # no time will make room for it
-            if first is not None and self._suits(first, demand):
+                first = None  # waiting makes no room for it
+            if first is not None and self._has_room(first, demand):
                 return first
-        able = self._able(asking, views, division)
-        if not able:
-            return self._pick(asking, views, may_wait=False)  # none could ever: the engine will say so
+        usable_views = self._usable(pending, views, division)
+        if not usable_views:
+            return self._pick(
+                pending, views, may_wait=False
+            )  # no replica could ever hold it: the engine will refuse it
         if lanes is not None:
-            avoid = _NOTHING
-        if kept:
-            able = servable([view for view in able if view.id not in kept])
-        room = feasible(able, demand, self._watermark, avoid)
-        return self._pick(asking, room) if room else None
+            avoid = _NO_REPLICAS
+        if held:
+            usable_views = servable([view for view in usable_views if view.id not in held])
+        room = feasible(usable_views, demand, self._watermark, avoid)
+        return self._pick(pending, room) if room else None
 
-    def _refresh(self, asking: Asking, now: float) -> None:
-        """See what the caches hold by now, of a request that has waited."""
-        asking.route = msgspec.structs.replace(asking.route, now=now, cached=self._cached(asking.route))
-        asking.demand = demand_of(asking.request, asking.route)
+    def _refresh(self, pending: PendingRequest, now: float) -> None:
+        """Update the time and the cached tokens of a request that has waited."""
+        pending.route = msgspec.structs.replace(pending.route, now=now, cached=self._cached(pending.route))
+        pending.demand = demand_of(pending.request, pending.route)
 
-    def _pick(self, asking: Asking, views: Sequence[ReplicaView], *, may_wait: bool = True) -> Decision | None:
-        """What the policy says; None where it can make nothing of these. Raises BetterWait if it may."""
-        route = asking.route if may_wait else msgspec.structs.replace(asking.route, may_wait=False)
+    def _pick(self, pending: PendingRequest, views: Sequence[ReplicaView], *, may_wait: bool = True) -> Decision | None:
+        """Let the policy choose; None if it accepts none of the views. Raises BetterWait if `may_wait`."""
+        route = pending.route if may_wait else msgspec.structs.replace(pending.route, may_wait=False)
         try:
-            return (asking.request.policy or self._policy).pick(route, views)
+            return (pending.request.policy or self._policy).pick(route, views)
         except NoCandidate:
             return None
 
-    def _suits(self, decision: Decision, demand: Demand) -> bool:
-        """Whether there is room for it that is worth no second look."""
+    def _has_room(self, decision: Decision, demand: Demand) -> bool:
+        """Whether the chosen replicas have room and no long backlog."""
         for view in parts_of(decision):
             if has_long_backlog(view) or not fits(view, demand.at(view), self._watermark):
                 return False
         return True
 
-    def _able(self, asking: Asking, views: Sequence[ReplicaView], division: Division) -> Sequence[ReplicaView]:
-        lanes = division.lanes.get(asking.tenant.name)
-        outside = 0 if lanes is None else asking.tenant.prefill_outside(lanes)
-        return usable(views, asking.demand, lanes, outside)
+    def _usable(
+        self, pending: PendingRequest, views: Sequence[ReplicaView], division: Division
+    ) -> Sequence[ReplicaView]:
+        lanes = division.lanes.get(pending.tenant.name)
+        outside = 0 if lanes is None else pending.tenant.prefill_outside(lanes)
+        return usable(views, pending.demand, lanes, outside)
 
-    def _grant(self, asking: Asking, decision: Decision | None) -> Admission:
-        request, demand = asking.request, asking.demand
+    def _grant(self, pending: PendingRequest, decision: Decision | None) -> Admission:
+        request, demand = pending.request, pending.demand
         cost = _cost(request)
         self._granted += cost
-        self.divider.turn_given(asking.tenant)
+        self.divider.request_admitted(pending.tenant)
         promises: dict[str, Need] = {}
         if decision is not None:
             for view in parts_of(decision):
@@ -345,10 +350,10 @@ class AdmissionQueue:
                 before = self._promised.get(view.id)
                 self._promised[view.id] = need if before is None else sum_of(before, need)
         return Admission(
-            request, asking.route, demand, asking.tenant, decision, cost, promises, self._unpromise, self._released
+            request, pending.route, demand, pending.tenant, decision, cost, promises, self._drop_promise, self._released
         )
 
-    def _unpromise(self, replica_id: str, need: Need) -> None:
+    def _drop_promise(self, replica_id: str, need: Need) -> None:
         promised = self._promised[replica_id]
         if promised.sequences == need.sequences:
             del self._promised[replica_id]
@@ -356,7 +361,7 @@ class AdmissionQueue:
             self._promised[replica_id] = sum_of(promised, need, -1)
 
     def _released(self, admission: Admission, output_tokens: int) -> None:
-        self.divider.turn_over(admission.tenant, self._clock())
+        self.divider.request_ended(admission.tenant, self._clock())
         if admission.charged is not None:
             request = admission.request
             true_cost = cost_of(request.route.prompt_tokens, output_tokens)
@@ -364,23 +369,23 @@ class AdmissionQueue:
         self.pump()
 
     def _is_blocked(self, waiter: Waiter, views: Sequence[ReplicaView], now: float) -> None:
-        """The first in line found no room; after a while a replica is kept for it, where room then gathers.
+        """Note that the first in line found no room; after HOLD_SECONDS, hold a replica for it, where room accumulates.
 
         Otherwise small requests behind it could take every bit of room as it comes, and it would wait for ever.
         """
         if waiter is not self._blocked:
-            self._blocked, self._blocked_since, self._held = waiter, now, _NOTHING
+            self._blocked, self._blocked_since, self._held = waiter, now, _NO_REPLICAS
         elif now - self._blocked_since >= HOLD_SECONDS and not self._held_is_there(views):
             division = self.divider.division(waiter.tenant, views, now)
             if len(division.active) < 2 or self.divider.has_room(waiter.tenant, division, views):
-                decision = self._pick(waiter, self._able(waiter, views, division) or views, may_wait=False)
-                self._held = frozenset(view.id for view in parts_of(decision)) if decision is not None else _NOTHING
+                decision = self._pick(waiter, self._usable(waiter, views, division) or views, may_wait=False)
+                self._held = frozenset(view.id for view in parts_of(decision)) if decision is not None else _NO_REPLICAS
 
     def _held_is_there(self, views: Sequence[ReplicaView]) -> bool:
         return bool(self._held) and self._held <= {view.id for view in views}
 
-    def _bound(self, waiter: Waiter) -> None:
-        """Shed what is beyond the tenant's and the worker's bounds."""
+    def _enforce_bounds(self, waiter: Waiter) -> None:
+        """Shed requests beyond the tenant's and the worker's bounds."""
         request = waiter.request
         if self._queue.depth(request.tenant) > request.max_waiting:
             self._shed(waiter, "The model is at its capacity and as many of your requests wait as may.")
@@ -393,7 +398,7 @@ class AdmissionQueue:
         waiter.fail(Overloaded(f"{message} Try again later.", retry_after=self._retry_after()))
 
     def _retry_after(self) -> float:
-        """Seconds until what waits now will have been let through, at the rate of the last seconds."""
+        """Seconds until the queue will be drained at the current admission rate."""
         now = self._clock()
         passed = now - self._rated_at
         if passed >= 1.0:
@@ -410,14 +415,14 @@ class AdmissionQueue:
             self._forget(waiter)
 
     def _forget(self, waiter: Waiter) -> None:
-        """Whichever way it stops waiting: nothing here points to it any longer, but for a stale deadline."""
+        """Remove a waiter from all records except a stale deadline."""
         waiter.tenant.waiting -= 1
         peers = self._by_rank[waiter.request.rank]
         del peers[waiter]
         if not peers:
             del self._by_rank[waiter.request.rank]
         if waiter is self._blocked:
-            self._blocked, self._held = None, _NOTHING
+            self._blocked, self._held = None, _NO_REPLICAS
         if not self._by_rank:
             self._deadlines.clear()
             if self._alarm is not None:
@@ -425,8 +430,8 @@ class AdmissionQueue:
                 self._alarm = None
 
     def _set_alarm(self, waiter: Waiter) -> None:
-        """One timer for all, at the earliest deadline."""
-        if len(self._deadlines) > 2 * self._queue.waiting + LOOKS:
+        """Set the one timer to the earliest deadline."""
+        if len(self._deadlines) > 2 * self._queue.waiting + MAX_REFUSALS:
             self._deadlines = [deadline for deadline in self._deadlines if deadline[2].entry.waiting]
             heapq.heapify(self._deadlines)
         until = waiter.request.wait_until
@@ -440,7 +445,7 @@ class AdmissionQueue:
         self._alarm = asyncio.get_running_loop().call_later(max(0.0, seconds), self.expire)
 
 
-def _nobody() -> ReplicaUnavailable:
+def _no_replica() -> ReplicaUnavailable:
     return ReplicaUnavailable("No replica of this model can take the request now.")
 
 

@@ -1,17 +1,17 @@
-"""What the admission queue asks of a fleet, and which requests have the same candidates there."""
+"""The fleet as the admission queue sees it, and kinds of requests with the same candidate replicas."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from routing.contracts.policy import ReplicaView, RouteRequest
 
-#: What a replica must have for a request: features and an adapter.
+#: Features and adapter that a replica must have for a request.
 Kind = tuple[int, str]
 PLAIN: Kind = (0, "")
 
 
 class Candidates(Protocol):
-    """A fleet, as far as the admission queue knows it."""
+    """The candidate replicas of a fleet."""
 
     on_load: Callable[[], None]
 
@@ -20,11 +20,11 @@ class Candidates(Protocol):
         ...
 
 
-def kind_of(route: RouteRequest, everyone: Sequence[ReplicaView]) -> Kind:
-    """What of a request's needs not all of these replicas have: requests of one kind have the same candidates."""
+def kind_of(route: RouteRequest, all_views: Sequence[ReplicaView]) -> Kind:
+    """The needs of a request that not all replicas meet: requests of one kind have the same candidates."""
     needs = route.needs
     if needs:
-        for view in everyone:
+        for view in all_views:
             if needs & ~view.features:
                 break
         else:

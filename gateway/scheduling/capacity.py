@@ -1,7 +1,7 @@
-"""What a fleet can take now: pure functions over the replicas' views.
+"""Capacity of a fleet: pure functions over the replicas' views.
 
 A request that no replica has room for is better kept here than in an engine's queue, where it can no longer go
-elsewhere, cannot be overtaken by a tenant whose turn it is, and holds up whatever comes behind it.
+elsewhere, cannot be overtaken by a tenant who is next, and holds up the requests behind it.
 
 The room of a replica is what its engine's report leaves below the watermark. All workers read that report at the
 same time, so between two reports each takes only its part of the room, or one request if its part is smaller.
@@ -15,19 +15,19 @@ from gateway.scheduling.shares import ActiveTenant
 from protos.types import Role
 from routing.contracts.policy import Decision, ReplicaView
 
-#: Prompt tokens that a tenant may have before their first token on replicas of its choice, while others are active
-#: too; a quarter of a step of TensorRT-LLM's default size. Also what may stand before a prompt of any length.
+#: Prompt tokens before their first token that a tenant may have on any replicas while others are active too: a
+#: quarter of a step of TensorRT-LLM's default size. Also the backlog that a prompt of any length may be added to.
 ALLOWANCE_TOKENS = 2048
-#: Steps that only prompts fill: as much backlog as keeps an engine busy until the next report.
+#: Backlog in steps filled with prompts that keeps an engine busy until its next report.
 BACKLOG_STEPS = 2
-#: Requests in an engine's own queue, and their part of its running slots, from which on its scheduler is stuck. Until
-#: the next step begins, what has just arrived waits there too.
+#: An engine's scheduler is stuck from so many queued requests on, which are also such a part of its slots. Requests
+#: that have just arrived are queued too, until the next step begins.
 ENGINE_QUEUE = 4
 ENGINE_QUEUE_PART = 0.02
 
 
 class Need(msgspec.Struct, frozen=True):
-    """What a request takes of a replica: sequences, prompt tokens to compute, KV cache as expected and at most."""
+    """A request's need at one replica: sequences, prompt tokens to compute, KV cache tokens as expected and at most."""
 
     sequences: int
     prompt_tokens: int
@@ -35,12 +35,12 @@ class Need(msgspec.Struct, frozen=True):
     most_kv_tokens: int
 
     def kv_at(self, view: ReplicaView) -> int:
-        """Tokens in the KV cache that this replica must have room for."""
+        """KV cache tokens that this replica must have room for."""
         return self.most_kv_tokens if view.reserves_output else self.kv_tokens
 
 
 class Demand(msgspec.Struct, frozen=True):
-    """What a request takes of the fleet: `whole` of a replica that holds nothing of it and runs all of it.
+    """A request's need of the fleet; `whole` is for a replica that has cached nothing and runs both phases.
 
     `cached` are prompt tokens that replicas hold, by id: they need not be computed there, but take as much room.
     """
@@ -50,16 +50,16 @@ class Demand(msgspec.Struct, frozen=True):
 
     @property
     def least_prompt_tokens(self) -> int:
-        """Prompt tokens to compute where the most are cached."""
+        """Prompt tokens to compute at the replica with the most cached."""
         most = max(self.cached.values()) if self.cached else 0
         return self.whole.prompt_tokens - most
 
     def prompt_tokens_at(self, replica_id: str) -> int:
-        """Prompt tokens to compute on a replica that computes prompts."""
+        """Prompt tokens to compute at a replica that runs prefill."""
         return self.whole.prompt_tokens - self.cached.get(replica_id, 0)
 
     def at(self, view: ReplicaView) -> Need:
-        """What it takes of this replica, by its role: a prefill replica has no more than a token of each answer."""
+        """The need at a replica by its role: a prefill replica computes one token of each sequence."""
         whole = self.whole
         if view.role is Role.DECODE:
             return Need(whole.sequences, 0, whole.kv_tokens, whole.most_kv_tokens)
@@ -72,12 +72,12 @@ class Demand(msgspec.Struct, frozen=True):
 
 
 def parts_of(decision: Decision) -> tuple[ReplicaView, ...]:
-    """The replicas that a request needs room at."""
+    """The replicas of a decision at which a request needs room."""
     return (decision.replica,) if decision.prefill is None else (decision.prefill, decision.replica)
 
 
 def servable(views: Sequence[ReplicaView]) -> Sequence[ReplicaView]:
-    """Less the prefill replicas where there is nothing to decode, and the other way round."""
+    """The views without prefill replicas if there are no decode replicas, and vice versa."""
     for view in views:
         if view.role is not Role.BOTH:
             break
@@ -90,7 +90,7 @@ def servable(views: Sequence[ReplicaView]) -> Sequence[ReplicaView]:
 
 
 def sum_of(one: Need, other: Need, sign: int = 1) -> Need:
-    """Both together, or with sign -1 the one without the other."""
+    """The sum of two needs, or with sign -1 their difference."""
     return Need(
         one.sequences + sign * other.sequences,
         one.prompt_tokens + sign * other.prompt_tokens,
@@ -100,7 +100,7 @@ def sum_of(one: Need, other: Need, sign: int = 1) -> Need:
 
 
 def with_promised(view: ReplicaView, promised: Need) -> ReplicaView:
-    """The view as it will be once everything that has leave to run there has been sent."""
+    """The view with the need of admitted requests that have not been sent yet."""
     return ReplicaView(
         view.id,
         view.pool,
@@ -120,12 +120,12 @@ def with_promised(view: ReplicaView, promised: Need) -> ReplicaView:
 
 
 def fits(view: ReplicaView, need: Need, watermark: float) -> bool:
-    """Whether the replica has room for the request now. An empty one has room for whatever it can hold at all."""
+    """Whether a replica has room for a request now. An idle replica has room for whatever it could ever hold."""
     return not obstacle(view, need, watermark)
 
 
 def obstacle(view: ReplicaView, need: Need, watermark: float) -> str:
-    """What of the replica has no room for the request now, in words; empty where it fits."""
+    """Describe why a replica has no room for a request now; empty if it has."""
     load, sent, slots = view.load, view.sent, view.max_batch_size
     occupied = load.running + load.waiting
     if not occupied and not sent:
@@ -149,12 +149,12 @@ def obstacle(view: ReplicaView, need: Need, watermark: float) -> str:
 
 
 def _within(room: float, sent: int, more: int, workers: int) -> bool:
-    """Whether `more` fits beside what was sent: into this worker's part of the room, if it sent anything yet."""
+    """Whether `more` fits beside `sent`, into this worker's part of the room once it has sent anything."""
     return sent + more <= (room / workers if sent else room)
 
 
 def could_ever(view: ReplicaView, need: Need) -> bool:
-    """Whether the replica could hold the request if it had nothing else."""
+    """Whether an idle replica could hold the request."""
     kv_total = view.load.kv_blocks_total * view.kv_block_tokens
     return (not kv_total or need.kv_at(view) <= kv_total) and (
         not view.max_batch_size or need.sequences <= view.max_batch_size
@@ -170,7 +170,7 @@ def has_long_backlog(view: ReplicaView) -> bool:
 def feasible(
     views: Sequence[ReplicaView], demand: Demand, watermark: float, avoid: frozenset[str] = frozenset()
 ) -> Sequence[ReplicaView]:
-    """The replicas with room, reduced to the best kind of which there are any that can serve.
+    """The replicas with room, of the best class that can serve the request.
 
     Best are those that are not to be avoided and have no long backlog, then those without a long backlog.
     """
@@ -182,7 +182,7 @@ def feasible(
 def usable(
     views: Sequence[ReplicaView], demand: Demand, lanes: frozenset[str] | None, outside_tokens: int
 ) -> Sequence[ReplicaView]:
-    """The replicas that a tenant may use at all for a request: outside its lanes only within its allowance.
+    """The replicas that a tenant may use for a request: its lanes, and others within its allowance.
 
     `outside_tokens` of its prompts are being computed outside already. `lanes` None: everywhere. Where none of its
     lanes could ever hold the request, all replicas that could are its lanes; empty if there is none at all. Lanes are
@@ -202,7 +202,7 @@ def usable(
 
 
 def use_of(views: Sequence[ReplicaView]) -> float:
-    """How full the fleet is, 0 to 1: of its running slots or of its KV cache, whichever is fuller.
+    """The fleet's utilization, 0 to 1: of its running slots or of its KV cache, whichever is fuller.
 
     Prefill replicas hold requests only for moments, so that their room is nobody's.
     """
@@ -219,15 +219,15 @@ def use_of(views: Sequence[ReplicaView]) -> float:
 
 
 class Reserve:
-    """What part of the fleet must stay free of which tenant; made once for every reading of the fleet's use."""
+    """The part of the fleet that each tenant must leave free; made for each reading of the fleet's utilization."""
 
-    #: Of the fleet, what is left to tenants below their share, whatever is reserved for their tiers.
+    #: Part of the fleet left to tenants below their share, whatever their tiers have reserved.
     SPARE = 0.1
-    #: Of the fleet, at most so much is kept from anybody: who has no share still gets something through.
+    #: Largest part of the fleet withheld from a tenant, so that one without a share still progresses.
     MOST = 0.9
 
     def __init__(self, active: Sequence[ActiveTenant], share: Mapping[str, float], used: Mapping[str, float]) -> None:
-        """`used` is each tenant's part of the fleet now, as far as this worker can tell."""
+        """`used` is each tenant's current part of the fleet, as this worker estimates it."""
         missing = {member.name: share[member.name] - used.get(member.name, 0.0) for member in active}
         self._above = {name for name, some in missing.items() if some <= 0.0}
         self._spare = min(sum(max(0.0, some) for some in missing.values()), self.SPARE)
@@ -237,8 +237,8 @@ class Reserve:
             self._unused[member.rank] = rest - used.get(member.name, 0.0)
         self._all_unused = sum(max(0.0, rest) for rest in self._unused.values())
 
-    def kept_from(self, tenant: str, rank: int) -> float:
-        """What a tenant at or above its share must leave free, and nothing for one below.
+    def withheld_from(self, tenant: str, rank: int) -> float:
+        """The part that a tenant at or above its share must leave free; 0 for a tenant below it.
 
         That is what the other active tiers have reserved and do not use, and at least `SPARE` while any tenant is
         below its share. Not all that the others miss of their shares: they may never ask for it.

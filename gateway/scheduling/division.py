@@ -1,4 +1,4 @@
-"""How a fleet is divided among the tenants of one model: who is active, their shares, their lanes, what they use."""
+"""Division of a fleet among the tenants of one model: activity, shares, lanes and use."""
 
 from collections.abc import Iterable, Sequence
 from copy import copy
@@ -11,21 +11,22 @@ from gateway.tenancy.tenants.caller import is_background
 from protos.types import Role
 from routing.contracts.policy import ReplicaView
 
-#: How long a tenant counts as active, and as heavy, after it last was.
+#: Seconds for which a tenant counts as active, and as heavy, after it last was.
 ACTIVE_SECONDS = 10.0
-#: How old a division may be. One that lacks a replica is made anew at once, and so is one that lacks a tenant, unless
-#: it has so many that one more makes little difference. One that has a replica too many is not: those that return after
-#: a fault are candidates only now and then.
+#: Maximum age of a division, in seconds. A missing replica makes it stale at once, as does a missing tenant, unless
+#: so many are active that one more makes little difference. A surplus replica does not: those that recover from a
+#: fault are candidates only now and then.
 DIVISION_SECONDS = 0.5
 MANY_TENANTS = 64
-#: Turns given on one reading of the fleet's use, at most; each load that is reported begins a new one.
-TURNS_PER_READING = 32
+#: Admissions on one reading of the fleet's utilization at most; each load report begins a new reading.
+ADMISSIONS_PER_READING = 32
 
 
 class TenantUse:
-    """What one tenant has under way in this worker, and when it was last seen."""
+    """One tenant's requests in this worker, and when it was last seen."""
 
     __slots__ = (
+        "admitted",
         "background",
         "cost",
         "heavy_until",
@@ -35,7 +36,6 @@ class TenantUse:
         "rank",
         "reserved",
         "seen",
-        "turns",
         "waiting",
         "weight",
     )
@@ -46,23 +46,23 @@ class TenantUse:
         self.rank = 0
         self.weight = 1.0
         self.reserved = 0.0
-        #: Of what has a turn, how many have one, and how many wait for one.
+        #: Cost and number of admitted requests, and number of waiting ones.
         self.cost = 0
-        self.turns = 0
+        self.admitted = 0
         self.waiting = 0
         self.seen = 0.0
         self.heavy_until = 0.0
-        #: Tokens of prompts without a first token, by replica and in all.
+        #: Tokens of prompts without a first token, by replica and in total.
         self.prefill: dict[str, int] = {}
         self.prefill_tokens = 0
 
     def begin_prefill(self, replica_id: str, tokens: int) -> None:
-        """A prompt of the tenant is on its way to the replica."""
+        """Count a prompt that is sent to a replica."""
         self.prefill[replica_id] = self.prefill.get(replica_id, 0) + tokens
         self.prefill_tokens += tokens
 
     def end_prefill(self, replica_id: str, tokens: int) -> None:
-        """It has been computed, or will not be."""
+        """Discount a prompt that has been computed, or will not be."""
         left = self.prefill[replica_id] - tokens
         self.prefill_tokens -= tokens
         if left:
@@ -71,12 +71,12 @@ class TenantUse:
             del self.prefill[replica_id]
 
     def prefill_outside(self, lanes: frozenset[str]) -> int:
-        """Tokens of prompts without a first token on other replicas than these."""
+        """Tokens of prompts without a first token on replicas outside these lanes."""
         return sum(tokens for replica_id, tokens in self.prefill.items() if replica_id not in lanes)
 
 
 class Division(msgspec.Struct, frozen=True):
-    """Who gets what, as of some moment. Only heavy tenants have lanes; `avoid` are those of all of them."""
+    """A division with its expiry. Only heavy tenants have lanes; `avoid` is the union of all lanes."""
 
     until: float
     replicas: int
@@ -84,51 +84,51 @@ class Division(msgspec.Struct, frozen=True):
     shares: dict[str, float]
     lanes: dict[str, frozenset[str]]
     avoid: frozenset[str]
-    most_kept: float
+    most_withheld: float
 
 
-_NOBODY = Division(0.0, 0, (), {}, {}, frozenset(), 0.0)
+_NO_DIVISION = Division(0.0, 0, (), {}, {}, frozenset(), 0.0)
 
 
 class Divider:
-    """Keeps what each tenant uses, and works out the division when it is asked for one that is out of date."""
+    """Tracks each tenant's use and recomputes the division when it is stale."""
 
     def __init__(self, watermark: float) -> None:
         self.elsewhere: Sequence[ActiveTenant] = ()
-        #: Requests that have their turn, but for those in the background.
+        #: Admitted requests, except background ones.
         self.foreground = 0
         self._watermark = watermark
         self._tenants: dict[str, TenantUse] = {}
-        self._division = _NOBODY
+        self._division = _NO_DIVISION
         self._use: float | None = None
         self._reserve: Reserve | None = None
-        self._turns = 0
+        self._admissions = 0
 
-    def imagined(self, name: str) -> "Divider":
-        """A copy to ask what would be if this tenant came; nothing changes here, as long as only this one does."""
-        imagined = copy(self)
-        imagined._tenants = dict(self._tenants)
+    def hypothetical(self, name: str) -> "Divider":
+        """A copy for questions about this tenant; changes to that tenant do not affect the original."""
+        hypothetical = copy(self)
+        hypothetical._tenants = dict(self._tenants)
         if name in self._tenants:
-            imagined._tenants[name] = copy(self._tenants[name])
-        return imagined
+            hypothetical._tenants[name] = copy(self._tenants[name])
+        return hypothetical
 
     def seen(self, name: str, rank: int, weight: float, reserved: float, now: float) -> TenantUse:
-        """The tenant has come with a request, and this is its tier now."""
+        """Note a tenant's request and its current tier."""
         tenant = self._tenants.get(name)
         if tenant is None:
             tenant = self._tenants[name] = TenantUse(name)
         tenant.rank, tenant.weight, tenant.reserved, tenant.seen = rank, weight, reserved, now
         return tenant
 
-    def asks(self, tenant: TenantUse, prompt_tokens: int, now: float) -> None:
-        """Note whether the tenant wants more prompts computed than its allowance, which makes it heavy for a while."""
+    def note_demand(self, tenant: TenantUse, prompt_tokens: int, now: float) -> None:
+        """Mark the tenant as heavy for a while if it wants more prompts computed than its allowance."""
         if tenant.prefill_tokens + prompt_tokens > ALLOWANCE_TOKENS:
             if tenant.heavy_until <= now:
-                self._division = _NOBODY
+                self._division = _NO_DIVISION
             tenant.heavy_until = now + ACTIVE_SECONDS
 
     def division(self, tenant: TenantUse, views: Sequence[ReplicaView], now: float) -> Division:
-        """How the fleet is divided now, with this tenant among the active ones."""
+        """The current division, with this tenant among the active ones."""
         division = self._division
         if (
             now >= division.until
@@ -140,51 +140,51 @@ class Divider:
         return division
 
     def loads_changed(self) -> None:
-        """A replica has reported, so that the fleet's use is to be read again."""
+        """Note a load report: the fleet's utilization must be read again."""
         self._use = None
 
-    def turn_given(self, tenant: TenantUse) -> None:
-        """One more request counts in the fleet's use."""
-        self._turns += 1
+    def request_admitted(self, tenant: TenantUse) -> None:
+        """Count an admitted request."""
+        self._admissions += 1
         if not tenant.background:
             self.foreground += 1
-        if self._turns >= TURNS_PER_READING:
+        if self._admissions >= ADMISSIONS_PER_READING:
             self._use = None
 
-    def turn_over(self, tenant: TenantUse, now: float) -> None:
-        """One that had its turn has ended."""
+    def request_ended(self, tenant: TenantUse, now: float) -> None:
+        """Discount an admitted request that has ended."""
         tenant.seen = now
         if not tenant.background:
             self.foreground -= 1
 
     def has_room(self, tenant: TenantUse, division: Division, views: Sequence[ReplicaView]) -> bool:
-        """Whether the tenant may fill more of the fleet, given what others have reserved there.
+        """Whether the tenant may fill more of the fleet, given what others have reserved.
 
-        What is in the background asks for its turn only where there is room that others leave.
+        Background tenants always may: they are admitted only where others leave room.
         """
         if tenant.background:
             return True
         if self._use is None:
-            self._use, self._reserve, self._turns = use_of(views), None, 0
+            self._use, self._reserve, self._admissions = use_of(views), None, 0
         use = self._use
-        if use < self._watermark * (1.0 - division.most_kept):
+        if use < self._watermark * (1.0 - division.most_withheld):
             return True
         if self._reserve is None:
             whole = sum(other.cost for other in self._tenants.values()) or 1
             used = {name: use * other.cost / whole for name, other in self._tenants.items()}
             self._reserve = Reserve(division.active, division.shares, used)
-        kept = self._reserve.kept_from(tenant.name, tenant.rank)
-        return not kept or use < self._watermark * (1.0 - kept)
+        withheld = self._reserve.withheld_from(tenant.name, tenant.rank)
+        return not withheld or use < self._watermark * (1.0 - withheld)
 
     def active_here(self, now: float) -> list[ActiveTenant]:
-        """The tenants that this worker knows to be active. The others are forgotten.
+        """The active tenants that this worker knows of; forgets the others.
 
-        What is in the background has no part of the fleet, and takes none from anybody.
+        Background tenants have no share of the fleet, and do not reduce others' shares.
         """
         self._tenants = {
             name: tenant
             for name, tenant in self._tenants.items()
-            if tenant.turns or tenant.waiting or now - tenant.seen < ACTIVE_SECONDS
+            if tenant.admitted or tenant.waiting or now - tenant.seen < ACTIVE_SECONDS
         }
         return [
             ActiveTenant(name, tenant.rank, tenant.weight, tenant.reserved, now < tenant.heavy_until)
@@ -207,16 +207,16 @@ class Divider:
             shares=shares(active),
             lanes=found,
             avoid=frozenset().union(*found.values()),
-            most_kept=min(Reserve.MOST, max(reserved, Reserve.SPARE)) if len(active) > 1 else 0.0,
+            most_withheld=min(Reserve.MOST, max(reserved, Reserve.SPARE)) if len(active) > 1 else 0.0,
         )
 
 
-def merged(notes: Iterable[ActiveTenant]) -> Iterable[ActiveTenant]:
-    """One of each tenant: the last note of it, and heavy if any note says so."""
+def merged(records: Iterable[ActiveTenant]) -> Iterable[ActiveTenant]:
+    """One record for each tenant: the last one, marked heavy if any of its records is."""
     found: dict[str, ActiveTenant] = {}
-    for note in notes:
-        before = found.get(note.name)
-        if before is not None and before.heavy and not note.heavy:
-            note = msgspec.structs.replace(note, heavy=True)  # noqa: PLW2901
-        found[note.name] = note
+    for record in records:
+        before = found.get(record.name)
+        if before is not None and before.heavy and not record.heavy:
+            record = msgspec.structs.replace(record, heavy=True)  # noqa: PLW2901
+        found[record.name] = record
     return found.values()

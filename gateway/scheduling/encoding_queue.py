@@ -1,4 +1,4 @@
-"""Long prompts are tokenized beside the event loop, in turns: one tenant's flood must not hold up the others."""
+"""Threads that tokenize long prompts beside the event loop, one prompt of a tenant at a time."""
 
 import asyncio
 import os
@@ -14,31 +14,31 @@ from routing.dispatch.dispatch import RequestHandle
 P = ParamSpec("P")
 T = TypeVar("T")
 
-#: Tokenizing takes the CPU for milliseconds on end; with this niceness the event loop gets it first.
+#: Tokenizing takes the CPU for milliseconds at a time; with this niceness the event loop has priority.
 NICENESS: Final = 5
 MAX_THREADS: Final = 4
 
 
 class EncodingQueue:
-    """Threads for long prompts, one prompt of each tenant at a time."""
+    """A thread pool for long prompts, with a lock for each tenant."""
 
     def __init__(self) -> None:
         threads = min(MAX_THREADS, os.cpu_count() or 1)
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="encoding", initializer=_be_nice)
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="encoding", initializer=_lower_priority)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def run(
         self, handle: RequestHandle, tenant: str, encode: Callable[P, T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """What `encode` gives, run in a thread once the tenant's earlier prompts are done.
+        """Run `encode` in a thread once the tenant's earlier prompts are done, and return its result.
 
-        Raises what `attempt` is failed with: at once while it waits, and otherwise when the thread is done.
+        Raises any error that `handle` is failed with: at once while waiting, otherwise when the thread is done.
         """
         lock = self._locks.get(tenant)
         if lock is None:
             lock = self._locks[tenant] = asyncio.Lock()
         if lock.locked():
-            await _Wait(lock).over(handle)
+            await _Wait(lock).acquire(handle)
         else:
             await lock.acquire()
         try:
@@ -50,12 +50,11 @@ class EncodingQueue:
         return found
 
     def close(self) -> None:
-        """Let the threads end."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 class _Wait:
-    """A wait for a lock that can be ended from outside."""
+    """A wait for a lock that a failed request ends."""
 
     def __init__(self, lock: asyncio.Lock) -> None:
         self._lock = lock
@@ -64,28 +63,28 @@ class _Wait:
 
     @property
     def failed(self) -> bool:
-        """Whether it has been ended with an error."""
+        """Whether the wait has ended with an error."""
         return self._error is not None
 
     def fail(self, error: PenstockError) -> None:
-        """End it; whoever has the lock by now does not wait."""
+        """End the wait, unless the lock has been acquired."""
         if self._acquiring.cancel():
             self._error = error
 
-    async def over(self, handle: RequestHandle) -> None:
-        """Return with the lock held. Raises what `attempt` is failed with."""
+    async def acquire(self, handle: RequestHandle) -> None:
+        """Acquire the lock. Raises any error that `handle` is failed with."""
         handle.follow(self)
         try:
             await self._acquiring
         except asyncio.CancelledError:
             if not self._acquiring.cancelled():
-                self._lock.release()  # it came together with the task's own end
+                self._lock.release()  # the lock was acquired just as the task ended
             if self._error is None:
                 raise
             raise self._error from None
 
 
-def _be_nice() -> None:
+def _lower_priority() -> None:
     if sys.platform == "linux":
         # On Linux niceness is a thread's own (nice(2), "C library/kernel differences").
         os.nice(NICENESS)

@@ -1,4 +1,4 @@
-"""Start-time fair queueing over tenants: who is next, when several have work waiting.
+"""Start-time fair queueing over tenants.
 
 Each waiting tenant has a start tag in virtual time; the smallest is next, and its tag becomes the virtual time. Being
 served moves a tenant's tag on by the cost of the request over the tenant's weight, so that over any stretch in which
@@ -15,21 +15,21 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-#: Tenants without waiting work that are remembered; beyond, those that owe least are forgotten.
+#: Tenants without waiting work that are remembered; beyond, those charged least are forgotten.
 MAX_IDLE = 1024
-#: Behind a tenant's oldest item of a kind, how many are offered when it is refused.
-OVERTAKERS = 8
-#: Removed entries that a tenant's line may hold before it is swept, beyond as many as are waiting.
+#: Items of one kind that a tenant is offered after its oldest one of that kind is refused.
+MAX_OVERTAKING = 8
+#: Removed entries allowed in a tenant's queue before it is compacted, beyond as many as are waiting.
 _SLACK = 16
 
 
 def cost_of(input_tokens: int, output_tokens: int) -> int:
-    """What a request costs. An output token counts twice: it is decoded in a step of its own, and holds KV longer."""
+    """The cost of a request. An output token counts twice: it is decoded in a step of its own, and holds KV longer."""
     return input_tokens + 2 * output_tokens
 
 
 class Entry(Generic[T]):
-    """One waiting item; `waiting` is False once it was served or removed."""
+    """One waiting item; `waiting` turns False when it is served or removed."""
 
     __slots__ = ("_tenant", "cost", "item", "kind", "waiting", "weight")
 
@@ -43,7 +43,7 @@ class Entry(Generic[T]):
 
 
 class _Tenant(Generic[T]):
-    """`start` is the tag of its next request while it waits, and the earliest one for its next while it does not."""
+    """`start` is the start tag of the next request while one waits, else the earliest tag for the next one."""
 
     __slots__ = ("kinds", "line", "name", "stamp", "start", "waiting")
 
@@ -52,12 +52,12 @@ class _Tenant(Generic[T]):
         self.start = start
         self.line: deque[Entry[T]] = deque()
         self.waiting = 0
-        self.kinds: Counter[Hashable] = Counter()  # of those that wait
-        self.stamp = 0  # of its only heap entry that counts
+        self.kinds: Counter[Hashable] = Counter()  # of waiting entries
+        self.stamp = 0  # of its only valid heap entry
 
 
 class FairQueue(Generic[T]):
-    """Fair by weight between tenants; every operation is O(log tenants).
+    """A fair queue by weight between tenants; every operation is O(log tenants).
 
     First in, first out within a tenant, but that the first few of each kind may pass those before them which are
     refused: what is refused for its kind must not hold up others for which there is room.
@@ -65,25 +65,25 @@ class FairQueue(Generic[T]):
 
     def __init__(self) -> None:
         self.waiting = 0
-        #: Of everything that waits.
+        #: Total cost of all waiting items.
         self.cost = 0.0
         self._virtual = 0.0
         self._tenants: dict[str, _Tenant[T]] = {}
-        self._next: list[tuple[float, int, _Tenant[T]]] = []  # (start, stamp, tenant) of those that wait
-        self._idle: list[tuple[float, int, _Tenant[T]]] = []  # the same of those that do not, to be forgotten
+        self._next: list[tuple[float, int, _Tenant[T]]] = []  # (start, stamp, tenant) of tenants with waiting items
+        self._idle: list[tuple[float, int, _Tenant[T]]] = []  # the same for idle tenants
         self._stamps = itertools.count(1)
 
     def depth(self, tenant: str) -> int:
-        """How many of the tenant's wait."""
+        """Number of the tenant's waiting items."""
         known = self._tenants.get(tenant)
         return known.waiting if known is not None else 0
 
     def depths(self) -> dict[str, int]:
-        """How many wait, by tenant that has any."""
+        """Number of waiting items by tenant, without zeros."""
         return {name: tenant.waiting for name, tenant in self._tenants.items() if tenant.waiting}
 
     def push(self, tenant: str, weight: float, cost: float, item: T, kind: Hashable = None) -> Entry[T]:
-        """Add an item at the end of its tenant's line; those of one kind can be served in the same places."""
+        """Append an item to its tenant's queue; items of one kind can be served by the same replicas."""
         known = self._tenants.get(tenant)
         if known is None:
             known = self._tenants[tenant] = _Tenant(tenant, self._virtual)
@@ -98,7 +98,7 @@ class FairQueue(Generic[T]):
         return entry
 
     def remove(self, entry: Entry[T]) -> None:
-        """Take an item out wherever it stands. Its tenant keeps its place and is not charged."""
+        """Remove an item. Its tenant keeps its place and is not charged."""
         if not entry.waiting:
             return
         tenant = entry._tenant
@@ -112,7 +112,7 @@ class FairQueue(Generic[T]):
             tenant.line = deque(other for other in tenant.line if other.waiting)
 
     def serve(self, take: Callable[[T], bool]) -> None:
-        """Offer items in order, the oldest few of each tenant and kind, until nobody is left whose item `take` takes.
+        """Offer items in fair order, the oldest few of each tenant and kind, until `take` accepts no more.
 
         A tenant whose items are refused is passed over for this time. It keeps its turn, but at most one request's
         worth of it: what it could not use for lack of room must not let it shut out others later.
@@ -135,11 +135,11 @@ class FairQueue(Generic[T]):
                 self._enlist(tenant, max(tenant.start, self._virtual - head.cost / head.weight))
 
     def serve_alone(self, entry: Entry[T]) -> None:
-        """Serve the only waiting item of its tenant, when `serve` has just found that nobody else's would be taken."""
+        """Serve the only waiting item of its tenant, after `serve` has found that no other item is accepted."""
         self._serve(entry._tenant, entry)
 
     def charge(self, tenant: str, weight: float, more: float) -> None:
-        """Correct what a tenant was charged, once the true cost is known; `more` may be negative.
+        """Correct a tenant's charge once the true cost is known; `more` may be negative.
 
         While nothing waits there is nothing to be fair about, and nothing is remembered.
         """
@@ -185,7 +185,7 @@ class FairQueue(Generic[T]):
         heapq.heappush(self._next, (start, tenant.stamp, tenant))
 
     def _dismiss(self, tenant: _Tenant[T]) -> None:
-        """A tenant with nothing waiting is remembered until virtual time has passed its tag."""
+        """Remember a tenant with nothing waiting until virtual time has passed its tag."""
         tenant.stamp = next(self._stamps)
         heapq.heappush(self._idle, (tenant.start, tenant.stamp, tenant))
 
@@ -196,7 +196,7 @@ class FairQueue(Generic[T]):
                 del self._tenants[tenant.name]
 
     def _reset(self) -> None:
-        """Nothing waits: the busy period is over, and with it all that it was about."""
+        """Start over when nothing waits: the busy period is over, and fairness with it."""
         self._tenants.clear()
         self._next.clear()
         self._idle.clear()
@@ -204,28 +204,28 @@ class FairQueue(Generic[T]):
 
 
 def _head(tenant: _Tenant[T]) -> Entry[T]:
-    """The oldest item of a tenant that has one waiting; those removed before it go."""
+    """The oldest waiting item of a tenant; drops removed ones before it."""
     while not tenant.line[0].waiting:
         tenant.line.popleft()
     return tenant.line[0]
 
 
 def _oldest(tenant: _Tenant[T]) -> Iterator[Entry[T]]:
-    """The oldest items of each kind of a tenant that has one waiting, as long as nothing is taken."""
+    """Yield the oldest items of each kind of a tenant, as long as none is taken."""
     _head(tenant)
     waiting = (entry for entry in tenant.line if entry.waiting)
     if len(tenant.kinds) == 1:
-        return itertools.islice(waiting, 1 + OVERTAKERS)
+        return itertools.islice(waiting, 1 + MAX_OVERTAKING)
     return _oldest_of_each(waiting, len(tenant.kinds))
 
 
 def _oldest_of_each(waiting: Iterator[Entry[T]], kinds: int) -> Iterator[Entry[T]]:
     offered: Counter[Hashable] = Counter()
     for entry in waiting:
-        if offered[entry.kind] <= OVERTAKERS:
+        if offered[entry.kind] <= MAX_OVERTAKING:
             offered[entry.kind] += 1
             yield entry
-            if offered[entry.kind] > OVERTAKERS:
+            if offered[entry.kind] > MAX_OVERTAKING:
                 kinds -= 1
                 if not kinds:
                     return

@@ -1,4 +1,4 @@
-"""Why a request would not be let go to a replica now: what the admission queue goes by, in words for whoever asks."""
+"""Reasons why the admission queue would not send a request to a replica now."""
 
 from collections.abc import Mapping, Sequence
 
@@ -19,7 +19,7 @@ UNPAIRED = "nothing to pair it with"
 TOO_SMALL = "too small for this request"
 RESERVED = "what is free is reserved for others"
 NOT_ITS_LANE = "not one of the tenant's lanes"
-KEPT = "kept for a request that waited long"
+HELD = "kept for a request that waited long"
 BACKLOG = "prompts wait there already"
 OTHERS_LANE = "another tenant's lane"
 
@@ -32,14 +32,14 @@ def objections(
     divider: Divider,
     now: float,
     watermark: float,
-    kept: frozenset[str],
+    held: frozenset[str],
 ) -> dict[str, str]:
-    """What speaks first of all against each replica, by id; empty where nothing does.
+    """The first reason against each replica, by id; no entry for a replica without one.
 
-    A long backlog and others' lanes are objections only as long as there is a better replica. `promised` is what has
-    leave to go where, `kept` is held for another request; `divider` is told of this one, as if it came.
+    A long backlog and other tenants' lanes are reasons only while there is a better replica. `promised` is capacity
+    promised to admitted requests, `held` are replicas held for another request; `divider` counts this request.
     """
-    divider.asks(tenant, demand.least_prompt_tokens, now)
+    divider.note_demand(tenant, demand.least_prompt_tokens, now)
     views = [with_promised(view, promised[view.id]) if view.id in promised else view for view in views]
     division = divider.division(tenant, views, now)
     reserved = len(division.active) > 1 and not divider.has_room(tenant, division, views)
@@ -47,25 +47,25 @@ def objections(
     outside = 0 if lanes is None else tenant.prefill_outside(lanes)
     avoid = division.avoid if lanes is None else frozenset()
     paired = {view.id for view in servable(views)}
-    able = {view.id for view in usable(views, demand, lanes, outside)}
+    allowed = {view.id for view in usable(views, demand, lanes, outside)}
     found = {}
     for view in views:
         need = demand.at(view)
         if view.id not in paired:
-            why = UNPAIRED
+            reason = UNPAIRED
         elif not could_ever(view, need):
-            why = TOO_SMALL
+            reason = TOO_SMALL
         elif reserved:
-            why = RESERVED
-        elif why := obstacle(view, need, watermark):
+            reason = RESERVED
+        elif reason := obstacle(view, need, watermark):
             pass
-        elif view.id not in able:
-            why = NOT_ITS_LANE
-        elif view.id in kept:
-            why = KEPT
+        elif view.id not in allowed:
+            reason = NOT_ITS_LANE
+        elif view.id in held:
+            reason = HELD
         elif has_long_backlog(view):
-            why = BACKLOG
+            reason = BACKLOG
         elif view.id in avoid:
-            why = OTHERS_LANE
-        found[view.id] = why
+            reason = OTHERS_LANE
+        found[view.id] = reason
     return found

@@ -1,4 +1,4 @@
-"""Each tenant's share of a fleet, and which replicas may compute the long prompts of which tenant.
+"""Each tenant's share of a fleet, and the replicas that may compute each tenant's long prompts.
 
 Pure functions of who is active: every worker that knows the same tenants and replicas comes to the same answer, and
 nobody has to talk about it.
@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-#: Of the fleet, what tenants with many or long prompts may compute them on, at least, while others are active too.
-#: Were it only their share, one of them among twenty light tenants would have a twentieth of a fleet that idles.
+#: Minimum part of the fleet for tenants with many or long prompts while others are active too. With only their share,
+#: one of them among twenty light tenants would have a twentieth of an idle fleet.
 HEAVY_PART = 0.5
 
 
 class ActiveTenant(msgspec.Struct, frozen=True, array_like=True):
-    """A tenant with something under way or waiting, or that had within the last seconds, and its tier.
+    """A tenant with admitted or waiting requests, or with some within the last seconds, and its tier.
 
     `rank`, `weight` and `reserved` are its tier's, and the rank names the tier. A `heavy` tenant wanted more prompts
     computed at once than it may on any replica it likes (gateway/scheduling/capacity.py).
@@ -28,7 +28,7 @@ class ActiveTenant(msgspec.Struct, frozen=True, array_like=True):
 
 
 def shares(active: Iterable[ActiveTenant]) -> dict[str, float]:
-    """Each active tenant's part of the fleet; they add up to 1.
+    """Each active tenant's part of the fleet; the parts sum to 1.
 
     A tier has what is reserved for it, and by its weight a part of what is reserved for no active tier; its tenants
     have equal parts of that. A tier without active tenants lends all it has.
@@ -47,7 +47,7 @@ def shares(active: Iterable[ActiveTenant]) -> dict[str, float]:
 
 
 def heavy_parts(active: Sequence[ActiveTenant]) -> dict[str, float]:
-    """What part of the fleet each heavy tenant may compute its prompts on: its share, or more where light ones allow.
+    """The part of the fleet for each heavy tenant's prompts: its share, or more where light tenants leave room.
 
     Light tenants together keep their shares, but of those not more than leaves the heavy ones `HEAVY_PART`, unless
     their tiers have more than that reserved.
@@ -66,7 +66,7 @@ def heavy_parts(active: Sequence[ActiveTenant]) -> dict[str, float]:
 
 
 def lanes(parts: Mapping[str, float], replicas: Iterable[tuple[str, int]], *, spare: bool) -> dict[str, frozenset[str]]:
-    """The replicas on each tenant's part of the fleet, which is (replica id, GPUs).
+    """Assign replicas, as (replica id, GPUs), to each tenant's part of the fleet.
 
     The largest replica goes first, and each to whom most of its part is still owed. With `spare` what the parts leave
     is owed to nobody, and at least one of two or more replicas stays free. A tenant whose part is too small for a
@@ -74,7 +74,7 @@ def lanes(parts: Mapping[str, float], replicas: Iterable[tuple[str, int]], *, sp
     """
     ordered = sorted(replicas, key=lambda replica: (-replica[1], replica[0]))
     total = sum(gpus for _, gpus in ordered)
-    # Rounded, so that workers which added the same numbers in another order still agree on who is owed more.
+    # Rounded, so that workers which added the same numbers in another order assign alike.
     owed = {name: round(parts[name] * total, 6) for name in sorted(parts)}
     free = round((1.0 - sum(parts.values())) * total, 6) if spare else 0.0
     if spare and len(ordered) > 1:

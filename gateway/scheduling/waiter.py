@@ -1,4 +1,4 @@
-"""A request in the admission queue: as it is decided now, and while it waits."""
+"""A request in the admission queue, with its current route and demand."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,8 +11,8 @@ from protos.errors import PenstockError
 from routing.contracts.policy import RouteRequest
 
 
-class Asking:
-    """A request that asks for a turn, as it is decided now."""
+class PendingRequest:
+    """A request for admission with its current route and demand."""
 
     __slots__ = ("demand", "request", "route", "tenant")
 
@@ -23,8 +23,8 @@ class Asking:
         self.demand = demand_of(request, request.route)
 
 
-class Waiter(Asking):
-    """A request that waits; `fail` ends that from outside."""
+class Waiter(PendingRequest):
+    """A waiting request; `fail` ends the wait."""
 
     __slots__ = ("entry", "future", "leave", "since")
 
@@ -39,18 +39,18 @@ class Waiter(Asking):
 
     @property
     def failed(self) -> bool:
-        """Whether it has ended with an error."""
+        """Whether the wait has ended with an error."""
         return self.future.done() and not self.future.cancelled() and self.future.exception() is not None
 
     def fail(self, error: PenstockError) -> None:
-        """End the waiting with an error; whoever has its turn already does not wait."""
+        """End the wait with an error; no effect on an admitted request."""
         self.leave(self)
         if not self.future.done():
             self.future.set_exception(error)
 
 
 def demand_of(request: AdmissionRequest, route: RouteRequest) -> Demand:
-    """What the request will take, with so much of it cached as `route` says."""
+    """The demand of a request, given the cached prompt tokens in `route`."""
     n, prompt_tokens = request.n, route.prompt_tokens
     whole = Need(n, prompt_tokens, prompt_tokens + request.expected_output, prompt_tokens + n * route.max_tokens)
     return Demand(whole, route.cached)

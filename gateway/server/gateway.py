@@ -121,7 +121,7 @@ class Gateway:
         texts = {name: model.tokenizer for name, model in self.models.items()}
         self._discovery = Discovery(config, fleets, hashes, key_of=key_of, texts=texts)
         self._exchange = FleetSync(self._store, config, holder, fleets, finder=self._discovery)
-        self._discovery.changed = self._exchange.heed
+        self._discovery.changed = self._exchange.apply_drains
         self._telemetry = Telemetry(
             config, worker, self.models, self.watchdog.active, self._limits_batcher, self.limiter
         )

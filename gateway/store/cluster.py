@@ -1,4 +1,4 @@
-"""A Redis Cluster, or Valkey's: each key's node is found by its slot, and asked directly."""
+"""A client of a Redis or Valkey cluster: maps each key to its node by slot and calls that node directly."""
 
 import asyncio
 from collections.abc import Sequence
@@ -13,17 +13,17 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from gateway.config.store import cluster_address
 from gateway.store.valkey_server import FAILURES, Call, Reply, evaluate_on
 
-#: A node's part of the time that a whole call has, so that its silence shows as its own.
+#: The part of a call's timeout that one node gets, so that a silent node is recognized as such.
 _NODE_PART: Final = 0.8
-#: Answers of a node that another one has the key, or soon will.
-_ELSEWHERE: Final = (MovedError, AskError, ClusterDownError, TryAgainError)
+#: Error replies of a node whose key another node has, or soon will.
+_REDIRECTED: Final = (MovedError, AskError, ClusterDownError, TryAgainError)
 
 
 class Cluster:
-    """Finds the nodes at the first call, and again once one of them is gone or has given its keys away."""
+    """A cluster client; discovers the nodes at the first call, and again when a node fails or its slots move."""
 
     def __init__(self, url: str, *, timeout: float, connections: int) -> None:
-        """`timeout` bounds a call to one node; `connections` are those to each.
+        """`timeout` bounds a call to one node, in seconds; `connections` are kept to each node.
 
         Raises:
             ValueError: The address cannot be read.
@@ -37,24 +37,23 @@ class Cluster:
             max_connections=connections,
             socket_timeout=_NODE_PART * timeout,
             socket_connect_timeout=_NODE_PART * timeout,
-            # As on one server, whoever calls knows what may be repeated; redirections are followed all the same.
+            # As with one server, callers decide what may be repeated; redirections are followed all the same.
             retry=Retry(NoBackoff(), 0),
         )
         self._stale = False
         self._search: asyncio.Task[None] | None = None
 
     async def time(self) -> tuple[int, int]:
-        """Seconds and microseconds of some node's clock."""
         await self.client.initialize()
         seconds, microseconds = await self.client.time(target_nodes=self.client.get_random_primary_node())
         return int(seconds), int(microseconds)
 
     async def load(self, source: str) -> str:
-        """Make a script known to every node that has keys."""
+        """Load a script on every node that has keys."""
         return str(await self.client.script_load(source))
 
     async def evaluate(self, sha: str, calls: Sequence[Call]) -> list[Reply]:
-        """In one round trip to each node, to all of them at once; an error only if no node answers at all."""
+        """Run the calls in one round trip to each node, all nodes at once. Raises only if no node answers at all."""
         await self._find_nodes()
         parts: dict[ClusterNode | None, list[int]] = {}
         for index, (key, _) in enumerate(calls):
@@ -72,7 +71,6 @@ class Cluster:
         return [reply for reply in replies if reply is not None]
 
     async def aclose(self) -> None:
-        """Close all connections."""
         if self._search is not None:
             self._search.cancel()
             await asyncio.gather(self._search, return_exceptions=True)
@@ -81,7 +79,7 @@ class Cluster:
     async def _find_nodes(self) -> None:
         await self.client.initialize()
         if self._stale and self._search is None:
-            # Beside the calls, which go on with what is known: the first node to be asked may be the one that hangs.
+            # In the background: calls go on with the known nodes, for the first node asked may be the one that hangs.
             self._stale = False
             self._search = asyncio.create_task(self._look_for_nodes())
 
@@ -115,12 +113,12 @@ class Cluster:
             failure.__cause__ = error
             return [failure for _ in calls]
         for index, reply in enumerate(replies):
-            if isinstance(reply, _ELSEWHERE):
+            if isinstance(reply, _REDIRECTED):
                 replies[index] = await self._follow(sha, calls[index])
         return replies
 
     async def _follow(self, sha: str, call: Call) -> Reply:
-        """Ask again through the client, which follows redirections; what was redirected has not run."""
+        """Repeat a call through the client, which follows redirections; a redirected script has not run."""
         self._stale = True
         key, argument = call
         try:

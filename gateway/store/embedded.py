@@ -1,4 +1,4 @@
-"""A real Valkey as a child process: unix socket only, append-only file on, data kept in the state directory."""
+"""Run a real Valkey as a child process: unix socket only, append-only file on, data in the state directory."""
 
 import contextlib
 import fcntl
@@ -22,16 +22,16 @@ _LOG: Final = "valkey.log"
 _LONGEST_LOG: Final = 1 << 20
 _PING: Final = b"*1\r\n$4\r\nPING\r\n"
 _LOG_LINE = re.compile(r"^\d+:\w .*? (?P<level>[*#]) (?P<text>.*)$")
-# The last of these lines in a failed start's log says why; others only announce the exit.
+# The last of these lines in the log of a failed start gives the reason; other lines only announce the exit.
 _EXIT_NOTICE = re.compile(r"exiting|bye bye|ready to exit", re.IGNORECASE)
 
 
 class EmbeddedStoreError(RuntimeError):
-    """The embedded store cannot start; the text is one line for an operator and names the file or process at fault."""
+    """The embedded store cannot start; the text is one line that names the file or process at fault."""
 
 
 def embedded_url(state_dir: Path) -> str:
-    """The address, for `Store`, of the embedded store that belongs to an absolute state directory.
+    """Give the `Store` address of the embedded store in an absolute state directory.
 
     Raises:
         SocketPathError: The socket's folder is not this user's.
@@ -60,7 +60,7 @@ class EmbeddedStore:
 
     @property
     def log_path(self) -> Path:
-        """Where Valkey's own log goes."""
+        """The path of Valkey's own log."""
         return self._data_dir / _LOG
 
     @property
@@ -91,7 +91,7 @@ class EmbeddedStore:
                 path.unlink(missing_ok=True)
                 offset = self._launch(path, lock)
             finally:
-                # Valkey has inherited it, and holds it as long as it lives.
+                # Valkey has inherited the lock, and holds it as long as it lives.
                 os.close(lock)
         except SocketPathError as error:
             raise EmbeddedStoreError(str(error)) from error
@@ -102,7 +102,7 @@ class EmbeddedStore:
         self._wait_until_ready(path, offset, timeout)
 
     def _runs(self) -> bool:
-        """Whether Valkey is up. A killed one can be waited for only once all its threads have ended."""
+        """Whether Valkey is running. A killed process can be waited for only once all its threads have ended."""
         process = self._process
         if process is None or self.pid is None:
             return False
@@ -147,7 +147,7 @@ class EmbeddedStore:
             return descriptor
 
     def _launch(self, path: Path, lock: int) -> int:
-        """Start the process and give the log's length before it."""
+        """Start the process; return the log's length before the start."""
         with contextlib.suppress(FileNotFoundError):
             if self.log_path.stat().st_size > _LONGEST_LOG:
                 self.log_path.replace(self.log_path.with_suffix(".log.1"))
@@ -178,7 +178,7 @@ class EmbeddedStore:
             "auto-aof-rewrite-min-size": "16mb",
             "save": "",
             "databases": "1",
-            # Past the bound a write is refused, which is an error that shows; evicting would forget keys.
+            # Beyond the bound a write is refused, which is a visible error; eviction would lose keys.
             "maxmemory": "512mb",
             "maxmemory-policy": "noeviction",
             "daemonize": "no",
@@ -202,14 +202,14 @@ class EmbeddedStore:
             time.sleep(0.01)
 
     def _reason(self, offset: int, code: int) -> str:
-        """What Valkey logged of its failure, in one line that names its files."""
+        """Find the reason for a failed start in Valkey's log; one line that names its files."""
         with contextlib.suppress(OSError), self.log_path.open("rb") as log:
             log.seek(offset)
             lines = log.read(_LONGEST_LOG).decode("utf-8", "replace").splitlines()
             texts = [match["text"] if (match := _LOG_LINE.match(line)) else line for line in lines if line.strip()]
-            telling = [text for text in texts if not _EXIT_NOTICE.search(text)]
-            if telling:
-                return f"{telling[-1].strip()} (data in {self._data_dir}, log in {self.log_path})"
+            reasons = [text for text in texts if not _EXIT_NOTICE.search(text)]
+            if reasons:
+                return f"{reasons[-1].strip()} (data in {self._data_dir}, log in {self.log_path})"
         return f"Valkey ended with status {code}; see {self.log_path}"
 
 

@@ -1,10 +1,10 @@
-"""A Lua program for the store, as a plain value: who defines one needs no client library."""
+"""A Lua script as a plain value, so that its module needs no client library."""
 
 from importlib.resources import files
 
 
 class Script:
-    """A Lua program that the store runs atomically; sent once and then named by its digest."""
+    """A Lua script that the store runs atomically; sent once and then referred to by its SHA-1."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -12,5 +12,5 @@ class Script:
 
     @classmethod
     def load(cls, package: str, name: str) -> "Script":
-        """The program in the file `name` of a package's folder."""
+        """Read the script `name` from a package's folder."""
         return cls(files(package).joinpath(name).read_text(encoding="utf-8"))

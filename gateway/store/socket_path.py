@@ -1,4 +1,4 @@
-"""Where a unix socket of ours lies: in the state directory, or in a short private one when that path is too long."""
+"""Paths of unix sockets: in the state directory, or in a short private folder if that path is too long."""
 
 import contextlib
 import hashlib
@@ -17,7 +17,7 @@ class SocketPathError(RuntimeError):
 
 
 def socket_path(state_dir: Path, name: str) -> Path:
-    """The path of the socket `name` that belongs to an absolute state directory; the same for every process of a user.
+    """Give the path of the socket `name` of an absolute state directory; the same for every process of a user.
 
     The rule: `STATE_DIR/NAME`, or, where that is over 103 bytes, `/tmp/penstock-UID-HASH/NAME` with 16 hexadecimal
     digits of the state directory's SHA-256.
@@ -35,7 +35,7 @@ def socket_path(state_dir: Path, name: str) -> Path:
 
 
 def make_socket_folder(path: Path) -> None:
-    """Create the folder that a socket from `socket_path` lies in, private to this user.
+    """Create the folder of a path from `socket_path`, private to this user.
 
     Raises:
         SocketPathError: The folder exists and others could have made it.
@@ -47,14 +47,14 @@ def make_socket_folder(path: Path) -> None:
 
 
 def remove_socket_folder(path: Path) -> None:
-    """Take away a short folder that `make_socket_folder` made, once the last socket in it is gone."""
+    """Remove a short folder that `make_socket_folder` created, once its last socket is gone."""
     if path.parent.parent == _SHORT_PARENT and path.parent.name.startswith("penstock-"):
         with contextlib.suppress(OSError):
             path.parent.rmdir()
 
 
 def _refuse_foreign(folder: Path) -> None:
-    """In /tmp anyone can take a name first, and a socket in a stranger's folder speaks to the stranger."""
+    """Check the folder's owner and mode: in /tmp anyone can create it first and serve the sockets in it."""
     try:
         found = folder.lstat()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Async access to a Redis-protocol store; every failure comes out as StoreUnavailable, within a bounded time."""
+"""Async client of a Redis-protocol store; every call is bounded in time and fails with StoreUnavailable."""
 
 import asyncio
 import contextlib
@@ -35,11 +35,10 @@ class Store:
         self._server: Server = kind(url, timeout=timeout, connections=connections)
 
     async def aclose(self) -> None:
-        """Close all connections."""
         await self._server.aclose()
 
     async def ping(self) -> None:
-        """Ask for a sign of life.
+        """Check that the store answers.
 
         Raises:
             StoreUnavailable: There is none.
@@ -48,7 +47,7 @@ class Store:
             await self._server.client.ping()
 
     async def now(self) -> float:
-        """The store's clock, in seconds since the epoch.
+        """Read the store's clock, in seconds since the epoch.
 
         Raises:
             StoreUnavailable: The store did not answer in time or refused.
@@ -58,7 +57,7 @@ class Store:
             return seconds + microseconds / 1e6
 
     async def hgetall(self, key: str) -> dict[bytes, bytes]:
-        """All fields of a hash; empty where there is none.
+        """Read all fields of a hash; empty if it does not exist.
 
         Raises:
             StoreUnavailable: The store did not answer in time or refused.
@@ -67,7 +66,7 @@ class Store:
             return cast("dict[bytes, bytes]", await self._server.client.hgetall(key))
 
     async def hgetall_many(self, keys: Sequence[str]) -> list[dict[bytes, bytes]]:
-        """All fields of many hashes, in the order of `keys`; each batch of 500 has the whole timeout.
+        """Read all fields of many hashes, in the order of `keys`; each batch of 500 has the whole timeout.
 
         Raises:
             StoreUnavailable: The store did not answer in time or refused.
@@ -81,7 +80,7 @@ class Store:
         return found
 
     async def run(self, script: Script, keys: Sequence[str], arguments: Sequence[str | bytes]) -> object:
-        """Run a Lua script and give its reply; it may have run even when this raises.
+        """Run a Lua script and return its reply; it may have run even when this raises.
 
         Raises:
             StoreUnavailable: The store did not answer in time or refused.
@@ -94,7 +93,7 @@ class Store:
             return await self._server.client.evalsha(script.sha, len(keys), *keys, *arguments)
 
     async def run_many(self, script: Script, calls: Sequence[Call]) -> list[bytes | StoreUnavailable]:
-        """Run a Lua script once for each (key, argument), in one round trip; its replies, or why one failed.
+        """Run a Lua script once for each (key, argument) in one round trip; returns each reply or its error.
 
         Each may have run even when its reply is an error.
 
@@ -115,12 +114,12 @@ class Store:
 
     @contextlib.asynccontextmanager
     async def _bounded(self) -> AsyncIterator[None]:
-        """Bound a call in time, and translate its failure for everyone above this package."""
+        """Bound a call in time and translate its failure to StoreUnavailable."""
         try:
             async with asyncio.timeout(self._timeout), self._turns:
                 yield
         except (*FAILURES, OSError) as error:
-            # TimeoutError is an OSError, and says nothing. The cause holds address and reason, for logs only.
+            # TimeoutError is an OSError without a text. The cause has address and reason, for logs only.
             cause = error if str(error) else TimeoutError(f"no answer within {self._timeout:g} s")
             raise StoreUnavailable from cause
 
@@ -134,5 +133,5 @@ def _translated(reply: Reply) -> bytes | StoreUnavailable:
 
 
 def store_url(config: Config) -> str:
-    """Where a loaded configuration's store is, for `Store`."""
+    """Give the `Store` address of a loaded configuration."""
     return embedded_url(config.state_dir) if config.store.embedded else config.store.url

@@ -1,18 +1,18 @@
-"""Records of the store that cannot be read: they may be another version's, or nobody's."""
+"""Decoding of stored records that may be unreadable, as after a downgrade."""
 
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
 import msgspec
 
-#: msgspec says so in three ways: of the form, of bytes that are no text, and of lists within lists.
+#: msgspec's errors: a wrong form, bytes that are no UTF-8, and lists nested too deeply.
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 T = TypeVar("T")
 
 
 def readable(records: Iterable[bytes], decode: Callable[[bytes], T]) -> list[T]:
-    """Those that can be read."""
+    """Decode the records, leaving out those that cannot be read."""
     found = []
     for record in records:
         try:

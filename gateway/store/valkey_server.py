@@ -1,4 +1,4 @@
-"""What a store's client stands on: one server, or the nodes of a cluster (gateway/store/cluster.py)."""
+"""The connection under a store's client: the `Server` protocol, and its implementation for one server."""
 
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
@@ -11,44 +11,42 @@ from redis.exceptions import ReadOnlyError, RedisClusterException, RedisError, R
 
 #: A script's key and its argument.
 Call = tuple[str, bytes]
-#: A cluster's client has exceptions outside of the tree of the others.
+#: The cluster client has exceptions that are no RedisError.
 FAILURES: Final = (RedisError, RedisClusterException)
 Reply = bytes | RedisError | RedisClusterException
 
 
 class Server(Protocol):
-    """What one server and a cluster do differently. Every method raises one of FAILURES or OSError.
+    """The operations that differ between one server and a cluster. Every method raises one of FAILURES or OSError.
 
     No more calls may be under way at once than it was given connections.
     """
 
     @property
     def client(self) -> Any:
-        """The commands that both have."""
+        """The client for commands that both have."""
         ...
 
     async def time(self) -> tuple[int, int]:
-        """Seconds and microseconds of its clock."""
+        """Seconds and microseconds of the server's clock."""
         ...
 
     async def load(self, source: str) -> str:
-        """Make a script known and give its digest."""
+        """Load a script and return its SHA-1."""
         ...
 
     async def evaluate(self, sha: str, calls: Sequence[Call]) -> list[Reply]:
-        """Run a known script once for each call; an error that one of them alone has is its reply."""
+        """Run a loaded script once for each call; the error of a single call is its reply."""
         ...
 
-    async def aclose(self) -> None:
-        """Close all connections."""
-        ...
+    async def aclose(self) -> None: ...
 
 
 class SingleServer:
-    """One server, or whatever behaves like one."""
+    """One server, or a proxy that behaves like one."""
 
     def __init__(self, url: str, *, timeout: float, connections: int) -> None:
-        # No retries: a script whose answer was lost may have run, and callers above know what may be repeated.
+        # No retries: a script whose reply was lost may have run, and callers know what may be repeated.
         # The pool itself replaces connections that a restarted store has closed.
         self._pool: ConnectionPool = ConnectionPool.from_url(
             url,
@@ -57,21 +55,18 @@ class SingleServer:
             socket_connect_timeout=timeout,
             retry=Retry(NoBackoff(), 0),
         )
-        self._kept: AbstractConnection | None = None
+        self._reserved: AbstractConnection | None = None
         self.client: Redis = Redis.from_pool(self._pool)
 
     async def time(self) -> tuple[int, int]:
-        """Seconds and microseconds of its clock."""
         seconds, microseconds = await self.client.time()
         return int(seconds), int(microseconds)
 
     async def load(self, source: str) -> str:
-        """Make a script known and give its digest."""
         return str(await self.client.script_load(source))
 
     async def evaluate(self, sha: str, calls: Sequence[Call]) -> list[Reply]:
-        """In one round trip."""
-        connection, self._kept = self._kept, None
+        connection, self._reserved = self._reserved, None
         if connection is None or is_closed(connection):
             if connection is not None:
                 await self._pool.release(connection)
@@ -80,29 +75,28 @@ class SingleServer:
         try:
             replies = await evaluate_on(connection, sha, calls)
         finally:
-            # One is kept at hand: borrowing it from the pool costs as much as sending a batch on it.
-            if self._kept is None and replies is not None:
-                self._kept = connection
+            # One connection is reserved: borrowing it from the pool costs as much as sending a batch on it.
+            if self._reserved is None and replies is not None:
+                self._reserved = connection
             else:
                 await self._pool.release(connection)
         return replies
 
     async def aclose(self) -> None:
-        """Close all connections."""
-        if self._kept is not None:
-            await self._kept.disconnect()
-            await self._pool.release(self._kept)
+        if self._reserved is not None:
+            await self._reserved.disconnect()
+            await self._pool.release(self._reserved)
         await self.client.aclose()
 
 
 def is_closed(connection: AbstractConnection) -> bool:
-    """Whether the server has closed a connection that nothing is expected on, as after a restart."""
+    """Whether the server has closed an idle connection, as after a restart."""
     reader = connection._reader
     return reader is None or reader.at_eof()
 
 
 def packed(sha: str, calls: Sequence[Call]) -> bytes:
-    """EVALSHA for each call as the protocol has it (RESP, arrays of bulk strings); the client's own packs any value."""
+    """Encode EVALSHA for each call (RESP, arrays of bulk strings); the client's own encoder handles any value."""
     head = b"*5\r\n$7\r\nEVALSHA\r\n$%d\r\n%b\r\n$1\r\n1\r\n" % (len(sha), sha.encode())
     return b"".join(
         b"%b$%d\r\n%b\r\n$%d\r\n%b\r\n" % (head, len(name), name, len(argument), argument)
@@ -124,10 +118,10 @@ async def evaluate_on(connection: AbstractConnection, sha: str, calls: Sequence[
             except ResponseError as error:
                 replies.append(error)
     except BaseException:
-        # What is still to come on it would be taken for the answer to another question.
+        # Replies still to come would be taken for those of the next call.
         await connection.disconnect()
         raise
     if any(isinstance(reply, ReadOnlyError) for reply in replies):
-        # It was the primary; a new connection may lead to the one that is now.
+        # The server was the primary; a new connection may reach the new one.
         await connection.disconnect()
     return replies

@@ -1,4 +1,4 @@
-"""Run as a script, `with_parent.py PARENT_PID COMMAND...`: becomes the command, which then dies with its parent.
+"""A script, `with_parent.py PARENT_PID COMMAND...`: becomes the command, which then dies with its parent.
 
 It imports nothing of the project, so that it starts in milliseconds; after the exec nothing of it is left in memory.
 """
@@ -12,7 +12,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main(arguments: list[str]) -> None:
-    """Ask the kernel for SIGTERM at the parent's death (Linux only), then exec.
+    """Ask the kernel for SIGTERM at the parent's death (Linux only), then exec the command.
 
     Raises:
         SystemExit: The parent is gone already, or the command cannot be run.

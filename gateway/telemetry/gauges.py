@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, Protocol
 
-from gateway.fleets.listing import NOT_HEARD
+from gateway.fleets.listing import UNREPORTED_LOAD
 from observability.metrics import declarations as declared
 from observability.metrics.names import label
 from observability.metrics.snapshot import Distribution, Numbers
@@ -143,7 +143,7 @@ def _collect_replica(numbers: Numbers, status: ReplicaStatus, model: str) -> Non
     numbers.set(declared.REPLICA_EJECTIONS, status.ejections, *of)
     if status.accuracy is not None:
         numbers.set(declared.REPLICA_ACCURACY, status.accuracy, *of)
-    if status.state not in NOT_HEARD:
+    if status.state not in UNREPORTED_LOAD:
         numbers.set(declared.REPLICA_RUNNING, status.running, *of)
         numbers.set(declared.REPLICA_WAITING, status.waiting, *of)
         numbers.set(declared.REPLICA_KV_USED, status.kv_blocks_used, *of)

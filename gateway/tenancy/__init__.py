@@ -1,1 +1,1 @@
-"""Who may use the gateway and how much: tenants, API keys, limits, and the keys of upstream providers."""
+"""Tenants, API keys, limits, and the keys of upstream providers."""

@@ -1,1 +1,1 @@
-"""Pure: text to tokens and back, answers taken apart, clients' schemas checked. No I/O, no state of a worker."""
+"""Pure text handling: tokens, output parsing, schema checks. No I/O, no state of a worker."""

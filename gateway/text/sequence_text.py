@@ -1,4 +1,4 @@
-"""The text of one sequence as its tokens arrive: detokenized, cut at stop strings, and screened."""
+"""The text of one sequence: detokenizes its tokens, applies stop strings, and screens the text."""
 
 from collections.abc import Sequence as Items
 from typing import Final, NamedTuple
@@ -9,13 +9,13 @@ from observability.digests import TextDigest
 from protos.types import Finish, FinishReason, TokenLogprobs
 from safety.screen import Screen, Screening, first_to_find
 
-#: Of an answer that is not streamed so many characters are screened at once, and at most so many are generated in vain
-#: after what blocks it.
+#: Characters of an unstreamed answer that are screened at once, and characters generated in vain at most after a match
+#: that blocks the answer.
 GATHERED: Final = 2048
 
 
 class TokenEntry(NamedTuple):
-    """One token's id, the engine's entry for it, and where its text is in the text that is shown, in characters."""
+    """A token's id, the engine's logprobs for it, and its range in the shown text, in characters."""
 
     token_id: int
     logprobs: TokenLogprobs
@@ -23,10 +23,10 @@ class TokenEntry(NamedTuple):
 
 
 class SequenceText:
-    """One answer of a request. `finish_reason` is set once it is over; what comes after is ignored.
+    """One sequence of a request. `finish_reason` is set once it has ended; later input is ignored.
 
-    Logprob entries are released with the text of their token and never before it, so that a stop string that is
-    held back does not show in them; those of text that a filter has replaced or cut off are withheld.
+    Logprob entries are released with their token's text, never before, so that they do not reveal a stop string that is
+    held back; those of text that a filter has replaced or cut off are withheld.
     """
 
     __slots__ = (
@@ -38,7 +38,7 @@ class SequenceText:
         "_screening",
         "_shift",
         "_texts",
-        "_unlooked",
+        "_unscreened",
         "completion_tokens",
         "detokenizer",
         "finish_reason",
@@ -51,43 +51,43 @@ class SequenceText:
     def __init__(
         self, table: TokenTable, stops: tuple[str, ...], screening: Screening | None = None, *, patient: bool = False
     ) -> None:
-        """`patient`: nobody waits for the text, so what is screened may be gathered first."""
+        """`patient`: nobody waits for the text, so it may be collected before it is screened."""
         self.detokenizer = Detokenizer(table)
         self._texts = table.texts
         self._matcher = StopMatcher(stops) if stops else None
         self._screening = screening
-        #: What came so far of an answer that may be told as a whole to have nothing in it.
-        self._unlooked = ""
-        #: What looks at it, once it has to be looked at bit by bit.
+        #: Text collected so far that one screening of the whole may clear.
+        self._unscreened = ""
+        #: The screen for the text, once it must be screened piece by piece.
         self.screen: Screen | None = None
         if screening is not None and not patient:
             self.screen = screening()
-        #: Whether tokens need not be looked at one by one, ...
+        #: Whether tokens need not be examined one by one, ...
         self.streams = not stops
-        #: ... and whether text passes through unchanged, too: both allow the caller's fast paths.
+        #: ... and whether text passes unchanged, too: both allow the callers' fast paths.
         self.plain = not stops and screening is None
-        #: Gathers what is shown, if that is wanted.
+        #: Collects the shown text, if that is wanted.
         self.shown: TextDigest | None = None
         self.completion_tokens = 0
         self.finish_reason: FinishReason | None = None
         self._decoded = 0
         self._released = 0
-        #: Replaced stretches before the next entry, and how much longer what stands in their place is.
+        #: Replacements before the next entry, and by how much they have lengthened the text.
         self._passed = self._shift = 0
-        #: With the place of their text, in characters as they were decoded.
+        #: Entries with the range of their text, in characters before replacements.
         self._entries: list[tuple[int, int, int, TokenLogprobs]] = []
 
     def is_over(self) -> bool:
-        """Whether the sequence has ended; what comes after is ignored."""
+        """Whether the sequence has ended; later input is ignored."""
         return self.finish_reason is not None
 
     @property
     def stopped_by(self) -> str | None:
-        """The stop string that ended it."""
+        """The stop string that ended the sequence, or None."""
         return None if self._matcher is None else self._matcher.found
 
     def feed(self, token_ids: Items[int], logprobs: list[TokenLogprobs] | None) -> tuple[str, list[TokenEntry]]:
-        """New tokens; returns the text and the logprob entries that may be shown now."""
+        """Add tokens; returns the text and the logprob entries that may be shown now."""
         if self.is_over():
             return "", []
         if logprobs is None and self._matcher is None:
@@ -96,27 +96,27 @@ class SequenceText:
         return self._feed_singly(token_ids, logprobs)
 
     def pass_by(self, text: str, tokens: int) -> None:
-        """The text of so many tokens, where it is `plain` and nothing is pending: what may be shown is known."""
+        """Count text and tokens that the caller shows itself, while `plain` and with nothing pending."""
         self.completion_tokens += tokens
-        self._noted(text)
+        self._record(text)
 
     def show(self, text: str) -> str:
-        """What may be shown now of that and what was held before. Raises FilterFailed."""
+        """Add text; returns what may be shown now of it and of earlier text. Raises FilterFailed."""
         screen = self.screen
         if screen is None:
             if self._screening is None:
-                return self._noted(text)
-            self._unlooked = text = self._unlooked + text
+                return self._record(text)
+            self._unscreened = text = self._unscreened + text
             if len(text) < GATHERED:
                 return ""
             screen = self._begin_screen(self._screening)
         text = screen.feed(text)
         if screen.blocked is not None:
             self.finish_reason = FinishReason.CONTENT_FILTER
-        return self._noted(text)
+        return self._record(text)
 
     def finish(self, finish: Finish) -> tuple[str, list[TokenEntry]]:
-        """The engine's end of the sequence; returns what was still held back."""
+        """End the sequence; returns what was still held back."""
         if self.is_over():
             return "", []
         text = self.detokenizer.flush()
@@ -131,41 +131,41 @@ class SequenceText:
         self._released += len(text)
         self.finish_reason = reason
         text = self._show_last(text)
-        # The last bytes of all may never have become characters: without a stop string every entry has its turn.
+        # The last bytes may never have become characters: without a stop string every entry is released.
         return text, self._release_entries(self._released if stopped else None)
 
     def _show_last(self, text: str) -> str:
-        """All that may be shown still: the text has ended."""
+        """Add the last text; returns all that may still be shown."""
         screen = self.screen
         if screen is None:
             if self._screening is None:
-                return self._noted(text)
-            text = self._unlooked + text
+                return self._record(text)
+            text = self._unscreened + text
             screening = self._screening
             first = first_to_find(text, screening.rules, screening.prefilter_pass)
             if first is None:
-                return self._noted(text)
+                return self._record(text)
             screen = self._begin_screen(screening)
             text = screen.whole(text, first).text
         else:
             text = screen.last(text)
         if screen.blocked is not None:
             self.finish_reason = FinishReason.CONTENT_FILTER
-        return self._noted(text)
+        return self._record(text)
 
     def _begin_screen(self, screening: Screening) -> Screen:
         self.screen = screen = screening()
         screen.wait_for(GATHERED)
-        self._unlooked = ""
+        self._unscreened = ""
         return screen
 
-    def _noted(self, text: str) -> str:
+    def _record(self, text: str) -> str:
         if self.shown is not None and text:
             self.shown.update(text)
         return text
 
     def _feed_singly(self, token_ids: Items[int], logprobs: list[TokenLogprobs] | None) -> tuple[str, list[TokenEntry]]:
-        # Token by token: a match ends the count of tokens at the one that completed it.
+        # Token by token: a match ends the token count at the token that completed it.
         texts: list[str] = []
         for position, token_id in enumerate(token_ids):
             self.completion_tokens += 1
@@ -173,14 +173,14 @@ class SequenceText:
             text, stopped = self.detokenizer.feed((token_id,)), False
             self._decoded += len(text)
             if pending and logprobs is not None and (own := self._texts[token_id]):
-                # Bytes before it that never became a character stand there as one.
+                # Earlier bytes that never became a character appear in the text as one.
                 start = max(start, self._decoded - len(own))
             if self._matcher is not None:
                 text, stopped = self._matcher.feed(text)
             self._released += len(text)
             texts.append(text)
             if logprobs is not None:
-                # Bytes that are held will be at least one character: the entry waits for it.
+                # Held bytes will become at least one character: the entry waits for it.
                 end = self._decoded + self.detokenizer.pending
                 self._entries.append((start, end, token_id, logprobs[position]))
             if stopped:
@@ -191,7 +191,7 @@ class SequenceText:
         return text, self._release_entries(self._released)
 
     def _release_entries(self, released: int | None) -> list[TokenEntry]:
-        """Those of text up to there, None for all that came, less what is not shown of it."""
+        """Release the entries of text up to an index, or all for None, without those of hidden text."""
         screen = self.screen
         if screen is None and self._screening is not None and not self.is_over():
             return []
@@ -199,7 +199,7 @@ class SequenceText:
             released = None if released is None and screen.blocked is None else screen.decided
         count = len(self._entries)
         if released is not None:
-            # A token without text that stands there may turn out to be within the stretch.
+            # A token without text at that place may turn out to be within the replaced stretch.
             growing = None if screen is None else screen.growing
             count = next(
                 (i for i, (start, end, _, _) in enumerate(self._entries) if end > released or start == growing), count
@@ -213,7 +213,7 @@ class SequenceText:
         ]
 
     def _place(self, start: int, end: int) -> int | None:
-        """Of a token's text in all that is shown; None: some of it is not. Asked in order."""
+        """The start of a token's text in the shown text; None: part of it is hidden. Called in order."""
         if self.screen is None:
             return start
         replaced, written = self.screen.replaced, self.screen.written

@@ -6,7 +6,7 @@ from typing import Final
 
 from gateway.admin.live.view import Live, PoolLive, RecentRoute, Times
 from gateway.cli.top.top_text import count, share, took
-from gateway.fleets.listing import NOT_HEARD, UNKNOWN, ReplicaView, ShapeView
+from gateway.fleets.listing import UNKNOWN, UNREPORTED_LOAD, ReplicaView, ShapeView
 from routing.health.replica_status import State
 
 #: Text and style of each cell.
@@ -14,7 +14,7 @@ Row = Sequence[tuple[str, str]]
 
 _GOOD: Final = (State.READY.value, State.RETURNING.value)
 _STYLES: Final = dict.fromkeys(_GOOD, "green") | dict.fromkeys((State.DRAINING.value, State.DRAINED.value), "yellow")
-_SILENT: Final = (UNKNOWN, *(state.value for state in NOT_HEARD))
+_SILENT: Final = (UNKNOWN, *(state.value for state in UNREPORTED_LOAD))
 
 
 def times_cells(times: Times | None) -> list[str]:

@@ -1,4 +1,4 @@
-"""LoRA adapters of a model, as the configuration names them."""
+"""LoRA adapters of a model."""
 
 from typing import Annotated, Final
 
@@ -7,7 +7,7 @@ from msgspec import Meta
 from gateway.config.base import Record
 from gateway.config.tenants import END
 
-#: Between a model's name and an adapter's.
+#: Separates a model's name from an adapter's.
 SEPARATOR: Final = ":"
 ADAPTER_NAME: Final = rf"^[A-Za-z0-9][A-Za-z0-9._-]{{0,63}}{END}"
 

@@ -1,4 +1,4 @@
-"""How the addresses of replicas are written, and what replicas are called by them."""
+"""Replica addresses: forms, parsing, and the replica names derived from them."""
 
 import re
 from dataclasses import dataclass
@@ -13,18 +13,18 @@ _DNS: Final = re.compile(
     rf"(?P<scheme>grpcs?|https?)\+(?:dns://{_NAME}:(?P<port>[0-9]{{1,5}})|srv://(?P<service>_[A-Za-z0-9._-]{{1,253}}))"
     r"(?P<path>/[!-~]*)?"
 )
-#: What ends the path of a URL.
+#: Characters that end the path of a URL.
 _NO_PATH: Final = frozenset("?#")
-_ODD: Final = re.compile(r"[^A-Za-z0-9._]")
+_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._]")
 _LONGEST_NAME: Final = 64
-#: Of a longer one, so much of its begin and of its end.
-_KEPT: Final = 27
+#: A longer name is cut to this many characters of its beginning and of its end.
+_CUT_CHARS: Final = 27
 _LONGEST_LABEL: Final = 63
 
 
 @dataclass(frozen=True, slots=True)
 class DnsName:
-    """A name whose addresses are replicas. `port` 0: its SRV records say hosts and ports."""
+    """A DNS name whose records are replicas. With `port` 0, SRV records give hosts and ports."""
 
     text: str
     scheme: str
@@ -33,31 +33,31 @@ class DnsName:
     path: str
 
     def address(self, host: str, port: int) -> str:
-        """That of a replica at this host, as the configuration would name it."""
+        """Format the address of a replica at this host and port, as the configuration would write it."""
         return f"{self.scheme}://{f'[{host}]' if ':' in host else host}:{port}{self.path}"
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One replica that was found; `host` is the name that its certificate must be for, where it has one."""
+    """A replica found by discovery; `host` is the name that its TLS certificate must match, or empty."""
 
     address: str
     host: str = ""
 
 
 def is_grpc_address(address: str) -> bool:
-    """Whether it is that of one gRPC server: grpc://HOST:PORT, grpcs://HOST:PORT or unix:/PATH."""
+    """Whether an address is one gRPC server: grpc://HOST:PORT, grpcs://HOST:PORT or unix:/PATH."""
     match = _GRPC.fullmatch(address)
     return match is not None and (match["port"] is None or _is_port(match["port"]))
 
 
 def is_discovered(address: str) -> bool:
-    """Whether it is meant as a name that is asked for in DNS, well written or not."""
+    """Whether an address has a DNS scheme, even if it is malformed."""
     return address.partition("://")[0].endswith(("+dns", "+srv"))
 
 
 def dns_name(address: str) -> DnsName | None:
-    """The name behind an address such as grpc+dns://NAME:PORT or https+srv://_http._tcp.NAME/v1; None: it is none."""
+    """Parse an address such as grpc+dns://NAME:PORT or https+srv://_http._tcp.NAME/v1; None for any other form."""
     match = _DNS.fullmatch(address)
     if match is None or (match["port"] is not None and not _is_port(match["port"])):
         return None
@@ -65,24 +65,24 @@ def dns_name(address: str) -> DnsName | None:
     if path and (not match["scheme"].startswith("http") or not _NO_PATH.isdisjoint(path)):
         return None
     labels = name.removesuffix(".").split(".")
-    # An IP address, which no name ends like, has no records.
+    # An IP address has no records; no DNS name ends in a number.
     if not all(1 <= len(label) <= _LONGEST_LABEL for label in labels) or labels[-1].isdigit():
         return None
     return DnsName(address, match["scheme"], name, int(match["port"] or 0), path)
 
 
 def replica_name(address: str) -> str:
-    """What a replica at that address is called in its pool: HOST-PORT, or a socket's path."""
+    """Derive a replica's name in its pool from its address: HOST-PORT, or a socket's path."""
     if address.startswith("unix:"):
         where = address.removeprefix("unix:").strip("/")
     else:
         parts = urlsplit(address)
         where = f"{parts.hostname or ''}-{parts.port}" if parts.port else parts.hostname or ""
-    name = _ODD.sub("-", where)
+    name = _NOT_IN_NAMES.sub("-", where)
     if len(name) <= _LONGEST_NAME:
         return name
-    # Hosts differ at the begin, sockets at the end: what is left out tells them apart too.
-    return f"{name[:_KEPT]}-{blake2b(where.encode(), digest_size=4).hexdigest()}-{name[-_KEPT:]}"
+    # Hosts differ at the start, sockets at the end: a digest of the whole keeps shortened names distinct.
+    return f"{name[:_CUT_CHARS]}-{blake2b(where.encode(), digest_size=4).hexdigest()}-{name[-_CUT_CHARS:]}"
 
 
 def _is_port(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""What the configuration says of a model's embeddings."""
+"""A model's embedding settings."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""The configuration's rules of pools: which addresses, settings and roles go with which engine."""
+"""Pool rules: which addresses, settings and roles each engine allows."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -14,13 +14,13 @@ from gateway.config.models.upstream import upstream_problems
 from protos.types import Role
 from routing.transports.http.origin import origin_of
 
-#: Engines whose replicas speak the session protocol, and so can be prefill or decode replicas.
+#: Engines with the session protocol, whose replicas can have the role prefill or decode.
 SESSIONS: Final = ("simulated", "tensorrt_llm")
 _DEFAULTS: Final = {field.name: field.default for field in msgspec.structs.fields(Pool)}
 
 
 def pool_problems(pool: Pool, where: str) -> Iterator[tuple[str, str]]:
-    """Every violated rule of one pool, as (path, problem)."""
+    """Yield (path, problem) for each violated rule of one pool."""
     if pool.shape.tp % pool.shape.ep:
         yield f"{where}.shape.ep", f"must divide tp ({pool.shape.tp}), got {pool.shape.ep}"
     if pool.local_replicas and pool.engine != "simulated":
@@ -43,7 +43,7 @@ def pool_problems(pool: Pool, where: str) -> Iterator[tuple[str, str]]:
 
 
 def runs_adapters(pool: Pool) -> bool:
-    """Whether its replicas may be able to run LoRA adapters."""
+    """Whether the pool's replicas may run LoRA adapters."""
     if pool.local_replicas:
         return pool.simulated is not None and pool.simulated.max_adapters > 0
     return pool.engine in SESSIONS or (pool.upstream is not None and pool.upstream.lora)
@@ -76,7 +76,7 @@ def _dns_problems(pool: Pool, address: str, where: str) -> Iterator[tuple[str, s
 
 def _is_base_url(address: str) -> bool:
     try:
-        # As the name will be looked up.
+        # In the form in which the name is looked up.
         origin_of(address).host.encode("idna")
         return urlsplit(address).port != 0 and address.isprintable()
     except ValueError:

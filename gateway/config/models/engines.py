@@ -1,4 +1,4 @@
-"""What the configuration says of a pool's engine: its shape, and the settings of its kind."""
+"""A pool's engine: parallel shape, simulated engine and TLS."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -29,7 +29,7 @@ class PoolShape(Record, frozen=True, kw_only=True):
 
     @property
     def value(self) -> Shape:
-        """The shape as the rest of the code knows it."""
+        """The shape as a `Shape`."""
         return Shape(tp=self.tp, ep=self.ep, pp=self.pp)
 
 
@@ -107,6 +107,6 @@ class PoolTls(Record, frozen=True, kw_only=True):
     ] = None
 
     def path(self, name: Literal["ca", "certificate", "key"]) -> Path | None:
-        """One of the files, absolute in a loaded configuration."""
+        """The absolute path of one of the files in a loaded configuration, or None."""
         value: str | None = getattr(self, name)
         return None if value is None else Path(value)

@@ -1,4 +1,4 @@
-"""Which models answer where the one that was asked for cannot."""
+"""Fallback chains: models that answer when the requested one cannot."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""The heatmap that a model's routing names, held against the model and its pools."""
+"""Load a model's routing heatmap and check it against the model and its pools."""
 
 from gateway.config.models.settings import Model
 from protos.types import Role, Shape
@@ -6,7 +6,7 @@ from routing.contracts.heatmap import Heatmap, HeatmapError, load_heatmap
 
 
 def usable_heatmap(model: Model) -> Heatmap | None:
-    """The heatmap that a model names, if it names one.
+    """Load a model's heatmap; None if it names none.
 
     Raises HeatmapError when it cannot be read, is another model's or compares other shapes than those of the pools.
     """

@@ -1,4 +1,4 @@
-"""How a model of the configuration writes thoughts and tool calls."""
+"""Formats of a model's reasoning and tool calls."""
 
 from collections.abc import Iterator
 from typing import Annotated, Literal

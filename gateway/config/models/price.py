@@ -1,4 +1,4 @@
-"""What a model's tokens cost."""
+"""Token prices of a model."""
 
 from typing import Annotated
 
@@ -8,7 +8,7 @@ from gateway.config.base import Record
 
 _Usd = Annotated[float, Meta(ge=0, le=100_000)]
 
-#: Money is counted in whole nanodollars: a thousandth of a dollar per million tokens is one of them a token.
+#: Money is counted in whole nanodollars: 0.001 USD per million tokens is 1 nanodollar a token.
 NANO = 1_000_000_000
 
 
@@ -22,7 +22,7 @@ class Price(Record, frozen=True, kw_only=True):
     output: Annotated[_Usd, Meta(description="Of the answers.")] = 0.0
 
     def nano(self, prompt: int, cached: int, completion: int) -> int:
-        """What so many tokens cost, in nanodollars; `cached` of the prompt's were in the KV cache."""
+        """Cost in nanodollars of token counts; `cached` of the prompt's tokens were in the KV cache."""
         of_cached = self.input if self.cached_input is None else self.cached_input
         return round(1000 * ((prompt - cached) * self.input + cached * of_cached + completion * self.output))
 

@@ -1,4 +1,4 @@
-"""How the configuration file says where requests go: the policy of a model, and what may be set of it."""
+"""A model's routing policy and its settings."""
 
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -21,7 +21,7 @@ PolicyName = Literal[
     "round_robin",
 ]
 
-#: Setting -> the policies that use it; any other one refuses it.
+#: Setting -> the policies that use it; all other policies refuse it.
 USED_BY: Final[dict[str, tuple[str, ...]]] = {
     "tiers": ("concurrency",),
     "threshold": ("concurrency",),
@@ -98,5 +98,5 @@ class Routing(Record, frozen=True, kw_only=True):
 
     @property
     def heatmap_path(self) -> Path | None:
-        """Where the heatmap is, if there is one; absolute in a loaded configuration."""
+        """The heatmap's path, absolute in a loaded configuration, or None."""
         return None if self.heatmap is None else Path(self.heatmap)

@@ -1,4 +1,4 @@
-"""The configuration's rules of routing: which setting goes with which policy, and which pools with each other."""
+"""Routing rules: which settings each policy allows, and which pools go together."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from protos.types import Role
 
 
 def routing_problems(model: Model, where: str) -> Iterator[tuple[str, str]]:
-    """Every violated rule of a model's routing and of its pools' roles, as (path, problem)."""
+    """Yield (path, problem) for each violated rule of a model's routing and of its pools' roles."""
     yield from _role_problems(model, where)
     routing = model.routing
     inside = f"{where}.routing"
@@ -24,7 +24,7 @@ def routing_problems(model: Model, where: str) -> Iterator[tuple[str, str]]:
 
 
 def _role_problems(model: Model, where: str) -> Iterator[tuple[str, str]]:
-    """A pool of one role is of no use without one of the other, and KV goes only between engines that are alike."""
+    """Check that prefill and decode pools exist together, and that KV is only transferred between like engines."""
     legs = [(p, pool) for p, pool in enumerate(model.pools) if pool.role is not Role.BOTH]
     for p, pool in legs:
         partner = Role.DECODE if pool.role is Role.PREFILL else Role.PREFILL
@@ -70,7 +70,7 @@ def _tier_problems(model: Model, where: str) -> Iterator[tuple[str, str]]:
 
 
 def _heatmap_problems(model: Model, where: str) -> Iterator[tuple[str, str]]:
-    """A heatmap decides between pairs and colocated replicas; where there are not both, nothing is to decide."""
+    """Check that a heatmap has both pairs and colocated replicas to choose from."""
     routing = model.routing
     roles = {pool.role for pool in model.pools}
     mixed = Role.BOTH in roles and len(roles) > 1

@@ -1,4 +1,4 @@
-"""The models of the configuration file: their tokenizers, prices and replica pools."""
+"""A model of the configuration: names, tokenizer, price and replica pools."""
 
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -19,7 +19,7 @@ from gateway.config.models.upstream import UpstreamSettings
 from gateway.config.tenants import END, NAME
 from protos.types import Role
 
-#: A model's name, and each of its other ones.
+#: The form of a model's name and of its aliases.
 MODEL_NAME: Final = rf"^[A-Za-z0-9][A-Za-z0-9._:/@+-]{{0,127}}{END}"
 
 
@@ -97,32 +97,32 @@ class Pool(Record, frozen=True, kw_only=True):
 
     @property
     def local_replicas(self) -> int:
-        """How many replicas `penstock serve` starts for this pool; 0 for a pool that runs elsewhere."""
+        """Number of replicas that `penstock serve` starts for this pool; 0 if it runs elsewhere."""
         return self.replicas if isinstance(self.replicas, int) else 0
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """Where the file says that replicas are; empty for a pool of local or of registered ones."""
+        """The configured addresses; empty for a pool of local or registered replicas."""
         return () if isinstance(self.replicas, int | str) else self.replicas
 
     @property
     def listed_addresses(self) -> tuple[str, ...]:
-        """Of these, those of one replica each; the others are names to ask for in DNS."""
+        """The addresses of one replica each, without DNS names."""
         return tuple(address for address in self.addresses if not is_discovered(address))
 
     @property
     def is_registered(self) -> bool:
-        """Whether its replicas register themselves."""
+        """Whether the pool's replicas register themselves."""
         return self.replicas == "registered"
 
     @property
     def is_discovered(self) -> bool:
-        """Whether some of its replicas are found while the gateway runs."""
+        """Whether discovery finds some of the pool's replicas at run time."""
         return self.is_registered or len(self.listed_addresses) < len(self.addresses)
 
     @property
     def replica_count(self) -> int:
-        """Replicas in the pool that the file knows of, wherever they run."""
+        """Number of configured replicas, local or remote."""
         return self.local_replicas or len(self.listed_addresses)
 
 
@@ -192,5 +192,5 @@ class Model(Record, frozen=True, kw_only=True):
 
     @property
     def tokenizer_path(self) -> Path | None:
-        """Where the tokenizer's files are; None for a bundled one, or none."""
+        """The path of the tokenizer's files; None for a bundled tokenizer or for none."""
         return Path(self.tokenizer) if self.tokenizer is not None and "/" in self.tokenizer else None

@@ -1,4 +1,4 @@
-"""What the configuration says of models behind Triton, and its rules."""
+"""Settings of models behind Triton, and their checks."""
 
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -10,7 +10,7 @@ from msgspec import Meta
 from gateway.config.models.addresses import is_discovered
 from routing.transports.triton.settings import TokenId, TritonOptions
 
-#: What stands for the replica's own host in a URL of the configuration.
+#: Placeholder for the replica's own host in a configured URL.
 HOST: Final = "{host}"
 
 
@@ -40,7 +40,7 @@ class TritonModel(TritonOptions, frozen=True, kw_only=True):
 def triton_problems(
     engine: str, triton: TritonModel | None, addresses: tuple[str, ...], where: str
 ) -> Iterator[tuple[str, str]]:
-    """Every violated rule of what a pool of some engine says of Triton, as (path, problem)."""
+    """Yield (path, problem) for each violated rule of a pool's Triton settings."""
     if engine != "triton":
         if triton is not None:
             yield f"{where}.triton", f"only triton replicas have it, not {engine}"

@@ -1,4 +1,4 @@
-"""What the configuration says of upstreams with OpenAI's HTTP API, and its rules."""
+"""Settings of upstreams with OpenAI's HTTP API, and their checks."""
 
 import re
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from protos.features import Feature
 from routing.transports.http.origin import is_header_value
 from routing.transports.openai.settings import API_FEATURES, OpenAISettings
 
-#: What an upstream may be said to lack; the names are those of protos/features.py.
+#: Features that an upstream may be declared to lack; the names are those of protos/features.py.
 FeatureName = Literal[
     "token_ids",
     "logprobs",
@@ -29,15 +29,15 @@ FeatureName = Literal[
     "seed",
     "penalties",
 ]
-#: Endpoints that it may be said to have, named in the same way.
+#: Endpoints that an upstream may be declared to have, named as in protos/features.py.
 EndpointName = Literal["embeddings", "rerank", "score", "tokenize"]
 _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
-#: Those that the gateway writes itself, or that mean something for the connection.
+#: Headers that the gateway writes, or that control the connection.
 _OWN_HEADERS: Final = (
     *("accept", "accept-encoding", "authorization", "connection", "content-length", "content-type", "expect", "host"),
     *("keep-alive", "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade"),
 )
-#: Members of a body that the gateway or the client writes.
+#: Members of a request body that the gateway or the client writes.
 _MEMBERS: Final = (
     *("frequency_penalty", "input", "logit_bias", "logprobs", "max_completion_tokens", "max_tokens", "messages"),
     *("model", "n", "presence_penalty", "prompt", "response_format", "seed", "stop", "stream", "stream_options"),
@@ -70,7 +70,7 @@ class UpstreamSettings(OpenAISettings, frozen=True, kw_only=True):
 
     @property
     def features(self) -> Feature:
-        """What it is trusted with."""
+        """The features that the upstream is declared to have."""
         features = API_FEATURES | Feature.LORA if self.lora else API_FEATURES
         for name in self.lacks:
             features &= ~Feature[name.upper()]
@@ -81,7 +81,7 @@ class UpstreamSettings(OpenAISettings, frozen=True, kw_only=True):
 
 
 def upstream_problems(upstream: UpstreamSettings | None, engine: str, where: str) -> Iterator[tuple[str, str]]:
-    """Every violated rule, as (path, problem)."""
+    """Yield (path, problem) for each violated rule."""
     if upstream is None:
         return
     if engine != "openai":

@@ -1,4 +1,4 @@
-"""The part of the configuration about the audit journal."""
+"""The section `observability.journal`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,20 +62,20 @@ class Journal(Record, frozen=True, kw_only=True):
 
 
 def journal_problems(journal: Journal, where: str) -> Iterator[tuple[str, str]]:
-    """What is wrong with the settings, as (path, problem)."""
+    """Yield (path, problem) for each violated rule."""
     if journal.keep_bytes < 2 * journal.segment_bytes:
         yield f"{where}.keep_bytes", "must be at least twice segment_bytes"
 
 
 def with_absolute_journal(journal: Journal, folder: Path) -> Journal:
-    """The settings with their folder taken from a folder."""
+    """Give the settings with the journal's folder, if relative, under `folder`."""
     if journal.folder is None:
         return journal
     return msgspec.structs.replace(journal, folder=str((folder / journal.folder).resolve()))
 
 
 def journal_settings(journal: Journal, state: Path) -> JournalSettings:
-    """The settings as the journal takes them; `state` is the directory for state."""
+    """Convert to the journal's own settings; `state` is the state directory."""
     return JournalSettings(
         folder=state / _FOLDER if journal.folder is None else Path(journal.folder),
         key_file=state / KEY_FILE if journal.keyed else None,

@@ -1,4 +1,4 @@
-"""The part of the configuration about the log."""
+"""The section `observability.logs`."""
 
 from typing import Annotated, Literal
 

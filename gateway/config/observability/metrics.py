@@ -1,4 +1,4 @@
-"""The part of the configuration about metrics."""
+"""The section `observability.metrics`."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""The part of the configuration that says what operators are shown."""
+"""The section `observability`."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""The part of the configuration about traces."""
+"""The section `observability.traces`."""
 
 from typing import Annotated
 
@@ -68,5 +68,5 @@ class Traces(Record, frozen=True, kw_only=True):
 
     @property
     def ratio(self) -> float | None:
-        """What the sampler goes by."""
+        """The sampling ratio; None if the traces are off."""
         return self.sample if self.enabled else None

@@ -1,4 +1,4 @@
-"""Rules of guards that span fields or that a type cannot say."""
+"""Guard rules that span fields or that a type cannot say."""
 
 import os
 from collections.abc import Collection, Iterator
@@ -16,7 +16,7 @@ G = TypeVar("G", bound=Asking)
 
 
 def guard_problems(settings: Asking, where: str, models: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Every violated rule, as (path, problem). `where` is the guard itself, as `safety.filters[2].http`.
+    """Yield (path, problem) for each violated rule. `where` is the guard's path, as `safety.filters[2].http`.
 
     `models` are the names that models can be asked for by, those with adapters included.
     """
@@ -45,7 +45,7 @@ def guard_problems(settings: Asking, where: str, models: Collection[str]) -> Ite
 
 
 def with_absolute_files(settings: G, folder: Path) -> G:
-    """The guard with its files taken from a folder."""
+    """Give the guard with relative file paths made absolute under `folder`."""
     if isinstance(settings, OnnxGuardSettings):
         return msgspec.structs.replace(settings, path=os.path.abspath(folder / settings.path))
     if not isinstance(settings, HttpGuard):

@@ -1,4 +1,4 @@
-"""Filters of the configuration that ask somebody else: a model, a service, or code that is not ours."""
+"""Guards in the configuration: filters that call a model, a service or foreign code."""
 
 from typing import Annotated, Any, Final, Literal
 
@@ -17,7 +17,7 @@ Roles = Annotated[
         "formats are `system`'s, retrieved documents `tool`'s.",
     ),
 ]
-#: What guards look at unless told otherwise: all but instructions.
+#: Parts of a request that guards scan by default: all but instructions.
 GUARDED: Final = ("user", "assistant", "tool", "function")
 
 

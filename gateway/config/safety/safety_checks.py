@@ -1,4 +1,4 @@
-"""The rules of filters and policies that span fields or that a type cannot say, and what they refer to."""
+"""Rules of filters and policies that span fields or that a type cannot say, and references between them."""
 
 import os
 from collections.abc import Collection, Iterator, Sequence
@@ -17,38 +17,38 @@ from safety.pii.kinds import KINDS
 Problems = Iterator[tuple[str, str]]
 
 _KINDS: Final = tuple(name for name in FilterSettings.__struct_fields__ if name != "name")
-#: They look at requests, and an answer is none.
+#: Filters of requests, which cannot scan an answer.
 _OF_PROMPTS: Final = ("floods", "sizes")
-#: They are about answers: in a prompt they stand where they belong.
+#: Filters of answers, whose matches are legitimate in a prompt.
 _OF_ANSWERS: Final = ("canaries",)
-#: They say yes or no to a text as a whole.
-_WHOLE: Final = ("floods", "sizes", "model", "http", "onnx")
+#: Filters that judge a text as a whole and give no position.
+_WITHOUT_POSITION: Final = ("floods", "sizes", "model", "http", "onnx")
 
 
-#: What takes a tenant's policy away on the command line.
+#: The command line's value that removes a tenant's policy.
 NO_POLICY: Final = "none"
-#: Personal data is worth replacing; what else is looked for is not to be said at all.
+#: Filters whose matches are redacted by default; all others block.
 _REDACTED: Final = ("pii", "presidio")
 
 
 def usual_action(settings: FilterSettings) -> str:
-    """What a match does where the rules do not say."""
+    """The action on a match when the rules name none."""
     return "redact" if kind_of(settings) in _REDACTED else "block"
 
 
 def kind_of(settings: FilterSettings) -> str:
-    """The field that says what a filter is; empty if none or several do."""
+    """The field that gives a filter its kind; empty if none or several are set."""
     kinds = [name for name in _KINDS if getattr(settings, name) is not None]
     return kinds[0] if len(kinds) == 1 else ""
 
 
 def as_use(use: str | Use) -> Use:
-    """A filter in its place, however it is written."""
+    """Normalize a filter reference, name or struct, to a `Use`."""
     return Use(filter=use) if isinstance(use, str) else use
 
 
 def safety_problems(config: Config) -> Problems:
-    """What is wrong with filters, policies and who names them, as (path, problem)."""
+    """Yield (path, problem) for each violated rule of filters, policies and references to them."""
     safety = config.safety
     kinds = {name: "injection" if name == "injection" else "pii" for name in BUILT_IN}
     seen: set[str] = set()
@@ -83,12 +83,12 @@ def safety_problems(config: Config) -> Problems:
 
 
 def policy_names(policies: Sequence[Policy]) -> tuple[str, ...]:
-    """What tenants and models may name."""
+    """The names of policies that tenants and models may use."""
     return tuple(policy.name for policy in policies)
 
 
 def with_absolute_lists(safety: Safety, folder: Path) -> Safety:
-    """The section with the files of its filters taken from a folder."""
+    """Give the section with relative file paths of filters made absolute under `folder`."""
     return msgspec.structs.replace(safety, filters=tuple(_absolute(settings, folder) for settings in safety.filters))
 
 
@@ -133,5 +133,5 @@ def _rules_problems(rules: Rules, where: str, kinds: dict[str, str]) -> Problems
             if use.filter in seen:
                 yield inside, f"{echo(use.filter)} is already in the list"
             seen.add(use.filter)
-            if use.action == "redact" and kind in _WHOLE:
+            if use.action == "redact" and kind in _WITHOUT_POSITION:
                 yield inside, f"a verdict of {kind} is about the text as a whole, which cannot be redacted"

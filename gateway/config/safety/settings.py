@@ -1,4 +1,4 @@
-"""The part of the configuration that says which filters look at prompts and answers, and what they do about a match."""
+"""The section `safety`: filters, policies, and the actions on a match."""
 
 from typing import Annotated, Final, Literal
 
@@ -16,7 +16,7 @@ from gateway.config.safety.guards import (
 )
 from gateway.config.tenants import END, NAME
 
-#: Filters that need no settings, and have these names.
+#: Filters without settings, referred to by these names.
 BUILT_IN: Final = ("pii", "secrets", "injection")
 
 _Name = Annotated[str, Meta(pattern=NAME)]
@@ -136,7 +136,7 @@ class FilterSettings(Record, frozen=True, kw_only=True):
 
     @property
     def guard(self) -> Asking | None:
-        """What asks somebody else; None for a filter that does not."""
+        """The guard that the filter calls; None for a filter that calls none."""
         return self.model or self.http or self.presidio or self.onnx or self.plugin
 
 

@@ -1,1 +1,1 @@
-"""Which replicas there are, where the configuration does not list them: found by DNS, or registered by themselves."""
+"""Replica discovery by DNS and by registration in the store."""

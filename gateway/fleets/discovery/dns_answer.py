@@ -1,4 +1,4 @@
-"""What a question to DNS is answered with, whoever asks it."""
+"""DNS answers, independent of the resolver library."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ Kind = Literal["A", "AAAA", "SRV"]
 
 
 class LookupFailure(Exception):
-    """No answer; the message is one line."""
+    """A lookup without an answer; the message is one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a record names: an address of a host, or of SRV a host's name and its port."""
+    """A record's target: a host's address, or of an SRV record a host name and a port."""
 
     host: str
     port: int = 0
@@ -21,7 +21,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """In a steady order, each target once. None where the name or its records do not exist. `ttl` in seconds."""
+    """Targets in a stable order without repetition; None if the name or its records do not exist. `ttl` in seconds."""
 
     targets: Sequence[Target]
     ttl: float

@@ -1,4 +1,4 @@
-"""One question to DNS, by dnspython."""
+"""DNS lookups by dnspython."""
 
 import asyncio
 from collections.abc import Sequence
@@ -11,20 +11,20 @@ import dns.resolver
 
 from gateway.fleets.discovery.dns_answer import Answer, Kind, LookupFailure, Target
 
-#: A question, its repetitions and all servers asked.
+#: Bound of a lookup in seconds, with retries over all servers.
 LOOKUP_SECONDS: Final = 5.0
 
 
 class DnsLookup:
-    """Asks the servers of /etc/resolv.conf, which is read each time, or the one that is given as address and port."""
+    """Queries one given DNS server, or those of /etc/resolv.conf, which is read each time."""
 
     def __init__(self, server: tuple[str, int] | None = None) -> None:
         self._server = server
 
     async def look_up(self, name: str, kind: Kind) -> Answer:
-        """The records of one kind. Of SRV those that come first in priority. Raises LookupFailure."""
+        """Look up the records of one kind; of SRV records, those of the first priority. Raises LookupFailure."""
         try:
-            # Search domains as every other program has them; a name that ends with a dot has none.
+            # Search domains apply as in other programs; a name that ends with a dot has none.
             async with asyncio.timeout(LOOKUP_SECONDS + 1.0):
                 answer = await self._resolver().resolve(
                     name, kind, raise_on_no_answer=False, lifetime=LOOKUP_SECONDS, search=True
@@ -45,15 +45,17 @@ class DnsLookup:
 
 
 def _in_words(error: Exception) -> str:
-    """One line; each server that failed once, though it was asked several times."""
+    """Describe an error in one line, each failed server once."""
     failed = error.kwargs.get("errors") if isinstance(error, dns.exception.DNSException) else None
     if not failed:
         return " ".join(str(error).split()) or type(error).__name__
-    said: set[str] = set()
-    for server, _, _, why, _ in failed:
+    failures: set[str] = set()
+    for server, _, _, failure, _ in failed:
         name = str(server).removeprefix("Do53:").partition("@")[0]
-        said.add(f"the server {name} {'is silent' if isinstance(why, dns.exception.Timeout) else f'says {why}'}")
-    return "; ".join(sorted(said))
+        failures.add(
+            f"the server {name} {'is silent' if isinstance(failure, dns.exception.Timeout) else f'says {failure}'}"
+        )
+    return "; ".join(sorted(failures))
 
 
 def _targets(records: Sequence[Any], kind: Kind) -> Sequence[Target]:
@@ -62,7 +64,7 @@ def _targets(records: Sequence[Any], kind: Kind) -> Sequence[Target]:
         first = min((record.priority for record in records), default=0)
         for record in records:
             host = record.target.to_text(omit_final_dot=False)
-            # A single dot says that there is no such service (RFC 2782).
+            # A single dot says that the service does not exist (RFC 2782).
             if record.priority == first and host != ".":
                 found.add(Target(host, record.port))
     else:

@@ -1,4 +1,4 @@
-"""The replicas behind one name in DNS, looked up again when its records are out of date."""
+"""The replicas behind one DNS name, looked up again when the records expire."""
 
 import asyncio
 import logging
@@ -13,25 +13,25 @@ from gateway.fleets.discovery.last_good import LastGood
 
 log = logging.getLogger(__name__)
 
-#: A name is asked for when its records' time to live is over, but no more and no less often than this.
+#: A name is looked up when its records' TTL is over, within these bounds in seconds.
 SHORTEST_SECONDS: Final = 1.0
 LONGEST_SECONDS: Final = 30.0
-#: How often where there is nothing, and nothing says how long that is so.
+#: Seconds between lookups if there are no records and no TTL.
 EMPTY_SECONDS: Final = 5.0
-#: Replicas behind one name; more are not believed.
+#: Replicas behind one name at most; an answer is cut to so many.
 MOST_REPLICAS: Final = 1024
 _ADDRESSES: Final[tuple[Kind, Kind]] = ("A", "AAAA")
 
 
 class Lookup(Protocol):
-    """What is asked of DNS."""
+    """A DNS resolver."""
 
     async def look_up(self, name: str, kind: Kind) -> Answer:
-        """The records of one kind. Raises LookupFailure."""
+        """Look up the records of one kind. Raises LookupFailure."""
 
 
 class DnsSource:
-    """Each question keeps its own last good answer, so that one that fails leaves what the others say."""
+    """The replicas behind a name. Each query keeps its own last good answer when it fails."""
 
     def __init__(self, name: DnsName, lookup: Lookup, clock: Callable[[], float] = time.monotonic) -> None:
         """`clock` counts seconds."""
@@ -39,19 +39,19 @@ class DnsSource:
         self._lookup = lookup
         self._clock = clock
         self._answers: dict[tuple[str, Kind], LastGood[Target]] = {}
-        self._said = ""
-        #: What was found last, in a steady order.
+        self._logged_problem = ""
+        #: The replicas last found, in a stable order.
         self.found: tuple[Found, ...] = ()
 
     @property
     def problem(self) -> str:
-        """What is wrong with what is known, in one line; empty where nothing is."""
+        """The problem with the current answers, in one line; empty if there is none."""
         problems = [f"{name} {kind}: {last.problem}" for (name, kind), last in self._answers.items() if last.problem]
-        # Most hosts have addresses of one kind only.
+        # Most hosts have addresses of one family only.
         return "; ".join(problems) if self._failing() or not self.found else ""
 
     async def look(self) -> float:
-        """Ask for everything once; gives the seconds until that is due again."""
+        """Look everything up once; returns the seconds until the next lookup is due."""
         name, asked = self.name, set[tuple[str, Kind]]()
         if name.port:
             ttl = await self._ask_hosts([Target(name.name, name.port)], asked)
@@ -61,14 +61,14 @@ class DnsSource:
             ttl = min(ttl, await self._ask_hosts(hosts, asked)) if hosts else ttl
         self._answers = {question: last for question, last in self._answers.items() if question in asked}
         self.found = self._found()
-        self._say()
+        self._log_problem()
         return min(max(ttl, SHORTEST_SECONDS), LONGEST_SECONDS)
 
     async def follow(self, changed: Callable[[], None]) -> None:
-        """Ask for ever; `changed` is called after each round that found something else than the one before."""
+        """Look up until cancelled; `changed` is called after each round with a different result."""
         delay = SHORTEST_SECONDS
         while True:
-            # Not all workers at one time.
+            # Spreads the workers' lookups over time.
             await asyncio.sleep(delay * random.uniform(0.9, 1.0))
             before, delay = self.found, SHORTEST_SECONDS
             try:
@@ -76,11 +76,11 @@ class DnsSource:
                 if self.found != before:
                     changed()
             except Exception:
-                # Whatever it was: a name that is never asked for again is worse than one more failed look.
+                # Any error: a name that is never looked up again is worse than one more failed lookup.
                 log.exception("looking up %s", self.name.text)
 
     async def _ask_hosts(self, hosts: Sequence[Target], asked: set[tuple[str, Kind]]) -> float:
-        """Ask for the addresses of hosts; the shortest time until that is due again."""
+        """Look up the addresses of hosts; returns the shortest time until that is due again."""
         names = dict.fromkeys(host.host for host in hosts)
         return min(await asyncio.gather(*(self._ask(name, kind, asked) for name in names for kind in _ADDRESSES)))
 
@@ -114,12 +114,12 @@ class DnsSource:
     def _failing(self) -> bool:
         return any(last.problem and last.held for last in self._answers.values())
 
-    def _say(self) -> None:
-        """Log what is wrong when it begins and when it ends, and not in between."""
+    def _log_problem(self) -> None:
+        """Log a problem when it begins and when it ends."""
         problem = self.problem
-        if bool(problem) != bool(self._said):
+        if bool(problem) != bool(self._logged_problem):
             if problem:
                 log.warning("%s: %s; %d replicas stay", self.name.text, problem, len(self.found))
             else:
                 log.info("%s: answered again, %d replicas", self.name.text, len(self.found))
-        self._said = problem
+        self._logged_problem = problem

@@ -1,25 +1,25 @@
-"""What is held of a question that is asked again and again: the last answer that was good for something."""
+"""The last good answer to a repeated query."""
 
 from collections.abc import Sequence
 from typing import Final, Generic, TypeVar
 
-#: How long an answer that names nothing must last before it is believed: a name server that restarts says so too.
+#: Seconds that an empty answer must last before it counts: a restarting name server gives one too.
 EMPTY_GRACE_SECONDS: Final = 30.0
 
 T = TypeVar("T")
 
 
 class LastGood(Generic[T]):
-    """Times are seconds of any one clock that only advances."""
+    """The last good answer; times are seconds of a monotonic clock."""
 
     def __init__(self) -> None:
         self.held: Sequence[T] = ()
-        #: Why nothing newer is known; empty where the last answer counts.
+        #: Why there is no newer answer; empty if the last one counts.
         self.problem = "not asked yet"
         self._empty_since: float | None = None
 
     def answered(self, found: Sequence[T], now: float) -> None:
-        """An answer came. One that names nothing counts only when it has lasted for a while."""
+        """Note an answer. An empty one counts only when it has lasted for a while."""
         if found or not self.held:
             self.held, self._empty_since = found, None
             self.problem = "" if found else "it has no records"
@@ -31,5 +31,5 @@ class LastGood(Generic[T]):
             self.held, self._empty_since = (), None
 
     def failed(self, problem: str) -> None:
-        """No answer came: what was known stays, however long that lasts."""
+        """Note a failure; the known answer stays, however long that lasts."""
         self.problem = problem

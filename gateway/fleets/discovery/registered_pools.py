@@ -1,4 +1,4 @@
-"""The replicas that have registered themselves, by pool. Pure: the store is read elsewhere."""
+"""The registered replicas of each pool. Pure: the store is read elsewhere."""
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -10,13 +10,13 @@ from gateway.fleets.discovery.registrations import Registration
 
 log = logging.getLogger(__name__)
 
-#: Replicas of one pool; more are not believed.
+#: Replicas of one pool at most; further ones are ignored.
 MOST_REPLICAS: Final = 1024
 _MOST_COMPLAINTS: Final = 1024
 
 
 class RegisteredPools:
-    """A replica whose record is gone stays for as long as it can be reached: the store may have lost the record.
+    """Registered replicas. One whose record is gone stays while it can be reached: the store may have lost the record.
 
     Only one that neither says nor shows that it is there is dropped, and one whose address is another pool's now.
     """
@@ -28,33 +28,32 @@ class RegisteredPools:
         self._secure = {
             (model.name, pool.name) for model in config.models for pool in model.pools if pool.tls is not None
         }
-        self._complained: set[str] = set()
+        self._logged: set[str] = set()
 
     def __bool__(self) -> bool:
-        """Whether there are such pools at all."""
+        """Whether the configuration has such pools."""
         return bool(self._members)
 
     def members(self, model: str, pool: str) -> Sequence[Found]:
-        """The replicas of a pool."""
         return self._members.get((model, pool), ())
 
-    def heard(self, replicas: Iterable[Registration], answers: Callable[[str, str, Found], bool]) -> set[str]:
-        """Take in all records; gives the models of which another set of replicas is known now.
+    def update(self, replicas: Iterable[Registration], answers: Callable[[str, str, Found], bool]) -> set[str]:
+        """Take over all records; returns the models whose set of replicas has changed.
 
         `answers` says of a model, a pool and a replica of it whether that can be reached.
         """
-        said: dict[tuple[str, str], dict[str, Found]] = {place: {} for place in self._members}
+        registered: dict[tuple[str, str], dict[str, Found]] = {place: {} for place in self._members}
         for replica in replicas:
             place = (replica.model, replica.pool)
             problem = self._problem(replica)
             if problem:
-                self._complain(replica, problem)
+                self._log_problem(replica, problem)
             else:
-                said[place][replica.address] = Found(replica.address)
-        elsewhere = {address: place for place, found in said.items() for address in found}
+                registered[place][replica.address] = Found(replica.address)
+        elsewhere = {address: place for place, found in registered.items() for address in found}
         changed = set()
         for place, before in self._members.items():
-            found = said[place]
+            found = registered[place]
             for member in before:
                 if member.address not in elsewhere and answers(*place, member):
                     found[member.address] = member
@@ -69,14 +68,14 @@ class RegisteredPools:
             return "the configuration has no such pool of registered replicas"
         if not is_grpc_address(replica.address):
             return "its address cannot be read"
-        # Else whoever can write to the store could have the pool's requests unencrypted.
+        # Otherwise anyone who can write to the store could receive the pool's requests unencrypted.
         if (replica.model, replica.pool) in self._secure and not replica.address.startswith("grpcs://"):
             return "the pool has tls, and its address is not grpcs://"
         return ""
 
-    def _complain(self, replica: Registration, problem: str) -> None:
-        if replica.key not in self._complained and len(self._complained) < _MOST_COMPLAINTS:
-            self._complained.add(replica.key)
+    def _log_problem(self, replica: Registration, problem: str) -> None:
+        if replica.key not in self._logged and len(self._logged) < _MOST_COMPLAINTS:
+            self._logged.add(replica.key)
             log.warning(
                 "a replica at %.256s registers for pool %.64s of model %.128s: %s",
                 *(replica.address, replica.pool, replica.model, problem),

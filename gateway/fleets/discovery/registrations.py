@@ -1,4 +1,4 @@
-"""What replicas say of themselves in the store, where gateways find them; good for as long as they repeat it."""
+"""Registrations of replicas in the store; each expires unless its replica repeats it."""
 
 from typing import Final, cast
 
@@ -9,16 +9,16 @@ from gateway.store.unreadable import readable
 from gateway.tenancy.tenants.transactions import Storage
 from protos.types import Role, Shape
 
-#: For how long a word is good, by the store's clock, and how often replicas repeat it.
+#: Lifetime of a registration by the store's clock, and the interval between repetitions, in seconds.
 RECORD_SECONDS: Final = 2.0
 HEARTBEAT_SECONDS: Final = 0.5
-# One hash tag for both, which one script touches.
+# One hash tag for both keys, which one script touches.
 _KEYS: Final = ("penstock:{replicas}:seen", "penstock:{replicas}:registered")
 _SCRIPT: Final = Script.load("gateway.fleets.discovery", "registrations.lua")
 
 
 class Registration(msgspec.Struct, frozen=True):
-    """One replica. `epoch` tells its process from those that had the address before."""
+    """One replica's registration. `epoch` distinguishes its process from earlier ones at the address."""
 
     model: str
     pool: str
@@ -33,7 +33,7 @@ class Registration(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """Its name in the store."""
+        """The registration's field in the store."""
         return f"{self.model} {self.pool} {self.address}"
 
 
@@ -41,25 +41,25 @@ _DECODER: Final = msgspec.json.Decoder(Registration)
 
 
 async def register(storage: Storage, replica: Registration) -> bool:
-    """Say that a replica is there. False: a process that began later has the address.
+    """Register a replica. False: a process that started later has the address.
 
     Raises:
         StoreUnavailable: The store did not answer; it may have been told.
     """
-    return await _tell(storage, "put", replica)
+    return await _send(storage, "put", replica)
 
 
 async def deregister(storage: Storage, replica: Registration) -> bool:
-    """Say that it is not there any more. False: a process that began later has the address.
+    """Remove a registration. False: a process that started later has the address.
 
     Raises:
         StoreUnavailable: The store did not answer; it may have been told.
     """
-    return await _tell(storage, "drop", replica)
+    return await _send(storage, "drop", replica)
 
 
 async def registered(storage: Storage) -> list[Registration]:
-    """Every replica that has said so lately; what another version of the program wrote is left out.
+    """All unexpired registrations; records of another program version are left out.
 
     Raises:
         StoreUnavailable: The store did not answer.
@@ -68,7 +68,7 @@ async def registered(storage: Storage) -> list[Registration]:
     return sorted(readable(found, _DECODER.decode), key=lambda replica: replica.key)
 
 
-async def _tell(storage: Storage, what: str, replica: Registration) -> bool:
+async def _send(storage: Storage, what: str, replica: Registration) -> bool:
     epoch, record = f"{replica.epoch:020}", msgspec.json.encode(replica)
     arguments: list[str | bytes] = [str(RECORD_SECONDS), what, replica.key, epoch, record]
     return await storage.run(_SCRIPT, _KEYS, arguments) == 1

@@ -1,4 +1,4 @@
-"""Keeps this worker's fleets made of the replicas that there are: those of the file, of DNS and of the store."""
+"""Keeps this worker's fleets up to date with the replicas in the configuration, in DNS and in the store."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
@@ -16,11 +16,11 @@ from gateway.text.tokens.tokenizer import Tokenizer
 from routing.transports.replica_spec import ReplicaSpec
 
 
-class Changeable(Protocol):
-    """What is asked of a fleet."""
+class ReplaceableFleet(Protocol):
+    """A fleet whose replicas can be replaced."""
 
     def set_replicas(self, specs: Iterable[ReplicaSpec]) -> None:
-        """From now on it has these replicas."""
+        """Replace the fleet's replicas."""
         ...
 
     def answers(self, replica_id: str) -> bool:
@@ -28,27 +28,27 @@ class Changeable(Protocol):
         ...
 
 
-def _nothing() -> None:
-    """Nobody needs to know."""
+def _ignore_change() -> None:
+    """Do nothing when the replicas change."""
 
 
 class Discovery:
-    """`changed` is called whenever a fleet has other replicas than before."""
+    """Discovery for all fleets of a worker; `changed` is called whenever a fleet's replicas change."""
 
     def __init__(
         self,
         config: Config,
-        fleets: Mapping[str, Changeable],
+        fleets: Mapping[str, ReplaceableFleet],
         tokenizers: Mapping[str, str],
         lookup: Lookup | None = None,
         key_of: KeyOf = keyless,
         texts: Mapping[str, Tokenizer] = MappingProxyType({}),
     ) -> None:
-        """`fleets` and the hashes of `tokenizers` are by model. `lookup` is asked in place of the configuration's.
+        """`fleets` and the hashes of `tokenizers` are by model. `lookup` replaces the configured DNS lookup.
 
         `key_of` gives what asks for the keys of providers, and `texts` are the tokenizers themselves.
         """
-        self.changed: Callable[[], None] = _nothing
+        self.changed: Callable[[], None] = _ignore_change
         self._config = config
         self._fleets = fleets
         self._tokenizers = tokenizers
@@ -64,7 +64,7 @@ class Discovery:
         return bool(self._registered)
 
     async def start(self) -> None:
-        """Ask DNS for everything, then keep asking."""
+        """Look up everything once, then start the tasks that repeat the lookups."""
         await asyncio.gather(*(source.look() for sources in self._sources.values() for source in sources))
         self._set(model for model, _ in self._sources)
         self._tasks = [
@@ -74,17 +74,17 @@ class Discovery:
         ]
 
     async def aclose(self) -> None:
-        """Ask no more."""
+        """Stop all lookups."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def registered(self, replicas: Iterable[Registration]) -> None:
-        """Take in what the store has of replicas."""
-        self._set(self._registered.heard(replicas, self._answers))
+        """Take over the store's registrations."""
+        self._set(self._registered.update(replicas, self._answers))
 
     def problems(self) -> list[str]:
-        """What is wrong, one line each; for operators, not for clients."""
+        """The current problems, one line each; for operators, not for clients."""
         found = []
         for model in self._config.models:
             for pool in model.pools:
@@ -107,7 +107,7 @@ class Discovery:
             self.changed()
 
     def _specs(self, model_index: int) -> list[ReplicaSpec]:
-        """All replicas of a model. Of those that would have one id, the first."""
+        """All replicas of a model. Of those with the same id, the first."""
         model = self._config.models[model_index]
         tokenizer, text = self._tokenizers.get(model.name, ""), self._texts.get(model.name)
         specs = {spec.id: spec for spec in replica_specs(self._config, model_index, self._key_of, tokenizer, text)}
@@ -124,13 +124,13 @@ class Discovery:
 
 
 def _sources(config: Config, lookup: Lookup | None) -> dict[tuple[str, str], list[DnsSource]]:
-    """By model and pool."""
+    """The DNS sources by model and pool."""
     found: dict[tuple[str, str], list[DnsSource]] = {}
     for model in config.models:
         for pool in model.pools:
             for name in filter(None, map(dns_name, pool.addresses)):
                 if lookup is None:
-                    from gateway.fleets.discovery.dns_lookup import DnsLookup  # dnspython is needed only here
+                    from gateway.fleets.discovery.dns_lookup import DnsLookup  # deferred: dnspython is needed only here
 
                     lookup = DnsLookup(config.discovery.server)
                 found.setdefault((model.name, pool.name), []).append(DnsSource(name, lookup))

@@ -1,1 +1,1 @@
-"""API keys: their records in the store, and the check of each request's key."""
+"""API keys: records in the store, and authentication of requests."""

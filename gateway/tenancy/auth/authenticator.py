@@ -1,4 +1,4 @@
-"""From an Authorization header to a caller: a bounded cache in front of the store, never older than a second."""
+"""Authentication of requests by API key: a bounded cache in front of the store, at most a second old."""
 
 import asyncio
 import logging
@@ -18,12 +18,12 @@ from protos.errors import AuthenticationFailed, ClientError, KeyExpired, StoreUn
 log = logging.getLogger(__name__)
 
 POLL_SECONDS: Final = 0.4
-#: A remembered answer counts only while the last poll that succeeded began this recently, in seconds. A key revoked
-#: at t is then refused from t + FRESH_SECONDS on; what is left of the promised second covers scheduling.
+#: A cached result counts only while the last successful poll began this recently, in seconds. A key revoked at t is
+#: then refused from t + FRESH_SECONDS on; the rest of the promised second covers scheduling.
 FRESH_SECONDS: Final = 0.9
-#: How long after the last poll that succeeded began a key may go on without the store, in seconds.
+#: Seconds since the last successful poll began for which a fail_open key is valid without the store.
 OUTAGE_SECONDS: Final = 900.0
-#: Keys of fail_open tenants, those used last, that are read again at once after a change has made them be forgotten.
+#: Keys of fail_open tenants, most recently used, that are read again at once after a change has cleared the cache.
 MAX_RELEARNED: Final = 512
 
 _BEARER: Final = b"Bearer "
@@ -45,7 +45,7 @@ _EXPIRED: Final = "This API key has expired."
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A remembered key that was good, until its end at least, which is in seconds by the store's clock."""
+    """A cached valid key; its expiry is in seconds by the store's clock."""
 
     caller: Caller
     ends: float
@@ -54,14 +54,14 @@ class _Known:
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
-    """A remembered reason to refuse a key."""
+    """A cached refusal of a key."""
 
     kind: type[ClientError]
     message: str
 
 
 class Authenticator:
-    """Checks keys for one worker. `run` must be running for answers to be remembered; close with `aclose`.
+    """Authenticates requests of one worker. `run` must be running for results to be cached; close with `aclose`.
 
     A change of keys or tenants counts within a second. While the store does not answer, a remembered key of a tenant
     with `on_store_failure: fail_open` stays good for as long as 15 minutes, and no change, such as that the key was
@@ -76,7 +76,7 @@ class Authenticator:
         cache_size: int = 10_000,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`cache_size` bounds the remembered good keys and, separately, the refused ones; `clock` gives seconds."""
+        """`cache_size` bounds the cached valid keys and, separately, the refused ones; `clock` gives seconds."""
         self._keys = keys
         self._directory = directory
         self._clock = clock
@@ -90,11 +90,11 @@ class Authenticator:
         self._lapsed: list[bytes] = []
         self._outage = False
         self._outage_until = float("-inf")
-        #: What the store's clock shows beyond this worker's; after it is learned it is corrected with every poll.
+        #: Offset of the store's clock from this worker's; corrected with every poll.
         self._ahead = 0.0
 
     async def authenticate(self, header: bytes | None) -> Caller:
-        """Whose key an Authorization header's value names; answers from memory without giving up the event loop.
+        """Authenticate an Authorization header's value; a cached result returns without yielding to the event loop.
 
         Raises:
             AuthenticationFailed: No key, a malformed one, an unknown, a revoked or an expired one.
@@ -111,24 +111,24 @@ class Authenticator:
             refusal = self._refused.get(digest)
             if refusal is not None:
                 raise refusal.kind(refusal.message)
-        elif self._outage and (known := self._kept(digest)):
+        elif self._outage and (known := self._outage_key(digest)):
             return _unexpired(known, now + self._ahead)
-        # Before a digest is looked up in the store: a token that cannot be ours costs it nothing.
+        # A token that cannot be a key of ours is refused without a lookup in the store.
         if not _SECRET.fullmatch(token):
             raise AuthenticationFailed(_incorrect(token))
         try:
             answer = await self._look_up(digest, token)
         except StoreUnavailable:
-            kept = self._kept(digest)
-            if kept is None:
+            outage_key = self._outage_key(digest)
+            if outage_key is None:
                 raise
-            return _unexpired(kept, self._clock() + self._ahead)
+            return _unexpired(outage_key, self._clock() + self._ahead)
         if isinstance(answer, _Refusal):
             raise answer.kind(answer.message)
         return answer.caller
 
     async def poll(self) -> None:
-        """Ask once whether any key or tenant has changed, and forget what was remembered if so.
+        """Ask the store once whether any key or tenant has changed, and clear the cache if so.
 
         Raises:
             StoreUnavailable: The store did not answer; what is remembered goes stale by itself.
@@ -147,9 +147,9 @@ class Authenticator:
             log.warning("keys and tenants can be read again")
             self._outage = False
         if version != self._version:
-            # A lookup came by a newer version meanwhile; the next poll sees it too.
+            # A lookup has seen a newer version meanwhile; the next poll will too.
             return
-        # The store read its clock after that: a key ends a moment early rather than late.
+        # The store read its clock after the request was sent: a key expires a moment early rather than late.
         self._ahead = now - started
         self._fresh_until = started + FRESH_SECONDS
         self._outage_until = started + OUTAGE_SECONDS
@@ -168,39 +168,39 @@ class Authenticator:
             await asyncio.sleep(max(0.01, POLL_SECONDS - (self._clock() - started)))
 
     async def aclose(self) -> None:
-        """End the lookups that are under way."""
+        """Cancel the lookups in flight."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _kept(self, digest: bytes) -> _Known | None:
-        """What is remembered of a key that may be used while the store does not answer."""
+    def _outage_key(self, digest: bytes) -> _Known | None:
+        """The cached key that may be used while the store does not answer, or None."""
         known = self._known.get(digest)
         return known if known is not None and known.fail_open and self._clock() < self._outage_until else None
 
     async def _refresh(self, version: bytes, before: bytes | None) -> None:
-        """Take over a version's tenants and forget all keys, unless the version known is no longer the one `before`."""
+        """Load a version's tenants and forget all keys, unless the known version is no longer `before`."""
         async with self._refreshing:
             if self._version != before:
                 return
             await self._directory.load()
             self._version = version
             self._lookups.clear()
-            # Behind those of an earlier change that have not been asked for yet; each once, the latest last.
+            # After those of an earlier change that have not been read yet; each once, the latest last.
             lapsed = dict.fromkeys(digest for digest, known in self._known.items() if known.fail_open)
             self._lapsed = [*(d for d in self._lapsed if d not in lapsed), *lapsed][-MAX_RELEARNED:]
             self._known.clear()
             self._refused.clear()
 
     async def _relearn(self) -> None:
-        """Ask for the forgotten keys that an outage would need: it may come before their owners do."""
+        """Read the forgotten keys that an outage would need, before their next request."""
         lapsed = self._lapsed
         if not lapsed:
             return
         found = await self._keys.find_many(lapsed)
         if found[0].version != self._version or self._lapsed is not lapsed:
-            return  # there has been another change: the next poll asks again
+            return  # there was another change: the next poll reads again
         self._lapsed = []
         for digest, each in zip(lapsed, found, strict=True):
             answer = self._guard(each, b"")
@@ -208,14 +208,14 @@ class Authenticator:
                 self._known.put(digest, answer)
 
     async def _look_up(self, digest: bytes, token: bytes) -> _Known | _Refusal:
-        """Ask the store, once for all who wait for the same key; gives the key or the reason of its refusal."""
+        """Look a key up, once for all who wait for the same one; returns the key or its refusal."""
         task = self._lookups.get(digest)
         if task is None:
             task = asyncio.create_task(self._fetch(digest, token))
             self._lookups[digest] = task
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        # A caller that goes away must not take the answer from the others.
+        # A cancelled request must not cancel the lookup of the others.
         return await asyncio.shield(task)
 
     async def _fetch(self, digest: bytes, token: bytes) -> _Known | _Refusal:
@@ -223,13 +223,13 @@ class Authenticator:
         try:
             found = await self._keys.find(digest)
             if found.version != before:
-                # The store is ahead of the last poll. This key and its tenant shall be of one time.
+                # The store is ahead of the last poll. Key and tenant must be of the same version.
                 await self._refresh(found.version, before)
         finally:
             if self._lookups.get(digest) is asyncio.current_task():
                 del self._lookups[digest]
         answer = self._guard(found, token)
-        # What was read before the change that is known by now is not to be remembered.
+        # A result read before the version known by now is not cached.
         if found.version == self._version:
             if isinstance(answer, _Known):
                 self._known.put(digest, answer)
@@ -240,7 +240,7 @@ class Authenticator:
         return answer
 
     def _guard(self, found: Found, token: bytes) -> _Known | _Refusal:
-        """What a record means, but for its end."""
+        """Check a record except for its expiry."""
         key = found.key
         if key is None:
             return _Refusal(AuthenticationFailed, _incorrect(token))
@@ -261,7 +261,7 @@ def _unexpired(known: _Known, now: float) -> Caller:
 
 
 def _token(header: bytes | None) -> bytes:
-    """The credential in a header's value, which need not look like a key of ours."""
+    """The credential in a header's value, in any form."""
     if header is None:
         raise AuthenticationFailed(_MISSING)
     if len(header) == _USUAL_LENGTH and header.startswith(_BEARER):
@@ -273,7 +273,7 @@ def _token(header: bytes | None) -> bytes:
 
 
 def _incorrect(token: bytes) -> str:
-    """OpenAI's wording; of the key it shows 8 characters in front and 4 at the end, and less of a short one."""
+    """OpenAI's error text; it shows the key's first 8 and last 4 characters, and fewer of a short key."""
     text = token.decode("ascii", "replace")
     shown = f"{text[:8]}{'*' * 8}{text[-4:]}" if len(text) >= _MASKED_LENGTH else "*" * 8
     return f"Incorrect API key provided: {shown}."

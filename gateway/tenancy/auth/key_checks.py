@@ -1,4 +1,4 @@
-"""Rules of API keys that span fields or that a type cannot say."""
+"""API key rules that span fields or that a type cannot say."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ _LONGEST_METADATA_VALUE: Final = 512
 
 
 def key_problems(key: KeyRequest | ApiKey, now: float | None) -> Problems:
-    """What is wrong with a key's settings. With `now`, the store's time, its end must lie ahead."""
+    """Yield (path, problem) for each violated rule. With `now`, the store's time, the expiry must be later."""
     if not 1 <= len(key.name) <= _LONGEST_KEY_NAME or not key.name.isprintable() or not key.name.strip():
         yield "name", f"a key's name has 1 to {_LONGEST_KEY_NAME} printable characters"
     yield from pattern_problems(key.models, "models")

@@ -1,4 +1,4 @@
-"""An API key as the store keeps it, and what is asked for when one is made or changed."""
+"""Records of API keys, and requests to create or change one."""
 
 from typing import Annotated, Final, Literal, get_args
 
@@ -22,10 +22,10 @@ Endpoint = Literal[
     "files",
     "batches",
 ]
-#: What a key's scope may name: a path and what lies under it (gateway/tenancy/tenants/caller.py). `responses` includes
-#: conversations, and `tokenize` its reverse.
+#: Paths that a key's scope may name, subpaths included (gateway/tenancy/tenants/caller.py). `responses` includes
+#: conversations, and `tokenize` includes `detokenize`.
 ENDPOINTS: Final[tuple[Endpoint, ...]] = get_args(Endpoint)
-#: The end of the year 9999, beyond which no date is written.
+#: The end of the year 9999, the last date that can be written.
 _LAST_SECOND: Final = 253_402_300_799
 
 _Name = Annotated[str, Meta(description="What the key is for: 1 to 64 printable characters, unique in its tenant.")]
@@ -67,31 +67,30 @@ class ApiKey(Record, frozen=True, kw_only=True):
     created_at: float
     expires_at: float | None = None
     revoked_at: float | None = None
-    #: The id of the key that this one was made to replace, and of the first in that line.
+    #: The id of the key that this one replaced, and of the first key of that series.
     replaces: str | None = None
     lineage: str | None = None
 
     @property
     def limit_scope(self) -> str:
-        """What its own limits are counted under: the same for a key and those that replace it."""
+        """The scope under which the key's own limits are counted, shared with the keys that replace it."""
         return f"key:{self.lineage or self.key_id}"
 
     @property
     def revoked(self) -> bool:
-        """Whether the key has been taken back."""
         return self.revoked_at is not None
 
     def expired(self, now: float) -> bool:
-        """Whether its time is over."""
+        """Whether the key's expiry has passed."""
         return self.expires_at is not None and now >= self.expires_at
 
     def active(self, now: float) -> bool:
-        """Whether it is good, as far as it depends on the key alone."""
+        """Whether the key is neither revoked nor expired."""
         return not self.revoked and not self.expired(now)
 
 
 class KeyRequest(Record, frozen=True, kw_only=True):
-    """What a new key shall be."""
+    """A request to create a key."""
 
     name: _Name
     tenant: Annotated[str, Meta(min_length=1, description="The tenant that it belongs to.")] = DEFAULT_TENANT
@@ -104,7 +103,7 @@ class KeyRequest(Record, frozen=True, kw_only=True):
 
 
 class KeyChange(Record, frozen=True, kw_only=True):
-    """What shall be different about a key; what is left out stays as it is."""
+    """A request to change a key; fields left out stay as they are."""
 
     name: _Name | UnsetType = UNSET
     models: _Models | UnsetType = UNSET
@@ -115,6 +114,6 @@ class KeyChange(Record, frozen=True, kw_only=True):
     expires_at: _Expiry | UnsetType = UNSET
 
     def applied_to(self, key: ApiKey) -> ApiKey:
-        """The key with the change made."""
+        """The key with the change applied."""
         asked = {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not UNSET}
         return msgspec.structs.replace(key, **asked)

@@ -1,4 +1,4 @@
-"""API keys: their secrets and their life in the store. Only a secret's SHA-256 is ever stored."""
+"""API keys in the store: creation, lookup, change and rotation. Only a secret's SHA-256 is stored."""
 
 import contextlib
 import hashlib
@@ -31,9 +31,9 @@ __all__ = ["PREFIX", "QUICKSTART_NAME", "ApiKey", "Found", "KeyChange", "KeyRequ
 
 PREFIX: Final = "sk-penstock-"
 SECRET_BYTES: Final = 32
-#: The name of the key that `penstock serve --quickstart` makes; nothing else may take it.
+#: The name of the key that `penstock serve --quickstart` creates; reserved for it.
 QUICKSTART_NAME: Final = "quickstart"
-#: Who does what nobody asked for.
+#: The audit trail's actor for changes that nobody requested.
 GATEWAY: Final = "gateway"
 
 _BATCH: Final = 500
@@ -45,7 +45,7 @@ Extension = Callable[[ApiKey], Awaitable[list[Step]]]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The record of a key, the version of all records and the store's time, all of one moment."""
+    """A key's record, the version of all records and the store's time, all read atomically."""
 
     key: ApiKey | None
     version: bytes
@@ -54,7 +54,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """A record together with where it lies and how it is written there."""
+    """A record with its place and its stored form."""
 
     key: ApiKey
     digest: bytes
@@ -66,12 +66,12 @@ class _Stored:
 
     @property
     def unchanged(self) -> Step:
-        """The step that needs the record to be as it was read."""
+        """The step that requires the record to be unchanged."""
         return Step(Place(RECORD + self.digest.decode()), self.raw, self.raw)
 
 
 class KeyStore:
-    """Creates, lists, finds and changes keys; gateway/tenancy/tenants/tenant_registry.py checks them before.
+    """Creates, lists, finds and changes keys; gateway/tenancy/tenants/tenant_registry.py validates the changes.
 
     Every method raises StoreUnavailable where the store does not answer; a change may have been made all the same.
     """
@@ -82,9 +82,9 @@ class KeyStore:
     async def create(
         self, request: KeyRequest, *, actor: str = GATEWAY, guard: Guard | None = None
     ) -> tuple[ApiKey, str]:
-        """Make a key; gives its record and its secret, which cannot be had again.
+        """Create a key; returns its record and its secret, which cannot be read again.
 
-        `guard` is given the store's time. It raises what speaks against the key, or gives what must stay as it is.
+        `guard` is called with the store's time; it raises an error or returns steps that the change depends on.
 
         Raises:
             Conflict: An active key of the tenant has the name.
@@ -111,7 +111,7 @@ class KeyStore:
         return [stored.key for stored in await self._all()]
 
     async def get(self, key_id: str) -> ApiKey:
-        """The key of an id.
+        """Read a key by id.
 
         Raises:
             KeyNotFound: There is none.
@@ -121,10 +121,9 @@ class KeyStore:
     async def edit(
         self, key_id: str, edit: Edit, *, actor: str, action: str = "key.update", guard: Extension | None = None
     ) -> ApiKey:
-        """Change a key's record to what `edit` makes of it, given the store's time; it may be asked more than once.
+        """Change a key's record to `edit(key, store's time)`, which may be called more than once.
 
-        `guard` is asked where the key is to live longer. It raises what speaks against that, or gives what must stay as
-        it is.
+        `guard` is called if the expiry moves later; it raises an error or returns steps that the change depends on.
 
         Raises:
             KeyNotFound: There is no such key.
@@ -139,7 +138,7 @@ class KeyStore:
             steps = [stored.becomes(key)]
             if key.name != stored.key.name:
                 steps += await self._release(stored.key)
-            # One that is being replaced has given its name away, and may not outlive its grace beside the new one.
+            # A key that is being replaced has passed its name on, and may not outlive its grace period.
             longer = key.active(now) and _end(key) > _end(stored.key)
             if key.name != stored.key.name or longer:
                 steps += await self._claim(key.tenant, key.name, key_id, key_id, now)
@@ -151,7 +150,7 @@ class KeyStore:
         return await until_committed(attempt)
 
     async def rotate(self, key_id: str, grace_seconds: float, *, actor: str) -> tuple[ApiKey, str]:
-        """Make a key like another one, which ends after a time of grace, in seconds; gives the new one and its secret.
+        """Create a key like another, which expires after `grace_seconds`; returns the new record and its secret.
 
         Raises:
             KeyNotFound: There is no such key.
@@ -178,7 +177,7 @@ class KeyStore:
         return await until_committed(attempt), fresh.secret
 
     async def revoke(self, key_id: str, *, actor: str) -> ApiKey:
-        """Take a key back, for good. Revoking a revoked key again changes nothing.
+        """Revoke a key permanently. Revoking a revoked key again changes nothing.
 
         Raises:
             KeyNotFound: There is no such key.
@@ -190,28 +189,28 @@ class KeyStore:
         return await self.edit(key_id, revoked, actor=actor, action="key.revoke")
 
     async def delete_named(self, name: str, *, actor: str = GATEWAY) -> int:
-        """Remove all keys of a name, which also ends their validity; gives how many there were."""
+        """Delete all keys of a name; returns how many there were."""
         doomed = [stored.key.key_id for stored in await self._all() if stored.key.name == name]
 
         for key_id in doomed:
-            # Another one may do the same at the same time.
+            # Another process may do the same at the same time.
             with contextlib.suppress(KeyNotFound):
                 await until_committed(partial(self._delete, key_id, actor))
         return len(doomed)
 
     async def find(self, digest: bytes) -> Found:
-        """The record of the key whose secret has this SHA-256, if there is one; ended keys are found too."""
+        """Find the key whose secret has this SHA-256; ended keys are found too."""
         now, (version, raw) = await read(self._storage, [Place(VERSION), Place(RECORD + digest.hex())])
         return Found(_record(raw) if raw else None, version, now)
 
     async def find_many(self, digests: Sequence[bytes]) -> list[Found]:
-        """As `find`, for many at one moment."""
+        """Find many keys, all read atomically."""
         places = [Place(VERSION), *(Place(RECORD + digest.hex()) for digest in digests)]
         now, (version, *records) = await read(self._storage, places)
         return [Found(_record(raw) if raw else None, version, now) for raw in records]
 
     async def version(self) -> tuple[bytes, float]:
-        """A value that differs after every change to any key or tenant, and the store's time."""
+        """The version, which differs after every change to any key or tenant, and the store's time."""
         now, (version,) = await read(self._storage, [Place(VERSION)])
         return version, now
 
@@ -235,12 +234,12 @@ class KeyStore:
         for start in range(0, len(digests), _BATCH):
             batch = digests[start : start + _BATCH]
             _, values = await read(self._storage, [Place(RECORD + digest.decode()) for digest in batch])
-            # A record may go between the two reads.
+            # A record may be deleted between the two reads.
             found += [_Stored(_record(raw), digest, raw) for digest, raw in zip(batch, values, strict=True) if raw]
         return sorted(found, key=lambda stored: (stored.key.created_at, stored.key.key_id))
 
     async def _claim(self, tenant: str, name: str, key_id: str, holder_may_be: str, now: float) -> list[Step]:
-        """The steps that give a tenant's name to a key, from the one key that may hold it or from an ended one."""
+        """The steps that give a tenant's key name to a key, from the given holder or from an ended key."""
         place = _name_place(tenant, name)
         _, (holder,) = await read(self._storage, [place])
         steps = [Step(place, holder, key_id.encode())]
@@ -257,7 +256,7 @@ class KeyStore:
         return steps
 
     async def _release(self, key: ApiKey) -> list[Step]:
-        """The steps that take its name from a key, if it holds it."""
+        """The steps that release a key's name, if the key holds it."""
         place = _name_place(key.tenant, key.name)
         _, (holder,) = await read(self._storage, [place])
         return [Step(place, holder, b"")] if holder == key.key_id.encode() else []
@@ -269,13 +268,13 @@ def _end(key: ApiKey) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Fresh:
-    """The id and the secret of a key to be."""
+    """The id and the secret of a new key."""
 
     key_id: str
     secret: str
 
     def steps(self, key: ApiKey) -> list[Step]:
-        """The steps that store it."""
+        """The steps that store the new key."""
         digest = digest_of(self.secret.encode()).hex()
         return [
             Step(Place(INDEX, self.key_id), b"", digest.encode()),
@@ -288,7 +287,7 @@ def _fresh_secret() -> _Fresh:
 
 
 async def quickstart_key(keys: KeyStore) -> str:
-    """A new secret for `make up`; what an earlier run made ends here, so that such keys do not pile up.
+    """Create a key for `make up` and delete those of earlier runs, so that they do not accumulate; returns the secret.
 
     Raises:
         StoreUnavailable: The store did not answer.
@@ -306,17 +305,17 @@ async def quickstart_key(keys: KeyStore) -> str:
 
 
 def digest_of(secret: bytes) -> bytes:
-    """SHA-256. A secret is 256 random bits, so there is nothing for a slow, salted hash to defend."""
+    """The SHA-256 of a secret; its 256 random bits need no slow, salted hash."""
     return hashlib.sha256(secret).digest()
 
 
 def _name_place(tenant: str, name: str) -> Place:
-    # A tenant's name has no slash.
+    # A tenant's name contains no slash.
     return Place(NAMES, f"{tenant}/{name}")
 
 
 def _record(raw: bytes) -> ApiKey:
-    """Read a stored record; an unreadable one is the store's failure, never the caller's bad key."""
+    """Decode a stored record; an unreadable one is the store's failure, and does not make the caller's key invalid."""
     try:
         return msgspec.json.decode(raw, type=ApiKey)
     except msgspec.DecodeError as error:

@@ -1,1 +1,1 @@
-"""Limits and budgets: reserved before a request runs, settled to what it used, exact across all workers."""
+"""Rate limits and budgets: reserved before a request runs, settled to its real use, exact across all workers."""

@@ -1,4 +1,4 @@
-"""Budget alerts: to the log, and to a webhook where one is configured."""
+"""Budget alerts to the log and to a webhook."""
 
 import asyncio
 import http.client
@@ -14,16 +14,16 @@ from gateway.config.models.price import NANO
 log = logging.getLogger(__name__)
 
 WEBHOOK_SECONDS: Final = 10.0
-#: Seconds before each further attempt to deliver.
+#: Seconds before each retry.
 RETRY_SECONDS: Final = (1.0, 5.0, 30.0)
-#: Posts under way at once, each in a thread.
+#: Concurrent webhook requests, each in a thread.
 MAX_POSTS: Final = 2
-#: Deliveries that have not ended; beyond, an alert is in the log only.
+#: Deliveries in flight at most; beyond, an alert goes to the log only.
 MAX_DELIVERIES: Final = 64
 
 
 class BudgetAlert(msgspec.Struct, frozen=True, kw_only=True):
-    """What a webhook gets, as JSON. `scope` is `tenant`, `key:ID` or `model:NAME`; `period` as `2026-11` or a day."""
+    """The webhook's JSON body. `scope` is `tenant`, `key:ID` or `model:NAME`; `period` as `2026-11` or a day."""
 
     type: str = "budget_alert"
     tenant: str
@@ -35,7 +35,7 @@ class BudgetAlert(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Alerts:
-    """Announces each alert that a settlement brings; the store sees to it that each comes once a period."""
+    """Delivers each alert of a settlement; the store ensures that each occurs once a period."""
 
     def __init__(self, webhook: str | None, *, retries: Sequence[float] = RETRY_SECONDS) -> None:
         self._webhook = webhook
@@ -44,7 +44,7 @@ class Alerts:
         self._posts = asyncio.Semaphore(MAX_POSTS)
 
     def announce(self, tenant: str, alert: tuple[str, str, int, int, int]) -> None:
-        """`alert` is (scope, period, percent, nanodollars spent, nanodollars in all)."""
+        """Log an alert and post it; `alert` is (scope, period, percent, nanodollars spent, budget in nanodollars)."""
         scope, period, percent, spent, limit = alert
         told = BudgetAlert(
             tenant=tenant,
@@ -67,7 +67,7 @@ class Alerts:
         task.add_done_callback(self._deliveries.discard)
 
     async def aclose(self) -> None:
-        """Give up the deliveries that are under way."""
+        """Cancel the deliveries in flight."""
         for task in self._deliveries:
             task.cancel()
         await asyncio.gather(*self._deliveries, return_exceptions=True)

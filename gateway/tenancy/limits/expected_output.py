@@ -1,32 +1,32 @@
-"""How many output tokens a request will have, learned in this worker for each tenant and model."""
+"""Expected output tokens of a request, learned in this worker for each tenant and model."""
 
 import math
 
 from gateway.caching.lru import Lru
 from gateway.tenancy.limits.plan import Plan
 
-#: Before anything is known of a model and tenant, for one sequence.
+#: Output tokens of one sequence before anything is learned for a model and tenant.
 UNKNOWN_OUTPUT = 128
-#: Weight of the latest answer in the moving mean; the store's script has the same.
+#: Weight of the latest answer in the moving mean; the Lua script has the same.
 LEARN = 0.1
 MAX_ENTRIES = 10_000
 
 
 class ExpectedOutput:
-    """A moving mean for each tenant and model, the least recently used forgotten beyond MAX_ENTRIES."""
+    """A moving mean for each tenant and model; beyond MAX_ENTRIES the least recently used is evicted."""
 
     def __init__(self) -> None:
         self._means: Lru[tuple[str, str], float] = Lru(MAX_ENTRIES)
 
     def of(self, plan: Plan, most: int, sequences: int) -> int:
-        """Tokens over all sequences, at most `most`."""
+        """Expected tokens over all sequences, at most `most`."""
         mean = self._means.get((plan.tenant, plan.model))
         if mean is None:
             mean = UNKNOWN_OUTPUT
         return min(most, max(1, math.ceil(mean * sequences)))
 
     def learn(self, plan: Plan, tokens: int, sequences: int) -> None:
-        """An answer of so many tokens over all sequences."""
+        """Learn from an answer of `tokens` over all sequences."""
         name = (plan.tenant, plan.model)
         mean = self._means.get(name)
         each = tokens / sequences

@@ -1,4 +1,4 @@
-"""A limit's refusal as the error that its client reads: which limit, of whom, and when to try again."""
+"""Conversion of a limit's refusal to the client's error: which limit, whose, and when to retry."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -19,7 +19,7 @@ _PERIODS: Final = {1: "daily", 2: "monthly"}
 
 
 def refusal_error(plan: Plan, refused: Sequence[Any]) -> PenstockError:
-    """`refused` is (limit, scope, its value, used, asked, ms to wait or -1); money in nanodollars.
+    """`refused` is (limit, scope, its value, used, requested, ms to wait or -1); money in nanodollars.
 
     A budget adds the ms that its period lasts and its kind. A single request that is larger than a limit is told so.
     """
@@ -63,7 +63,7 @@ def _owner(plan: Plan, scope: str) -> str:
 
 
 def _span(milliseconds: int) -> str:
-    """A time that may be weeks, in the largest unit of which it has two, rounded up."""
+    """Format a duration in the two largest units, rounded up."""
     for unit, size in (("days", 86_400_000), ("hours", 3_600_000)):
         if milliseconds >= 2 * size:
             return f"{-(-milliseconds // size)} {unit}"

@@ -1,4 +1,4 @@
-"""The limits' Lua programs, put together from the files in gateway/tenancy/limits/lua."""
+"""The Lua scripts of the limits, assembled from gateway/tenancy/limits/lua."""
 
 from importlib.resources import files
 from typing import Final
@@ -13,15 +13,15 @@ def _source(*names: str) -> str:
 
 _SHARED: Final = ("clock", "windows", "ledger", "budgets", "leases")
 
-#: Reservations, settlements and bookings of one tenant.
+#: Reserves, settles and books operations of one tenant.
 BATCH: Final = Script(_source(*_SHARED, "batch"))
-#: What one tenant's limits and budgets hold.
+#: Reads the state of one tenant's limits and budgets.
 STATE: Final = Script(_source(*_SHARED, "state"))
-#: Tenants whose leases' holders have gone silent.
+#: Finds tenants with leases of workers that have gone silent.
 TENANTS: Final = Script(_source("tenants"))
 TENANTS_KEY: Final = "penstock:{leases}:tenants"
 
 
 def base_key(tenant: str) -> str:
-    """What all of a tenant's keys begin with; its braces are a hash tag, so that they share one slot of a cluster."""
+    """The prefix of all of a tenant's keys; its braces are a hash tag, so that they share one slot of a cluster."""
     return f"penstock:{{t:{tenant}}}"

@@ -1,4 +1,4 @@
-"""The seam of limits: a reservation before a request runs, and its one ending."""
+"""The limiter seam: a reservation before a request runs, and its one ending."""
 
 import math
 from typing import Protocol
@@ -17,7 +17,7 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 class Room(msgspec.Struct, frozen=True):
-    """The tightest limit of a minute, on requests or on tokens: `limit` 0 is none, `reset_ms` until all is free."""
+    """The tightest limit per minute on requests or tokens: `limit` 0 is none, `reset_ms` until it is unused."""
 
     limit: int = 0
     remaining: int = 0
@@ -25,14 +25,14 @@ class Room(msgspec.Struct, frozen=True):
 
 
 class Rate(msgspec.Struct, frozen=True):
-    """What the `x-ratelimit-*` headers tell."""
+    """The values of the `x-ratelimit-*` headers."""
 
     requests: Room
     tokens: Room
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """What a request wants: `input` tokens of prompt, and `most` tokens of output over its `sequences`."""
+    """A request's reservation: `input` tokens of prompt, and at most `most` output tokens over its `sequences`."""
 
     plan: Plan
     input: int
@@ -41,36 +41,36 @@ class Ask(msgspec.Struct, frozen=True):
 
 
 class Lease(Protocol):
-    """A reservation. Exactly one of its endings counts, the first one; none of them waits or raises."""
+    """A reservation. Only the first call of `settle` or `release` counts; neither waits or raises."""
 
     @property
     def output(self) -> int:
-        """Output tokens that the request is expected to have, over its sequences."""
+        """Expected output tokens of the request, over its sequences."""
         ...
 
     def settle(self, usage: Usage) -> None:
-        """The request ended, whatever way, and this is what it used."""
+        """End the reservation with the request's actual use."""
         ...
 
     def release(self, *, rejected: bool = False) -> None:
-        """The request used nothing; `rejected`: because the gateway would not run it."""
+        """End the reservation without use; `rejected`: the gateway refused to run the request."""
         ...
 
 
 class Limiter(Protocol):
-    """Reserves all that a request needs, or nothing."""
+    """Reserves from all limits of a request, or from none."""
 
     def last_rate(self, key_id: str) -> Rate | None:
-        """What a key's latest reservation here left; None before one, and where nothing limits."""
+        """Rate limits after a key's latest reservation in this worker; None before one, and without limits."""
         ...
 
     async def reserve(self, ask: Ask) -> Lease:
-        """Raises RateLimited, QuotaExceeded or StoreUnavailable."""
+        """Reserve from the limits. Raises RateLimited, QuotaExceeded or StoreUnavailable."""
         ...
 
 
 def duration(milliseconds: int) -> str:
-    """As OpenAI writes them: `12ms`, `7s`, `6m0s`. Rounded up, so that waiting so long is enough."""
+    """Format a duration as OpenAI does: `12ms`, `7s`, `6m0s`. Rounded up, so that such a wait is long enough."""
     if milliseconds < 1000:
         return f"{max(0, milliseconds)}ms"
     minutes, seconds = divmod(math.ceil(milliseconds / 1000), 60)

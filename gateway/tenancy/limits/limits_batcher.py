@@ -1,4 +1,4 @@
-"""Carries a worker's operations to the store: those of one event-loop tick, or of one round trip, share the next one.
+"""Batches a worker's limit operations: those of one event-loop tick, or of one round trip, share the next round trip.
 
 Operations of one tenant travel as one script call (gateway/tenancy/limits/lua/batch.lua), all tenants' calls in one
 round trip.
@@ -33,21 +33,21 @@ USED: Final = 0
 UNUSED: Final = 1
 REJECTED: Final = 2
 
-#: A worker that is silent for so long is given up, and its leases end as if they had used what they reserved.
+#: A worker that is silent for so long counts as dead, and its leases end as if their reservations had been used.
 LEASE_SECONDS: Final = 12.0
 RENEW_SECONDS: Final = 3.0
-#: A tenant is made known as one with leases before it has any, and again when this much of a lease's life is over.
+#: A tenant is registered as having leases before it has any, and again after this part of a lease's lifetime.
 KNOWN_PART: Final = 0.5
-#: Between two attempts to reach a store that is away.
+#: Seconds between two attempts to reach a store that is away.
 PROBE_SECONDS: Final = 0.25
-#: Trips that carry more operations than a few do not follow each other more closely than this.
+#: Round trips with more than a few operations are at least this far apart, in seconds.
 GATHER_SECONDS: Final = 0.002
 FEW: Final = 4
-#: Operations in one script call: at some 10 us each the store is never held up for more than milliseconds.
+#: Operations in one script call: at some 10 us each, the store is never blocked for more than milliseconds.
 MAX_BATCH: Final = 256
-#: Settlements kept while the store is away; further ones are dropped, and their leases end by time.
+#: Settlements kept while the store is away; further ones are dropped, and their leases end by timeout.
 MAX_BACKLOG: Final = 100_000
-#: A reservation is refused by the script when it comes this much later, as a part of the time that it is waited for.
+#: The script refuses a reservation that arrives later than this part of the time for which its caller waits.
 FRESH_PART: Final = 0.8
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -61,17 +61,16 @@ OnAlert = Callable[[str, tuple[str, str, int, int, int]], None]
 
 
 class ScriptStore(Protocol):
-    """What a limits batcher needs of a store; both methods raise StoreUnavailable."""
+    """The store operations that the batcher needs; both methods raise StoreUnavailable."""
 
-    async def run(self, script: Script, keys: Sequence[str], arguments: Sequence[str | bytes]) -> object:
-        """Run a Lua script and give its reply."""
+    async def run(self, script: Script, keys: Sequence[str], arguments: Sequence[str | bytes]) -> object: ...
 
     async def run_many(self, script: Script, calls: Sequence[tuple[str, bytes]]) -> list[bytes | StoreUnavailable]:
         """Run a Lua script for each (key, argument) in one round trip."""
 
 
 class _Queue:
-    """One tenant's operations that have not been sent."""
+    """One tenant's unsent operations."""
 
     __slots__ = ("posts", "reserves")
 
@@ -81,7 +80,7 @@ class _Queue:
 
 
 class _Batch:
-    """Operations of one tenant on their way, with who waits for which answer."""
+    """Operations of one tenant in flight, each with the future of its reply."""
 
     __slots__ = ("operations", "plans", "posts", "tenant", "waiting")
 
@@ -102,7 +101,7 @@ class _Batch:
 
 
 class LimitsBatcher:
-    """One per worker. `run` must be running; `holder` names the worker for as long as its process lives."""
+    """Sends operations in batches; one per worker. `run` must be running; `holder` identifies the worker's process."""
 
     def __init__(
         self,
@@ -113,10 +112,10 @@ class LimitsBatcher:
         on_alert: OnAlert,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`timeout` is what the store gives a call, in seconds; `on_alert` gets a tenant and its budget's alert."""
+        """`timeout` bounds a store call, in seconds; `on_alert` is called with a tenant and its budget's alert."""
         self.holder = holder
         self.available = True
-        #: How long deliveries took, and how often the store failed.
+        #: Durations of round trips, and the number of store failures.
         self.seconds = empty(STORE_SECONDS)
         self.errors = 0
         self._store = store
@@ -126,27 +125,27 @@ class LimitsBatcher:
         self._queues: dict[str, _Queue] = {}
         self._wake = asyncio.Event()
         self._backlog = 0
-        #: Held while a delivery is under way.
-        self._trip = asyncio.Lock()
+        #: Held while a round trip is in flight.
+        self._round_trip = asyncio.Lock()
         self._leases: dict[str, int] = {}
-        #: When each tenant was last made known as one that has leases here.
+        #: When each tenant was last registered as having leases here.
         self._known: dict[str, float] = {}
-        #: Tenants that were looked at and had no leases.
+        #: Tenants that were checked and had no leases.
         self._empty: set[str] = set()
         self._numbers = 0
-        #: When the last trip began, and how many operations went with it.
+        #: Start of the last round trip, and its number of operations.
         self._departed = float("-inf")
         self._last_load = 0
-        #: The store's clock less ours, in ms; None until it has answered once.
+        #: The store's clock minus ours, in ms; None until the first reply.
         self._offset_ms: float | None = None
 
     def number(self) -> int:
-        """A number that this holder has not given before, and greater than all it has."""
+        """A number that this holder has not issued before, greater than all earlier ones."""
         self._numbers += 1
         return self._numbers
 
     def reserve(self, tenant: str, operation: Operation, plan: Plan) -> "asyncio.Future[list[Any]]":
-        """Send a reservation; its place 1 is the lease's id, place 2 becomes the plan's. Raises StoreUnavailable."""
+        """Send a reservation; item 1 is the lease's id, item 2 becomes the plan's. Raises StoreUnavailable."""
         if not self.available:
             raise StoreUnavailable
         future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
@@ -155,7 +154,7 @@ class LimitsBatcher:
         return future
 
     def post(self, tenant: str, operation: Operation, plan: Plan | None = None) -> None:
-        """Send what must arrive once, whenever the store can be reached; it may be told twice and counts once."""
+        """Send an operation until the store has it; it may be sent twice and counts once."""
         if self._backlog >= MAX_BACKLOG:
             log.error("the store is away for too long: an end of a request of tenant %s is not counted", tenant)
             return
@@ -164,15 +163,15 @@ class LimitsBatcher:
         self._wake.set()
 
     def disown(self, tenant: str, lease_id: str) -> None:
-        """End a lease that nobody took, if it was given at all."""
+        """End a lease whose request is gone, if it was granted at all."""
         self.post(tenant, [SETTLE, lease_id, UNUSED, 0, 0, 0])
 
     def opened(self, tenant: str) -> None:
-        """A lease of the tenant is held from now on."""
+        """Count a lease of the tenant that is now held."""
         self._leases[tenant] = self._leases.get(tenant, 0) + 1
 
     def ended(self, tenant: str) -> None:
-        """One lease less is held."""
+        """Discount a lease of the tenant that has ended."""
         left = self._leases[tenant] - 1
         if left:
             self._leases[tenant] = left
@@ -180,7 +179,7 @@ class LimitsBatcher:
             del self._leases[tenant]
 
     async def run(self) -> None:
-        """Deliver until cancelled, through outages."""
+        """Send batches until cancelled, through outages."""
         renewing = asyncio.create_task(self._renew())
         try:
             while True:
@@ -188,7 +187,7 @@ class LimitsBatcher:
                     await self._wake.wait()
                 else:
                     await asyncio.sleep(PROBE_SECONDS)
-                await self._gather()
+                await self._delay_round_trip()
                 self._wake.clear()
                 try:
                     await self._deliver(self._take())
@@ -200,19 +199,19 @@ class LimitsBatcher:
             await asyncio.gather(renewing, return_exceptions=True)
             self._refuse_waiting(StoreUnavailable(_STOPPED))
 
-    async def _gather(self) -> None:
-        """Under load, let a little more come before the next trip: its cost is shared by all that go with it."""
+    async def _delay_round_trip(self) -> None:
+        """Under load, delay the next round trip a little: more operations then share its cost."""
         wait = self._departed + GATHER_SECONDS - self._clock()
         if self._last_load > FEW and wait > 0:
             await asyncio.sleep(wait)
 
     async def flush(self) -> None:
-        """Deliver what is waiting, once, for a process that ends; what fails is left to the leases' time."""
+        """Send what is waiting, once, when a process ends; what fails is left to the leases' timeout."""
         for _ in range(1 + self._backlog // MAX_BATCH):
             if self._queues and self.available:
                 await self._deliver(self._take())
-        async with self._trip:
-            pass  # what was under way before has arrived
+        async with self._round_trip:
+            pass  # the round trip in flight before has arrived
 
     def _queue(self, tenant: str) -> _Queue:
         queue = self._queues.get(tenant)
@@ -221,7 +220,7 @@ class LimitsBatcher:
         return queue
 
     def _take(self) -> list[_Batch]:
-        """The next batch of each tenant, settlements first: they make room for the reservations."""
+        """The next batch of each tenant, settlements first: they free capacity for the reservations."""
         batches = []
         for tenant, queue in list(self._queues.items()):
             batch = _Batch(tenant)
@@ -248,7 +247,7 @@ class LimitsBatcher:
         replies: Sequence[bytes | StoreUnavailable] = ()
         sent = self._clock() * 1000
         try:
-            async with self._trip:
+            async with self._round_trip:
                 unknown = [batch.tenant for batch in batches if batch.waiting and self._forgotten(batch.tenant, sent)]
                 if unknown or not batches:
                     await self._sweep(unknown)
@@ -260,7 +259,7 @@ class LimitsBatcher:
                     replies = await self._store.run_many(BATCH, calls)
                     self.seconds.add(self._clock() - self._departed, STORE_SECONDS.bounds)
         except StoreUnavailable as error:
-            self._lost(error)
+            self._store_failed(error)
             replies = [error] * len(batches)
         except BaseException:
             for batch in batches:
@@ -277,7 +276,7 @@ class LimitsBatcher:
                 self._answered(batch, reply, sent)
         if self.available and any(isinstance(reply, StoreUnavailable) for reply in replies):
             self.errors += 1
-            # Where only some tenants' operations fail, nothing else may wake the limits batcher for them.
+            # If only some tenants' operations fail, nothing else may wake the batcher for them.
             asyncio.get_running_loop().call_later(PROBE_SECONDS, self._wake.set)
 
     def _encoded(self, batch: _Batch, deadline: int) -> bytes:
@@ -285,7 +284,7 @@ class LimitsBatcher:
         return _encode((self.holder, int(LEASE_SECONDS * 1000), deadline, plans, batch.operations))
 
     def _answered(self, batch: _Batch, reply: bytes, sent: float) -> list[Any]:
-        """Tell everyone who waits, and give the script's answers."""
+        """Resolve the futures of a batch and return the script's replies."""
         try:
             now_ms, answers, alerts = _decoder.decode(reply)
         except msgspec.MsgspecError as error:
@@ -297,7 +296,7 @@ class LimitsBatcher:
         self._backlog -= len(batch.posts)
         for position, lease_id, future in batch.waiting:
             if future.done():
-                # Whoever asked has gone; the lease, if it was given, is nobody's.
+                # The request is gone; its lease, if it was granted, has no owner.
                 self.disown(batch.tenant, lease_id)
             else:
                 future.set_result(answers[position])
@@ -306,7 +305,7 @@ class LimitsBatcher:
         return answers
 
     def _compare_clocks(self, now_ms: int, sent: float) -> None:
-        """The store's clock showed `now_ms` at some time between `sent` and now; keep to what fits that."""
+        """Narrow the clock offset: the store's clock showed `now_ms` at some time between `sent` and now."""
         least, most = now_ms - self._clock() * 1000, now_ms + 1 - sent
         self._offset_ms = most if self._offset_ms is None else min(max(self._offset_ms, least), most)
 
@@ -314,18 +313,18 @@ class LimitsBatcher:
         queue = self._queue(batch.tenant)
         queue.posts.extendleft(reversed(batch.posts))
         for _, lease_id, future in batch.waiting:
-            # It may have been given all the same; from now on the script refuses it as too late.
+            # The lease may have been granted all the same; from now on the script refuses it as too late.
             self.disown(batch.tenant, lease_id)
             if not future.done():
                 future.set_exception(StoreUnavailable(error.message))
         if self.available:
             log.warning("limits of tenant %s cannot be counted: %s", batch.tenant, error.__cause__ or error)
 
-    def _lost(self, error: StoreUnavailable) -> None:
+    def _store_failed(self, error: StoreUnavailable) -> None:
         self.errors += 1
         if self.available:
             self.available = False
-            # It sleeps until there is something to deliver, and nothing may come: from now on it must probe.
+            # It waits for operations, and none may come: from now on it must probe.
             self._wake.set()
             log.error("the store does not answer: %s", error.__cause__ or error)
         self._refuse_waiting(error)
@@ -338,20 +337,20 @@ class LimitsBatcher:
                     future.set_exception(StoreUnavailable(error.message))
 
     async def _renew(self) -> None:
-        """Tell the store that this worker lives, and end what others have left behind."""
+        """Report to the store that this worker lives, and end the leases of dead workers."""
         while True:
             if self.available:
                 try:
                     await self._touch(list(self._leases))
                     await self._sweep(list(self._leases))
                 except StoreUnavailable as error:
-                    self._lost(error)
+                    self._store_failed(error)
                 except Exception:
                     log.exception("leases cannot be renewed")
             await asyncio.sleep(RENEW_SECONDS)
 
     async def _touch(self, tenants: Sequence[str]) -> None:
-        """A batch without operations: it renews this holder's leases and sweeps the others'.
+        """Send an empty batch: it renews this holder's leases and ends those of dead workers.
 
         Tenants that turn out to have no leases need no more looks.
         """
@@ -364,7 +363,7 @@ class LimitsBatcher:
                     self._empty.add(batch.tenant)
 
     async def _sweep(self, tenants: Sequence[str]) -> None:
-        """Make it known that these have leases here, and look at those that nobody has made known for too long.
+        """Register these tenants as having leases here, and check those registered by nobody for too long.
 
         A lease may have been opened up to KNOWN_PART of a life later, so a tenant with any comes to be looked at again.
         """

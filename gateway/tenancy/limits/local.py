@@ -1,4 +1,4 @@
-"""Limits counted in one worker, for tenants that are served on while the store is away.
+"""Limits counted in one worker, for fail_open tenants while the store is away.
 
 The same windows as gateway/tenancy/limits/lua/windows.lua. Nothing is known here of other workers' use, nor of budgets.
 """
@@ -23,7 +23,7 @@ _RATES = (
 
 
 class LocalWindow:
-    """Requests, input and output tokens of the last minute, and the requests under way."""
+    """Requests, input and output tokens of the last minute, and the requests in flight."""
 
     __slots__ = ("_seconds", "in_flight", "totals")
 
@@ -33,14 +33,14 @@ class LocalWindow:
         self.in_flight = 0
 
     def slide(self, second: int) -> None:
-        """Forget what is older than a minute."""
+        """Drop counts older than a minute."""
         while self._seconds and self._seconds[0][0] < second - SPAN_SECONDS:
             _, counts = self._seconds.popleft()
             for kind, count in enumerate(counts):
                 self.totals[kind] -= count
 
     def charge(self, second: int, *counts: int) -> None:
-        """Count at the current second."""
+        """Add counts at the current second."""
         if not self._seconds or self._seconds[-1][0] != second:
             self._seconds.append((second, [0, 0, 0]))
         for kind, count in enumerate(counts):
@@ -48,7 +48,7 @@ class LocalWindow:
             self.totals[kind] += count
 
     def refund(self, second: int, *counts: int) -> None:
-        """Take back what was charged at `second`, unless it has left the window since."""
+        """Subtract what was charged at `second`, unless it has left the window since."""
         for at, charged in self._seconds:
             if at == second:
                 for kind, count in enumerate(counts):
@@ -56,7 +56,7 @@ class LocalWindow:
                     self.totals[kind] -= count
 
     def wait(self, second: int, kinds: Sequence[int], amount: int) -> int:
-        """Milliseconds until `amount` of these kinds has left."""
+        """Milliseconds until `amount` of these kinds has left the window."""
         for at, counts in self._seconds:
             amount -= sum(counts[kind] for kind in kinds)
             if amount <= 0:
@@ -65,14 +65,14 @@ class LocalWindow:
 
 
 class LocalLimits:
-    """All scopes of a worker, the least recently used forgotten beyond MAX_SCOPES. `clock` gives seconds."""
+    """Windows of a worker's scopes; beyond MAX_SCOPES the least recently used is evicted. `clock` gives seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._windows: Lru[tuple[str, str], LocalWindow] = Lru(MAX_SCOPES)
 
     def take(self, ask: Ask, output: int) -> int | Sequence[Any]:
-        """Reserve all and give the second of it, or nothing and give the refusal as the store's script does."""
+        """Reserve from all windows and return the second, or reserve nothing and return the script's refusal."""
         second = int(self._clock())
         windows = [(scope, self._window(ask.plan.tenant, scope.name, second)) for scope in ask.plan.scopes]
         for scope, window in windows:
@@ -85,7 +85,7 @@ class LocalLimits:
         return second
 
     def give_back(self, taken: int, ask: Ask, output: int, used: tuple[int, int, int]) -> None:
-        """End what `take` reserved at the second `taken`; `used` are requests, input and output tokens."""
+        """End what `take` reserved at the second `taken`; `used` is (requests, input tokens, output tokens)."""
         second = int(self._clock())
         more = [after - before for after, before in zip(used, (1, ask.input, output), strict=True)]
         for scope in ask.plan.scopes:

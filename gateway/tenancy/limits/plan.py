@@ -1,4 +1,4 @@
-"""What limits one caller's requests to one model, ready to be sent to the store."""
+"""The limits of one caller's requests to one model, encoded for the store."""
 
 import hashlib
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _PERIODS = {"day": 1, "month": 2}
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Limits that several requests share; 0 where there is none.
+    """Limits that several requests share; 0 means no limit.
 
     `name` is `tenant`, `key:ID` (the first key of its line of rotations) or `model:NAME`.
     """
@@ -40,9 +40,9 @@ class BudgetPlan:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """A caller's scopes for one model. `encoded` is all of it as gateway/tenancy/limits/lua/batch.lua reads it.
+    """A caller's scopes for one model. `encoded` is the plan as gateway/tenancy/limits/lua/batch.lua reads it.
 
-    Without any scope or budget it is not `metered`: nothing has to be asked before a request runs.
+    A plan without scopes and budgets is not `metered`: its requests need no reservation.
     """
 
     tenant: str
@@ -57,12 +57,12 @@ class Plan:
 
     @property
     def metered(self) -> bool:
-        """Whether there is anything to reserve."""
+        """Whether requests need a reservation."""
         return bool(self.scopes or self.budgets)
 
 
 def plan_for(caller: Caller, model: str, price: Price) -> Plan:
-    """The plan of a caller's requests to a model: its tenant's limits, those for the model, and the key's own."""
+    """Make the plan of a caller's requests to a model: the tenant's limits, those for the model, and the key's own."""
     tenant, key = caller.tenant, caller.key
     bounds = [("tenant", tenant.limits), (key.limit_scope, key.limits)]
     if model in tenant.model_limits:

@@ -1,4 +1,4 @@
-"""The plans of one model's callers, each made once."""
+"""A cache of the plans of one model's callers."""
 
 from gateway.caching.lru import Lru
 from gateway.config.models.price import Price
@@ -9,7 +9,7 @@ MAX_PLANS = 10_000
 
 
 class Plans:
-    """Remembers the plans of the callers that came last. A caller is made anew whenever anything of it changes."""
+    """Caches the plans of recent callers. A `Caller` is a new object after any change to it."""
 
     def __init__(self, model: str, price: Price) -> None:
         self._model = model
@@ -17,7 +17,6 @@ class Plans:
         self._plans: Lru[tuple[str, bool], tuple[Caller, Plan]] = Lru(MAX_PLANS)
 
     def of(self, caller: Caller) -> Plan:
-        """The plan of a caller's requests."""
         of_key = caller.key.key_id, caller.background
         known = self._plans.get(of_key)
         if known is not None and known[0] is caller:

@@ -1,4 +1,4 @@
-"""The limiter of a worker: exact counts in the store, the worker's own for some tenants while the store is away."""
+"""The limiter of a worker: exact counts in the store, and local counts for fail_open tenants while it is away."""
 
 import asyncio
 import time
@@ -15,19 +15,19 @@ from gateway.tenancy.limits.plan import Plan
 from observability.metrics.declarations import RESERVATION_RESULTS
 from protos.errors import StoreUnavailable
 
-#: How often use that nothing had to be reserved for is booked.
+#: Seconds between bookings of use that needed no reservation.
 BOOK_SECONDS: Final = 1.0
-#: Keys whose last known headroom is remembered, for answers that reserve nothing themselves.
+#: Keys whose last known rate is cached, for answers that reserve nothing themselves.
 MAX_RATES: Final = 10_000
 
 _REFUSED, _TOO_LATE = 0, 2
 
 
 class StoreLimiter:
-    """`limits batcher` must be running, and so must `run`."""
+    """Reserves in the store. `limits_batcher` must be running, and so must `run`."""
 
     def __init__(self, limits_batcher: LimitsBatcher, *, clock: Callable[[], float] = time.monotonic) -> None:
-        #: How reservations have ended, by what is declared of them.
+        #: Reservations by outcome, as the metrics declare the outcomes.
         self.reservations = dict.fromkeys(RESERVATION_RESULTS, 0)
         self._limits_batcher = limits_batcher
         self._local = LocalLimits(clock)
@@ -37,17 +37,16 @@ class StoreLimiter:
         self._clock = clock
 
     async def reserve(self, ask: Ask) -> Lease:
-        """Raises RateLimited, QuotaExceeded or StoreUnavailable."""
         plan, limits_batcher = ask.plan, self._limits_batcher
         if not plan.metered:
-            # What was told of limits that have been taken away since is told no longer.
+            # Rates of limits that have been removed since are not reported.
             self._rates.discard(plan.key_id)
             return BookedLease(self, ask, self._expected.of(plan, ask.most, ask.sequences))
         lease_id = f"{limits_batcher.holder}/{limits_batcher.number()}"
         answer: list[Any] = [_TOO_LATE]
         future: asyncio.Future[list[Any]] | None = None
         try:
-            # One that came too late is sent again, once: the batcher's estimate of the store's clock may be wrong.
+            # A reservation that came too late is sent again once: the estimate of the store's clock may be wrong.
             for _ in range(2):
                 operation = [RESERVE, lease_id, 0, ask.input, ask.most, ask.sequences, UNKNOWN_OUTPUT]
                 future = limits_batcher.reserve(plan.tenant, operation, plan)
@@ -57,7 +56,7 @@ class StoreLimiter:
             else:
                 raise StoreUnavailable
         except asyncio.CancelledError:
-            # Between the answer and its reader: the limits batcher takes it for delivered.
+            # Cancelled between the reply and its reader: the batcher counts it as delivered.
             if future is not None and future.done() and not future.cancelled() and future.exception() is None:
                 limits_batcher.disown(plan.tenant, lease_id)
             raise
@@ -74,25 +73,24 @@ class StoreLimiter:
         return StoreLease(limits_batcher, ask, lease_id, answer[1])
 
     def last_rate(self, key_id: str) -> Rate | None:
-        """What the key's latest reservation in this worker left; None before one, and where nothing limits."""
         known = self._rates.get(key_id)
         if known is None:
             return None
         rate, at = known
         seconds = self._clock() - at
         if seconds < 1:
-            # Headers tell whole seconds, rounded up.
+            # Headers give whole seconds, rounded up.
             return rate
         return Rate(_later(rate.requests, int(seconds * 1000)), _later(rate.tokens, int(seconds * 1000)))
 
     async def run(self) -> None:
-        """Book from time to time, until cancelled."""
+        """Book periodically until cancelled."""
         while True:
             await asyncio.sleep(BOOK_SECONDS)
             self.book_now()
 
     def book_now(self) -> None:
-        """Send off what is to be booked; while the store is away it goes on gathering."""
+        """Send the unreserved use to the store; while the store is away it accumulates."""
         if not self._limits_batcher.available:
             return
         books, self._books = self._books, {}
@@ -100,13 +98,13 @@ class StoreLimiter:
             self._limits_batcher.post(plan.tenant, [BOOK, self._limits_batcher.number(), 0, *counts], plan)
 
     def book(self, ask: Ask, usage: Usage) -> None:
-        """Note the use of a request that reserved nothing in the store."""
+        """Add the use of a request that reserved nothing in the store."""
         self._note(ask.plan, (1, usage.prompt, usage.cached, usage.completion, 0, 0))
         if usage.completion:
             self._expected.learn(ask.plan, usage.completion, ask.sequences)
 
     def book_rejection(self, ask: Ask) -> None:
-        """Note a request that this worker would not run, of those that the store was not asked for."""
+        """Add a request that this worker refused to run, without a reservation in the store."""
         self._note(ask.plan, (0, 0, 0, 0, 1, ask.input))
 
     def _note(self, plan: Plan, amounts: Sequence[int]) -> None:
@@ -130,14 +128,14 @@ class StoreLimiter:
 
 
 def _later(room: Room, passed_ms: int) -> Room:
-    """What is certain of a limit some time after it was told: it is all free once that has been long enough."""
+    """The certain part of a rate some time after it was read: no use is left once that is long enough."""
     if passed_ms >= room.reset_ms:
         return Room(room.limit, room.limit, 0)
     return Room(room.limit, room.remaining, room.reset_ms - passed_ms)
 
 
 class StoreLease:
-    """A lease that the store knows."""
+    """A lease in the store."""
 
     __slots__ = ("_ask", "_id", "_limits_batcher", "_open", "output")
 
@@ -150,11 +148,9 @@ class StoreLease:
         limits_batcher.opened(ask.plan.tenant)
 
     def settle(self, usage: Usage) -> None:
-        """The request used this."""
         self._end(USED, usage.prompt, usage.cached, usage.completion)
 
     def release(self, *, rejected: bool = False) -> None:
-        """The request used nothing."""
         self._end(REJECTED if rejected else UNUSED, 0, 0, 0)
 
     def _end(self, *ending: int) -> None:
@@ -168,7 +164,7 @@ class StoreLease:
 
 
 class BookedLease:
-    """A lease that only this worker knows: nothing limits it, or the store was away. Its use is booked at its end."""
+    """A lease without a record in the store: nothing limits it, or the store was away. Its use is booked at its end."""
 
     __slots__ = ("_ask", "_limiter", "_local", "_open", "_taken", "output")
 
@@ -183,12 +179,10 @@ class BookedLease:
         self.output = output
 
     def settle(self, usage: Usage) -> None:
-        """The request used this."""
         if self._end((1, usage.prompt, usage.completion)):
             self._limiter.book(self._ask, usage)
 
     def release(self, *, rejected: bool = False) -> None:
-        """The request used nothing."""
         if self._end((0, 0, 0)) and rejected:
             self._limiter.book_rejection(self._ask)
 

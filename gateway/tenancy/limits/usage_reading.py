@@ -1,4 +1,4 @@
-"""What the store knows of use and limits, for the admin API and the command line."""
+"""Reads use and limits from the store, for the admin API and the command line."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -12,9 +12,9 @@ from gateway.store.lua_script import Script
 from gateway.tenancy.limits.limit_scripts import STATE, base_key
 from protos.errors import StoreUnavailable
 
-#: What rows of use can be told apart by.
+#: The dimensions by which use can be grouped.
 DIMENSIONS: Final = ("tenant", "model", "key", "day")
-#: The store keeps use by the hour for so long, and by the day for so long.
+#: Retention of use by the hour, and by the day.
 HOURS_KEPT: Final = timedelta(days=7)
 DAYS_KEPT: Final = timedelta(days=400)
 
@@ -36,7 +36,7 @@ class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScopeState(msgspec.Struct, frozen=True, kw_only=True):
-    """What one scope's limits hold; `scope` is `tenant`, `key:ID` or `model:NAME`."""
+    """The current counts of one scope's limits; `scope` is `tenant`, `key:ID` or `model:NAME`."""
 
     scope: str
     requests: Annotated[int, Meta(description="In the last minute.")]
@@ -46,7 +46,7 @@ class ScopeState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BudgetState(msgspec.Struct, frozen=True, kw_only=True):
-    """What is spent of one scope's budget in the period under way."""
+    """Spending from one scope's budget in the current period."""
 
     scope: str
     period: Annotated[str, Meta(description="As `2026-11` or `2026-11-21`.")]
@@ -65,20 +65,18 @@ class TenantState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReadingStore(Protocol):
-    """What reading needs of a store; every method raises StoreUnavailable."""
+    """The store operations for reading; every method raises StoreUnavailable."""
 
-    async def hgetall_many(self, keys: Sequence[str]) -> list[dict[bytes, bytes]]:
-        """All fields of many hashes, in order."""
+    async def hgetall_many(self, keys: Sequence[str]) -> list[dict[bytes, bytes]]: ...
 
-    async def run(self, script: Script, keys: Sequence[str], arguments: Sequence[str | bytes]) -> object:
-        """Run a Lua script and give its reply."""
+    async def run(self, script: Script, keys: Sequence[str], arguments: Sequence[str | bytes]) -> object: ...
 
     async def now(self) -> float:
         """The store's clock, seconds since the epoch."""
 
 
 async def usage(store: ReadingStore, tenants: Sequence[str], by: Sequence[str], since: timedelta) -> list[UsageRow]:
-    """Use of the tenants in the time before now, one row for each combination of what `by` names.
+    """Read the use of tenants in the time before now, one row for each combination of the dimensions in `by`.
 
     Up to HOURS_KEPT it goes back to the beginning of an hour, beyond to the beginning of a day.
 
@@ -112,7 +110,7 @@ async def usage(store: ReadingStore, tenants: Sequence[str], by: Sequence[str], 
 async def tenant_state(
     store: ReadingStore, tenant: str, scopes: Sequence[str], budgets: Sequence[tuple[str, str]]
 ) -> TenantState:
-    """The state of a tenant's scopes, and of its budgets as (scope, `day` or `month`).
+    """Read the state of a tenant's scopes, and of its budgets as (scope, `day` or `month`).
 
     Raises:
         StoreUnavailable: The store did not answer.

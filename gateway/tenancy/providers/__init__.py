@@ -1,1 +1,1 @@
-"""The keys with which the gateway asks providers: from the environment, from files, or encrypted in the store."""
+"""API keys of upstream providers: from the environment, from files, or encrypted in the store."""

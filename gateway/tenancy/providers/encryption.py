@@ -1,4 +1,4 @@
-"""Encryption of what the store keeps of providers: AES-256-GCM, the name of each key bound to it.
+"""Encryption of provider keys in the store: AES-256-GCM, with each key's name as associated data.
 
 NIST SP 800-38D: with random 96-bit nonces one key is good for 2^32 encryptions; an operator's hand makes far fewer.
 """
@@ -18,18 +18,18 @@ KEY_BYTES: Final = 32
 _NONCE_BYTES: Final = 12
 _HEX: Final = re.compile(r"[0-9A-Fa-f]{64}")
 _FORM: Final = "32 bytes as 64 hexadecimal digits or in base64"
-#: Before the name: what is encrypted for another purpose, or in another form, does not open here.
+#: Prefix of the associated data: ciphertexts for another purpose or in another format do not decrypt here.
 _PURPOSE: Final = b"penstock provider key 1\x00"
 _FINGERPRINT: Final = b"penstock provider fingerprint 1"
 _FINGERPRINT_DIGITS: Final = 8
 
 
 class CannotDecrypt(Exception):
-    """None of the keys opens it: it was encrypted with another one, under another name, or has been changed."""
+    """No key decrypts the record: it was encrypted with another key or under another name, or was changed."""
 
 
 class Cipher:
-    """The first key encrypts, all of them decrypt: one can be replaced while what it encrypted is there."""
+    """A set of keys: the first encrypts, all of them decrypt, so that keys can be replaced."""
 
     def __init__(self, keys: Sequence[bytes]) -> None:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -39,20 +39,20 @@ class Cipher:
         self._fingerprint_key = hmac.digest(keys[0], _FINGERPRINT, "sha256")
 
     def encrypt(self, name: str, secret: Secret) -> bytes:
-        """The nonce, the ciphertext and its tag, which open under this name alone."""
+        """Encrypt a secret under a name; gives nonce, ciphertext and tag."""
         nonce = os.urandom(_NONCE_BYTES)
         return nonce + self._ciphers[0].encrypt(nonce, secret.reveal().encode(), _PURPOSE + name.encode())
 
     def decrypt(self, name: str, sealed: bytes) -> Secret:
-        """What was encrypted under a name. Raises CannotDecrypt."""
+        """Decrypt a secret under its name. Raises CannotDecrypt."""
         return self._opened(name, sealed)[0]
 
     def is_current(self, name: str, sealed: bytes) -> bool:
-        """Whether the first key has encrypted it. Raises CannotDecrypt."""
+        """Whether the first key encrypted the record. Raises CannotDecrypt."""
         return self._opened(name, sealed)[1] == 0
 
     def fingerprint(self, secret: Secret) -> str:
-        """What tells two secrets apart and nothing else of them: nobody can compute it without the first key."""
+        """A keyed digest that tells two secrets apart; it cannot be computed without the first key."""
         digest = hmac.digest(self._fingerprint_key, secret.reveal().encode(), "sha256")
         return digest.hex()[:_FINGERPRINT_DIGITS]
 
@@ -70,7 +70,7 @@ class Cipher:
 
 
 def read_cipher(source: SecretSource) -> Cipher:
-    """The cipher of the keys, one or several with white space or commas between, of a source. Raises SecretError."""
+    """Read a cipher's keys, separated by white space or commas, from a source. Raises SecretError."""
     words = re.split(r"[\s,]+", read_source(source).strip())
     keys = [_key(word) for word in words]
     if None in keys:

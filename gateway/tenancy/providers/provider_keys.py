@@ -1,4 +1,4 @@
-"""A worker's keys of providers, as they are now: a function for each source, asked when a request is sent."""
+"""A worker's current provider keys: a function for each source, called for each request."""
 
 import asyncio
 import logging
@@ -18,40 +18,40 @@ log = logging.getLogger(__name__)
 
 KeyOf = Callable[[ApiKeySource | None], Callable[[], str | None]]
 
-#: How often a worker looks for stored keys that have changed.
+#: Seconds between two reads of the stored keys.
 SYNC_SECONDS: Final = 1.0
 
 
 def keyless(source: ApiKeySource | None) -> Callable[[], str | None]:
-    """For fleets that ask no provider."""
+    """A key function for fleets without a provider."""
     return no_key
 
 
 class Hashes(Protocol):
-    """What is asked of a store."""
+    """The store operation that provider keys need."""
 
     async def hgetall(self, key: str) -> Mapping[bytes, bytes]:
-        """All fields of a hash; empty where there is none. Raises StoreUnavailable."""
+        """All fields of a hash; empty if it does not exist. Raises StoreUnavailable."""
         ...
 
 
 class ProviderKeys:
-    """While the store is away, what it said last holds."""
+    """The provider keys of a worker. While the store is away, the last known ones stay in use."""
 
     def __init__(self, store: Hashes, encryption_key: SecretSource | None) -> None:
         self._store = store
         self._encryption_key = encryption_key
         self._wanted: set[str] = set()
         self._keys: dict[ApiKeySource, Callable[[], str | None]] = {}
-        self._stored: dict[str, bytes] = {}  # the records that the secrets are from
+        self._stored: dict[str, bytes] = {}  # the records that the secrets were decrypted from
         self._secrets: dict[str, Secret] = {}
         self._problems: dict[str, str] = {}
         self._away = False
 
     def key_of(self, source: ApiKeySource | None) -> Callable[[], str | None]:
-        """What gives the key of a source whenever it is asked: None where there is no key, or none at present.
+        """The function that gives a source's current key: None if there is none.
 
-        Of one source it is the same each time, so that replicas' specifications can be compared.
+        It is the same object for the same source, so that replicas' specifications can be compared.
         """
         if source is None:
             return no_key
@@ -65,21 +65,21 @@ class ProviderKeys:
 
     @property
     def problems(self) -> list[str]:
-        """Which stored keys are missing, one line each, for operators."""
+        """The stored keys that are missing, one line each, for operators."""
         return list(self._problems.values())
 
     async def run(self) -> None:
-        """Follow the store for ever."""
+        """Reload the stored keys until cancelled."""
         while True:
             try:
                 await self.load()
             except Exception:
-                # Whatever it was: keys that are never renewed any more are worse than one look that was missed.
+                # Any error: keys that are never renewed again are worse than one failed read.
                 log.exception("looking for changed keys of providers")
             await asyncio.sleep(SYNC_SECONDS)
 
     async def load(self) -> None:
-        """One look at the store."""
+        """Read the stored keys once."""
         if not self._wanted:
             return
         try:
@@ -91,10 +91,10 @@ class ProviderKeys:
             return
         self._away = False
         for name in sorted(self._wanted):
-            self._tell(name, self._take(name, stored.get(name.encode())))
+            self._log_problem(name, self._take(name, stored.get(name.encode())))
 
     def _take(self, name: str, raw: bytes | None) -> str:
-        """Use what the store has; gives what is wrong with it, or nothing."""
+        """Use a stored record; returns what is wrong with it, or nothing."""
         if raw is not None and raw == self._stored.get(name):
             return ""
         self._stored.pop(name, None)
@@ -111,7 +111,7 @@ class ProviderKeys:
         log.info("the provider key %s is the one with the fingerprint %s", name, key.fingerprint)
         return ""
 
-    def _tell(self, name: str, problem: str) -> None:
+    def _log_problem(self, name: str, problem: str) -> None:
         if problem and self._problems.get(name) != problem:
             log.error("%s", problem)
         if problem:
@@ -121,7 +121,7 @@ class ProviderKeys:
 
 
 class _StoredKey:
-    """One of the store's keys."""
+    """A stored provider key; calling it gives the current secret."""
 
     def __init__(self, name: str, secrets: Mapping[str, Secret]) -> None:
         self._name = name
@@ -133,7 +133,7 @@ class _StoredKey:
 
 
 class _ReadKey:
-    """The key in an environment variable or a file; of a file that cannot be used, the last one that could."""
+    """A provider key in an environment variable or a file; if the file becomes unusable, the last usable key stays."""
 
     def __init__(self, source: SecretSource) -> None:
         self._source = source
@@ -148,6 +148,6 @@ class _ReadKey:
         try:
             self._last = read_provider_key(self._source)
         except SecretError as error:
-            # Checked at the start; a worker that is started anew still serves what needs no such key.
+            # The key was checked at the start; a restarted worker still serves what needs no such key.
             log.error("a provider's key stays as it was: %s", error)  # noqa: TRY400
         return self._last

@@ -1,4 +1,4 @@
-"""Secrets of the configuration that cannot be read in this process."""
+"""Checks that the configuration's secrets can be read in this process."""
 
 from collections.abc import Iterator
 
@@ -7,8 +7,8 @@ from gateway.config.settings import Config
 
 
 def unusable_secrets(config: Config) -> Iterator[tuple[str, str]]:
-    """Those that cannot be had in this process, as (path, problem); what the store has is not looked at."""
-    # Here alone: they bring the encryption along, which a configuration without secrets does not need.
+    """Yield (path, problem) for each secret that cannot be read in this process; stored keys are not checked."""
+    # Deferred: it imports encryption, which a configuration without secrets does not need.
     from gateway.config.provider_secret import SecretError, read_provider_key
     from gateway.tenancy.providers.encryption import read_cipher
 

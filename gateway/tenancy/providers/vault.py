@@ -1,4 +1,4 @@
-"""The store's keys of providers as those who manage them see them: behind the command line and the admin API.
+"""Management of the stored provider keys, for the command line and the admin API.
 
 Keys go in and never come out: only workers decrypt them (gateway/tenancy/providers/provider_keys.py).
 """
@@ -27,7 +27,7 @@ _WITHOUT: Final = (
 
 
 class ProviderKey(Record, frozen=True, kw_only=True):
-    """What may be known of a provider's key."""
+    """The public part of a stored provider key."""
 
     name: Annotated[str, Meta(pattern=NAME, description="What `api_key: {stored: NAME}` refers to.")]
     fingerprint: Annotated[
@@ -38,13 +38,13 @@ class ProviderKey(Record, frozen=True, kw_only=True):
 
 
 class SealedKey(ProviderKey, frozen=True, kw_only=True):
-    """The store's record."""
+    """A stored provider key with its ciphertext."""
 
     sealed: bytes
 
     @property
     def known(self) -> ProviderKey:
-        """What may be known of it."""
+        """The public part of the record."""
         return ProviderKey(
             name=self.name, fingerprint=self.fingerprint, created_at=self.created_at, created_by=self.created_by
         )
@@ -55,14 +55,14 @@ class _Name(Record, frozen=True, kw_only=True):
 
 
 class ProviderVault:
-    """Every method raises StoreUnavailable; `actor` says in the audit trail who did it, such as `cli:root`."""
+    """Manages provider keys. Methods raise StoreUnavailable; the audit trail has `actor`, such as `cli:root`."""
 
     def __init__(self, storage: Storage, config: Config) -> None:
         self._storage = storage
         self._source = config.store.encryption_key
 
     async def keys(self) -> list[ProviderKey]:
-        """All of them by name, without the keys themselves; the log names those whose records cannot be read."""
+        """All keys by name, without their secrets; unreadable records are logged."""
         found = []
         for name, raw in sorted((await self._storage.hgetall(PROVIDERS)).items()):
             try:
@@ -73,7 +73,7 @@ class ProviderVault:
         return found
 
     async def set_key(self, name: str, text: str, actor: str) -> ProviderKey:
-        """Store a key, in the place of the one of this name if there is one; workers use it within 2 seconds.
+        """Store a key, replacing one of the same name; workers use it within 2 seconds.
 
         Raises:
             InvalidRequest: The name or the key is not of its form.
@@ -115,7 +115,7 @@ class ProviderVault:
         await until_committed(attempt)
 
     async def reencrypt(self, actor: str) -> list[str]:
-        """Encrypt with the first encryption key what an older one has encrypted; gives the names.
+        """Encrypt again with the first encryption key what an older one has encrypted; returns the names.
 
         Raises:
             Conflict: There is no encryption key, or one of the records cannot be decrypted with those that there are.
@@ -155,13 +155,13 @@ class ProviderVault:
         try:
             return read_cipher(self._source)
         except SecretError as error:
-            # Where a file lies is for operators alone.
+            # The path of a file is for operators only.
             log.warning("store.encryption_key: %s", error)
             raise Conflict("The encryption key cannot be used; the log says why.") from error
 
 
 def sealed_key(raw: bytes) -> SealedKey:
-    """A record of the store's hash. Raises StoreUnavailable where it cannot be read."""
+    """Decode a record of the store's hash. Raises StoreUnavailable if it cannot be read."""
     try:
         return msgspec.json.decode(raw, type=SealedKey)
     except UNREADABLE as error:
@@ -169,7 +169,7 @@ def sealed_key(raw: bytes) -> SealedKey:
 
 
 def _known(raw: bytes) -> bytes:
-    """What the audit trail may have of a record; a broken one can still be replaced and deleted."""
+    """The public part of a record for the audit trail; empty for an unreadable one, which can be replaced."""
     try:
         return msgspec.json.encode(sealed_key(raw).known) if raw else b""
     except StoreUnavailable:

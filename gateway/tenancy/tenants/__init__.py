@@ -1,1 +1,1 @@
-"""Tenants: who may use what, how much of it, and with what claim on the fleet."""
+"""Tenants: records, permissions, tiers, and the registry that changes them."""

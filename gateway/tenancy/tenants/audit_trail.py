@@ -1,4 +1,4 @@
-"""The audit trail: who changed which tenant or key, when by the store's clock, and from what to what."""
+"""The audit trail of changes to tenants and keys: actor, time by the store's clock, old and new record."""
 
 import re
 from typing import Any, Final, cast
@@ -28,7 +28,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def read_audit(storage: Storage, before: str | None, limit: int) -> list[AuditEntry]:
-    """At most `limit` entries, the newest first; those older than the entry `before` where that is given.
+    """Read at most `limit` entries, the newest first; with `before`, those older than the entry of that id.
 
     Raises:
         InvalidRequest: `before` is no entry's id, or `limit` is not from 1 to 1000.

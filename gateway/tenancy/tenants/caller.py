@@ -1,4 +1,4 @@
-"""Who makes a request: a key and its tenant, with what both together allow."""
+"""The caller of a request: a key and its tenant, and what they permit together."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -9,9 +9,9 @@ from gateway.config.tenants import Limits, Tenant, Tier
 from gateway.tenancy.auth.key_records import ApiKey
 from protos.errors import EndpointNotAllowed
 
-#: In front of a group's name, where it stands for its tenants'; no tenant's name begins so.
+#: Prefix of a group's name where it stands for a tenant's; no tenant's name begins so.
 _GROUP: Final = "/"
-#: Behind a tenant's name where its requests go last; no tenant's name has a slash.
+#: Suffix of the queue name of background requests; no tenant's name contains a slash.
 _BACKGROUND: Final = "/background"
 _PATHS: Final = {
     "chat": "/v1/chat/completions",
@@ -31,7 +31,7 @@ _PATHS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _Bounds:
-    """Bounds on the tokens of one request; None is none."""
+    """Token bounds of one request; None is unbounded."""
 
     max_input: int | None
     max_output: int | None
@@ -50,7 +50,7 @@ class _Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Made once for each key that a worker remembers. `rank` is the place of the tier, 0 for the highest.
+    """A key with its tenant, made once for each cached key. `rank` is the tier's, 0 for the highest.
 
     `cache_owner` says whose cached prefixes its requests use and leave: the tenant's, or its group's. No two are equal.
     Requests in the `background` stand in the queue under a name of their own, so that the tenant's others do not wait
@@ -78,7 +78,7 @@ class Caller:
 
     @property
     def queue_name(self) -> str:
-        """Whose requests they are in the fair queue."""
+        """The tenant's name in the fair queue."""
         return self.tenant.name + _BACKGROUND if self.background else self.tenant.name
 
     def allows_model(self, name: str) -> bool:
@@ -90,20 +90,20 @@ class Caller:
         return not self.key.endpoints or endpoint in self.key.endpoints
 
     def require_endpoint(self, endpoint: str) -> None:
-        """Raises EndpointNotAllowed unless the key may use an endpoint."""
+        """Raise EndpointNotAllowed unless the key may use an endpoint."""
         if not self.allows_endpoint(endpoint):
             raise EndpointNotAllowed(f"This API key may not use {_PATHS[endpoint]}.")
 
     def max_input_tokens(self, model: str) -> int | None:
-        """The longest prompt for a model, in tokens; None: no bound but the context."""
+        """The longest prompt for a model, in tokens; None: bounded by the context only."""
         return self._of_models.get(model, self._usual).max_input
 
     def max_output_tokens(self, model: str) -> int | None:
-        """The most output tokens of one request for a model, over all of its answers; None: no bound."""
+        """The most output tokens of one request for a model, over all sequences; None: unbounded."""
         return self._of_models.get(model, self._usual).max_output
 
     def default_output_tokens(self, model: str) -> int | None:
-        """The output tokens of each answer where a request names no limit; None: all that fit.
+        """The output tokens of each sequence if a request sets no limit; None: all that fit.
 
         It is never above `max_output_tokens`, which several answers of one request share.
         """
@@ -111,7 +111,7 @@ class Caller:
 
 
 def is_background(queue_name: str) -> bool:
-    """Whether what stands in the queue under that name goes last."""
+    """Whether a queue name is of background requests."""
     return queue_name.endswith(_BACKGROUND)
 
 

@@ -1,4 +1,4 @@
-"""Plain values from outside, as records."""
+"""Conversion of plain values from outside to records."""
 
 from typing import TypeVar
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def record_of(value: object, kind: type[T]) -> T:
-    """A record from what JSON, YAML or the command line gave, read strictly: no string becomes a number.
+    """Convert a value from JSON, YAML or the command line to a record, strictly: no string becomes a number.
 
     Raises:
         InvalidRequest: The first value that does not fit, with its path as `param`.
@@ -22,7 +22,7 @@ def record_of(value: object, kind: type[T]) -> T:
 
 
 def refuse(problems: Problems) -> None:
-    """Raise the first of some problems.
+    """Raise the first problem as an error.
 
     Raises:
         InvalidRequest: There is one; its path is the `param`.

@@ -1,4 +1,4 @@
-"""A worker's snapshot of all tenants, of the file and of the store; swapped as a whole when the store's change."""
+"""A worker's snapshot of all tenants in the file and in the store, replaced as a whole after a change."""
 
 import logging
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _UNREADABLE = "The gateway's store holds a tenant's record that cannot be read."
 
 
 class Directory:
-    """Who is a tenant and of which tier. Of two records of one name, the file's counts."""
+    """Finds tenants and their tiers. A tenant in the file takes precedence over one in the store."""
 
     def __init__(self, storage: Storage, config: Config) -> None:
         self._storage = storage
@@ -26,7 +26,7 @@ class Directory:
         self._policies = frozenset(policy_names(config.safety.policies))
         self._file = {tenant.name: tenant for tenant in config.tenants}
         self._warned: set[str] = set()
-        #: None stands for a record that cannot be read.
+        #: None stands for an unreadable record.
         self._tenants: Mapping[str, Tenant | None] = MappingProxyType(self._with_file({}))
 
     async def load(self) -> None:
@@ -62,11 +62,11 @@ class Directory:
 
     @property
     def any_fail_open(self) -> bool:
-        """Whether some tenant is served while the store does not answer."""
+        """Whether any tenant has `on_store_failure: fail_open`."""
         return any(tenant is not None and tenant.on_store_failure == "fail_open" for tenant in self._tenants.values())
 
     def find(self, name: str) -> tuple[Tenant, int, Tier] | None:
-        """A tenant with its tier and the tier's rank; None: there is no such tenant.
+        """Find a tenant with its tier and the tier's rank; None if it does not exist.
 
         Raises:
             StoreUnavailable: Its record in the store cannot be read.
@@ -78,7 +78,7 @@ class Directory:
         if tenant is None:
             raise StoreUnavailable(_UNREADABLE)
         if not self._has_policy(tenant):
-            # Other rules might let through what its own would not.
+            # Other rules might permit what the named policy forbids.
             raise FilterFailed("The gateway does not have the safety policy of this API key's tenant.")
         return tenant, *self._tier(tenant)
 
@@ -98,7 +98,7 @@ class Directory:
 
 
 def stored_tenant(raw: bytes) -> Tenant:
-    """A tenant's record in the store.
+    """Decode a tenant's record of the store.
 
     Raises:
         StoreUnavailable: It cannot be read.

@@ -1,4 +1,4 @@
-"""Tenants and keys as those who manage them see them: the one service behind the command line and the admin API."""
+"""The service behind the command line and the admin API that manages tenants and keys."""
 
 import math
 from collections.abc import Callable
@@ -38,7 +38,7 @@ Source = Literal["file", "api", "built-in"]
 
 @dataclass(frozen=True, slots=True)
 class TenantEntry:
-    """A tenant and where it comes from; `shadowed`: the store has a record of the name too, and the file's counts."""
+    """A tenant and its source; `shadowed`: the store has a record of the same name, which the file's overrides."""
 
     tenant: Tenant
     source: Source
@@ -46,7 +46,7 @@ class TenantEntry:
 
 
 class Registry:
-    """Every method raises StoreUnavailable, and those that change something Conflict when others keep coming first.
+    """Manages tenants and keys. Methods raise StoreUnavailable, and those that change Conflict if others interfere.
 
     `actor` says in the audit trail who did it, such as `cli:root`. Records are given with each field of the right
     type (gateway/tenancy/tenants/inputs.py reads them so); the `param` of an InvalidRequest is the path of the field.
@@ -59,13 +59,13 @@ class Registry:
         self._file = {tenant.name: tenant for tenant in config.tenants}
 
     async def tenants(self) -> list[TenantEntry]:
-        """All tenants by name, the implicit `default` among them."""
+        """All tenants by name, the implicit `default` included."""
         stored = {name.decode(): raw for name, raw in (await self._store.hgetall(TENANTS)).items()}
         names = {*stored, *self._file, DEFAULT_TENANT}
         return [self._entry(name, stored.get(name, b"")) for name in sorted(names)]
 
     async def tenant(self, name: str) -> TenantEntry:
-        """One tenant.
+        """Read one tenant.
 
         Raises:
             TenantNotFound: There is none of the name.
@@ -74,7 +74,7 @@ class Registry:
         return self._entry(name, raw)
 
     async def create_tenant(self, tenant: Tenant, actor: str) -> TenantEntry:
-        """Add a tenant; `default` counts as absent until it is added.
+        """Create a tenant; `default` counts as absent until it is created.
 
         Raises:
             Conflict: There is one of the name, in the store or in the file.
@@ -92,7 +92,7 @@ class Registry:
         return await until_committed(attempt)
 
     async def replace_tenant(self, tenant: Tenant, actor: str) -> TenantEntry:
-        """Put a whole new record in the place of a tenant's.
+        """Replace a tenant's record.
 
         Raises:
             TenantNotFound: There is none of the name.
@@ -102,7 +102,7 @@ class Registry:
         return await self.edit_tenant(tenant.name, lambda _: tenant, actor)
 
     async def edit_tenant(self, name: str, edit: Callable[[Tenant], Tenant], actor: str) -> TenantEntry:
-        """Change a tenant to what `edit` makes of it, which may be asked more than once when others change it too.
+        """Change a tenant to `edit(tenant)`, which may be called more than once under concurrent changes.
 
         Raises:
             TenantNotFound: There is none of the name.
@@ -125,7 +125,7 @@ class Registry:
         return await until_committed(attempt)
 
     async def delete_tenant(self, name: str, actor: str) -> None:
-        """Remove a tenant; `default` goes back to what it is without a record.
+        """Delete a tenant; `default` returns to its implicit settings.
 
         Raises:
             TenantNotFound: There is none of the name.
@@ -134,7 +134,7 @@ class Registry:
         self._not_in_file(name)
 
         async def attempt() -> Literal[True] | None:
-            # A key that is made meanwhile changes the version, and then this change is not made.
+            # A key that is created meanwhile changes the version, so that this change is not committed.
             now, (version, raw) = await read(self._store, [Place(VERSION), _place(name)])
             entry = self._entry(name, raw)
             if entry.source == "built-in":
@@ -153,7 +153,7 @@ class Registry:
         return [key for key in await self._keys.list_keys() if tenant is None or key.tenant == tenant]
 
     async def key(self, key_id: str) -> ApiKey:
-        """One key.
+        """Read one key.
 
         Raises:
             KeyNotFound: There is none of the id.
@@ -161,7 +161,7 @@ class Registry:
         return await self._keys.get(key_id)
 
     async def create_key(self, request: KeyRequest, actor: str) -> tuple[ApiKey, str]:
-        """Make a key; gives its record and its secret, which cannot be had again.
+        """Create a key; returns its record and its secret, which cannot be read again.
 
         Raises:
             InvalidRequest: A field contradicts another one, or names what does not exist.
@@ -171,7 +171,7 @@ class Registry:
         return await self._keys.create(request, actor=actor, guard=partial(self._key_guard, request))
 
     async def update_key(self, key_id: str, change: KeyChange, actor: str) -> ApiKey:
-        """Change some settings of a key that is not revoked; one that has expired may get a later end.
+        """Change some settings of a key that is not revoked; an expired one may get a later expiry.
 
         Raises:
             KeyNotFound: There is no such key.
@@ -181,7 +181,7 @@ class Registry:
         return await self.edit_key(key_id, lambda _: change, actor)
 
     async def edit_key(self, key_id: str, edit: Callable[[ApiKey], KeyChange], actor: str) -> ApiKey:
-        """As `update_key`, with a change that depends on what the key is; `edit` may be asked more than once.
+        """Change a key by `edit(key)`; `edit` may be called more than once.
 
         Raises:
             KeyNotFound: There is no such key.
@@ -201,7 +201,7 @@ class Registry:
         return await self._keys.edit(key_id, changed, actor=actor, guard=self._extension_guard)
 
     async def rotate_key(self, key_id: str, grace_seconds: float, actor: str) -> tuple[ApiKey, str]:
-        """Make a key with a new secret and the settings of another, which ends `grace_seconds` from now.
+        """Create a key with a new secret and the settings of another, which expires `grace_seconds` from now.
 
         Raises:
             KeyNotFound: There is no such key.
@@ -218,7 +218,7 @@ class Registry:
         return await self._keys.rotate(key_id, grace_seconds, actor=actor)
 
     async def revoke_key(self, key_id: str, actor: str) -> ApiKey:
-        """Take a key back, for good; every worker refuses it within a second. Once more changes nothing.
+        """Revoke a key permanently; every worker refuses it within a second. Revoking it again changes nothing.
 
         Raises:
             KeyNotFound: There is no such key.
@@ -226,11 +226,11 @@ class Registry:
         return await self._keys.revoke(key_id, actor=actor)
 
     async def now(self) -> float:
-        """The store's time, in seconds since the epoch; what ends a key is this clock."""
+        """The store's time in seconds since the epoch, by which keys expire."""
         return (await self._keys.version())[1]
 
     async def audit(self, *, before: str | None = None, limit: int = 100) -> list[AuditEntry]:
-        """The newest entries of the audit trail, or the newest before the entry of an id.
+        """Read the newest entries of the audit trail, or the newest ones before the entry of an id.
 
         Raises:
             InvalidRequest: `before` is no entry's id, or `limit` is not from 1 to 1000.
@@ -238,7 +238,7 @@ class Registry:
         return await read_audit(self._store, before, limit)
 
     def _entry(self, name: str, raw: bytes) -> TenantEntry:
-        """What a name stands for, where `raw` is its record in the store or empty."""
+        """The entry of a name, where `raw` is its record in the store or empty."""
         if name in self._file:
             return TenantEntry(self._file[name], "file", shadowed=bool(raw))
         if raw:
@@ -263,16 +263,16 @@ class Registry:
             raise Conflict(f"The configuration file has the tenant '{name}'; change it there.", param="name")
 
     async def _key_guard(self, request: KeyRequest, now: float) -> list[Step]:
-        """What must stay as it is while a key is made: its tenant."""
+        """The steps that a key's creation depends on: its tenant exists."""
         refuse(key_problems(request, now))
-        steps = await self._kept(request.tenant)
+        steps = await self._tenant_steps(request.tenant)
         if steps is None:
             raise InvalidRequest(f"tenant: there is no tenant '{request.tenant[:64]}'", param="tenant")
         return steps
 
     async def _extension_guard(self, key: ApiKey) -> list[Step]:
-        """The same while a key gets a later end: once all keys of a tenant had ended, it may have been deleted."""
-        steps = await self._kept(key.tenant)
+        """The steps that a later expiry depends on: a tenant whose keys had all ended may have been deleted."""
+        steps = await self._tenant_steps(key.tenant)
         if steps is None:
             raise Conflict(
                 f"expires_at: the key's tenant '{key.tenant}' is gone; create it again, or make a key of another one",
@@ -280,8 +280,8 @@ class Registry:
             )
         return steps
 
-    async def _kept(self, tenant: str) -> list[Step] | None:
-        """What holds a change to that a tenant is there; None: it is not."""
+    async def _tenant_steps(self, tenant: str) -> list[Step] | None:
+        """The steps that depend on a tenant's existence; None if it does not exist."""
         if tenant in self._file or tenant == DEFAULT_TENANT:
             return []
         _, (raw,) = await read(self._store, [_place(tenant)])

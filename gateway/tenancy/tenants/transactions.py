@@ -1,7 +1,7 @@
-"""Reading and changing what the store holds of tenants and keys, which lies in one slot so that it stays of a piece.
+"""Atomic reads and optimistic transactions on the store's records of tenants and keys, which share one cluster slot.
 
-A change is optimistic: it says what it was made from, and the store applies it whole or, where something is different
-by now, not at all. Whoever made it then starts again from fresh values.
+A transaction states the values that it was made from; the store applies it as a whole or, if one of them has changed,
+not at all. The caller then starts again from fresh values.
 """
 
 import secrets
@@ -12,24 +12,24 @@ from typing import Final, Protocol, TypeVar, cast
 from gateway.store.lua_script import Script
 from protos.errors import Conflict
 
-# The braces are a hash tag: in a cluster all of it lies in one slot, so that one script may touch it.
+# The braces are a hash tag: in a cluster all keys share one slot, so that one script may touch them.
 _PREFIX: Final = "penstock:{keys}:"
-#: A value that differs after every change. A counter could repeat one after the store lost its last second; 128
+#: The version: it differs after every change. A counter could repeat one after the store lost its last second; 128
 #: random bits do not.
 VERSION: Final = f"{_PREFIX}version"
-#: A stream of what was changed.
+#: A stream: the audit trail.
 AUDIT: Final = f"{_PREFIX}audit"
-#: A hash: id of a key -> digest of its secret.
+#: A hash: key id -> digest of its secret.
 INDEX: Final = f"{_PREFIX}index"
-#: A hash: tenant and name of a key -> id of the key that holds the name.
+#: A hash: tenant and key name -> id of the key that holds the name.
 NAMES: Final = f"{_PREFIX}names"
-#: A hash: name of a tenant -> its record.
+#: A hash: tenant name -> record.
 TENANTS: Final = f"{_PREFIX}tenants"
-#: A hash: model and replica or pool -> what operators drain. It is here for the audit trail's sake.
+#: A hash: model and replica or pool -> drain. It is here so that drains are in the audit trail.
 DRAINS: Final = f"{_PREFIX}drains"
-#: A hash: name of a provider's key -> its record, encrypted. It is here for the audit trail's sake too.
+#: A hash: provider key name -> record, encrypted. It is here so that changes are in the audit trail.
 PROVIDERS: Final = f"{_PREFIX}providers"
-#: With a digest behind it: the record of one key.
+#: Prefix of a key's record; the digest follows.
 RECORD: Final = f"{_PREFIX}key:"
 
 # An entry is about a kilobyte, and the embedded store has 128 MB for everything.
@@ -43,18 +43,16 @@ T = TypeVar("T")
 
 
 class Storage(Protocol):
-    """What tenants and keys need of a store; both raise StoreUnavailable."""
+    """The store operations for tenants and keys; both raise StoreUnavailable."""
 
-    async def hgetall(self, key: str) -> dict[bytes, bytes]:
-        """All fields of a hash; empty where there is none."""
+    async def hgetall(self, key: str) -> dict[bytes, bytes]: ...
 
-    async def run(self, script: Script, keys: Sequence[str], arguments: Sequence[str | bytes]) -> object:
-        """Run a Lua script and give its reply."""
+    async def run(self, script: Script, keys: Sequence[str], arguments: Sequence[str | bytes]) -> object: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a value lies: a field of a hash, or a plain value where `field` is empty."""
+    """The place of a value: a field of a hash, or a plain value if `field` is empty."""
 
     key: str
     field: str = ""
@@ -62,7 +60,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A value that a change needs to find, and the one that it leaves there; empty is none."""
+    """A value that a transaction expects, and the one that it writes; empty is absent."""
 
     place: Place
     expected: bytes
@@ -71,7 +69,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What the audit trail shall say of a change; `before` and `after` are JSON, without any secret, or empty."""
+    """An audit entry; `before` and `after` are JSON without secrets, or empty."""
 
     actor: str
     action: str
@@ -81,7 +79,7 @@ class Entry:
 
 
 async def read(storage: Storage, places: Sequence[Place]) -> tuple[float, list[bytes]]:
-    """The store's time, in seconds since the epoch, and the values at some places, empty where there is none.
+    """Read the store's time, in seconds since the epoch, and the values at some places, empty if absent.
 
     Raises:
         StoreUnavailable: The store did not answer.
@@ -92,7 +90,7 @@ async def read(storage: Storage, places: Sequence[Place]) -> tuple[float, list[b
 
 
 async def commit(storage: Storage, steps: Sequence[Step], entry: Entry) -> bool:
-    """Apply a change with its audit entry; gives False, and has changed nothing, where an expected value is not there.
+    """Commit a change with its audit entry; False, without any change, if an expected value has changed.
 
     Raises:
         StoreUnavailable: The store did not answer; the change may have been made.
@@ -106,7 +104,7 @@ async def commit(storage: Storage, steps: Sequence[Step], entry: Entry) -> bool:
 
 
 async def until_committed(attempt: Callable[[], Awaitable[T | None]]) -> T:
-    """Make a change again from fresh values for as long as others come first: `attempt` gives None then.
+    """Retry `attempt` with fresh values while it returns None, which means that others changed the values first.
 
     Raises:
         Conflict: Others always came first.

@@ -1,1 +1,1 @@
-"""Models' answers taken apart: thoughts, text and tool calls, as they arrive."""
+"""Streaming parsers of models' answers into reasoning, text and tool calls."""

@@ -1,4 +1,4 @@
-"""Names of tool calls, for models that give their calls none."""
+"""Generated ids of tool calls, for models that give none."""
 
 import re
 import secrets
@@ -8,10 +8,10 @@ _OWN: Final = re.compile(r"call_[0-9a-f]{24}")
 
 
 def new_call_id() -> str:
-    """As OpenAI's look."""
+    """Generate an id in OpenAI's form."""
     return f"call_{secrets.token_hex(12)}"
 
 
 def is_own_call_id(call_id: str) -> bool:
-    """Whether it looks like one of these, in which no model can say anything."""
+    """Whether an id has the generated form, so that it carries nothing the model wrote."""
     return _OWN.fullmatch(call_id) is not None

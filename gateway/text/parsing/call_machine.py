@@ -1,4 +1,4 @@
-"""What parsers of tool calls share: states that take text, and calls numbered, named and told apart from text."""
+"""The state machine shared by parsers of tool calls: numbering, naming and separation of calls from text."""
 
 import re
 from collections.abc import Callable, Collection
@@ -9,22 +9,22 @@ from gateway.text.parsing.delta import CallArguments, CallStart, Delta, Text
 from gateway.text.parsing.markers import ABSENT, Markers, literal
 from gateway.text.parsing.offered_tools import ToolUse
 
-#: What a state returns that cannot tell yet.
+#: A state returns this if it needs more text.
 WAIT: Final = -1
 
-#: Takes the text from a place on; returns how far it has read, which may be nowhere if the state has changed, or
-#: `WAIT`.
+#: Reads the text from an index on; returns the index that it has read to, which may be the same if the state has
+#: changed, or `WAIT`.
 State = Callable[[str, int, list[Delta]], int]
 
 _SPACE: Final = re.compile(r"[ \t\r\n]*+")
 
 
 class CallMachine:
-    """An `OutputParser` of states.
+    """An `OutputParser` built of states.
 
-    A state waits only for what is bounded, a marker or a name, so that nothing is read more often than that; longer
-    parts are taken piece by piece. What may be a call is kept in `_raw` until it is known to be one (`_start`), or
-    comes back as text (`_reject`).
+    A state waits only for bounded text, a marker or a name, so that text is re-read a bounded number of times; longer
+    parts are read piece by piece. A possible call is kept in `_raw` until it is known to be one (`_start`), or is given
+    back as text (`_reject`).
     """
 
     __slots__ = (
@@ -41,34 +41,32 @@ class CallMachine:
         "thinking",
     )
 
-    #: What may begin a call in text.
+    #: Markers that may begin a call.
     MARKERS: Markers
 
     def __init__(self, names: Collection[str], *, parallel: bool) -> None:
         self._names = frozenset(names)
         self._parallel = parallel
         self._state: State = self._text
-        #: Whether the state takes no white space, which is passed over.
+        #: Whether the state skips leading white space.
         self._loose = False
         self._held = ""
         self._raw: list[str] | None = None
         self._calls = 0
         self._ids: set[str] = set()
-        #: Whether a call is under way that is told of, and whether it has had arguments.
+        #: Whether a call has been started, and whether it has had arguments.
         self._open = self._argued = False
         #: See `OutputParser`.
         self.thinking = False
 
     def flow(self) -> Delta | None:
-        """See `OutputParser`."""
         return None if self._held or self._raw is not None else self._flowing()
 
     def _flowing(self) -> Delta | None:
-        """The same, of a state that has nothing waiting."""
+        """`flow` for a state without waiting text."""
         return Text("") if self._state == self._text else None
 
     def feed(self, text: str) -> list[Delta]:
-        """See `OutputParser`."""
         if self._held:
             text = self._held + text
         out: list[Delta] = []
@@ -89,7 +87,6 @@ class CallMachine:
         return out
 
     def finish(self) -> list[Delta]:
-        """See `OutputParser`."""
         out: list[Delta] = []
         held, self._held = self._held, ""
         if self._raw is not None:
@@ -100,11 +97,11 @@ class CallMachine:
         return out
 
     def _next(self, state: State) -> None:
-        """What comes next, after white space."""
+        """Set the state for what follows white space."""
         self._state, self._loose = state, True
 
     def _exactly(self, state: State) -> None:
-        """What comes next, white space included."""
+        """Set the state for what follows, white space included."""
         self._state, self._loose = state, False
 
     def _text(self, text: str, at: int, out: list[Delta]) -> int:
@@ -123,23 +120,23 @@ class CallMachine:
         return found.end()
 
     def _opened(self, marker: str) -> None:
-        """The marker begins what may be a call: sets the state after it."""
+        """Set the state after a marker that may begin a call."""
         raise NotImplementedError
 
     def _space(self, text: str, at: int, out: list[Delta]) -> int:
-        """After a call: white space is left out, then comes text."""
+        """Skip white space after a call, then read text."""
         self._exactly(self._text)
         return at
 
     def _reject(self, out: list[Delta]) -> None:
-        """It was no call. What came is text, and so is what follows."""
+        """Give the pending text back as text: it was no call."""
         if self._raw and (raw := "".join(self._raw)):
             out.append(Text(raw))
         self._raw = None
         self._exactly(self._text)
 
     def _start(self, name: str, out: list[Delta], given: str | None = None) -> None:
-        """It is a call, of a tool that was offered. `given` is the id that the model has given it."""
+        """Start a call of an offered tool. `given` is the id that the model wrote."""
         self._raw = None
         self._argued = False
         self._open = self._parallel or not self._calls
@@ -153,23 +150,23 @@ class CallMachine:
         return new_call_id()
 
     def _arguing(self) -> Delta | None:
-        """What the next piece of the arguments becomes, after their first one."""
+        """The delta for further pieces of the arguments."""
         return CallArguments(self._calls - 1, "") if self._open and self._argued else None
 
     def _argue(self, piece: str, out: list[Delta]) -> None:
-        """A piece of the arguments of the call under way."""
+        """Emit a piece of the current call's arguments."""
         if self._open and piece:
             self._argued = True
             out.append(CallArguments(self._calls - 1, piece))
 
     def _end_call(self, out: list[Delta]) -> None:
-        """The call is whole: without arguments it has an empty object of them."""
+        """End the current call; without arguments it gets an empty object."""
         if not self._argued:
             self._argue("{}", out)
         self._open = False
 
     def _after(self, text: str, at: int, wanted: str, state: State, otherwise: State) -> int:
-        """Pass over `wanted` to `state` if it is next, else go to `otherwise` from here."""
+        """Skip `wanted` and set `state` if it comes next, else set `otherwise` at the same place."""
         after = literal(text, at, wanted)
         if after == ABSENT:
             self._exactly(otherwise)
@@ -181,5 +178,5 @@ class CallMachine:
 
 
 def names_of(use: ToolUse | None) -> list[str]:
-    """The tools that may be called."""
+    """The names of the tools that may be called."""
     return [] if use is None else [tool.name for tool in use.tools]

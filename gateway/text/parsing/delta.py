@@ -1,4 +1,4 @@
-"""What an answer consists of, piece by piece, whatever form its model writes it in."""
+"""Deltas of an answer, independent of the model's output format."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from gateway.text.sequence_text import TokenEntry
 
 
 class ToldChoice(msgspec.Struct, frozen=True):
-    """A token that might have been said, by its text."""
+    """A token that could have been chosen, by its text."""
 
     token: str
     logprob: float
@@ -17,7 +17,7 @@ class ToldChoice(msgspec.Struct, frozen=True):
 
 
 class ToldLogprob(msgspec.Struct, frozen=True):
-    """A token that was said, by its text, and what it was chosen from."""
+    """A chosen token by its text, with its alternatives."""
 
     token: str
     logprob: float
@@ -26,10 +26,10 @@ class ToldLogprob(msgspec.Struct, frozen=True):
 
 
 class Text(NamedTuple):
-    """A piece of what is said to the user.
+    """A piece of text for the user.
 
-    Parsers leave `entries`, its tokens' ids and logprobs, to their callers; where an upstream tells logprobs, they are
-    in `told`, as the chat API has them.
+    Parsers leave `entries`, its tokens' ids and logprobs, to their callers; an upstream's logprobs are in `told`, in
+    the chat API's form.
     """
 
     text: str
@@ -38,13 +38,13 @@ class Text(NamedTuple):
 
 
 class Reasoning(NamedTuple):
-    """A piece of the model's thoughts."""
+    """A piece of the model's reasoning."""
 
     text: str
 
 
 class CallStart(NamedTuple):
-    """A tool call begins: the `call`th of this answer, from 0. `id` is unique within the answer."""
+    """The start of the answer's tool call number `call`, from 0. `id` is unique within the answer."""
 
     call: int
     id: str
@@ -52,8 +52,8 @@ class CallStart(NamedTuple):
 
 
 class CallArguments(NamedTuple):
-    """A piece of the JSON text that a call's arguments are. All pieces of a call come between its start and the next
-    call's; together they are what the model has written, which need not be valid JSON where it was cut short.
+    """A piece of a call's arguments as JSON text. All pieces of a call come between its start and the next call's;
+    together they are what the model has written, which is invalid JSON if it was cut short.
     """
 
     call: int

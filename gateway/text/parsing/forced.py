@@ -1,4 +1,4 @@
-"""Calls that the model must make: guided decoding makes it write them as JSON, whatever its family."""
+"""Required calls: guided decoding makes any model write them as JSON."""
 
 from typing import Any
 
@@ -13,14 +13,14 @@ from gateway.text.parsing.structural_tag import arguments_schema
 
 
 def forced_parser(use: ToolUse) -> OutputParser:
-    """For an answer that `forced_schema` has guided."""
+    """The parser for an answer guided by `forced_schema`."""
     if use.choice is ToolChoice.NAMED:
         return NamedCall(use.named)
     return RequiredCalls(names_of(use), parallel=use.parallel)
 
 
 def forced_schema(use: ToolUse) -> dict[str, Any]:
-    """What guides the answer: the named tool's arguments, or an array of objects with a tool's name and arguments."""
+    """The schema for guided decoding: the named tool's arguments, or an array of objects with name and arguments."""
     if use.choice is ToolChoice.NAMED:
         return next(arguments_schema(tool) for tool in use.tools if tool.name == use.named)
     definitions: dict[str, Any] = {}
@@ -47,7 +47,7 @@ def forced_schema(use: ToolUse) -> dict[str, Any]:
 
 
 class NamedCall:
-    """The whole answer is the arguments of the one tool."""
+    """Reads the whole answer as the arguments of one tool."""
 
     __slots__ = ("_name", "_started", "thinking")
 
@@ -58,11 +58,9 @@ class NamedCall:
         self.thinking = False
 
     def flow(self) -> Delta | None:
-        """See `OutputParser`."""
         return CallArguments(0, "") if self._started else None
 
     def feed(self, text: str) -> list[Delta]:
-        """See `OutputParser`."""
         if self._started:
             return [CallArguments(0, text)] if text else []
         if not text:
@@ -71,12 +69,11 @@ class NamedCall:
         return [CallStart(0, new_call_id(), self._name), CallArguments(0, text)]
 
     def finish(self) -> list[Delta]:
-        """See `OutputParser`."""
         return []
 
 
 class RequiredCalls(JsonCalls):
-    """An array of calls' objects, or one without an array; what follows is text."""
+    """Reads an array of calls, or one call without an array; what follows is text."""
 
     __slots__ = ()
 
@@ -92,7 +89,7 @@ class RequiredCalls(JsonCalls):
         return at + (text[at] == "[")
 
     def _text(self, text: str, at: int, out: list[Delta]) -> int:
-        """Calls begin with the answer only."""
+        """Reads calls at the answer's start only."""
         out.append(Text(text[at:]))
         return len(text)
 

@@ -1,4 +1,4 @@
-"""Calls that are written as JSON objects: a name, and arguments as JSON text."""
+"""Tool calls as JSON objects: a name, and arguments as JSON text."""
 
 import re
 from collections.abc import Collection
@@ -11,18 +11,17 @@ from gateway.text.parsing.delta import Delta
 from gateway.text.parsing.structural_tag import CALL_ARGUMENTS
 from gateway.text.parsing.value_scan import JsonScan
 
-#: An object with another key, before its call has begun, is none.
+#: Keys of a call; an object that has another key before its call has started is none.
 _KEYS: Final = CALL_ARGUMENTS | {"name", "id", "type"}
 _KEY: Final = re.compile(r'"([^"\\]{0,32})"')
 _CUT_KEY: Final = re.compile(r'"[^"\\]{0,32}\Z')
 
 
 class JsonCalls(CallMachine):
-    """Reads `{"name": NAME, "arguments": {...}}`, in any order of its keys, from `_object` on.
+    """Reads `{"name": NAME, "arguments": {...}}`, with keys in any order, from `_object` on.
 
-    A call begins with its arguments, so that what is broken before them comes back as text. `EAGER`: an object of a
-    name alone is a call, too, as where a marker stands before it. `SURE`: there can be nothing else, so it begins with
-    its name.
+    A call starts with its arguments, so that anything malformed before them is given back as text. `EAGER`: an object
+    with only a name is a call too, as after a marker. `SURE`: only a call is possible, so it starts with its name.
     """
 
     __slots__ = (
@@ -44,7 +43,7 @@ class JsonCalls(CallMachine):
     def __init__(self, names: Collection[str], *, parallel: bool) -> None:
         super().__init__(names, parallel=parallel)
         longest = max(map(len, names), default=0)
-        # Longer names are none of these, and need not be waited for.
+        # Longer names are not offered, and need not be waited for.
         self._name_whole = re.compile(rf'"([^"\\]{{1,{longest}}})"') if longest else _KEY
         self._name_cut = re.compile(rf'"[^"\\]{{0,{longest}}}\Z')
         self._scan = JsonScan("{")
@@ -55,10 +54,10 @@ class JsonCalls(CallMachine):
         self._name: str | None = None
         self._given: str | None = None
         self._started = False
-        #: Arguments that cannot be given yet: they came before the name, or (`_stringed`) within a string.
+        #: Arguments that must wait: they came before the name, or (`_stringed`) within a string.
         self._early: list[str] | None = None
         self._stringed = False
-        #: Whether what comes is arguments that go out as they come.
+        #: Whether the text is arguments that are streamed.
         self._flows = False
 
     def _flowing(self) -> Delta | None:
@@ -67,7 +66,7 @@ class JsonCalls(CallMachine):
         return super()._flowing()
 
     def _object_ended(self) -> None:
-        """Sets the state after a call's object."""
+        """Set the state after a call's object."""
         raise NotImplementedError
 
     def _broken(self, at: int, out: list[Delta]) -> int:
@@ -157,7 +156,7 @@ class JsonCalls(CallMachine):
             self._give_early(out)
 
     def _valid_id(self, given: str | None) -> str | None:
-        """An id that the model has given, if it can be used."""
+        """An id that the model wrote, if it is valid."""
         return None
 
     def _arguments(self, text: str, at: int, out: list[Delta]) -> int:
@@ -205,7 +204,7 @@ class JsonCalls(CallMachine):
         return at + 1
 
     def _listing(self, text: str, at: int, out: list[Delta]) -> int:
-        """After an object in an array."""
+        """Read what follows an object in an array."""
         if text[at] == "]":
             self._next(self._space)
             return at + 1
@@ -217,7 +216,7 @@ class JsonCalls(CallMachine):
 
 
 def _unquoted(arguments: str) -> str:
-    """JSON text that was itself written as a string; as it is if it is no string."""
+    """Unquote JSON text that was itself written as a JSON string; other text is returned unchanged."""
     try:
         return str(orjson.loads(arguments))
     except orjson.JSONDecodeError:

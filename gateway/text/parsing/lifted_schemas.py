@@ -1,17 +1,17 @@
-"""Schemas put into another one: their definitions go to its root, and their references follow."""
+"""Embedding of schemas in another schema: definitions move to its root, and references are rewritten."""
 
 from typing import Any, Final
 from urllib.parse import unquote
 
 _DEFINITIONS: Final = ("$defs", "definitions")
-#: What these hold is schemas by names that are the client's own, ...
+#: Keywords whose members are schemas by the client's own names, ...
 _NAMED: Final = frozenset({"properties", "patternProperties", "dependentSchemas", *_DEFINITIONS})
-#: ... and these hold data.
+#: ... and keywords with data.
 _DATA: Final = frozenset({"const", "default", "enum", "examples"})
 
 
 def lifted(schema: dict[str, Any], name: str, place: str, definitions: dict[str, Any]) -> dict[str, Any]:
-    """The schema as it stands at `place`, a JSON pointer with `#`, in another one.
+    """Rewrite a schema for its place in another one, a JSON pointer with `#`.
 
     Its definitions are added to `definitions`, the other's `$defs`, under names that begin with `name`.
     """
@@ -33,7 +33,7 @@ class _Mover:
         self._place = place
 
     def moved(self, schema: Any) -> Any:
-        """The schema with its references changed."""
+        """The schema with rewritten references."""
         if isinstance(schema, list):
             return [self.moved(one) for one in schema]
         if not isinstance(schema, dict):
@@ -41,7 +41,7 @@ class _Mover:
         return self.members(schema)
 
     def members(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """The same, of a schema that is an object."""
+        """An object schema with rewritten references."""
         return {key: self._value(key, value) for key, value in schema.items()}
 
     def _value(self, key: str, value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Calls between control tokens, which models write nowhere else: whatever stands between them is the arguments."""
+"""Tool calls between control tokens, which models write nowhere else, with arguments of any content."""
 
 from typing import Final
 
@@ -6,19 +6,19 @@ from gateway.text.parsing.call_machine import WAIT, CallMachine
 from gateway.text.parsing.delta import Delta
 from gateway.text.parsing.markers import ABSENT, UNKNOWN, Markers, literal
 
-#: In characters; more than that before a call's separator is no header.
+#: Longest header before a call's separator, in characters.
 _LONGEST_HEADER: Final = 256
 
 
 class MarkedCalls(CallMachine):
-    """Calls, each with a header, a separator, arguments and an end, in a section whose own marks may be missing."""
+    """Reads calls, each with header, separator, arguments and end, in a section whose own marks may be missing."""
 
     __slots__ = ()
 
     CALL: str
     SECTION_END: str
     SEPARATOR: Markers
-    #: A call's end in all its forms, and the marks that may come without it.
+    #: Marks that end a call, and those that may occur without one.
     ENDS: Markers
     END: str
 
@@ -26,7 +26,7 @@ class MarkedCalls(CallMachine):
         return self._arguing() if self._state == self._arguments else super()._flowing()
 
     def _headed(self, header: str, out: list[Delta]) -> bool:
-        """All before the separator has come: sets the state after it. False: it is no call's."""
+        """Set the state after a call's header. False: the header is invalid."""
         raise NotImplementedError
 
     def _opened(self, marker: str) -> None:
@@ -70,7 +70,7 @@ class MarkedCalls(CallMachine):
         return found.end() if found.group().endswith(self.END) else at
 
     def _ended(self, text: str, at: int, out: list[Delta]) -> int:
-        """After a call: the section's end is passed over; another call begins as in text."""
+        """Read what follows a call: skip the section's end; another call starts as in text."""
         after = literal(text, at, self.SECTION_END)
         if after == UNKNOWN:
             return WAIT

@@ -1,4 +1,4 @@
-"""Tools as a request offers them to the model."""
+"""Tools that a request offers to the model."""
 
 import enum
 from typing import Any
@@ -7,7 +7,7 @@ import msgspec
 
 
 class Tool(msgspec.Struct, frozen=True):
-    """A function that the model may call. `parameters` is the JSON schema of its arguments, None: it takes none."""
+    """A function that the model may call. `parameters` is the JSON schema of its arguments; None: it takes none."""
 
     name: str
     description: str | None = None
@@ -25,9 +25,9 @@ class ToolChoice(enum.Enum):
 
 
 class ToolUse(msgspec.Struct, frozen=True):
-    """What the model is offered, and how it may use it. `named` is the tool that it must call, with `NAMED`.
+    """The offered tools and how the model may use them. `named` is the tool that it must call, with `NAMED`.
 
-    Without `parallel` an answer has one call at most.
+    Without `parallel` an answer has at most one call.
     """
 
     tools: tuple[Tool, ...]
@@ -37,5 +37,5 @@ class ToolUse(msgspec.Struct, frozen=True):
 
 
 def offered(use: ToolUse | None) -> ToolUse | None:
-    """The tools, if any may be called."""
+    """The tools, unless none may be called."""
     return use if use is not None and use.tools and use.choice is not ToolChoice.NONE else None

@@ -1,4 +1,4 @@
-"""The form in which one model writes thoughts and tool calls."""
+"""The output format seam: how one model writes reasoning and tool calls."""
 
 from typing import Protocol
 
@@ -8,10 +8,10 @@ from gateway.text.parsing.structural_tag import Format
 
 
 class OutputFormat(Protocol):
-    """What the gateway must know of a family of models to read its answers.
+    """A model family's output format.
 
-    `marks` are control tokens that the parser must see as text, by what stands for them in the vocabulary; those that
-    a vocabulary lacks are left out. `calls` says that the family can call tools.
+    `marks` are control tokens that the parser must see as text, by their names in the vocabulary; those that a
+    vocabulary lacks are left out. `calls` says whether the family can call tools.
     """
 
     name: str
@@ -19,23 +19,23 @@ class OutputFormat(Protocol):
     calls: bool
 
     def parser(self, use: ToolUse | None, prompt_end: str) -> OutputParser | None:
-        """One for each answer. None: such an answer is plain text, and needs no parser.
+        """Make a parser for one answer. None: such an answer is plain text.
 
         `use` None: no tools were offered (or none may be called). `prompt_end` is how the prompt ends, control tokens
-        of `marks` included: where a template opens a thought there, the answer begins within it.
+        of `marks` included: if a template opens the reasoning there, the answer starts within it.
         """
         ...
 
     def structural_tag(self, use: ToolUse) -> str | None:
-        """What guides the arguments of strict tools that the model may call or not, as a structural tag's JSON.
+        """The guide for the arguments of strict tools in an answer, as a structural tag's JSON.
 
-        None: no tool is strict, or the family's calls cannot be guided so.
+        None: no tool is strict, or the family's calls cannot be guided by a structural tag.
         """
         ...
 
     def calls_or_answer_tag(self, use: ToolUse, answer: Format) -> str | None:
-        """What guides an answer to calls of these tools or, instead, to what `answer` asks for, as such JSON.
+        """The guide for an answer of calls of these tools or of `answer`, as a structural tag's JSON.
 
-        A thought may come before either. None: the family's calls cannot be guided so.
+        Reasoning may come before either. None: the family's calls cannot be guided by a structural tag.
         """
         ...

@@ -1,4 +1,4 @@
-"""The seam between a model's text and what it means."""
+"""The seam between a model's text and its meaning."""
 
 from typing import Protocol
 
@@ -6,7 +6,7 @@ from gateway.text.parsing.delta import Delta
 
 
 class OutputParser(Protocol):
-    """Takes one answer apart as it arrives. However the text is cut, the pieces of each kind join to the same.
+    """Splits one answer into deltas as it arrives. However the text is cut, the deltas of each kind join to the same.
 
     No text makes it raise, and what is not well formed comes back as `Text`. It holds back only what may still become
     something else than text, and its work is linear in the length of the text.
@@ -14,21 +14,21 @@ class OutputParser(Protocol):
 
     @property
     def thinking(self) -> bool:
-        """Whether what comes next is a thought, as far as is known."""
+        """Whether the text that follows is reasoning, as far as known."""
         ...
 
     def flow(self) -> Delta | None:
-        """What kind of delta, with an empty text, comes of every calm piece from here on; None: that cannot be said.
+        """The delta, with an empty text, that every calm piece from here on becomes; None: that cannot be said.
 
-        Such a delta has that very text, and the parser stays as it is, so that the piece need not be fed.
-        `gateway.text.tokens.detokenizer.is_calm` says which are calm.
+        Its text is the piece, and the parser's state stays the same, so that the piece need not be fed.
+        `gateway.text.tokens.detokenizer.is_calm` defines calm pieces.
         """
         ...
 
     def feed(self, text: str) -> list[Delta]:
-        """The next piece of the answer; gives what is known of it now."""
+        """Read the next piece of the answer; returns what is known of it now."""
         ...
 
     def finish(self) -> list[Delta]:
-        """The answer has ended; gives what was held back."""
+        """End the answer; returns what was held back."""
         ...

@@ -1,4 +1,4 @@
-"""Python's literals as JSON text, as models write them between the brackets of a call."""
+"""Conversion of Python literals, as models write them in calls, to JSON text."""
 
 import json
 import math
@@ -27,17 +27,17 @@ _ESCAPED: Final = {
 }  # fmt: skip
 
 
-class _Odd(Exception):
-    """No literal."""
+class _NotALiteral(Exception):
+    """The text is not a literal."""
 
 
 def json_of(text: str) -> str:
-    """JSON for a literal. What is none is taken for a string without quotes, which some models write. Linear."""
+    """Convert a literal to JSON. Other text is taken for an unquoted string, which some models write. Linear time."""
     try:
         value, end = _value(text, 0, _DEEPEST)
         if end < len(text):
-            raise _Odd
-    except _Odd:
+            raise _NotALiteral
+    except _NotALiteral:
         value = text.strip()
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
@@ -45,7 +45,7 @@ def json_of(text: str) -> str:
 def _value(text: str, at: int, deepest: int) -> tuple[Any, int]:
     found = _TOKEN.match(text, at)
     if found is None or not deepest:
-        raise _Odd
+        raise _NotALiteral
     token, end = found[found.lastgroup or 0], found.end()
     if found.lastgroup == "string":
         return _string(token), end
@@ -57,11 +57,11 @@ def _value(text: str, at: int, deepest: int) -> tuple[Any, int]:
         return _dict(text, end, deepest - 1)
     if token in _CLOSING:
         return _list(text, end, deepest - 1, _CLOSING[token])
-    raise _Odd
+    raise _NotALiteral
 
 
 def _items(text: str, at: int, closing: str, item: Callable[[int], int]) -> int:
-    """Read items with commas between, and perhaps after the last; the place after the closing bracket."""
+    """Read items separated by commas, with an optional trailing comma; returns the index after the closing bracket."""
     while True:
         if text.startswith(closing, at):
             return _past(text, at, closing)
@@ -73,7 +73,7 @@ def _items(text: str, at: int, closing: str, item: Callable[[int], int]) -> int:
 def _past(text: str, at: int, mark: str) -> int:
     found = _TOKEN.match(text, at)
     if found is None or found["mark"] != mark:
-        raise _Odd
+        raise _NotALiteral
     return found.end()
 
 
@@ -95,7 +95,7 @@ def _dict(text: str, at: int, deepest: int) -> tuple[dict[str, Any], int]:
         key, at = _value(text, at, deepest)
         value, at = _value(text, _past(text, at, ":"), deepest)
         if isinstance(key, list | dict):
-            raise _Odd
+            raise _NotALiteral
         values[key if isinstance(key, str) else json.dumps(key)] = value
         return at
 
@@ -104,15 +104,15 @@ def _dict(text: str, at: int, deepest: int) -> tuple[dict[str, Any], int]:
 
 def _number(token: str) -> int | float:
     if len(token) > _LONGEST_NUMBER:
-        raise _Odd
+        raise _NotALiteral
     if token.lstrip("+-").replace("_", "").isdecimal():
         return int(token.replace("_", ""))
     try:
         value = float(token)
     except ValueError:
-        raise _Odd from None
+        raise _NotALiteral from None
     if not math.isfinite(value):
-        raise _Odd
+        raise _NotALiteral
     return value
 
 
@@ -121,7 +121,7 @@ def _string(token: str) -> str:
     if "\\" not in text:
         return text
     text = _ESCAPE.sub(_character, text)
-    # Characters beyond the first plane, if they were written as JSON writes them; halves of them are none.
+    # Surrogate pairs, as JSON writes characters beyond the first plane, are joined; lone surrogates are invalid.
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

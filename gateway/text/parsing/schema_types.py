@@ -1,14 +1,14 @@
-"""What JSON types a tool's argument may have, as far as its schema says so plainly."""
+"""The JSON types of a tool's argument, where its schema states them plainly."""
 
 from collections.abc import Iterable
 from typing import Any, Final
 
-#: So many schemas are looked at, which may refer to themselves and be a client's.
+#: Schemas examined at most: a client's schemas may refer to themselves.
 _MOST: Final = 64
 
 
 def types_of(parameters: dict[str, Any] | None, key: str) -> frozenset[str] | None:
-    """The names of the types that the argument may have; None: any, or it cannot be told."""
+    """The names of the argument's types; None: any, or not known."""
     if parameters is None:
         return None
     properties = parameters.get("properties")

@@ -11,18 +11,18 @@ from typing import Any, Final, NamedTuple
 from gateway.text.parsing.offered_tools import Tool, ToolUse
 from protos.types import Guide, GuideKind
 
-#: A part of a structural tag.
+#: A format object of a structural tag.
 Format = dict[str, Any]
 
-#: The arguments of a tool that takes none.
+#: The arguments schema of a tool without parameters.
 NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
 ANY_TEXT: Format = {"type": "any_text"}
-#: What the arguments are called in calls that are JSON objects.
+#: The keys for arguments in calls that are JSON objects.
 CALL_ARGUMENTS: Final = frozenset({"arguments", "parameters"})
 
 
 class CallForm(NamedTuple):
-    """A form in which a family writes calls: `opening`, the tool's name, one of `middles`, the arguments, `closing`.
+    """A family's form of a call: `opening`, the tool's name, one of `middles`, the arguments, `closing`.
 
     The calls of an answer are between `begin` and `end`, with `separator` between them.
     """
@@ -38,8 +38,8 @@ class CallForm(NamedTuple):
 def strict_tag(use: ToolUse, trigger: str, forms: Items[CallForm]) -> str | None:
     """The guide for strict tools in an answer that is free but for calls; None: no tool is strict.
 
-    After `trigger` the model must call a tool in one of the forms; what of a form is before that is free, too. What is
-    not strict may have any object as arguments.
+    After `trigger` the model must call a tool in one of the forms; the part of a form before it is free, too. A tool
+    that is not strict may get any object as arguments.
     """
     if not any(tool.strict for tool in use.tools):
         return None
@@ -63,7 +63,7 @@ def calls_or_answer_tag(use: ToolUse, forms: Items[CallForm], answer: Items[Form
 
 
 def answer_format(guide: Guide) -> Format | None:
-    """What a guide of whole answers asks for; None: tags have no part like that which goes beside others."""
+    """The format of a guide of whole answers; None: structural tags have no such format beside others."""
     if guide.kind is GuideKind.JSON_OBJECT:
         return _schema({"type": "object"})
     if guide.kind is GuideKind.JSON_SCHEMA:
@@ -84,22 +84,22 @@ def may_be_call(answer: Format) -> bool:
 
 
 def tag_of(begin: str, content: Format, end: str) -> Format:
-    """Something between two texts, which may be empty."""
+    """A tag: a format between two texts, which may be empty."""
     return {"type": "tag", "begin": begin, "content": content, "end": end}
 
 
 def guiding_schema(tool: Tool) -> dict[str, Any]:
-    """What a tool's arguments must conform to, as far as they are guided."""
+    """The schema for guiding a tool's arguments."""
     return arguments_schema(tool) if tool.strict else {"type": "object"}
 
 
 def arguments_schema(tool: Tool) -> dict[str, Any]:
-    """What a tool's arguments conform to."""
+    """The schema of a tool's arguments."""
     return NO_ARGUMENTS if tool.parameters is None else tool.parameters
 
 
 def _calls(use: ToolUse, form: CallForm) -> Format:
-    """One call or more, without `parallel` just one. What is between two calls is what sets the tags apart."""
+    """One or more calls, exactly one without `parallel`. Text between two calls becomes the separator of the tags."""
     opening, end = form.begin + form.opening, form.closing + form.end
     calls = {
         "type": "tags_with_separator",
@@ -132,5 +132,5 @@ def _schema(schema: dict[str, Any]) -> Format:
 
 
 def _written(form: Format) -> str:
-    # Not orjson: a schema's numbers may have more than 64 bits.
+    # Not orjson: a schema's numbers may exceed 64 bits.
     return json.dumps({"type": "structural_tag", "format": form}, ensure_ascii=False, separators=(",", ":"))

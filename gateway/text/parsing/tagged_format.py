@@ -1,4 +1,4 @@
-"""Models that write tool calls in their family's form, and thoughts, if they have any, in tags before them."""
+"""The format of models that write tool calls in their family's form, after optional reasoning in tags."""
 
 from typing import Final
 
@@ -8,12 +8,12 @@ from gateway.text.parsing.parser import OutputParser
 from gateway.text.parsing.structural_tag import ANY_TEXT, Format, calls_or_answer_tag, may_be_call, strict_tag, tag_of
 from gateway.text.parsing.tool_format import ToolFormat
 
-#: What sets a thought apart from what follows.
+#: Separates reasoning from what follows.
 _NEWLINES: Final[Format] = {"type": "regex", "pattern": r"\n{0,2}"}
 
 
 class TaggedFormat:
-    """See `OutputFormat`. `tags` are what opens and closes a thought. Calls are looked for after the thought."""
+    """A family's tool calls after optional reasoning; `tags` are its opening and closing tag."""
 
     __slots__ = ("_tags", "_tools", "calls", "marks", "name")
 
@@ -28,18 +28,15 @@ class TaggedFormat:
             self.marks |= frozenset(tags)
 
     def parser(self, use: ToolUse | None, prompt_end: str) -> OutputParser | None:
-        """See `OutputFormat`."""
         use = offered(use)
         calls = None if self._tools is None or use is None else self._tools.new_parser(use)
         return calls if self._tags is None else ThinkParser(self._tags, calls, prompt_end)
 
     def structural_tag(self, use: ToolUse) -> str | None:
-        """See `OutputFormat`."""
         tools = self._tools
         return strict_tag(use, tools.trigger, tools.forms) if tools is not None and tools.forms else None
 
     def calls_or_answer_tag(self, use: ToolUse, answer: Format) -> str | None:
-        """See `OutputFormat`."""
         tools, tags = self._tools, self._tags
         if tools is None or not tools.forms or (tools.bare and may_be_call(answer)):
             return None

@@ -1,4 +1,4 @@
-"""How the models of one family call tools."""
+"""The tool call format of one model family."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ from gateway.text.parsing.structural_tag import CallForm
 
 @dataclass(frozen=True, slots=True)
 class ToolFormat:
-    """A family's calls. `marks` are as in `OutputFormat`; `ends_thought` are those that end an unclosed thought.
+    """A family's tool calls. `marks` are as in `OutputFormat`; `ends_thought` are those that end unclosed reasoning.
 
-    `trigger` and `forms` are for structural tags; empty where arguments are no JSON, or what is before them varies.
-    `bare`: a call is a JSON object that begins the answer, with nothing to mark it.
+    `trigger` and `forms` are for structural tags; empty if arguments are no JSON, or the text before them varies.
+    `bare`: a call is a JSON object that starts the answer, without a marker.
     """
 
     marks: frozenset[str]
@@ -27,13 +27,11 @@ class ToolFormat:
 
 
 class NamesParser(Protocol):
-    """Makes a parser that needs to know the names of the tools only."""
+    """Makes a parser from the names of the tools."""
 
-    def __call__(self, names: Collection[str], *, parallel: bool) -> OutputParser:
-        """A new one."""
-        ...
+    def __call__(self, names: Collection[str], *, parallel: bool) -> OutputParser: ...
 
 
 def by_name(new: NamesParser) -> Callable[[ToolUse], OutputParser]:
-    """The same, of all that is offered."""
+    """Adapt a parser of names to one of a `ToolUse`."""
     return lambda use: new(names_of(use), parallel=use.parallel)

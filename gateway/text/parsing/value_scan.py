@@ -1,22 +1,22 @@
-"""Where a value ends, JSON's or Python's, in text that arrives in pieces."""
+"""Scanners for the end of a JSON or Python value in text that arrives in pieces."""
 
 import re
 from typing import Final
 
-# All of a string but its end; a backslash that ends the piece is left.
+# A string's content; a backslash at the end of the piece is left out.
 _STRINGS: Final = {
     '"': re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL),
     "'": re.compile(r"[^'\\]*+(?:\\.[^'\\]*+)*+", re.DOTALL),
 }
-# Outside of strings: what begins one, brackets in rows, and what JSON never has there, so that a value which is not
-# closed ends at the marker after it.
+# Outside of strings: a quote, runs of brackets, and what never occurs there in JSON, so that an unclosed value ends
+# at the marker after it.
 _JSON: Final = re.compile(r'["<]|[{\[]++|[}\]]++')
 _PYTHON: Final = re.compile(r"""["',]|[{\[(]++|[}\])]++""")
 _SCALAR_END: Final = re.compile(r"[\s,}\]<]")
 
 
 class ValueScan:
-    """Follows strings and brackets, and no more: the value may be wrong within. Linear in its length."""
+    """Tracks strings and brackets only: the value may be invalid within. Linear time."""
 
     __slots__ = ("_depth", "_escaped", "_quote")
 
@@ -26,7 +26,7 @@ class ValueScan:
         self._escaped = False
 
     def _end_of_string(self, text: str, at: int) -> int:
-        """The place after the string's end; -1: it goes on."""
+        """The index after the string's end; -1: it continues."""
         if self._escaped:
             at += 1
             self._escaped = False
@@ -43,7 +43,7 @@ class ValueScan:
 
 
 class JsonScan(ValueScan):
-    """Of a JSON value, from its first character on."""
+    """Finds the end of a JSON value, from its first character on."""
 
     __slots__ = ("_scalar",)
 
@@ -52,11 +52,11 @@ class JsonScan(ValueScan):
         self._scalar = first not in '{["'
 
     def is_within(self) -> bool:
-        """Whether a text without quotes, backslashes, brackets and what begins markers is a part of the value."""
+        """Whether a text without quotes, backslashes, brackets and starts of markers is a part of the value."""
         return not self._escaped if self._quote else self._depth > 0
 
     def end(self, text: str, at: int) -> int:
-        """The place after the value in `text`, whose part from `at` on is the next piece; -1: the value goes on."""
+        """The index after the value in `text`, whose part from `at` on is the next piece; -1: the value continues."""
         if self._scalar:
             found = _SCALAR_END.search(text, at)
             return -1 if found is None else found.start()
@@ -83,12 +83,12 @@ class JsonScan(ValueScan):
 
 
 class PythonScan(ValueScan):
-    """Of an argument's value in a Python call."""
+    """Finds the end of an argument's value in a Python call."""
 
     __slots__ = ()
 
     def end(self, text: str, at: int) -> int:
-        """The place of the comma or bracket after the value; -1: it goes on. See `JsonScan`."""
+        """The index of the comma or bracket after the value; -1: it continues. See `JsonScan`."""
         while True:
             if self._quote:
                 at = self._end_of_string(text, at)

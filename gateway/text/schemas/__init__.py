@@ -1,1 +1,1 @@
-"""Checks of what clients send for answers to keep to: JSON schemas, expressions and grammars. Pure, and no I/O."""
+"""Checks of clients' JSON schemas, regular expressions and grammars. Pure, no I/O."""

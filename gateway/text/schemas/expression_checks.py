@@ -1,4 +1,4 @@
-"""Regular expressions of clients: looked at once from left to right, never run."""
+"""Checks of clients' regular expressions: scanned once from left to right, never run."""
 
 import re
 from typing import Final
@@ -12,7 +12,7 @@ _GROUP: Final = re.compile(r"\?(?:[:=!>|]|<[=!]|P?<[A-Za-z_]\w*>|P=\w+|[a-zA-Z]*
 
 
 def check_regex(text: str, param: str) -> None:
-    """Raises InvalidRequest where no dialect of expressions has this."""
+    """Check a regular expression. Raises InvalidRequest if no regex syntax allows it."""
     if len(text) > MAX_EXPRESSION_CHARS:
         raise InvalidRequest(
             f"Invalid value for '{param}': longer than {MAX_EXPRESSION_CHARS} characters.", param=param
@@ -23,7 +23,7 @@ def check_regex(text: str, param: str) -> None:
 
 
 def expression_problem(text: str) -> str:
-    """What is wrong with an expression, empty where it seems well. The dialects differ: what any may have is well."""
+    """Describe what is wrong with an expression; empty if nothing. What any of the regex syntaxes allows is valid."""
     at, open_groups, repeatable = 0, 0, False
     while at < len(text):
         char = text[at]
@@ -46,7 +46,7 @@ def expression_problem(text: str) -> str:
                 kind = _GROUP.match(text, at + 1)
                 if kind is None:
                     return f"no group begins like the one at {at}"
-                # Flags alone are closed already.
+                # Inline flags are closed already.
                 step = 1 + len(kind[0])
                 open_groups -= kind[0].endswith(")")
         elif char == ")":
@@ -56,7 +56,7 @@ def expression_problem(text: str) -> str:
         elif char in "*+?":
             if not repeatable:
                 return f"there is nothing to repeat for the {char} at {at}"
-            # Lazy and possessive ones.
+            # Lazy and possessive quantifiers.
             step = 2 if text[at + 1 : at + 2] in ("?", "+") else 1
             can_repeat = False
         elif char == "{" and (found := _REPEATED.match(text, at)):
@@ -74,10 +74,10 @@ def expression_problem(text: str) -> str:
 
 
 def _end_of_class(text: str, start: int) -> int:
-    """The place after a class of characters; -1 where it has no end."""
+    """The index after a character class; -1 if it has no end."""
     at = start + 2 if text.startswith("^", start + 1) else start + 1
     if text.startswith("]", at):
-        # Itself in most dialects, and the end of an empty class in ECMAScript's.
+        # A literal bracket in most syntaxes, and the end of an empty class in ECMAScript.
         at += 1
         if "]" not in text[at:]:
             return at

@@ -1,4 +1,4 @@
-"""Grammars of clients, EBNF as of xgrammar and llama.cpp or Lark's: looked at once, for what no dialect has."""
+"""Checks of clients' grammars (EBNF of xgrammar and llama.cpp, or Lark's): scanned once for what no syntax allows."""
 
 import re
 from typing import Final
@@ -7,7 +7,7 @@ from protos.errors import InvalidRequest
 
 MAX_GRAMMAR_CHARS: Final = 64 * 1024
 _MAX_NESTED: Final = 200
-# Possessive, and of white space before a name that of its own line alone: else blank lines take quadratic time.
+# Possessive quantifiers, and of white space before a name only its own line's: else blank lines take quadratic time.
 _RULE: Final = re.compile(
     r"^[^\S\n]*+[?!]*+[A-Za-z_][\w.-]*+\s*+(?:\[[^\]\n]{0,200}+\]\s*+)?(?:::=|:(?!:))", re.MULTILINE
 )
@@ -17,7 +17,7 @@ _REGEX: Final = re.compile(r"/(?:[^/\\\n]|\\.)+/")
 
 
 def check_grammar(text: str, param: str) -> None:
-    """Raises InvalidRequest."""
+    """Check a grammar. Raises InvalidRequest if no syntax allows it."""
     if len(text) > MAX_GRAMMAR_CHARS:
         raise InvalidRequest(f"Invalid value for '{param}': longer than {MAX_GRAMMAR_CHARS} characters.", param=param)
     problem = _problem(text)

@@ -1,4 +1,4 @@
-"""The form that each keyword of JSON schemas has, and where there are schemas in a schema."""
+"""The value form of each JSON schema keyword, and iteration over subschemas."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -7,7 +7,7 @@ from gateway.text.schemas.expression_checks import MAX_EXPRESSION_CHARS, express
 from gateway.text.schemas.schema_paths import Place
 
 TYPES: Final = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
-#: Keywords whose value is a schema, a list of schemas, or schemas by name.
+#: Keywords whose value is a schema, a list of schemas, or a mapping of names to schemas.
 ONE: Final = frozenset(
     {
         "additionalItems",
@@ -33,7 +33,7 @@ Check = Callable[[Any], str]
 
 
 def keyword_problems(schema: dict[str, Any], place: Place) -> None:
-    """Raises InvalidRequest for a keyword that has not its form."""
+    """Check each keyword's value. Raises InvalidRequest for an invalid form."""
     for name, value in schema.items():
         check = _CHECKS.get(name)
         problem = check(value) if check is not None else ""
@@ -42,7 +42,7 @@ def keyword_problems(schema: dict[str, Any], place: Place) -> None:
 
 
 def inner_schemas(schema: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], Any]]:
-    """The schemas in a schema whose keywords have their form, with where they are."""
+    """Yield the path and value of each subschema; the keywords' forms must have been checked."""
     for name, value in schema.items():
         if name in ONE and not isinstance(value, list):
             yield (name,), value
@@ -67,7 +67,7 @@ def _are_schemas(value: Any) -> str:
 
 
 def _items(value: Any) -> str:
-    # Older drafts have tuples here.
+    # Older drafts allow tuples here.
     return _are_schemas(value) if isinstance(value, list) and value else _is_schema(value)
 
 

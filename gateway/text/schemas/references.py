@@ -1,4 +1,4 @@
-"""References in a schema: to places in itself alone, none of them fetched, and none that lead nowhere but to itself."""
+"""Checks of a schema's references: only into the schema itself, none fetched, and no cycles of references alone."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -6,7 +6,7 @@ from urllib.parse import unquote
 
 from gateway.text.schemas.schema_paths import Place
 
-#: Keywords whose schemas are about the very value that the schema around them is about.
+#: Keywords whose subschemas apply to the same value as the schema around them.
 _SAME_VALUE: Final = ("allOf", "anyOf", "oneOf")
 _SAME_VALUE_ONE: Final = ("not", "if", "then", "else")
 
@@ -15,7 +15,7 @@ Edges = Callable[[dict[str, Any]], Iterator[Any]]
 
 
 def check_references(root: dict[str, Any], schemas: Found) -> None:
-    """`schemas` are all in the root, itself too, and all that they refer to. Raises InvalidRequest."""
+    """Check all references; `schemas` are the root, its subschemas and their targets. Raises InvalidRequest."""
     anchors = {schema["$anchor"]: schema for schema, _ in schemas if "$anchor" in schema}
     targets: dict[int, Any] = {}
     for schema, place in schemas:
@@ -53,7 +53,7 @@ def check_references(root: dict[str, Any], schemas: Found) -> None:
 
 
 def target_of(root: dict[str, Any], reference: str, place: Place) -> Any:
-    """What a schema at a place refers to; None where that is by an anchor's name. Raises InvalidRequest."""
+    """The target of a reference at a path; None for an anchor's name. Raises InvalidRequest."""
     place = place.inside("$ref")
     if not reference.startswith("#"):
         raise place.error("must refer to a place in this schema, as '#/$defs/name' does: no other is fetched")
@@ -75,7 +75,7 @@ def target_of(root: dict[str, Any], reference: str, place: Place) -> Any:
 
 
 def _refuse_circles(schemas: Found, edges: Edges, problem: str) -> None:
-    """Each schema is looked at once, whatever leads to it."""
+    """Refuse cycles; each schema is visited once, whatever leads to it."""
     done: set[int] = set()
     for start, place in schemas:
         if id(start) in done:

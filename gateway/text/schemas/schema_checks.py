@@ -1,8 +1,8 @@
-"""Whether what a client sends is a JSON schema that answers can keep to.
+"""Checks of clients' JSON schemas in bounded time.
 
-Bounded work whatever it is: each part is looked at once, expressions are never run and nothing is fetched. Whether an
-engine can follow the schema is the engine's to say: which keywords it knows differs, to compile a schema takes memory
-of tens of megabytes at worst, and its refusal reaches the client as a 400 that names the parameter just as well.
+Each part is examined once, expressions are never run and nothing is fetched. Whether an engine can follow the schema
+is decided by the engine: keywords differ between engines, compiling a schema takes tens of megabytes at worst, and
+the engine's refusal reaches the client as a 400 that names the parameter just as well.
 """
 
 from collections import deque
@@ -18,22 +18,22 @@ from gateway.text.schemas.references import Found, check_references, target_of
 from gateway.text.schemas.schema_paths import Place
 from gateway.text.schemas.strict import MAX_ENUM_VALUES, check_strict, check_strict_root
 
-#: OpenAI's, of properties and of the characters in names and values.
+#: OpenAI's limits on properties, and on characters in names and values.
 MAX_PROPERTIES: Final = 5000
 MAX_CHARS: Final = 120_000
-#: Of a schema that need not be strict.
+#: Limits of a schema that need not be strict.
 MAX_FREE_ENUM_VALUES: Final = 10_000
-#: Of values in one another, and of all.
+#: Limits on nesting and on the number of values.
 MAX_DEPTH: Final = 200
 MAX_VALUES: Final = 100_000
 
 
-#: Digests of schemas that nothing was wrong with: applications send the same ones with every request.
+#: Digests of valid schemas: applications send the same ones with every request.
 _RIGHT: Final[Lru[bytes, bool]] = Lru(4096)
 
 
 def check_schema(schema: Any, param: str, *, strict: bool) -> dict[str, Any]:
-    """The schema, with nothing wrong that can be known here; `strict`: in OpenAI's subset.
+    """Check a schema and return it; `strict`: in OpenAI's subset.
 
     Raises InvalidRequest with `param` naming the place, as `response_format.json_schema.schema.properties.a`.
     """
@@ -50,7 +50,7 @@ def check_schema(schema: Any, param: str, *, strict: bool) -> dict[str, Any]:
 
 
 def _written(value: Any) -> bytes | None:
-    """As JSON; None: it is nested too deeply for that."""
+    """Encode a value as JSON; None: it is nested too deeply."""
     try:
         return msgspec.json.encode(value)
     except RecursionError:
@@ -82,20 +82,20 @@ def _check(schema: dict[str, Any], root: Place, *, strict: bool) -> None:
         _check_sizes(names, chars, values, strict, root)
         found.append((part, place))
         if "$ref" in part:
-            # It may be where nobody looks for schemas.
+            # A reference may lead outside of the keywords that hold schemas.
             pending.appendleft((target_of(schema, part["$ref"], place), place.inside("$ref"), 0))
         pending += [(one, place.inside(*where), levels) for where, one in inner_schemas(part)]
     check_references(schema, found)
 
 
 def check_together(schemas: Sequence[Any], param: str) -> None:
-    """What schemas of one request may have in all, so that to check many of them takes no longer than one.
+    """Check the total size of a request's schemas, so that many of them take no longer to check than one.
 
     A schema that is too large by itself is left to `check_schema`, and so are those after it. Raises InvalidRequest.
     """
     written = _written(schemas)
     if written is not None and len(written) <= min(MAX_VALUES, MAX_CHARS):
-        return  # a value, and a character, takes a byte at least
+        return  # a value and a character take at least a byte each
     root, values, chars = Place(param), 0, 0
     for schema in schemas:
         values_before, chars_before = values, chars
@@ -128,7 +128,7 @@ def _check_sizes(names: int, chars: int, values: int, strict: bool, root: Place)
 
 
 def _measure(schema: dict[str, Any], root: Place) -> None:
-    """How deep and how large it is, annotations and all."""
+    """Measure depth and size, annotations included."""
     count, depth = 0, 0
     level: list[Any] = [schema]
     while level:

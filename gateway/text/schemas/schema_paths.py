@@ -1,4 +1,4 @@
-"""Where in a schema something is: kept as links, and written out only for an error."""
+"""Paths in a schema: linked to their parents, and formatted only for an error."""
 
 from typing import Final
 
@@ -11,13 +11,13 @@ _MAX_PLACE: Final = 256
 
 
 class Place(msgspec.Struct, frozen=True):
-    """A part of a value, by the parameter that it came in or the place around it."""
+    """A path to a part of a value: a parameter's name, or a parent path and a step."""
 
     name: str | int
-    around: "Place | None" = None
+    parent: "Place | None" = None
 
     def inside(self, *names: str | int) -> "Place":
-        """A part of the part."""
+        """The path of a part of this part."""
         place = self
         for name in names:
             place = Place(name, place)
@@ -31,13 +31,13 @@ class Place(msgspec.Struct, frozen=True):
             if isinstance(name, int):
                 parts.append(f"[{name}]")
             else:
-                short = name if len(name) <= _MAX_PART or place.around is None else f"{name[:_MAX_PART]}..."
-                parts.append(short if place.around is None else f".{short}")
-            place = place.around
+                short = name if len(name) <= _MAX_PART or place.parent is None else f"{name[:_MAX_PART]}..."
+                parts.append(short if place.parent is None else f".{short}")
+            place = place.parent
         written = "".join(reversed(parts))
         return written if len(written) <= _MAX_PLACE else f"{written[:_MAX_PLACE]}..."
 
     def error(self, problem: str) -> InvalidRequest:
-        """What to raise of it."""
+        """An error about this part."""
         place = str(self)
         return InvalidRequest(f"Invalid schema: '{place}' {problem}.", param=place)

@@ -1,4 +1,4 @@
-"""OpenAI's subset of JSON schemas, which `strict` asks for (guide to structured outputs, supported schemas)."""
+"""Checks of OpenAI's strict subset of JSON schemas (guide to structured outputs, supported schemas)."""
 
 from typing import Any, Final
 
@@ -6,16 +6,16 @@ from gateway.text.schemas.schema_paths import Place
 
 MAX_LEVELS: Final = 10
 MAX_ENUM_VALUES: Final = 1000
-#: An enum of more values than this has a bound on their characters too.
+#: An enum of more values than this has a bound on their total characters too.
 _MANY_VALUES: Final = 250
 _MAX_VALUE_CHARS: Final = 15_000
 _UNSUPPORTED: Final = ("allOf", "oneOf", "not", "dependentRequired", "dependentSchemas", "if", "then", "else")
-#: One of these says what a value is.
-_TELLING: Final = ("type", "enum", "const", "anyOf", "$ref")
+#: One of these keywords must define a value.
+_DEFINING: Final = ("type", "enum", "const", "anyOf", "$ref")
 
 
 def check_strict_root(root: dict[str, Any], place: Place) -> None:
-    """Raises InvalidRequest."""
+    """Check a strict root schema. Raises InvalidRequest."""
     if "anyOf" in root:
         raise place.error("must not have anyOf at its root when strict is true")
     if root.get("type") != "object" and "$ref" not in root:
@@ -23,11 +23,11 @@ def check_strict_root(root: dict[str, Any], place: Place) -> None:
 
 
 def check_strict(schema: dict[str, Any], place: Place, levels: int) -> None:
-    """One schema of many, so many objects deep. Raises InvalidRequest."""
+    """Check one strict schema at a nesting depth of `levels` objects. Raises InvalidRequest."""
     for name in _UNSUPPORTED:
         if name in schema:
             raise place.inside(name).error("is not supported when strict is true")
-    if not any(name in schema for name in _TELLING):
+    if not any(name in schema for name in _DEFINING):
         raise place.error("must have a type when strict is true")
     kind = schema.get("type")
     kinds = kind if isinstance(kind, list) else [kind]

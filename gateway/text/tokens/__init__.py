@@ -1,1 +1,1 @@
-"""Tokenizers, chat templates and the text of answers."""
+"""Tokenizers, chat templates, detokenization and stop strings."""

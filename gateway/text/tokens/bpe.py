@@ -9,14 +9,14 @@ import tiktoken
 
 from gateway.text.tokens.tokenizer import without_surrogates
 
-# The native regex engine overflows its stack, and panics, between 600,000 and 1,000,000 blanks in a row: such a run is
-# encoded in parts. Its ids may then differ from a whole run's, their bytes do not.
+# The native regex engine overflows its stack, and panics, between 600,000 and 1,000,000 spaces in a row: such a run is
+# encoded in parts. Its ids may then differ from those of a whole run; their bytes do not.
 _BLANKS = 100_000
 _LONG_BLANK = re.compile(rf"\s{{{_BLANKS}}}")
 
 
 class _Core(Protocol):
-    """The native encoder, which tiktoken ships without types."""
+    """tiktoken's native encoder, which has no types."""
 
     def encode_ordinary(self, text: str) -> list[int]: ...
 
@@ -24,7 +24,7 @@ class _Core(Protocol):
 
 
 class BytePairTokenizer:
-    """A `Tokenizer` over ranks: a token's id is its merge priority, so ids are looked up without a second table."""
+    """A `Tokenizer` over ranks: a token's id is its merge priority, so that ids need no second table."""
 
     strips_leading_space = False
 
@@ -55,13 +55,12 @@ class BytePairTokenizer:
         self._split_specials = _splitter(specials)
         self._split_words = _splitter(words)
         self._compose = compose
-        # An Encoding keeps the ranks in Python beside the native copy, 13 MB of a large vocabulary: its core stays.
+        # An Encoding keeps a Python copy of the ranks, 13 MB of a large vocabulary: only its native core is kept.
         self._core: _Core = tiktoken.Encoding(
             "", pat_str=pattern, mergeable_ranks=ranks, special_tokens={**specials, **words}
         )._core_bpe
 
     def encode(self, text: str, *, special: bool) -> list[int]:
-        """See `Tokenizer`."""
         if special:
             return self.encode_parts(self._split_specials(text))
         if not self._words:
@@ -75,7 +74,6 @@ class BytePairTokenizer:
         return ids
 
     def encode_parts(self, parts: Sequence[str]) -> list[int]:
-        """See `Tokenizer`."""
         ids: list[int] = []
         for index, part in enumerate(parts):
             if index % 2:
@@ -98,7 +96,6 @@ class BytePairTokenizer:
             return self._core.encode_ordinary(without_surrogates(text))
 
     def token_bytes(self, token_id: int) -> bytes:
-        """See `Tokenizer`."""
         if token_id in self._control:
             return b""
         try:
@@ -108,13 +105,13 @@ class BytePairTokenizer:
 
 
 def _splitter(words: Iterable[str]) -> Callable[[str], Sequence[str]]:
-    """Cuts a text into text and words in turn; tiktoken's own search takes the set of words anew at each call."""
+    """Make a splitter of text and words in turn; tiktoken's own search compiles the set of words at each call."""
     longest_first = sorted(words, key=len, reverse=True)
     return re.compile(f"({'|'.join(map(re.escape, longest_first)) or '(?!)'})").split
 
 
 def _cut_blanks(text: str) -> Iterator[str]:
-    """The text in parts, cut only inside runs of `_BLANKS` blanks."""
+    """Yield the text in parts, cut only inside runs of `_BLANKS` spaces."""
     start = 0
     for run in _LONG_BLANK.finditer(text):
         yield text[start : run.end()]

@@ -1,8 +1,8 @@
-"""In which form a chat template takes calls of tools.
+"""Detection of the form in which a chat template accepts tool calls.
 
-APIs have a call's arguments as JSON text, and null as the content of a message that only calls. Some templates want the
-arguments as an object, some test for null and others join it to a text, and some refuse ids that are not of nine
-characters. Which form a template wants is found once, by showing it a call.
+APIs have a call's arguments as JSON text, and null as the content of a message with calls only. Some templates want
+the arguments as an object, some test for null and others join it to a text, and some refuse ids that are not of nine
+characters. The form is found once, by rendering sample calls.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 from gateway.text.tokens.chat_format import TemplateError
 
-#: So much of an id's end is shown where a template wants short ones.
+#: Characters of an id's end that are kept for templates that require short ids.
 SHORT_ID_CHARS: Final = 9
 
 _NAME, _KEY, _FLAG, _VALUE = "probe_call", "probe_key", "probe_flag", "probe value"
@@ -21,7 +21,7 @@ _ARGUMENTS: Final = json.dumps({_KEY: _VALUE, _FLAG: True})
 _PYTHON: Final = re.compile(rf"{_FLAG}\W+True")
 _ID: Final = "call_0123456789abcdef01234567"
 
-#: Offered in probes.
+#: The tool offered in samples.
 PROBE_TOOLS: Final[tuple[dict[str, Any], ...]] = (
     {
         "type": "function",
@@ -32,7 +32,7 @@ PROBE_TOOLS: Final[tuple[dict[str, Any], ...]] = (
         },
     },
 )
-#: A call and what came of it, as OpenAI writes them.
+#: A sample call and its result, in OpenAI's form.
 PROBE_CALL: Final[tuple[dict[str, Any], ...]] = (
     {"role": "user", "content": "Thirteen"},
     {
@@ -45,14 +45,14 @@ PROBE_CALL: Final[tuple[dict[str, Any], ...]] = (
 
 
 class CallForm(NamedTuple):
-    """`null`: nothing said is null, and not an empty text; `parsed`: arguments are objects; `short`: ids are."""
+    """`null`: absent content is null, not empty text; `parsed`: arguments are objects; `short`: ids are shortened."""
 
     null: bool
     parsed: bool
     short: bool
 
     def message(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A message with calls, or with what came of one, in this form; others as they are."""
+        """Convert a message with calls or with a call's result to this form; other messages are unchanged."""
         calls = message.get("tool_calls")
         if calls:
             content = message.get("content") or (None if self.null else "")
@@ -70,14 +70,14 @@ class CallForm(NamedTuple):
         return {**call, "function": function, "id": call["id"][-SHORT_ID_CHARS:] if self.short else call["id"]}
 
 
-#: Those that are like the API's come last: most templates want objects, and can join a text to an empty one.
+#: Forms that are close to the API's come last: most templates want objects, and accept an empty text.
 _FORMS: Final = tuple(
     CallForm(null, parsed, short) for short, null, parsed in product((False, True), (False, True), (True, False))
 )
 
 
 def find_call_form(render: Callable[[Sequence[Mapping[str, Any]]], str]) -> CallForm | None:
-    """The form in which `render` writes a call whole; None: it does in none. `render` raises TemplateError."""
+    """The form in which `render` writes a call completely, or None. `render` raises TemplateError."""
     try:
         nones = render(PROBE_CALL[:1]).count("None")
     except TemplateError:
@@ -91,9 +91,9 @@ def find_call_form(render: Callable[[Sequence[Mapping[str, Any]]], str]) -> Call
         if not all(word in text for word in (_NAME, _KEY, _FLAG, _VALUE)) or text.count("None") > nones:
             continue
         if not form.parsed and _ARGUMENTS not in text:
-            continue  # a JSON text of the JSON text
+            continue  # the JSON text was encoded as JSON again
         if form.parsed and _PYTHON.search(text):
-            # The words of a call in Python, or an object that was written by mistake: then the text is right.
+            # The call as Python source, or an object written by mistake: then the template wants text.
             pythonic = pythonic or form
             continue
         return form
@@ -101,7 +101,7 @@ def find_call_form(render: Callable[[Sequence[Mapping[str, Any]]], str]) -> Call
 
 
 def parsed_json(text: str, *, otherwise: Any) -> Any:
-    """What a JSON text says; `otherwise` where it is none."""
+    """Parse a JSON text; `otherwise` if it is invalid."""
     try:
         return json.loads(text, parse_constant=_not_json)
     except (ValueError, RecursionError):

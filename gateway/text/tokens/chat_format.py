@@ -1,4 +1,4 @@
-"""The seam between messages and the token ids of a prompt."""
+"""The chat format seam: messages to the token ids of a prompt."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -9,22 +9,22 @@ Messages = Sequence[Mapping[str, Any]]
 
 
 class TemplateError(ValueError):
-    """Messages that the model's chat form refuses; the message may be shown to the caller."""
+    """The chat format refuses the messages; the error's text may be shown to the client."""
 
 
 class ChatFormat(Protocol):
-    """How a model wants its conversations written."""
+    """A model's chat format."""
 
     @property
     def reads(self) -> frozenset[str]:
-        """Names of what it can be given beside messages, such as `tools`."""
+        """The names of inputs beside messages that the format reads, such as `tools`."""
 
     @property
     def calls(self) -> bool:
-        """Whether messages may have calls of tools and what came of them, in OpenAI's form."""
+        """Whether messages may have tool calls and their results, in OpenAI's form."""
 
     def encode_chat(self, tokenizer: Tokenizer, messages: Messages, **extras: Any) -> list[int]:
-        """The prompt that asks for the next answer; no message can put a control token into it, and no extra can.
+        """Encode the prompt for the next answer; neither messages nor extras can put control tokens into it.
 
-        `extras` are of what it reads. Raises TemplateError.
+        `extras` are inputs named by `reads`. Raises TemplateError.
         """

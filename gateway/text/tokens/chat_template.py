@@ -1,4 +1,4 @@
-"""Chat templates: messages to the token ids of a prompt."""
+"""Jinja chat templates: messages to the token ids of a prompt."""
 
 import datetime
 import json
@@ -22,12 +22,11 @@ log = logging.getLogger(__name__)
 
 
 class _Generation(Extension):
-    """`{% generation %}`, by which templates for training mark answers; here only its content counts."""
+    """The tag `{% generation %}`, which marks answers for training; only its content is rendered here."""
 
     tags = {"generation"}  # noqa: RUF012 -- jinja2's name and type
 
     def parse(self, parser: Parser) -> list[nodes.Node]:
-        """The nodes between the tags."""
         next(parser.stream)
         return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
@@ -37,7 +36,7 @@ def _raise_exception(message: str) -> NoReturn:
 
 
 def _strftime_now(form: str) -> str:
-    return datetime.datetime.now().strftime(form)  # templates state the local date
+    return datetime.datetime.now().strftime(form)  # templates write the local date
 
 
 def _tojson(
@@ -54,10 +53,10 @@ _DICT_ATTRIBUTES = frozenset(dir(dict))
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
-    """The sandbox with a short cut for what templates read most, which takes a third off a short chat's rendering."""
+    """A sandbox with a fast path for the most frequent lookups, which saves a third of a short chat's rendering."""
 
     def getattr(self, obj: Any, attribute: str) -> Any:
-        """Items of a dict and values of a namespace are data that the template may have, so they need no inspection."""
+        """Look up items of a dict and values of a namespace without inspection: templates may read this data."""
         kind = type(obj)
         if kind is dict and attribute in obj and attribute not in _DICT_ATTRIBUTES:
             return obj[attribute]
@@ -77,7 +76,7 @@ def _environment() -> ImmutableSandboxedEnvironment:
     return environment
 
 
-# Short talks of every shape, whose text is free of control tokens: a rewritten template must render them as before.
+# Short chats of every shape, without control tokens: a rewritten template must render them as the original does.
 _PROBES: tuple[list[dict[str, Any]], ...] = (
     [{"role": "user", "content": "One"}],
     [{"role": "system", "content": "Two"}, {"role": "user", "content": "Three"}],
@@ -90,28 +89,28 @@ _PROBES: tuple[list[dict[str, Any]], ...] = (
     ],
 )
 
-#: How a template fails whose messages or tools are not what it expects; JSON may be nested too deeply to be written.
-_FAULTS = (
+#: Errors of a template that does not expect the messages or tools; JSON may be nested too deeply to encode.
+_TEMPLATE_ERRORS = (
     *(jinja2.TemplateError, ArithmeticError, AttributeError, LookupError),
     *(RecursionError, TypeError, ValueError),
 )
-#: What every template is given.
+#: Names that every template is given.
 _GIVEN = frozenset({"messages", "add_generation_prompt"})
-#: What is none, and not undefined, where there is nothing: so Hugging Face's library has it.
+#: Names that are None instead of undefined when absent, as in Hugging Face's library.
 _ABSENT: Mapping[str, Any] = {"tools": None, "documents": None}
 
 
 def _run(template: jinja2.Template, values: Mapping[str, Any]) -> str:
     try:
         return template.render(values)
-    except _FAULTS as error:
+    except _TEMPLATE_ERRORS as error:
         if isinstance(error, TemplateError):
             raise
         raise TemplateError("The messages do not fit the model's chat template.") from error
 
 
 class ChatTemplate:
-    """A Jinja template in the form that Hugging Face models carry, in Jinja's immutable sandbox.
+    """A Jinja template of a Hugging Face model, run in Jinja's immutable sandbox.
 
     The template is the operator's file, the messages are a caller's. Messages are data: they are never compiled, and
     loops of a template run over them or over ranges, which the sandbox holds to 100,000 steps, so time and memory
@@ -119,20 +118,20 @@ class ChatTemplate:
     """
 
     def __init__(self, source: str, *, specials: Mapping[str, int], variables: Mapping[str, str] | None = None) -> None:
-        """`specials` are the vocabulary's control tokens; `variables` such as bos_token are there in every render.
+        """`specials` are the vocabulary's control tokens; `variables`, such as bos_token, are set in every render.
 
         Raises TokenizerError for a template that does not parse, or whose control tokens cannot be told from text.
         """
         environment = _environment()
         self._marks = Marks(specials)
         self._knows_developer = "developer" in source
-        #: What a message's thoughts are called.
-        self._thinks_as = "thinking" if ".thinking" in source and "reasoning_content" not in source else ""
+        #: The keys of a message's reasoning.
+        self._reasoning_key = "thinking" if ".thinking" in source and "reasoning_content" not in source else ""
         variables = variables or {}
         try:
             plain = environment.from_string(source)
             tree = environment.parse(source)
-            #: Names that it is not given anyway: a caller's values may have these, and change nothing of the file's.
+            #: Reserved names: a client's values of these names cannot replace the file's.
             self.reads = frozenset(meta.find_undeclared_variables(tree)) - _GIVEN - variables.keys()
             self._marks.rewrite(tree)
             self._template = jinja2.Template.from_code(
@@ -142,18 +141,17 @@ class ChatTemplate:
             raise TokenizerError(f"chat template, line {error.lineno}: {error.message}") from error
         self._variables = {name: self._marks.add(value) for name, value in variables.items()}
         self._call_form: CallForm | None = None
-        told = [self._tells(plain, variables, probe) for probe in _PROBES]
-        if not any(told):
+        renders = [self._renders_alike(plain, variables, probe) for probe in _PROBES]
+        if not any(renders):
             raise TokenizerError("chat template: it refuses even the simplest messages")
         self._learn_tools(plain, variables)
 
     @property
     def calls(self) -> bool:
-        """See `ChatFormat`."""
         return self._call_form is not None
 
     def _learn_tools(self, plain: jinja2.Template, variables: Mapping[str, str]) -> None:
-        """Whether it can be given tools, and in what form their calls. A template may be of use without."""
+        """Find out whether the template accepts tools, and in what form their calls. It may be useful without."""
         tools = {"tools": list(PROBE_TOOLS)} if "tools" in self.reads else {}
 
         def render(messages: Messages) -> str:
@@ -162,34 +160,34 @@ class ChatTemplate:
         form = find_call_form(render)
         probe = [*(PROBE_CALL if form is None else map(form.message, PROBE_CALL))]
         try:
-            if tools and not self._tells(plain, variables, probe[:1], tools):
+            if tools and not self._renders_alike(plain, variables, probe[:1], tools):
                 self.reads -= {"tools"}
-            if form is not None and self._tells(plain, variables, probe, tools):
+            if form is not None and self._renders_alike(plain, variables, probe, tools):
                 self._call_form = form
         except TokenizerError as error:
             log.warning("%s; its models cannot call tools", error)
             self.reads -= {"tools"}
 
-    def _tells(
+    def _renders_alike(
         self,
         plain: jinja2.Template,
         variables: Mapping[str, str],
         probe: Sequence[Mapping[str, Any]],
         extras: Mapping[str, Any] | None = None,
     ) -> bool:
-        """Whether it takes such a talk. Raises TokenizerError where it does not write the same with marks."""
+        """Whether the template renders such a chat. Raises TokenizerError if it renders differently with marks."""
         try:
             fixed = {**variables, "messages": probe, "add_generation_prompt": True}
             expected = _run(plain, {**_ABSENT, **(extras or {}), **fixed})
             marked = self._render(probe, add_generation_prompt=True, **(extras or {}))
         except TemplateError:
-            return False  # a shape that the template refuses
+            return False  # a chat that the template refuses
         if unmarked(marked) != expected or pieces(marked)[1::2] != self._marks.find(expected):
             raise TokenizerError("chat template: its control tokens cannot be told from the text of messages")
         return True
 
     def render(self, messages: Messages, *, add_generation_prompt: bool = True, **extras: Any) -> str:
-        """The prompt as text. Control tokens in it are not told from a message's text: use `encode_chat` for ids.
+        """Render the prompt as text. It does not tell control tokens from a message's text: use `encode_chat` for ids.
 
         Raises TemplateError.
         """
@@ -198,7 +196,7 @@ class ChatTemplate:
     def encode_chat(
         self, tokenizer: Tokenizer, messages: Messages, *, add_generation_prompt: bool = True, **extras: Any
     ) -> list[int]:
-        """The prompt as token ids; no message can put a control token into it.
+        """Encode the prompt as token ids; no message can put a control token into it.
 
         `extras` (tools, documents and the like) are a caller's data as messages are. The encoding releases the GIL,
         the rendering does not. Raises TemplateError.
@@ -220,6 +218,6 @@ class ChatTemplate:
         if len(message) > 2:
             if self._call_form is not None:
                 message = self._call_form.message(message)
-            if self._thinks_as and "reasoning_content" in message:
-                return {**message, self._thinks_as: message["reasoning_content"]}
+            if self._reasoning_key and "reasoning_content" in message:
+                return {**message, self._reasoning_key: message["reasoning_content"]}
         return message

@@ -1,4 +1,4 @@
-"""Token ids to text as they arrive, at the lowest cost per token."""
+"""Incremental detokenization at the lowest cost per token."""
 
 import codecs
 import re
@@ -11,7 +11,7 @@ from gateway.text.tokens.marked import TokenBytes
 
 
 class _Raw(dict[int, bytes]):
-    """The tokenizer's `token_bytes`, remembered: a look-up in here costs a tenth of the call."""
+    """A cache of the tokenizer's `token_bytes`: a lookup costs a tenth of the call."""
 
     __slots__ = ("_tokenizer",)
 
@@ -27,7 +27,7 @@ class _Raw(dict[int, bytes]):
 
 
 class _Texts(dict[int, str | None]):
-    """Filled as tokens are first seen; ids outside the vocabulary are not kept, so it is bounded by the vocabulary."""
+    """A cache of tokens' texts, bounded by the vocabulary: ids outside of it are not cached."""
 
     __slots__ = ("_tokenizer",)
 
@@ -46,7 +46,7 @@ class _Texts(dict[int, str | None]):
 
 
 class _Escaped(dict[int, bytes | None]):
-    """Filled and bounded likewise."""
+    """A cache of JSON-escaped texts, bounded by the vocabulary."""
 
     __slots__ = ("_tokenizer",)
 
@@ -65,17 +65,17 @@ class _Escaped(dict[int, bytes | None]):
         return escaped
 
 
-#: What begins a marker of thoughts and calls, or the end of a string or value of JSON. New lines are not printable.
-_RESTLESS: Final = re.compile(r"[<\[\]{}\"`\\]")
+#: Starts of reasoning and call markers, and ends of JSON strings and values. Newlines are not printable.
+_NOT_CALM: Final = re.compile(r"[<\[\]{}\"`\\]")
 
 
 def is_calm(text: str) -> bool:
-    """Whether no marker of a thought or call can begin within the text, nor a string or value of JSON end."""
-    return text.isprintable() and not _RESTLESS.search(text)
+    """Whether no marker of reasoning or a call can begin within the text, nor a JSON string or value end."""
+    return text.isprintable() and not _NOT_CALM.search(text)
 
 
 class _Calm(dict[int, bytes | None]):
-    """Filled and bounded likewise."""
+    """A cache of calm escaped texts, bounded by the vocabulary."""
 
     __slots__ = ("_table",)
 
@@ -93,7 +93,7 @@ class _Calm(dict[int, bytes | None]):
 
 
 class TokenTable:
-    """What each token of a vocabulary writes into an answer; one per model, shared by all its streams.
+    """The texts of a vocabulary's tokens; one table per model, shared by all its streams.
 
     `texts[id]` is a token's text (possibly empty), or None where the token is not whole characters by itself, and
     `escaped[id]` the same as the inside of a JSON string. An answer's next token can be written with them unless its
@@ -103,7 +103,7 @@ class TokenTable:
     __slots__ = ("calm", "escaped", "strips_leading_space", "texts", "token_bytes")
 
     def __init__(self, tokenizer: TokenBytes) -> None:
-        """Fills as tokens are seen: at most three entries, of about 150 bytes each, for each of the vocabulary."""
+        """Entries are filled on first use: at most three of about 150 bytes for each token of the vocabulary."""
         self.escaped: dict[int, bytes | None] = _Escaped(tokenizer)
         self.texts: dict[int, str | None] = _Texts(tokenizer)
         self.calm: dict[int, bytes | None] = _Calm(self)
@@ -112,13 +112,13 @@ class TokenTable:
 
 
 def whole_text(table: TokenTable, token_ids: Sequence[int]) -> str:
-    """The text of a sequence that has ended: what its `Detokenizer` would have given in all."""
+    """The whole text of an ended sequence, as a `Detokenizer` would have given it."""
     data = b"".join(map(table.token_bytes, token_ids))
     return (data.removeprefix(b" ") if table.strips_leading_space else data).decode(errors="replace")
 
 
 def written_text(table: TokenTable, token_ids: Sequence[int]) -> str:
-    """The same, of a sequence that was written with the table's `escaped`: that is still in the processor's caches."""
+    """The whole text of a sequence that was written with the table's `escaped`, still in the processor's caches."""
     pieces = list(map(table.escaped.__getitem__, token_ids))
     if None in pieces:
         return whole_text(table, token_ids)
@@ -127,7 +127,7 @@ def written_text(table: TokenTable, token_ids: Sequence[int]) -> str:
 
 
 class Detokenizer:
-    """The text of one sequence, piece by piece.
+    """Detokenizes one sequence incrementally.
 
     Bytes that do not make a character yet (three at most) are held until they do or cannot; bytes that never do become
     U+FFFD, as by Python's "replace". `pending` says that the next token's text depends on what came before: bytes are
@@ -138,13 +138,12 @@ class Detokenizer:
     __slots__ = ("_at_start", "_held", "_token_bytes", "pending")
 
     def __init__(self, table: TokenTable) -> None:
-        """Starts at the beginning of an answer."""
         self._token_bytes = table.token_bytes
         self._held = b""
         self._at_start = self.pending = table.strips_leading_space
 
     def feed(self, token_ids: Sequence[int]) -> str:
-        """The text that these tokens complete, maybe empty."""
+        """Add tokens; returns the text that they complete, maybe empty."""
         data = b"".join(map(self._token_bytes, token_ids))
         if self._held:
             data = self._held + data
@@ -157,7 +156,7 @@ class Detokenizer:
         return text
 
     def flush(self) -> str:
-        """The end of the answer: what was held, as U+FFFD."""
+        """End the answer; returns the held bytes as U+FFFD."""
         text = self._held.decode(errors="replace")
         self._held = b""
         self.pending = self._at_start

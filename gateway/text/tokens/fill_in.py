@@ -1,4 +1,4 @@
-"""Prompts that have text before and after what is to be written: which vocabularies have marks for that, and how."""
+"""Fill-in-the-middle prompts (text before and after the answer), for vocabularies with marks for them."""
 
 from typing import Final, NamedTuple
 
@@ -6,7 +6,7 @@ from gateway.text.tokens.tokenizer import Tokenizer
 
 
 class FillInStyle(NamedTuple):
-    """A family's way: marks and texts in their order, the texts as `{prefix}` and `{suffix}`.
+    """A family's prompt form: marks and texts in order, the texts as `{prefix}` and `{suffix}`.
 
     `joined`: its texts begin with a space of the tokenizer's own, which the suffix must not have.
     """
@@ -17,25 +17,25 @@ class FillInStyle(NamedTuple):
 
 _PREFIX: Final = "{prefix}"
 _SUFFIX: Final = "{suffix}"
-#: As the models' own documents have it; those with the longer marks first.
+#: From the models' documentation; styles with longer marks first.
 FAMILIES: Final = (
     # Qwen2.5-Coder, Qwen3-Coder, CodeGemma.
     FillInStyle(("<|fim_prefix|>", _PREFIX, "<|fim_suffix|>", _SUFFIX, "<|fim_middle|>")),
     # StarCoder, StarCoder2, Granite.
     FillInStyle(("<fim_prefix>", _PREFIX, "<fim_suffix>", _SUFFIX, "<fim_middle>")),
-    # DeepSeek-Coder, DeepSeek-V2 and later: full-width bars, and blocks for blanks.
+    # DeepSeek-Coder, DeepSeek-V2 and later: full-width bars, and block characters for spaces.
     FillInStyle(("<｜fim▁begin｜>", _PREFIX, "<｜fim▁hole｜>", _SUFFIX, "<｜fim▁end｜>")),
     # CodeLlama.
     FillInStyle(("▁<PRE>", _PREFIX, "▁<SUF>", _SUFFIX, "▁<MID>"), joined=True),
     # Codestral.
     FillInStyle(("[SUFFIX]", _SUFFIX, "[PREFIX]", _PREFIX)),
 )
-#: Any character that is a token, or tokens, of its own.
-_APART: Final = "☺"
+#: A character that is always encoded as separate tokens.
+_SEPARATOR: Final = "☺"
 
 
 def fill_in_of(tokenizer: Tokenizer) -> FillInStyle | None:
-    """The way of the family whose marks the vocabulary has; None: it has no such marks."""
+    """The style whose marks the vocabulary has; None if it has none of them."""
     for family in FAMILIES:
         marks = [part for part in family.parts if part not in (_PREFIX, _SUFFIX)]
         if all(_mark(tokenizer, mark) is not None for mark in marks):
@@ -44,7 +44,7 @@ def fill_in_of(tokenizer: Tokenizer) -> FillInStyle | None:
 
 
 def encode_fill_in(tokenizer: Tokenizer, prefix: str, suffix: str) -> list[int]:
-    """The ids of a prompt for what goes between. The vocabulary must have a family's marks."""
+    """Encode a prompt for the text between prefix and suffix. The vocabulary must have a style's marks."""
     family = fill_in_of(tokenizer)
     assert family is not None, "such prompts are refused before"
     ids = [] if tokenizer.bos_id is None else [tokenizer.bos_id]
@@ -61,7 +61,7 @@ def encode_fill_in(tokenizer: Tokenizer, prefix: str, suffix: str) -> list[int]:
 
 
 def _mark(tokenizer: Tokenizer, mark: str) -> int | None:
-    """Its id: some vocabularies have these marks as control tokens, others as words that nothing else is read as."""
+    """A mark's id: a control token in some vocabularies, in others a word that no other text encodes to."""
     control = tokenizer.specials.get(mark)
     if control is not None:
         return control
@@ -70,7 +70,7 @@ def _mark(tokenizer: Tokenizer, mark: str) -> int | None:
 
 
 def _joined(tokenizer: Tokenizer, text: str) -> list[int]:
-    """As the text is encoded after other text: without the space that a SentencePiece text begins with."""
-    before = tokenizer.encode(_APART, special=False)
-    ids = tokenizer.encode(_APART + text, special=False)
+    """Encode a text as if after other text: without the space that a SentencePiece text begins with."""
+    before = tokenizer.encode(_SEPARATOR, special=False)
+    ids = tokenizer.encode(_SEPARATOR + text, special=False)
     return ids[len(before) :] if ids[: len(before)] == before else tokenizer.encode(text, special=False)

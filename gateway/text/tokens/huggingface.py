@@ -1,4 +1,4 @@
-"""Vocabularies that only the `tokenizers` library runs: SentencePiece-like, and byte-level of unusual make."""
+"""Vocabularies that only the `tokenizers` library can run: SentencePiece-like, and unusual byte-level ones."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ class HuggingFaceTokenizer:
             self._plain = NativeTokenizer.from_str(text)
         except Exception as error:  # the library raises bare Exception
             raise TokenizerError(f"not a tokenizer: {error}") from error
-        # Which tokens are read in a text is a setting of the whole tokenizer, and threads share this object.
+        # Recognition of special tokens is a setting of the whole tokenizer, which threads share.
         self._plain.encode_special_tokens = True
         for native in (self._marked, self._plain):
             native.no_truncation()
@@ -41,24 +41,23 @@ class HuggingFaceTokenizer:
         self._space = decoding.space
 
     def encode(self, text: str, *, special: bool) -> list[int]:
-        """See `Tokenizer`."""
         native = self._marked if special else self._plain
         try:
             return native.encode(text, add_special_tokens=False).ids
-        except TypeError:  # "must be str": what the library says of a lone surrogate
+        except TypeError:  # "must be str": the library's error for a lone surrogate
             return native.encode(without_surrogates(text), add_special_tokens=False).ids
 
     def encode_parts(self, parts: Sequence[str]) -> list[int]:
-        """See `Tokenizer`.
+        """Encode a prompt in parts, as whole text where possible.
 
-        A SentencePiece vocabulary may write a text's first word unlike a later one, so the prompt is encoded whole.
-        Only where that would read a control token in a text is it encoded in parts; a part is then a text of its own.
+        A SentencePiece vocabulary may encode a text's first word unlike a later one, so the prompt is encoded whole.
+        Only if that would read a control token in a text is it encoded in parts; each part is then a text of its own.
         """
         whole = "".join(parts)
         controls = [self.specials[part] for part in parts[1::2]]
         if self._find_specials(whole) == parts[1::2]:
             ids = self.encode(whole, special=True)
-            # The library may find control tokens in the normalized text which the raw one does not have.
+            # The library may find control tokens in the normalized text that the raw text does not have.
             if [token for token in ids if token in self._control] == controls:
                 return ids
         ids = []
@@ -70,7 +69,6 @@ class HuggingFaceTokenizer:
         return ids
 
     def token_bytes(self, token_id: int) -> bytes:
-        """See `Tokenizer`."""
         if token_id in self._control or not 0 <= token_id < self.vocab_size:
             return b""
         word = self._plain.id_to_token(token_id)

@@ -1,4 +1,4 @@
-"""Which tokenizer it is: a short name for what its tokens mean, the same whatever files it was read from."""
+"""A tokenizer's identity: a hash of what its tokens mean, independent of its files."""
 
 import struct
 from hashlib import blake2b
@@ -10,14 +10,14 @@ _DIGEST_BYTES: Final = 8
 
 
 def tokenizer_hash(loaded: LoadedTokenizer) -> str:
-    """16 hexadecimal digits. Two tokenizers with the same one can be used for each other on the two ends of a session.
+    """16 hexadecimal digits. Tokenizers with the same hash are interchangeable on the two ends of a session.
 
     It covers each token's bytes by id, the control tokens, and the tokens that begin and end a text. It takes some
     tens of milliseconds.
     """
     tokenizer = loaded.tokenizer
     words = list(map(tokenizer.token_bytes, range(tokenizer.vocab_size)))
-    # Ids that mean nothing are not counted: files differ in how many they set aside at the end.
+    # Unused ids are not hashed: files differ in how many they reserve at the end.
     while words and not words[-1]:
         words.pop()
     digest = blake2b(digest_size=_DIGEST_BYTES)

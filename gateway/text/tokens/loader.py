@@ -1,4 +1,4 @@
-"""Loading a model's tokenizer and chat template from a folder, a tekken file or a bundled name."""
+"""Loads a model's tokenizer and chat template from a folder, a tekken file or a bundled name."""
 
 import ctypes
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ from gateway.text.tokens.tokenizer import Tokenizer, TokenizerError
 from gateway.text.tokens.tokenizer_json import TokenizerJson, byte_pair_tokenizer
 from gateway.text.tokens.unknown import UnknownChatFormat, UnknownTokenizer
 
-#: Tokenizers that come with the installation.
+#: Bundled tokenizers.
 BUNDLED = ("mistral-tekken",)
 
-# Texts on which two implementations of one vocabulary have to agree: cases, digits, blanks, scripts, symbols.
+# Texts on which two implementations of one vocabulary must agree: case, digits, spaces, scripts, symbols.
 _PROBES = (
     "Hello world, it's 1234567 o'clock; I'LL be there. He'd say \"fine\"!",
     "  two  spaces\n\n\nlines\r\n\ttabs \t\n   \n end ",
@@ -33,9 +33,7 @@ _PROBES = (
 
 @dataclass(frozen=True, slots=True)
 class LoadedTokenizer:
-    """A model's tokenizer and how it wants its chats; `template` is the source of the template that tools go through,
-    empty where there is none.
-    """
+    """A model's tokenizer and chat format; `template` is the template's source for chats with tools, empty if none."""
 
     tokenizer: Tokenizer
     chat_format: ChatFormat
@@ -43,7 +41,7 @@ class LoadedTokenizer:
 
 
 def load_tokenizer(source: str | None) -> LoadedTokenizer:
-    """The tokenizer at `source`: a Hugging Face folder, a tekken file or one of `BUNDLED`; None: nobody here has it.
+    """Load the tokenizer at `source`: a Hugging Face folder, a tekken file or one of `BUNDLED`; None: unknown.
 
     Takes 0.3 s and more, and reads files: call it before serving. Raises TokenizerError.
     """
@@ -64,7 +62,7 @@ def load_tokenizer(source: str | None) -> LoadedTokenizer:
 
 
 def _release_memory() -> None:
-    """Gives freed pages back to the system: parsing leaves 10 to 100 MB of them with glibc."""
+    """Return freed pages to the system: with glibc, parsing leaves 10 to 100 MB of them."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
@@ -96,7 +94,7 @@ def _load_folder(folder: Path) -> LoadedTokenizer:
     config = _read_json(folder / "tokenizer_config.json")
     tokenizer = _load_tokenizer_json(folder, config)
     source, tool_use = _template_sources(folder, config)
-    from gateway.text.tokens.chat_template import ChatTemplate  # Jinja2 takes 3 MB that tekken does not need
+    from gateway.text.tokens.chat_template import ChatTemplate  # deferred: Jinja2 takes 3 MB that tekken does not need
     from gateway.text.tokens.tool_template import ToolTemplate
 
     variables = _token_variables(config)
@@ -113,7 +111,7 @@ def _load_folder(folder: Path) -> LoadedTokenizer:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    """The object in a file, empty if there is no such file."""
+    """Read the JSON object in a file; empty if the file does not exist."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
     except FileNotFoundError:
@@ -123,13 +121,13 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _template_sources(folder: Path, config: dict[str, Any]) -> tuple[str, str | None]:
-    """The chat template, and the one for chats with tools where the model has one for that."""
+    """The source of the chat template, and that of a separate one for chats with tools, or None."""
     template = config.get("chat_template")
     named: dict[Any, Any] = {"default": template}
-    if isinstance(template, list):  # several, by name
+    if isinstance(template, list):  # several templates by name
         named = {entry.get("name"): entry.get("template") for entry in template if isinstance(entry, dict)}
     files = {"default": folder / "chat_template.jinja", "tool_use": folder / "additional_chat_templates/tool_use.jinja"}
-    if files["default"].is_file():  # it takes the place of all that
+    if files["default"].is_file():  # the file replaces all of them
         named = {name: file.read_text(encoding="utf-8") for name, file in files.items() if file.is_file()}
     default, tool_use = named.get("default"), named.get("tool_use")
     if not isinstance(default, str):
@@ -138,14 +136,14 @@ def _template_sources(folder: Path, config: dict[str, Any]) -> tuple[str, str | 
 
 
 def _token_text(value: object) -> str | None:
-    """A token as tokenizer_config.json writes it: a string, or an object with its content."""
+    """A token in tokenizer_config.json: a string, or an object with its content."""
     if isinstance(value, dict):
         value = value.get("content")
     return value if isinstance(value, str) else None
 
 
 def _token_variables(config: dict[str, Any]) -> dict[str, str]:
-    """`bos_token` and the like, which templates read."""
+    """The variables that templates read, such as `bos_token`."""
     texts = {name: _token_text(value) for name, value in config.items() if name.endswith("_token")}
     return {name: text for name, text in texts.items() if text is not None}
 
@@ -165,7 +163,7 @@ def _load_tokenizer_json(folder: Path, config: dict[str, Any]) -> Tokenizer:
     bos_id = specials.get(variables.get("bos_token", ""))
     try:
         from gateway.text.tokens.huggingface import (
-            HuggingFaceTokenizer,  # its library takes 5 MB that tekken does not need
+            HuggingFaceTokenizer,  # deferred: the library takes 5 MB that tekken does not need
         )
 
         library = HuggingFaceTokenizer(text, parsed, eos_ids=eos_ids, bos_id=bos_id)
@@ -176,7 +174,7 @@ def _load_tokenizer_json(folder: Path, config: dict[str, Any]) -> Tokenizer:
 
 
 def _agree(candidate: Tokenizer, reference: Tokenizer) -> bool:
-    """Whether two tokenizers give the same ids for the probes and for words of their own, and bytes for those ids."""
+    """Whether two tokenizers give the same ids for samples and vocabulary words, and the same bytes for those ids."""
     every = range(0, candidate.vocab_size, candidate.vocab_size // 2000 + 1)
     words = " ".join(candidate.token_bytes(token).decode(errors="ignore") for token in every)
     for probe in (*_PROBES, *candidate.specials, words):
@@ -190,7 +188,7 @@ def _agree(candidate: Tokenizer, reference: Tokenizer) -> bool:
 
 
 def _eos_ids(folder: Path, configured: int | None) -> frozenset[int]:
-    """Every id that ends an answer: the tokenizer's own, and those that generation stops at."""
+    """Every id that ends an answer: the tokenizer's own, and those of the generation config."""
     ids = set() if configured is None else {configured}
     for name in ("generation_config.json", "config.json"):
         value = _read_json(folder / name).get("eos_token_id")

@@ -1,4 +1,4 @@
-"""Mistral's instruct form, version 3, for tekken files, which carry no template of their own.
+"""Mistral's instruct format, version 3, for tekken files, which carry no template.
 
 Written out rather than as a Jinja template: it is the default, and this way a short chat costs a third.
 """
@@ -12,15 +12,15 @@ from gateway.text.tokens.chat_format import Messages, TemplateError
 from gateway.text.tokens.tokenizer import Tokenizer
 
 _SYSTEM_ROLES = frozenset({"system", "developer"})
-#: Ids of calls are so long, of letters and digits; of longer ones the end is written.
+#: Length of call ids, of letters and digits; of longer ids the end is used.
 CALL_ID_CHARS: Final = 9
 
 
 class MistralInstruct:
-    """System messages and tools go before the last question, neighbours of one role are joined by a blank line.
+    """System messages and tools precede the last question; consecutive messages of one role are joined by a blank line.
 
     A message is closed by the next one of another role, which is why `before` counts system messages and `last` does
-    not. The same ids as mistral-common's own encoder gives.
+    not. The ids are the same as those of mistral-common's own encoder.
     """
 
     CONTROLS = (
@@ -33,20 +33,19 @@ class MistralInstruct:
     def encode_chat(
         self, tokenizer: Tokenizer, messages: Messages, *, tools: Sequence[Mapping[str, Any]] = (), **extras: Any
     ) -> list[int]:
-        """See `ChatFormat`."""
         roles = ["system" if m["role"] in _SYSTEM_ROLES else m["role"] for m in messages]
-        spoken = [role for role in roles if role != "system"]
-        if spoken and spoken[-1] == "assistant":
+        dialogue = [role for role in roles if role != "system"]
+        if dialogue and dialogue[-1] == "assistant":
             raise TemplateError("The last message must be the user's or a tool's.")
         instructions = [m["content"] for m, role in zip(messages, roles, strict=True) if role == "system"]
         system = "".join([f"{instruction}\n\n" for instruction in instructions if instruction])
         shown = ["", "[AVAILABLE_TOOLS]", _json(tools), "[/AVAILABLE_TOOLS]"] if tools else []
-        if not spoken:
+        if not dialogue:
             return tokenizer.encode_parts(["", "<s>", *shown, "", "[INST]", system, "[/INST]", ""])
         question = max(
             (i for i, role in enumerate(roles) if role == "user" and (i == 0 or roles[i - 1] != "user")), default=-1
         )
-        # Texts and control tokens in turn; `text` is the one that is being written.
+        # Texts and control tokens in turn; `text` is the current one.
         parts, text = ["", "<s>"], ""
         calls: list[dict[str, Any]] = []
         before = last = ""

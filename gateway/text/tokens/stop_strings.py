@@ -1,4 +1,4 @@
-"""Stop strings: an answer ends before the first of them, however its text was cut on its way."""
+"""Stop strings: an answer ends before the first one, however its text was cut into pieces."""
 
 import re
 from collections import deque
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 class StopMatcher:
-    """Ends a text at the first stop string to be complete; of two that end together, at the start of the longer.
+    """Ends a text at the first complete stop string; of two that end together, at the start of the longer one.
 
     Text is released as soon as it cannot be the beginning of a stop string: what is held is the longest end of the text
     that begins one. A text without any stop string's first character costs one search in C; other characters cost a
@@ -16,22 +16,22 @@ class StopMatcher:
     __slots__ = ("_depths", "_fails", "_first", "_held", "_lengths", "_node", "_steps", "found", "stopped")
 
     def __init__(self, stops: Sequence[str]) -> None:
-        """Takes time and memory in proportion to the length of `stops`; raises ValueError for an empty string."""
+        """Takes time and memory proportional to the length of `stops`; raises ValueError for an empty string."""
         if not all(stops):
             raise ValueError("a stop string must not be empty")
         self.stopped = False
-        #: The one that ended the text.
+        #: The stop string that ended the text.
         self.found: str | None = None
         self._held = ""
         self._node = 0
         self._first = re.compile("|".join(re.escape(first) for first in {stop[0] for stop in stops}) or "(?!)").search
-        # By node, which stands for a beginning of stop strings: the next node by character, ...
+        # By node, which stands for a prefix of stop strings: the next node by character, ...
         self._steps: list[dict[str, int]] = [{}]
         # ... the number of its characters, ...
         self._depths = [0]
         # ... the length of the longest stop string that ends here, 0 for none, ...
         self._lengths = [0]
-        # ... and the node of its longest proper end that is a beginning too.
+        # ... and the node of its longest proper suffix that is a prefix too (the failure link).
         self._fails = [0]
         for stop in stops:
             self._lengths[self._add(stop)] = len(stop)
@@ -51,7 +51,7 @@ class StopMatcher:
 
     def _link(self) -> None:
         waiting = deque(self._steps[0].values())
-        while waiting:  # shallow nodes first: their links are what deeper ones are made from
+        while waiting:  # shallow nodes first: deeper nodes' failure links depend on them
             node = waiting.popleft()
             for character, following in self._steps[node].items():
                 fail = self._next(self._fails[node], character)
@@ -67,7 +67,7 @@ class StopMatcher:
         return self._steps[node][character]
 
     def feed(self, text: str) -> tuple[str, bool]:
-        """The text that can be released now, and whether a stop string was found; after that nothing is released."""
+        """Add text; returns the text to release and whether a stop string was found: then nothing more is released."""
         if self.stopped:
             return "", True
         if not self._node and not self._first(text):
@@ -95,7 +95,7 @@ class StopMatcher:
         return text[:cut], False
 
     def flush(self) -> str:
-        """The text that was held, at the end of an answer that no stop string ended."""
+        """End the text without a stop string; returns the text that was held."""
         text, self._held = self._held, ""
         self._node = 0
         return text

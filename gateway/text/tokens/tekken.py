@@ -48,7 +48,7 @@ class _Special(msgspec.Struct):
 
 
 class _File(msgspec.Struct):
-    """Only what is used: a whole file as Python objects would be 100 MB."""
+    """The parts of a file that are used: a whole file as Python objects would take 100 MB."""
 
     config: _Config
     vocab: list[_Word]
@@ -56,7 +56,7 @@ class _File(msgspec.Struct):
 
 
 def load_tekken(path: Path) -> BytePairTokenizer:
-    """The tokenizer of a tekken file; raises TokenizerError."""
+    """Load the tokenizer of a tekken file; raises TokenizerError."""
     try:
         file = msgspec.json.decode(path.read_bytes(), type=_File)
     except OSError as error:
@@ -72,7 +72,7 @@ def load_tekken(path: Path) -> BytePairTokenizer:
         )
     ranks = {word.token_bytes: rank for rank, word in enumerate(file.vocab[:count], reserved)}
     specials = _specials(file.special_tokens, reserved)
-    del file  # the peak of memory is here, and a worker keeps it
+    del file  # memory peaks here, and a worker keeps the peak
     if len(ranks) != count or not all(bytes((byte,)) in ranks for byte in range(256)):
         raise TokenizerError(f"{path}: the vocabulary has a word twice or lacks a single byte")
     if "</s>" not in specials:

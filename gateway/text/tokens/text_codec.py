@@ -1,4 +1,4 @@
-"""A model's tokenizer for engines that are asked and answer in text, which gateway streams are not."""
+"""Conversion between token ids and text for engines with text input and output."""
 
 import re
 from collections.abc import Sequence
@@ -7,11 +7,11 @@ from functools import cached_property
 
 from gateway.text.tokens.tokenizer import Tokenizer
 
-#: Put into what is text and looks like a control token, so that the engine's own tokenizer does not take it for one.
-_APART = "\u200b"
-#: A text that begins no word with what follows it, to encode that as words in the middle of an answer.
+#: Inserted into text that looks like a control token, so that the engine's own tokenizer does not read it as one.
+_BREAK = "\u200b"
+#: A text that joins no word with what follows, for encoding text as the middle of an answer.
 _BEFORE = "\n"
-#: What stands for a space in such vocabularies, which cannot tell the two apart.
+#: The stand-in for a space in such vocabularies, which cannot tell the two apart.
 _SPACE = "▁"
 
 
@@ -23,7 +23,7 @@ class TokenizerText:
     adds_bos: bool = True
 
     def decode(self, token_ids: Sequence[int]) -> str:
-        """The text that these tokens came from, control tokens as a template writes them.
+        """Decode tokens to their text, control tokens as a template writes them.
 
         A caller's words that look like a control token are broken by a zero-width space: they are not to become one.
         """
@@ -36,19 +36,19 @@ class TokenizerText:
             if control is None:
                 words += tokenizer.token_bytes(token)
                 continue
-            parts += [self._harmless(words), control]
+            parts += [self._without_controls(words), control]
             words.clear()
-        parts.append(self._harmless(words))
+        parts.append(self._without_controls(words))
         text = "".join(parts)
         return text.removeprefix(" ") if tokenizer.strips_leading_space else text
 
     def encode(self, text: str, *, first: bool) -> list[int]:
-        """Ids that write `text` after what there is of an answer; where the vocabulary cannot say just that, almost."""
+        """Encode `text` as a continuation of an answer; approximately where the vocabulary cannot do so exactly."""
         tokenizer = self.tokenizer
         ids = tokenizer.encode(text, special=False)
         if not tokenizer.strips_leading_space:
             return ids
-        # Such a vocabulary begins each text with a space, which only an answer's begin is relieved of.
+        # Such a vocabulary begins each text with a space, which is removed only at an answer's start.
         text = (" " + text if first else text).replace(_SPACE, " ")
         wanted = text.encode(errors="replace")
         if self._written(ids) == wanted:
@@ -67,9 +67,9 @@ class TokenizerText:
         longest_first = sorted(filter(None, self.tokenizer.specials), key=len, reverse=True)
         return re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
 
-    def _harmless(self, words: bytearray) -> str:
+    def _without_controls(self, words: bytearray) -> str:
         text = words.decode(errors="replace")
-        return self._looks_like_control.sub(lambda found: found[0][0] + _APART + found[0][1:], text)
+        return self._looks_like_control.sub(lambda found: found[0][0] + _BREAK + found[0][1:], text)
 
     def _written(self, ids: list[int]) -> bytes:
         return b"".join(map(self.tokenizer.token_bytes, ids))

@@ -1,4 +1,4 @@
-"""The seam between text and token ids: what a tokenizer must offer to the rest of the gateway."""
+"""The tokenizer seam: text to token ids and back."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -9,12 +9,12 @@ class TokenizerError(ValueError):
 
 
 def without_surrogates(text: str) -> str:
-    """The text with paired surrogates joined and lone ones replaced by U+FFFD, so that it is valid UTF-8."""
+    """Join paired surrogates and replace lone ones by U+FFFD, so that the text is valid UTF-8."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 class Tokenizer(Protocol):
-    """Text to token ids and back to bytes, for one vocabulary.
+    """Converts text to token ids and ids to bytes, for one vocabulary.
 
     Control tokens (`specials`) steer the model: they open turns, end answers. They are never text, in either direction:
     a caller's words cannot become one (`special=False`) and one does not show in an answer (`token_bytes` is empty).
@@ -22,7 +22,7 @@ class Tokenizer(Protocol):
 
     @property
     def vocab_size(self) -> int:
-        """Ids are in `range(vocab_size)`."""
+        """The vocabulary's size: ids are in `range(vocab_size)`."""
 
     @property
     def eos_ids(self) -> frozenset[int]:
@@ -30,7 +30,7 @@ class Tokenizer(Protocol):
 
     @property
     def bos_id(self) -> int | None:
-        """The id that opens a sequence, where the vocabulary has one."""
+        """The id that begins a sequence, or None."""
 
     @property
     def specials(self) -> Mapping[str, int]:
@@ -38,10 +38,10 @@ class Tokenizer(Protocol):
 
     @property
     def strips_leading_space(self) -> bool:
-        """Whether an answer's text starts after one leading space (SentencePiece writes a space before each word)."""
+        """Whether an answer's one leading space is dropped (SentencePiece writes a space before each word)."""
 
     def encode(self, text: str, *, special: bool) -> list[int]:
-        """The ids of `text`; no ids are added at its ends.
+        """Encode `text`; no ids are added at its ends.
 
         Special=True reads the vocabulary's control tokens in the text, as in a rendered chat template. Special=False
         takes every character as text. Lone surrogates are read as U+FFFD. Both release the GIL in the native encoder
@@ -49,14 +49,14 @@ class Tokenizer(Protocol):
         """
 
     def encode_parts(self, parts: Sequence[str]) -> list[int]:
-        """The ids of a prompt in parts: texts and control tokens in turn, first and last a text (maybe empty).
+        """Encode a prompt in parts: texts and control tokens in turn, first and last a text (maybe empty).
 
         Texts are encoded as by `encode(special=False)`. Releases the GIL as that does. Raises KeyError for a part that
         is in a control token's place and is none.
         """
 
     def token_bytes(self, token_id: int) -> bytes:
-        """The bytes that a token adds to an answer, which need not be whole characters.
+        """The bytes of a token in an answer, which need not be whole characters.
 
         Empty for control tokens and for ids outside the vocabulary: an engine's mistake must not break a stream.
         """

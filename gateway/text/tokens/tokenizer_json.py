@@ -1,4 +1,4 @@
-"""What a Hugging Face tokenizer.json says, and its byte-level BPE turned into tiktoken's ranks."""
+"""Parsing of Hugging Face's tokenizer.json, and conversion of its byte-level BPE to tiktoken's ranks."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -12,7 +12,7 @@ _GPT2_PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(
 
 
 def _byte_alphabet() -> dict[str, int]:
-    """GPT-2's printable stand-in for each byte: itself where it prints, else the next character from U+0100 on."""
+    """GPT-2's printable character for each byte: itself if printable, else the next character from U+0100 on."""
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     hidden = [byte for byte in range(256) if byte not in printable]
     return {chr(byte): byte for byte in printable} | {chr(0x100 + i): byte for i, byte in enumerate(hidden)}
@@ -22,7 +22,7 @@ BYTE_OF = _byte_alphabet()
 
 
 class AddedToken(msgspec.Struct):
-    """A whole-string token; `special` ones are control tokens, the flags say how it is found in a text."""
+    """A whole-string token; `special` ones are control tokens, the flags say how a text is matched."""
 
     id: int
     content: str
@@ -45,7 +45,7 @@ class _Model(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """How token strings become text; `space` is the character that stands for a space."""
+    """The decoding of token strings to text; `space` is the character that stands for a space."""
 
     byte_level: bool
     byte_fallback: bool
@@ -54,7 +54,7 @@ class Decoding:
 
 
 class TokenizerJson(msgspec.Struct):
-    """The parts of a tokenizer.json that are read here; the steps stay untyped, each kind has fields of its own."""
+    """The parts of a tokenizer.json that are read here; steps stay untyped, as each kind has its own fields."""
 
     model: _Model
     added_tokens: list[AddedToken] = []
@@ -63,15 +63,15 @@ class TokenizerJson(msgspec.Struct):
     decoder: dict[str, Any] | None = None
 
     def specials(self) -> dict[str, int]:
-        """Control tokens by text."""
+        """The control tokens by text."""
         return {token.content: token.id for token in self.added_tokens if token.special}
 
     def words(self) -> dict[str, int]:
-        """Whole-string tokens that are ordinary text."""
+        """The whole-string tokens that are ordinary text."""
         return {token.content: token.id for token in self.added_tokens if not token.special}
 
     def decoding(self) -> Decoding:
-        """How token strings become text; raises ValueError for a decoder that is not known here."""
+        """The decoding of token strings; raises ValueError for an unknown decoder."""
         byte_level = byte_fallback = strips = False
         space = None
         for step in _steps(self.decoder, "decoders"):
@@ -95,7 +95,7 @@ class TokenizerJson(msgspec.Struct):
 
 
 def _steps(step: dict[str, Any] | None, key: str) -> list[dict[str, Any]]:
-    """A step, or the steps of a sequence of them, `key` being its list."""
+    """The steps of a sequence, listed under `key`, or the single step."""
     if step is None:
         return []
     return list(step[key]) if step.get("type") == "Sequence" else [step]
@@ -104,7 +104,7 @@ def _steps(step: dict[str, Any] | None, key: str) -> list[dict[str, Any]]:
 def byte_pair_tokenizer(
     parsed: TokenizerJson, *, eos_ids: frozenset[int], bos_id: int | None
 ) -> BytePairTokenizer | None:
-    """The tokenizer by tiktoken, or None where the file is not one that tiktoken can run.
+    """Make the tokenizer for tiktoken, or None if tiktoken cannot run the file's vocabulary.
 
     The result is a candidate: the caller compares its ids with the library's, since ranks carry less than merges.
     """
@@ -130,7 +130,7 @@ def byte_pair_tokenizer(
             compose=compose,
         )
     except ValueError:
-        return None  # a pattern that the other regex engine does not know
+        return None  # a pattern that tiktoken's regex engine does not support
 
 
 def _pattern(parsed: TokenizerJson) -> str | None:
@@ -146,7 +146,7 @@ def _pattern(parsed: TokenizerJson) -> str | None:
 
 
 def _ranks(parsed: TokenizerJson) -> dict[bytes, int] | None:
-    """Bytes to id, where ids rise in the order of the merges that make them; None where they do not."""
+    """Map bytes to ids if ids rise in the order of the merges that make them, else None."""
     model = parsed.model
     if model.type != "BPE" or not isinstance(model.vocab, dict) or model.byte_fallback or model.dropout:
         return None
@@ -159,7 +159,7 @@ def _ranks(parsed: TokenizerJson) -> dict[bytes, int] | None:
         left, right = merge.split(" ", 1) if isinstance(merge, str) else merge
         made[left + right] = None
     ids = [vocab.get(word, -1) for word in made]
-    # The first merge that makes a word is the one whose priority counts, and `made` keeps the first place.
+    # The first merge that makes a word determines its priority, and `made` keeps the first one.
     if any(later <= sooner for sooner, later in pairwise(ids)):
         return None
     if not all(len(word) == 1 or word in made or word in added for word in vocab):

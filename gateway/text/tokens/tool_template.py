@@ -1,4 +1,4 @@
-"""Models that carry a chat template of its own for chats with tools."""
+"""Models with a separate chat template for chats with tools."""
 
 from typing import Any
 
@@ -8,16 +8,14 @@ from gateway.text.tokens.tokenizer import Tokenizer
 
 
 class ToolTemplate:
-    """The `ChatFormat` of a template, and of another one where a chat is offered tools or has called some."""
+    """The `ChatFormat` of two templates: `tool_use` for chats with tools offered or called, else `default`."""
 
     def __init__(self, default: ChatTemplate, tool_use: ChatTemplate) -> None:
-        """As the model's files name them."""
         self._default, self._tool_use = default, tool_use
         self.reads = (default.reads & tool_use.reads) | (tool_use.reads & {"tools"})
         self.calls = tool_use.calls
 
     def encode_chat(self, tokenizer: Tokenizer, messages: Messages, **extras: Any) -> list[int]:
-        """See `ChatFormat`."""
         called = "tools" in extras or any("tool_calls" in message for message in messages)
         template = self._tool_use if called else self._default
         return template.encode_chat(tokenizer, messages, **extras)

@@ -1,4 +1,4 @@
-"""Telling a chat template's own control tokens from the same characters in a message.
+"""Separation of a chat template's control tokens from the same characters in a message.
 
 A rendered chat is one string, and `[INST]` in it may be the template's or a caller's. So the template is rewritten
 once, when it is loaded: every control token that its own text or string constants write is put between two marks that
@@ -22,13 +22,13 @@ JOIN = "_join_trusted"
 
 ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
 
-# Where a constant is an argument: these pass it into the result; others compare, search or cut with it.
+# Filters and functions that pass a constant argument into the result; others compare, search or cut with it.
 _FLOWING_FILTERS = frozenset({"default", "d", "join"})
 _FLOWING_METHODS = frozenset({"format", "join"})
 
 
 class Marks:
-    """Marks around the control tokens of one vocabulary."""
+    """Random marks around the control tokens of one vocabulary."""
 
     def __init__(self, specials: Collection[str]) -> None:
         """`specials` are the control tokens' texts."""
@@ -36,7 +36,7 @@ class Marks:
         self._special = re.compile("|".join(map(re.escape, longest_first)) or "(?!)")
 
     def add(self, text: str) -> str:
-        """The text with its control tokens marked."""
+        """Mark the control tokens in a text."""
         return self._special.sub(lambda match: f"{_OPEN}{match[0]}{_CLOSE}", text)
 
     def find(self, text: str) -> list[str]:
@@ -44,7 +44,7 @@ class Marks:
         return self._special.findall(text)
 
     def join(self, *parts: object) -> str:
-        """The parts as one text, marked if all of it is the template's: constants and names of roles.
+        """Join the parts, and mark the result if all of it is the template's: constants and names of roles.
 
         Some templates write `'<|' + message.role + '|>'`; a role is one of five words, so the whole is the template's.
         """
@@ -53,11 +53,11 @@ class Marks:
         return self.add(text) if trusted else text
 
     def rewrite(self, tree: nodes.Template) -> None:
-        """Puts the marks into a parsed template, in place."""
+        """Add the marks to a parsed template, in place."""
         self._visit(tree, flows=True)
 
     def _visit(self, node: nodes.Node, *, flows: bool) -> None:
-        """`flows`: a value of this node can reach the result, rather than decide something."""
+        """Visit a node; `flows`: its value can reach the result, rather than only decide something."""
         match node:
             case nodes.TemplateData():
                 node.data = self.add(node.data)
@@ -77,7 +77,7 @@ class Marks:
             return
         *rest, last = parts
         if not rest:
-            # An Add cannot become its only part in place; adding nothing keeps it a string.
+            # An Add cannot be replaced by its only part in place; adding an empty string keeps it a string.
             rest = [nodes.Const("", lineno=node.lineno)]
         left: nodes.Expr = rest[0]
         for part in rest[1:]:
@@ -85,7 +85,7 @@ class Marks:
         node.left, node.right = left, last
 
     def _group(self, parts: Iterable[nodes.Expr]) -> Iterator[nodes.Expr]:
-        """The parts of a text, with neighbours that are the template's own made one where tokens may span them."""
+        """Yield the parts of a text, with adjacent parts of the template's own merged if tokens may span them."""
         run: list[nodes.Expr] = []
         for part in parts:
             if _own_text(part) is None and not _is_role(part):
@@ -100,7 +100,7 @@ class Marks:
         if len(run) < 2:
             yield from run
             return
-        # Texts and roles in turn, which is what `join` takes.
+        # Texts and roles in turn, the arguments of `join`.
         texts, roles = [""], []
         for part in run:
             text = _own_text(part)
@@ -145,7 +145,7 @@ def _is_role(node: nodes.Expr) -> bool:
 
 
 def _children(node: nodes.Node, flows: bool) -> Iterator[tuple[nodes.Node, bool]]:
-    """Child nodes, each with whether its value can reach the result."""
+    """Yield child nodes, each with whether its value can reach the result."""
     stays: set[str] = set()
     match node:
         case nodes.If() | nodes.CondExpr() | nodes.For():
@@ -169,10 +169,10 @@ def _children(node: nodes.Node, flows: bool) -> Iterator[tuple[nodes.Node, bool]
 
 
 def unmarked(text: str) -> str:
-    """The text without marks."""
+    """Remove the marks from a text."""
     return text.replace(_OPEN, "").replace(_CLOSE, "")
 
 
 def pieces(text: str) -> list[str]:
-    """A marked text cut into texts and control tokens in turn, first and last a text (maybe empty)."""
+    """Cut a marked text into texts and control tokens in turn, first and last a text (maybe empty)."""
     return _MARKED.split(text)

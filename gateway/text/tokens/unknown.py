@@ -1,4 +1,4 @@
-"""For models whose tokenizer nobody here has: their upstreams take text and give text."""
+"""Placeholders for an unknown tokenizer, whose model's upstreams take and give text."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -6,12 +6,12 @@ from typing import Any, Final
 from gateway.text.tokens.chat_format import Messages
 from gateway.text.tokens.tokenizer import Tokenizer
 
-#: Larger than any vocabulary, so that a token id of a client is left to its upstream to guard.
+#: Larger than any vocabulary, so that a client's token ids are left to the upstream to check.
 ANY_ID: Final = 1 << 32
 
 
 class UnknownTokenizer:
-    """A `Tokenizer` by name only: every id may be a token, none has text, and text cannot be encoded."""
+    """A `Tokenizer` without a vocabulary: every id is accepted, none has text, and text cannot be encoded."""
 
     vocab_size = ANY_ID
     eos_ids: frozenset[int] = frozenset()
@@ -20,25 +20,21 @@ class UnknownTokenizer:
     strips_leading_space = False
 
     def encode(self, text: str, *, special: bool) -> list[int]:
-        """Not possible: requests of such a model are never tokenized."""
         raise NotImplementedError
 
     def encode_parts(self, parts: Sequence[str]) -> list[int]:
-        """Not possible either."""
         raise NotImplementedError
 
     def token_bytes(self, token_id: int) -> bytes:
-        """Nothing is known of any token."""
         del token_id
         return b""
 
 
 class UnknownChatFormat:
-    """The `ChatFormat` that goes with it."""
+    """The `ChatFormat` of an unknown tokenizer."""
 
     reads: frozenset[str] = frozenset()
     calls = False
 
     def encode_chat(self, tokenizer: Tokenizer, messages: Messages, **extras: Any) -> list[int]:
-        """Not possible."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-from gateway.models.answer_lengths import LESSONS_PER_SECOND, MOST_SAVED, AnswerLengths
+from gateway.models.answer_lengths import LEARNED_PER_SECOND, MAX_BURST, AnswerLengths
 from routing.estimates.decode_length import Origin, QuantileDecodeLength
 
 BUSY, QUIET = Origin("m", "busy"), Origin("m", "quiet")
@@ -23,12 +23,12 @@ def test_a_busy_tenant_teaches_at_a_steady_pace_and_a_quiet_one_always() -> None
         if step % 1000 == 0:
             lengths.learn(QUIET, 10, 700, cut=True)
     busy = [lesson for lesson in noting.lessons if lesson[0] == "busy"]
-    assert abs(len(busy) - (MOST_SAVED + 10 * LESSONS_PER_SECOND)) <= 2
+    assert abs(len(busy) - (MAX_BURST + 10 * LEARNED_PER_SECOND)) <= 2
     assert [lesson for lesson in noting.lessons if lesson[0] == "quiet"] == [("quiet", 700, True)] * 10
     now += 3600
     for _ in range(1000):
         lengths.learn(BUSY, 10, 70)
-    assert len(noting.lessons) - len(busy) - 10 <= MOST_SAVED + 1
+    assert len(noting.lessons) - len(busy) - 10 <= MAX_BURST + 1
 
 
 def test_what_is_expected_is_what_was_learned() -> None:

@@ -71,10 +71,10 @@ class Bench:
         return admission
 
     def fill(self, tenant: str = "a") -> list[Admission]:
-        turns = []
+        admitted = []
         while (admission := self.enter(tenant)) is not None:
-            turns.append(admission)
-        return turns
+            admitted.append(admission)
+        return admitted
 
     def end(self, admission: Admission, output: int = 10) -> None:
         assert admission.replica_id is not None
@@ -94,7 +94,7 @@ class Bench:
         assert not admission_queue._promised
         assert admission_queue._alarm is None
         for tenant in admission_queue.divider._tenants.values():
-            assert (tenant.cost, tenant.turns, tenant.waiting, tenant.prefill) == (0, 0, 0, {})
+            assert (tenant.cost, tenant.admitted, tenant.waiting, tenant.prefill) == (0, 0, 0, {})
 
 
 def run(main: Callable[[], Awaitable[None]]) -> None:

@@ -213,26 +213,26 @@ def test_the_use_of_a_fleet_is_that_of_its_slots_or_of_its_cache() -> None:
 def test_a_tenant_below_its_share_leaves_nothing_free() -> None:
     active = [ActiveTenant("g", 0, 4, 0.3), ActiveTenant("b", 1, 1, 0.1)]
     reserve = Reserve(active, shares(active), {"g": 0.8})
-    assert reserve.kept_from("g", 0) == Reserve.SPARE
-    assert reserve.kept_from("b", 1) == 0.0
-    assert Reserve(active, shares(active), {"g": 0.7}).kept_from("g", 0) == 0.0
-    assert reserve.kept_from("unknown", 1) == 0.0
+    assert reserve.withheld_from("g", 0) == Reserve.SPARE
+    assert reserve.withheld_from("b", 1) == 0.0
+    assert Reserve(active, shares(active), {"g": 0.7}).withheld_from("g", 0) == 0.0
+    assert reserve.withheld_from("unknown", 1) == 0.0
 
 
 def test_what_other_tiers_have_reserved_and_do_not_use_stays_free() -> None:
     active = [ActiveTenant("g", 0, 4, 0.3), ActiveTenant("b", 1, 1, 0.1), ActiveTenant("b2", 1, 1, 0.1)]
     share = shares(active)
-    assert Reserve(active, share, {"b": 0.6}).kept_from("b", 1) == pytest.approx(0.3)
-    assert Reserve(active, share, {"b": 0.6, "g": 0.25}).kept_from("b", 1) == pytest.approx(Reserve.SPARE)
-    assert Reserve(active, share, {"b": 0.2, "g": 0.8, "b2": 0.0}).kept_from("g", 0) == pytest.approx(Reserve.SPARE)
+    assert Reserve(active, share, {"b": 0.6}).withheld_from("b", 1) == pytest.approx(0.3)
+    assert Reserve(active, share, {"b": 0.6, "g": 0.25}).withheld_from("b", 1) == pytest.approx(Reserve.SPARE)
+    assert Reserve(active, share, {"b": 0.2, "g": 0.8, "b2": 0.0}).withheld_from("g", 0) == pytest.approx(Reserve.SPARE)
 
 
 def test_who_has_no_share_at_all_still_gets_something_through() -> None:
     active = [ActiveTenant("all", 0, 1, 1.0), ActiveTenant("none", 1, 1, 0.0)]
     assert shares(active)["none"] == 0.0
-    assert Reserve(active, shares(active), {}).kept_from("none", 1) == Reserve.MOST
+    assert Reserve(active, shares(active), {}).withheld_from("none", 1) == Reserve.MOST
 
 
 def test_among_tenants_that_all_have_their_shares_nothing_is_kept() -> None:
     active = [ActiveTenant("a", 0, 1, 0.2), ActiveTenant("b", 0, 1, 0.2)]
-    assert Reserve(active, shares(active), {"a": 0.5, "b": 0.5}).kept_from("a", 0) == 0.0
+    assert Reserve(active, shares(active), {"a": 0.5, "b": 0.5}).withheld_from("a", 0) == 0.0

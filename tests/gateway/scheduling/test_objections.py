@@ -7,7 +7,7 @@ from gateway.scheduling.capacity import Demand, Need, feasible, usable
 from gateway.scheduling.division import Divider
 from gateway.scheduling.objections import (
     BACKLOG,
-    KEPT,
+    HELD,
     NOT_ITS_LANE,
     OTHERS_LANE,
     RESERVED,
@@ -44,13 +44,13 @@ def against(
     *views: ReplicaView,
     demand: Demand = SMALL,
     promised: dict[str, Need] | None = None,
-    kept: frozenset[str] = NOBODY,
+    held: frozenset[str] = NOBODY,
     others: tuple[ActiveTenant, ...] = (),
 ) -> dict[str, str]:
     divider = Divider(MARK)
     divider.elsewhere = others
     tenant = divider.seen("a", 0, 1.0, 0.0, 0.0)
-    return objections(views, promised or {}, demand, tenant, divider, 0.0, MARK, kept)
+    return objections(views, promised or {}, demand, tenant, divider, 0.0, MARK, held)
 
 
 @pytest.mark.parametrize(
@@ -74,8 +74,8 @@ def test_what_speaks_against_a_replica(seen: ReplicaView, why: str) -> None:
 def test_promises_and_what_is_kept() -> None:
     whole = Need(90, 0, 0, 0)
     views = view("p/0", running=1), view("p/1", running=1), view("p/2")
-    found = against(*views, promised={"p/0": whole}, kept=frozenset({"p/1"}))
-    assert found == {"p/0": "no free slots", "p/1": KEPT, "p/2": ""}
+    found = against(*views, promised={"p/0": whole}, held=frozenset({"p/1"}))
+    assert found == {"p/0": "no free slots", "p/1": HELD, "p/2": ""}
 
 
 def test_a_pair_is_judged_by_its_halves() -> None:

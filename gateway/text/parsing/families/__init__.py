@@ -1,1 +1,1 @@
-"""Output formats, one model family a module, and the registry that finds a family's format."""
+"""Output formats, one module for each model family, and their registry."""

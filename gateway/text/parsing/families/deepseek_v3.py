@@ -1,4 +1,4 @@
-"""DeepSeek's calls: R1's and V3's form, and V3.1's."""
+"""Tool calls of DeepSeek R1, V3 and V3.1."""
 
 import re
 from collections.abc import Collection
@@ -50,7 +50,7 @@ class DeepseekV3Calls(MarkedCalls):
         return True
 
     def _function(self, text: str, at: int, out: list[Delta]) -> int:
-        """The name; or the arguments at once, of a tool that is called "function"."""
+        """Read the name, or the arguments of a tool that is called "function"."""
         if text[at] == "{" and self._called("function", out):
             return at
         end = self._name_text.match(text, at).end()  # type: ignore[union-attr]  # it matches nothing at all, too

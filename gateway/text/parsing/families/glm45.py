@@ -1,4 +1,4 @@
-"""GLM 4.5's calls, whose arguments are tagged one by one."""
+"""Tool calls of GLM 4.5, with tagged arguments."""
 
 import json
 import re
@@ -25,10 +25,10 @@ _JSON_TYPES: Final = {str: "string", bool: "boolean", int: "integer", float: "nu
 
 
 class Glm45Calls(CallMachine):
-    """`<tool_call>NAME`, then `<arg_key>` and `<arg_value>` pairs, `</tool_call>`; white space between is free.
+    """`<tool_call>NAME`, then `<arg_key>` and `<arg_value>` pairs, `</tool_call>`, with optional white space between.
 
-    A value is a string where the tool's schema allows nothing else, and such values are given as they come. Others
-    are given whole: they are JSON, or strings if they are not or if the schema does not allow what they would be.
+    A value is a string if the tool's schema allows no other type; such values are streamed. Other values are given
+    whole: as JSON, or as strings if they are no JSON or of a type that the schema does not allow.
     """
 
     __slots__ = ("_called", "_key", "_name_text", "_parts", "_tools", "_types")
@@ -38,10 +38,10 @@ class Glm45Calls(CallMachine):
     def __init__(self, tools: Items[Tool], *, parallel: bool) -> None:
         super().__init__([tool.name for tool in tools], parallel=parallel)
         self._tools = {tool.name: tool for tool in tools}
-        # Longer than all names, so that white space around them has room.
+        # Longer than all names, to allow for white space around them.
         self._name_text = re.compile(rf"[^\n<]{{0,{max(map(len, self._names), default=0) + 16}}}+")
         self._called: Tool | None = None
-        #: Of the argument under way: its key, what its value may be, and what has come of either.
+        #: The current argument: its key, its allowed types, and the text of either so far.
         self._key = ""
         self._types: frozenset[str] | None = None
         self._parts: list[str] = []
@@ -65,7 +65,7 @@ class Glm45Calls(CallMachine):
         return end
 
     def _pair(self, text: str, at: int, out: list[Delta]) -> int:
-        """The next argument, or the call's end."""
+        """Read the next argument, or the call's end."""
         after = literal(text, at, KEY)
         if after == ABSENT:
             after = literal(text, at, CLOSE)
@@ -83,7 +83,7 @@ class Glm45Calls(CallMachine):
         return at if after == ABSENT else after
 
     def _gathered(self, ends: Markers, text: str, at: int) -> int:
-        """Add what comes before the marker to `_parts`; the place after the marker, or of what comes next."""
+        """Add the text before a marker to `_parts`; returns the index after the marker, or where reading goes on."""
         found = ends.search(text, at)
         start = len(text) if found is None else found.start()
         if start > at:
@@ -147,7 +147,7 @@ def _quoted(text: str) -> str:
 
 
 def _value(text: str, types: frozenset[str] | None) -> str:
-    """A value as JSON, of the types that it may have; None: any."""
+    """Convert a value to JSON of one of the allowed types; None allows any."""
     try:
         value: Any = orjson.loads(text)
     except orjson.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""Harmony, the form of gpt-oss: an answer is messages, each in a channel and perhaps to a recipient."""
+"""Harmony, the format of gpt-oss: messages, each in a channel and perhaps to a recipient."""
 
 import re
 from collections.abc import Collection
@@ -14,7 +14,7 @@ from gateway.text.parsing.structural_tag import ANY_TEXT, CallForm, Format, call
 START, CHANNEL, MESSAGE, CONSTRAIN = "<|start|>", "<|channel|>", "<|message|>", "<|constrain|>"
 END, CALL, RETURN = "<|end|>", "<|call|>", "<|return|>"
 MARKS: Final = frozenset({START, CHANNEL, MESSAGE, CONSTRAIN, END, CALL, RETURN})
-#: In characters.
+#: Longest header of a message, in characters.
 _LONGEST_HEADER: Final = 512
 _ENDS: Final = frozenset({END, CALL, RETURN})
 _HEADER_ENDS: Final = Markers(MESSAGE, START, END, CALL, RETURN)
@@ -27,22 +27,22 @@ _KINDS: Final[dict[str, type[Reasoning] | type[Text]]] = {"analysis": Reasoning,
 
 
 class HarmonyParser(CallMachine):
-    """Thoughts are the channel `analysis`, calls are messages to `functions.NAME` in any channel; all else that is
-    said is text. Messages of one kind are a line apart.
+    """Reads the channel `analysis` as reasoning, messages to `functions.NAME` in any channel as calls, and all else as
+    text. Messages of one kind are joined by a newline.
 
-    A message to others, or in no known channel, comes back as it was written.
+    A message to another recipient, or in an unknown channel, is given as it was written.
     """
 
-    __slots__ = ("_before", "_kind", "_said")
+    __slots__ = ("_before", "_emitted", "_kind")
 
     MARKERS = Markers(START, CHANNEL)
 
     def __init__(self, names: Collection[str], *, parallel: bool, prompt_end: str) -> None:
         super().__init__(names, parallel=parallel)
-        #: What of the first message's header the prompt has.
+        #: The part of the first message's header that is in the prompt.
         self._before = prompt_end.rpartition(START)[2] if START in prompt_end else ""
         self._kind: type[Reasoning] | type[Text] = Text
-        self._said: set[type[Reasoning] | type[Text]] = set()
+        self._emitted: set[type[Reasoning] | type[Text]] = set()
         header, opened, body = self._before.partition(MESSAGE)
         if opened and not body and not _RECIPIENT.search(header) and self._message(header, []):
             return
@@ -55,7 +55,6 @@ class HarmonyParser(CallMachine):
         return self._arguing() if self._state == self._arguments else super()._flowing()
 
     def finish(self) -> list[Delta]:
-        """See `OutputParser`."""
         held = self._held
         out = super().finish()
         if held and self._state == self._body:
@@ -89,7 +88,7 @@ class HarmonyParser(CallMachine):
         return at
 
     def _message(self, header: str, out: list[Delta]) -> bool:
-        """Set the state for a message's body. False: its header is none."""
+        """Set the state for a message's body. False: the header is invalid."""
         channel, recipient = _CHANNEL.search(header), _RECIPIENT.search(header)
         if recipient is not None:
             name = recipient.group(1).removeprefix(_PREFIX)
@@ -104,9 +103,9 @@ class HarmonyParser(CallMachine):
         self._raw = None
         self._kind = kind
         self.thinking = kind is Reasoning
-        if kind in self._said:
+        if kind in self._emitted:
             out.append(kind("\n"))
-        self._said.add(kind)
+        self._emitted.add(kind)
         self._exactly(self._body)
         return True
 
@@ -145,7 +144,7 @@ _THOUGHT: Final[list[Format]] = [
 
 
 class HarmonyFormat:
-    """See `OutputFormat`."""
+    """The output format of gpt-oss."""
 
     __slots__ = ("calls", "marks", "name")
 
@@ -155,15 +154,13 @@ class HarmonyFormat:
         self.calls = calls
 
     def parser(self, use: ToolUse | None, prompt_end: str) -> OutputParser | None:
-        """See `OutputFormat`. Every answer needs one: even the plainest has a channel."""
+        """A parser for each answer: even the plainest has a channel."""
         names = names_of(offered(use)) if self.calls else []
         return HarmonyParser(names, parallel=use is None or use.parallel, prompt_end=prompt_end)
 
     def structural_tag(self, use: ToolUse) -> str | None:
-        """See `OutputFormat`."""
         return strict_tag(use, f"{CHANNEL}commentary to=", _FORMS) if self.calls else None
 
     def calls_or_answer_tag(self, use: ToolUse, answer: Format) -> str | None:
-        """See `OutputFormat`."""
-        said = [tag_of(f"{CHANNEL}final{middle}", answer, "") for middle in (MESSAGE, f" {_JSON}")]
-        return calls_or_answer_tag(use, _FORMS, said, _THOUGHT) if self.calls else None
+        answers = [tag_of(f"{CHANNEL}final{middle}", answer, "") for middle in (MESSAGE, f" {_JSON}")]
+        return calls_or_answer_tag(use, _FORMS, answers, _THOUGHT) if self.calls else None

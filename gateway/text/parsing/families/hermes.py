@@ -1,4 +1,4 @@
-"""Hermes' form of calls, which Qwen's models write, too."""
+"""Tool calls in Hermes' form, which Qwen's models write too."""
 
 from gateway.text.parsing.call_machine import WAIT
 from gateway.text.parsing.delta import Delta
@@ -11,7 +11,7 @@ OPEN, CLOSE = "<tool_call>", "</tool_call>"
 
 
 class HermesCalls(JsonCalls):
-    """`<tool_call>`, a call's object, `</tool_call>`; each call has its own tags. White space after calls is left out.
+    """`<tool_call>`, a call as a JSON object, `</tool_call>` for each call. White space after calls is skipped.
 
     The closing tag may be missing, and a pair may have several objects.
     """

@@ -1,4 +1,4 @@
-"""Kimi K2's calls."""
+"""Tool calls of Kimi K2."""
 
 from gateway.text.parsing.delta import Delta
 from gateway.text.parsing.marked_calls import MarkedCalls
@@ -12,7 +12,7 @@ _PREFIX = "functions."
 
 
 class KimiK2Calls(MarkedCalls):
-    """A header is the call's id, `functions.NAME:INDEX`, which the model wants back with the result: so it is kept."""
+    """A header is the call's id, `functions.NAME:INDEX`; it is kept, for the model expects it with the result."""
 
     __slots__ = ()
 
@@ -36,7 +36,7 @@ class KimiK2Calls(MarkedCalls):
         return True
 
     def _begun(self, text: str, at: int, out: list[Delta]) -> int:
-        """White space before the arguments is left out."""
+        """Skip white space before the arguments."""
         self._exactly(self._arguments)
         return at
 

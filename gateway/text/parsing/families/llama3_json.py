@@ -1,4 +1,4 @@
-"""Llama 3's calls as JSON objects."""
+"""Tool calls of Llama 3 as JSON objects."""
 
 from collections.abc import Collection
 
@@ -15,8 +15,8 @@ TAG = "<|python_tag|>"
 class Llama3JsonCalls(JsonCalls):
     """`{"name": NAME, "parameters": {...}}`, several with `;` or white space between.
 
-    The first object begins the answer or follows `<|python_tag|>`: elsewhere it is an example in a text. Nothing marks
-    its begin, so it is a call once an offered name and its parameters are there.
+    The first object starts the answer or follows `<|python_tag|>`: elsewhere it is an example in a text. Nothing else
+    marks it, so it is a call once an offered name and its parameters are there.
     """
 
     __slots__ = ()

@@ -1,4 +1,4 @@
-"""Mistral's two forms of calls."""
+"""Tool calls in Mistral's two forms."""
 
 import re
 import secrets
@@ -16,14 +16,14 @@ from gateway.text.parsing.value_scan import JsonScan
 
 CALLS, CALL_ID, ARGS = "[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"
 _ALPHABET: Final = string.ascii_letters + string.digits
-#: Mistral's templates take no others back.
+#: The form of call ids that Mistral's templates accept.
 _ID: Final = re.compile(r"[A-Za-z0-9]{9}")
 _ID_TEXT: Final = re.compile(r"[^\s\[{]{0,64}+")
 
 
 class MistralCalls(JsonCalls):
     """`[TOOL_CALLS]` and an array of objects; or, since version 11, `[TOOL_CALLS]NAME[CALL_ID]ID[ARGS]{...}` for each,
-    where the id may be missing.
+    with an optional id.
     """
 
     __slots__ = ("_listed", "_name_text")
@@ -33,7 +33,7 @@ class MistralCalls(JsonCalls):
     def __init__(self, names: Collection[str], *, parallel: bool) -> None:
         super().__init__(names, parallel=parallel)
         self._name_text = re.compile(rf"[^\s\[{{]{{0,{max(map(len, names), default=0)}}}+")
-        #: Whether the calls are an array's.
+        #: Whether the calls are in an array.
         self._listed = False
 
     def _new_id(self) -> str:
@@ -111,6 +111,6 @@ FORMAT = ToolFormat(
     marks=frozenset({CALLS, CALL_ID, ARGS}),
     new_parser=by_name(MistralCalls),
     trigger=CALLS,
-    # Whether there is a blank before the array is up to the model's tokenizer.
+    # The model's tokenizer decides whether a space precedes the array.
     forms=(CallForm(CALLS, (ARGS,), ""), _listed(f"{CALLS} ["), _listed(f"{CALLS}[")),
 )

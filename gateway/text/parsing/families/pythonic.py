@@ -1,4 +1,4 @@
-"""Calls as a list of Python's calls, which Llama 3.2 and 4 write."""
+"""Tool calls as a list of Python calls, which Llama 3.2 and 4 write."""
 
 import json
 import re
@@ -17,9 +17,9 @@ _KEY: Final = re.compile(r"([^\W\d]\w{0,63}+)[ \t\r\n]{0,8}+")
 
 
 class PythonicCalls(CallMachine):
-    """`[f(a=1, b="x"), g()]` at the answer's begin or between `<|python_start|>` and `<|python_end|>`.
+    """`[f(a=1, b="x"), g()]` at the answer's start or between `<|python_start|>` and `<|python_end|>`.
 
-    An argument is given once it is whole; one that is cut off is left out.
+    An argument is given once it is complete; one that is cut off is left out.
     """
 
     __slots__ = ("_key", "_name", "_name_text", "_parts", "_scan", "_started")
@@ -31,7 +31,7 @@ class PythonicCalls(CallMachine):
         self._name_text = re.compile(rf"[^\s(,\[\]]{{0,{max(map(len, names), default=0)}}}+")
         self._name = self._key = ""
         self._started = False
-        #: The value under way.
+        #: Scans the current value.
         self._parts: list[str] = []
         self._scan = PythonScan()
         self._raw = []
@@ -90,7 +90,7 @@ class PythonicCalls(CallMachine):
             self._start(self._name, out)
 
     def _argument(self, text: str, at: int, out: list[Delta]) -> int:
-        """An argument's name, or the call's end."""
+        """Read an argument's name, or the call's end."""
         if text[at] == ")":
             self._begin(out)
             self._close(out)
@@ -122,7 +122,7 @@ class PythonicCalls(CallMachine):
         return end + (text[end] == ",")
 
     def _ended(self, text: str, at: int, out: list[Delta]) -> int:
-        """After a call."""
+        """Read what follows a call."""
         if text[at] == "]":
             self._next(self._listed)
             return at + 1
@@ -133,7 +133,7 @@ class PythonicCalls(CallMachine):
         return at + 1
 
     def _listed(self, text: str, at: int, out: list[Delta]) -> int:
-        """After the list."""
+        """Read what follows the list."""
         after = literal(text, at, CLOSE)
         if after == UNKNOWN:
             return WAIT

@@ -1,4 +1,4 @@
-"""The families of models by how they write thoughts and tool calls: by name, or as a model's files show them."""
+"""The registry of model families' formats for reasoning and tool calls, by name or by a model's files."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -10,9 +10,9 @@ from gateway.text.parsing.output_format import OutputFormat
 from gateway.text.parsing.tagged_format import TaggedFormat
 from gateway.text.parsing.tool_format import ToolFormat
 
-#: Tool calls and thoughts in one.
+#: The format that covers both tool calls and reasoning.
 HARMONY: Final = "harmony"
-#: How tools are called, by the names that configuration uses; `HARMONY` is another.
+#: Tool call formats by configured name; `HARMONY` is another.
 TOOL_FORMATS: Final[Mapping[str, ToolFormat]] = MappingProxyType(
     {
         "hermes": hermes.FORMAT,
@@ -24,7 +24,7 @@ TOOL_FORMATS: Final[Mapping[str, ToolFormat]] = MappingProxyType(
         "glm45": glm45.FORMAT,
     }
 )
-#: The tags of thoughts, by the names that configuration uses; `HARMONY` is another.
+#: Reasoning tags by configured name; `HARMONY` is another.
 THINK_TAGS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
         "think": ("<think>", "</think>"),
@@ -33,18 +33,18 @@ THINK_TAGS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "magistral": ("[THINK]", "[/THINK]"),
     }
 )
-#: All names, of forms of "tools" and of "reasoning".
+#: All configured names of "tools" and of "reasoning".
 FAMILIES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {"tools": (*TOOL_FORMATS, HARMONY), "reasoning": (*THINK_TAGS, HARMONY)}
 )
 
-# What a template says of calls tells the families apart, in this order: the first that is there decides.
+# Texts in a template that identify a family's tool calls; the first one found decides.
 _TEMPLATES: Final = (
     (re.compile(re.escape(kimi_k2.CALL)), "kimi_k2"),
     (re.compile(re.escape(deepseek_v3.SEPARATOR)), "deepseek_v3"),
     (re.compile(re.escape(glm45.KEY)), "glm45"),
     (re.compile(re.escape(mistral.CALLS)), "mistral"),
-    # Calls in tags, but as XML, which is another form.
+    # Tagged calls as XML, which is a different format.
     (re.compile(r"<function=|<parameter="), None),
     (re.compile(rf"{hermes.OPEN}(?s:.*)[\"']name|[\"']name(?s:.*){hermes.OPEN}"), "hermes"),
     (re.compile(r"\[\s*func_name1\s*\("), "pythonic"),
@@ -53,9 +53,9 @@ _TEMPLATES: Final = (
 
 
 def output_format(tools: str | None, reasoning: str | None) -> OutputFormat | None:
-    """The format of a model that calls tools and thinks so; None: it does neither. Raises ValueError for no such one.
+    """The output format of the named formats; None if both are None. Raises ValueError for unknown names.
 
-    Harmony is both: it goes with no other, and thoughts are told apart in any case.
+    Harmony covers both: it is combined with no other, and reasoning is always separated.
     """
     for kind, name in (("tools", tools), ("reasoning", reasoning)):
         if name is not None and name not in FAMILIES[kind]:
@@ -75,10 +75,10 @@ def output_format(tools: str | None, reasoning: str | None) -> OutputFormat | No
 
 
 def recognised(template: str, specials: Collection[str]) -> tuple[str | None, str | None]:
-    """The names of the forms of tools and of reasoning, from a chat template's source and the control tokens.
+    """The names of the tool and reasoning formats, recognized from a chat template's source and the control tokens.
 
-    Without a template, as with tekken files, only what the tokens show is known. None: nothing is recognised, or the
-    template has no place for it.
+    Without a template, as with tekken files, only the tokens are examined. None: nothing is recognized, or the template
+    does not support it.
     """
     shown = template or " ".join(specials)
     if harmony.CHANNEL in shown and harmony.MESSAGE in shown:

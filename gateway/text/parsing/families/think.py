@@ -1,4 +1,4 @@
-"""Thoughts between tags, before what is said."""
+"""Reasoning between tags, before the answer's text."""
 
 from collections.abc import Sequence as Items
 
@@ -8,7 +8,7 @@ from gateway.text.parsing.parser import OutputParser
 
 
 class ThinkTags:
-    """A family's tags, and what ends a thought without its closing tag, such as the begin of a section of calls."""
+    """A family's tags, and markers that end unclosed reasoning, such as the start of a section of calls."""
 
     __slots__ = ("close", "ends", "open")
 
@@ -18,16 +18,16 @@ class ThinkTags:
         self.ends = Markers(closing, *breaks)
 
     def opened_by(self, prompt_end: str) -> bool:
-        """Whether the prompt has opened the thought, so that the answer begins within it."""
+        """Whether the prompt opens the reasoning, so that the answer starts within it."""
         return prompt_end.rstrip().endswith(self.open)
 
 
 class ThinkParser:
-    """An `OutputParser` that gives what follows the thought to another one; None: it is text.
+    """An `OutputParser` that passes what follows the reasoning to another one; None: it is text.
 
-    A thought begins with the answer, or with the prompt's end: later tags are text. Newlines right after either tag
-    are left out, as they only set the tags apart; those before the closing tag are the thought's. A thought that is
-    not closed lasts to the answer's end.
+    Reasoning starts with the answer or at the prompt's end: later tags are text. Newlines right after either tag are
+    left out, as they only separate the tags; those before the closing tag belong to the reasoning. Unclosed reasoning
+    lasts to the answer's end.
     """
 
     __slots__ = ("_held", "_inner", "_leading", "_newlines", "_tags", "thinking")
@@ -37,14 +37,13 @@ class ThinkParser:
         self._inner = inner
         #: See `OutputParser`.
         self.thinking = tags.opened_by(prompt_end)
-        #: White space before a tag that may come, or None once that is settled.
+        #: White space before a possible tag; None once that is settled.
         self._leading: list[str] | None = None if self.thinking else []
-        #: Whether newlines that come next are left out.
+        #: Whether newlines that follow are skipped.
         self._newlines = self.thinking
         self._held = ""
 
     def flow(self) -> Delta | None:
-        """See `OutputParser`."""
         if self._held or self._newlines or self._leading is not None:
             return None
         if self.thinking:
@@ -52,36 +51,34 @@ class ThinkParser:
         return Text("") if self._inner is None else self._inner.flow()
 
     def feed(self, text: str) -> list[Delta]:
-        """See `OutputParser`."""
         if self.thinking:
             return self._think(text)
         if self._leading is None and not self._newlines:
-            return self._say(text)
-        return self._open(text) if self._leading is not None else self._say_after_newlines(text)
+            return self._emit(text)
+        return self._open(text) if self._leading is not None else self._emit_after_newlines(text)
 
     def finish(self) -> list[Delta]:
-        """See `OutputParser`."""
         held, self._held = self._held, ""
         if self.thinking:
             return [Reasoning(held)] if held else []
         out: list[Delta] = []
         if self._leading is not None:
-            out = self._say("".join([*self._leading, held]))
+            out = self._emit("".join([*self._leading, held]))
             self._leading = None
         return out if self._inner is None else out + self._inner.finish()
 
-    def _say(self, text: str) -> list[Delta]:
+    def _emit(self, text: str) -> list[Delta]:
         if self._inner is not None:
             return self._inner.feed(text)
         return [Text(text)] if text else []
 
-    def _say_after_newlines(self, text: str) -> list[Delta]:
+    def _emit_after_newlines(self, text: str) -> list[Delta]:
         text = text.lstrip("\n")
         self._newlines = not text
-        return self._say(text)
+        return self._emit(text)
 
     def _open(self, text: str) -> list[Delta]:
-        """The answer's begin: white space, and the opening tag or anything else."""
+        """Read the answer's start: white space, and the opening tag or anything else."""
         assert self._leading is not None, "it is not settled yet"
         text, self._held = self._held + text, ""
         at = len(text) - len(text.lstrip())
@@ -93,7 +90,7 @@ class ThinkParser:
             return []
         leading, self._leading = self._leading, None
         if after == ABSENT:
-            return self._say("".join([*leading, text[at:]]))
+            return self._emit("".join([*leading, text[at:]]))
         self.thinking = self._newlines = True
         return self._think(text[after:])
 
@@ -113,6 +110,6 @@ class ThinkParser:
             return out
         self.thinking = False
         if found.group() != self._tags.close:
-            return out + self._say(text[start:])
+            return out + self._emit(text[start:])
         self._newlines = True
-        return out + self._say_after_newlines(text[found.end() :])
+        return out + self._emit_after_newlines(text[found.end() :])

@@ -38,31 +38,31 @@ def addresses(known: RegisteredPools, pool: str = "p") -> list[str]:
 def test_records_make_members() -> None:
     known = pools()
     assert known
-    assert known.heard([TWO, ONE], none) == {"m"}
+    assert known.update([TWO, ONE], none) == {"m"}
     assert known.members("m", "p") == (Found(ONE.address), Found(TWO.address))
-    assert known.heard([ONE, TWO], none) == set()
-    assert known.heard([TWO], none) == {"m"}
+    assert known.update([ONE, TWO], none) == set()
+    assert known.update([TWO], none) == {"m"}
     assert addresses(known) == [TWO.address]
 
 
 def test_one_that_answers_stays_without_a_record() -> None:
     known = pools()
-    known.heard([ONE, TWO], none)
+    known.update([ONE, TWO], none)
     asked = []
 
     def answers(model: str, pool: str, found: Found) -> bool:
         asked.append((model, pool, found.address))
         return found.address == ONE.address
 
-    assert known.heard([], answers) == {"m"}
+    assert known.update([], answers) == {"m"}
     assert asked == [("m", "p", ONE.address), ("m", "p", TWO.address)]
     assert addresses(known) == [ONE.address]
 
 
 def test_one_whose_address_is_another_pools_now_does_not_stay() -> None:
     known = pools()
-    known.heard([ONE], every)
-    known.heard([structs.replace(ONE, pool="q")], every)
+    known.update([ONE], every)
+    known.update([structs.replace(ONE, pool="q")], every)
     assert (addresses(known), addresses(known, "q")) == ([], [ONE.address])
 
 
@@ -71,7 +71,7 @@ def test_a_pool_with_tls_takes_no_address_without(caplog: pytest.LogCaptureFixtu
     plain = [ONE, structs.replace(ONE, address="unix:/run/r.sock")]
     secure = structs.replace(ONE, address="grpcs://10.0.0.9:1")
     with caplog.at_level(logging.WARNING):
-        known.heard([*plain, secure], none)
+        known.update([*plain, secure], none)
     assert addresses(known) == [secure.address]
     assert caplog.text.count("the pool has tls, and its address is not grpcs://") == 2
 
@@ -86,7 +86,7 @@ def test_what_nobody_has_configured_is_said_once(caplog: pytest.LogCaptureFixtur
     ]
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
-            assert known.heard(strays, every) == set()
+            assert known.update(strays, every) == set()
     assert len(caplog.records) == 4
     assert "pool x of model m: the configuration has no such pool" in caplog.text
 
@@ -95,7 +95,7 @@ def test_without_such_pools_nothing_is_wanted() -> None:
     static = {"name": "p", "engine": "simulated", "replicas": ["grpc://h:1"]}
     known = pools({**MODEL, "pools": [static]})
     assert not known
-    assert known.heard([ONE], every) == set()
+    assert known.update([ONE], every) == set()
 
 
 @given(st.lists(st.tuples(st.sets(st.integers(0, 5)), st.sets(st.integers(0, 5))), max_size=20))
@@ -108,6 +108,6 @@ def test_members_are_those_that_say_it_and_those_before_that_show_it(rounds: lis
         def answers(model: str, pool: str, found: Found, showing: set[str] = showing) -> bool:
             return found.address in showing
 
-        known.heard([structs.replace(ONE, address=name) for name in names], answers)
+        known.update([structs.replace(ONE, address=name) for name in names], answers)
         members = names | (members & showing)
         assert set(addresses(known)) == members

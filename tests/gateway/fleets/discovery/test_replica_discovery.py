@@ -173,7 +173,7 @@ def test_a_replica_that_joins_a_drained_pool_gets_no_request_in_between(store_ur
             config = config_of(STATIC, resolver=f"127.0.0.1:{server.port}")
             discovery = Discovery(config, {"m": fleet}, {})
             worker = FleetSync(store, config, "w", {"m": fleet}, lambda: 1000.0, discovery)
-            discovery.changed = worker.heed
+            discovery.changed = worker.apply_drains
             await ReplicaRegistry(store, config).drain(None, "static", 5.0, "a")
             await worker.exchange()
             await discovery.start()

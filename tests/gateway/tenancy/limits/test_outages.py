@@ -223,7 +223,7 @@ def test_what_one_tenant_could_not_have_delivered_is_tried_again_by_itself(store
             worker.watched.failing.add("acme")
             trips = worker.watched.trips
             held.settle(USAGE)
-            await until(lambda: worker.watched.trips > trips and not worker.limits_batcher._trip.locked())
+            await until(lambda: worker.watched.trips > trips and not worker.limits_batcher._round_trip.locked())
             worker.watched.failing.clear()
             await worker.settled()
 
