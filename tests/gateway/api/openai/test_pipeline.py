@@ -1,14 +1,34 @@
-"""Through the application: chains of models, of which the first that can answers."""
+"""From a request that has been read to its generation: alone with counting parts, and through the application."""
 
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
+import msgspec
+import orjson
 import pytest
 
-from protos.types import Failure
+from gateway.api.openai import pipeline as module
+from gateway.api.openai.body_reading import read_body
+from gateway.api.openai.chat import CHAT
+from gateway.api.openai.completion_api import CompletionApi
+from gateway.api.openai.completions import COMPLETIONS
+from gateway.api.openai.pipeline import Pipeline
+from gateway.config.models.fallbacks import Fallbacks
+from gateway.filtering.filters.answer_filter import AnswerFilter
+from gateway.inference.generate_request import Chat, GenerateRequest
+from gateway.inference.request_context import RequestContext
+from gateway.models.served_model import ServedModel
+from observability.record import RequestRecord
+from protos.errors import ContentFiltered, PenstockError, ReplicaUnavailable
+from protos.types import Failure, Payload
+from routing.dispatch.dispatch import RequestHandle
 from tests.asgi import gateway_of
 from tests.fakes import RefusesWith, SilentEngine
 from tests.gateway.api.accounts import used
 from tests.harness import MODEL, bounded, engine_of, until
+from tests.models import CALLER, model_of
 from tests.upstreams import ANSWER, END, EVENT, Caller, Heard, plain, streamed, upstream
 
 BROKEN = plain(b"oops", "500 Internal Server Error", kind="text/plain")
@@ -23,6 +43,180 @@ def chained(url: str, *models: str, **fields: Any) -> dict[str, Any]:
 
 def plainly(name: str, url: str, **fields: Any) -> dict[str, Any]:
     return {"name": name, "context": 4096, "pools": [{"name": "up", "engine": "openai", "replicas": [url]}]} | fields
+
+
+class Bench:
+    """A pipeline with everything but generation: `began` has what each model was asked for."""
+
+    def __init__(
+        self,
+        patch: pytest.MonkeyPatch,
+        body: dict[str, Any],
+        *models: ServedModel,
+        api: CompletionApi = CHAT,
+        rules: bool = False,
+        fails: Mapping[str, PenstockError] | None = None,
+        explained: Any = None,
+        adapted: bool = False,
+    ) -> None:
+        self.began: list[tuple[GenerateRequest, RequestContext, Payload | None]] = []
+        self.several: list[tuple[GenerateRequest, RequestContext]] = []
+        self.screened: list[tuple[str, Any, bool]] = []
+        self.policies: list[tuple[str, ...]] = []
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.passes = True
+        self.answers: AnswerFilter | None = None
+        self._rules, self._fails = rules, fails or {}
+        for name in ("generate", "generate_several", "screen_prompt"):
+            patch.setattr(module, name, getattr(self, f"_{name}"))
+        patch.setattr(module, "passes_prefilter", lambda *_: self.passes)
+        patch.setattr(module, "filter_of_answers", lambda *_: self.answers)
+        asked, sent = models[0], orjson.dumps({"model": "m"} | body)
+        record = RequestRecord("r", "chat", 0.0, 0.0)
+        exchange = SimpleNamespace(handle=RequestHandle(), request_id="r", record=record, caller_headers=list)
+        self.exchange = exchange
+        incoming = SimpleNamespace(exchange=exchange, wait_until=5.0, deadline=9.0)
+        catalog = SimpleNamespace(models={model.name: model for model in models})
+        services = SimpleNamespace(limiter=object(), encoding=object(), policies=self, catalog=catalog)
+        reading = read_body(api, sent)
+        request = reading.request(CALLER, asked, record)
+        parts: Any = (services, incoming, reading, sent, request, explained)
+        self.pipeline = Pipeline(*parts, adapted=adapted)
+
+    def of(self, tenant: Any, *names: str) -> Any:
+        self.policies.append(names)
+        return names if self._rules else None
+
+    async def _generate(self, request: GenerateRequest, context: RequestContext, payload: Payload | None) -> Any:
+        self.began.append((request, context, payload))
+        if request.model.name in self._fails:
+            raise self._fails[request.model.name]
+        return request.model.name
+
+    async def _generate_several(self, request: GenerateRequest, context: RequestContext) -> Any:
+        self.several.append((request, context))
+        return request.model.name
+
+    async def _screen_prompt(
+        self, encoding: Any, exchange: Any, caller: Any, model: Any, policy: Any, reading: Any, body: Any, launch: Any,
+        *, again: bool,
+    ) -> Any:  # fmt: skip
+        self.screened.append((model.name, policy, again))
+        return await launch(read_body(reading.api, REDACTED), REDACTED, self.answers)
+
+    async def run(self) -> Any:
+        """The name of the model that answers."""
+        return await self.pipeline.run()
+
+    @property
+    def payload(self) -> Payload | None:
+        ((_, _, payload),) = self.began
+        return payload
+
+
+BASE = model_of()
+TEXT = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 7}
+REDACTED = orjson.dumps({"model": "m", "messages": [{"role": "user", "content": "[X]"}], "max_tokens": 7})
+ANSWERS = AnswerFilter(None, (), None, False, cast("Any", None))
+AWAY = ReplicaUnavailable("away")
+
+
+def chain_of(*names: str, relays: str = "") -> list[ServedModel]:
+    """Models of which the first falls back to the others."""
+    first, *others = (replace(BASE, name=name, relays=name in relays) for name in names)
+    return [replace(first, fallbacks=Fallbacks(models=tuple(names[1:]))), *others] if others else [first]
+
+
+async def test_a_request_goes_to_its_model_with_what_the_intake_has_given_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    explained = object()
+    bench = Bench(monkeypatch, TEXT, *chain_of("m"), explained=explained)
+    assert await bench.run() == "m"
+    ((request, context, payload),) = bench.began
+    assert request is bench.pipeline.request
+    assert (context.wait_until, context.deadline, context.handle) == (5.0, 9.0, bench.exchange.handle)
+    assert context.explained is explained
+    assert payload is None, "nobody of its model's speaks the API"
+    assert bench.policies == [("m",)]
+
+
+async def test_fallbacks_are_asked_in_their_order_as_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(
+        monkeypatch, TEXT, *chain_of("m", "b", "c", relays="b"), fails={"m": AWAY, "b": AWAY}, explained=object()
+    )
+    assert await bench.run() == "c"
+    assert [request.model.name for request, _, _ in bench.began] == ["m", "b", "c"]
+    assert [context.explained is None for _, context, _ in bench.began] == [False, True, True]
+    assert [payload and payload.answer_model for _, _, payload in bench.began] == [None, "b", None]
+    assert all(request.record is bench.exchange.record for request, _, _ in bench.began)
+    assert bench.exchange.caller_headers() == [(b"x-penstock-fallback", b"c")]
+
+
+async def test_the_filters_run_again_for_a_fallback_with_the_rules_of_both_models(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench(monkeypatch, TEXT, *chain_of("m", "b", "c"), rules=True, fails={"m": AWAY, "b": AWAY})
+    bench.answers, bench.passes = ANSWERS, False
+    assert await bench.run() == "c"
+    assert bench.policies == [("m",), ("m", "b"), ("m", "c")]
+    assert bench.screened == [("m", ("m",), False), ("b", ("m", "b"), True), ("c", ("m", "c"), True)]
+    assert [request.filter for request, _, _ in bench.began] == [ANSWERS] * 3
+    prompts = [cast("Chat", request.prompt).messages[0]["content"] for request, _, _ in bench.began]
+    assert prompts == ["[X]"] * 3, "what the filters leave is asked"
+
+
+async def test_what_passes_the_prefilter_goes_on_as_it_is_but_not_to_a_fallback(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench(monkeypatch, TEXT, *chain_of("m", "b"), rules=True, fails={"m": AWAY})
+    bench.answers = ANSWERS
+    assert await bench.run() == "b"
+    assert bench.screened == [("b", ("m", "b"), False)], "it is the first time that it goes through filters whole"
+    first, second = (request for request, _, _ in bench.began)
+    assert (first.filter, second.filter) == (ANSWERS, ANSWERS)
+    assert msgspec.structs.replace(first, filter=None) == bench.pipeline.request
+
+
+async def test_a_refusal_of_the_filters_is_no_reason_to_ask_another_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch, TEXT, *chain_of("m", "b"), fails={"m": ContentFiltered("no")})
+    with pytest.raises(ContentFiltered):
+        await bench.run()
+    assert len(bench.began) == 1
+
+
+@pytest.mark.parametrize("adapted", [False, True])
+@pytest.mark.parametrize("stream", [False, True])
+async def test_only_models_that_relay_get_the_body(
+    monkeypatch: pytest.MonkeyPatch, adapted: bool, stream: bool
+) -> None:
+    body = TEXT | {"stream": stream}
+    bench = Bench(monkeypatch, body, *chain_of("m", relays="m"), adapted=adapted)
+    await bench.run()
+    payload = bench.payload
+    assert payload is not None
+    assert orjson.loads(payload.body) == {"model": "m"} | body
+    assert (payload.path, payload.stream, payload.answer_model) == (CHAT.path, stream, "m")
+    # An adapter reads the counts, and its bound is the gateway's to name.
+    assert bench.pipeline.include_usage is payload.usage is adapted
+    assert payload.max_tokens == (7 if adapted else None)
+
+
+async def test_an_upstream_gets_what_the_filters_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch, TEXT, *chain_of("m", relays="m"), rules=True)
+    bench.passes = False
+    await bench.run()
+    assert bench.payload is not None
+    assert bench.payload.body == REDACTED
+    assert bench.began[0][0].filter is None
+
+
+async def test_several_prompts_are_generated_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = {"prompt": ["one", "two"], "max_tokens": 7}
+    bench = Bench(monkeypatch, body, *chain_of("m"), api=COMPLETIONS, rules=True)
+    bench.answers = ANSWERS
+    assert await bench.run() == "m"
+    ((request, context),) = bench.several
+    assert (bench.began, request.prompts, request.filter) == ([], ("one", "two"), ANSWERS)
+    assert context is bench.pipeline.context
 
 
 @pytest.mark.parametrize("stream", [False, True])
