@@ -98,7 +98,7 @@ async def test_the_sequences_of_the_second_follow_those_of_the_first() -> None:
     assert not stream.began.done(), "it begins with the first prompt"
     one.go.set()
     assert await stream.receive() == [(1, [7], None, None)]
-    assert stream.began.result() is one  # type: ignore[comparison-overlap]
+    assert stream.began.result() is cast("Generation", one)
     assert stream.route is one.stream.route
     one.stream.events.put_nowait([(0, [1], None, END), (1, [], None, END)])
     two.stream.events.put_nowait([(1, [2], None, END)])
