@@ -251,7 +251,7 @@ async def test_a_file_that_a_batch_reads_is_not_deleted(store_url: str, tmp_path
 
 async def test_pages_by_time_and_purpose(store_url: str, tmp_path: Path) -> None:
     async def test(world: World) -> None:
-        made = [await world.make(purpose=purpose) for purpose in ("batch", "user_data", "batch")]  # type: ignore[arg-type]
+        made = [await world.make(purpose=purpose) for purpose in ("batch", "user_data", "batch")]
         files = world.files
         assert await files.page("acme", Page()) == (made[::-1], False)
         assert await files.page("acme", Page(ascending=True, limit=2)) == (made[:2], True)
