@@ -92,10 +92,10 @@ proto: $(VENV)/.installed-dev
 docs: $(VENV)/.installed-dev
 	$(BIN)/penstock schema --markdown > docs/configuration.md
 	$(BIN)/penstock bench engine-model --markdown > docs/engine-model.md
-	$(BIN)/penstock dashboards
-	$(BIN)/penstock dashboards --runbook > docs/alerts.md
+	$(BIN)/python -m tools.dashboards
+	$(BIN)/python -m tools.dashboards --runbook > docs/alerts.md
 	sed '/^<!-- Made by/q' docs/observability.md > docs/observability.md.new
-	(echo; $(BIN)/penstock dashboards --metrics) >> docs/observability.md.new
+	(echo; $(BIN)/python -m tools.dashboards --metrics) >> docs/observability.md.new
 	mv docs/observability.md.new docs/observability.md
 
 clean:

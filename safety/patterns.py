@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 import hyperscan
@@ -11,9 +10,11 @@ import hyperscan
 ANY_CASE: Final = hyperscan.HS_FLAG_CASELESS
 #: The expression is of characters, and what is searched is valid UTF-8.
 CHARACTERS: Final = hyperscan.HS_FLAG_UTF8
+#: Small and capital letters, `\\w` and the like are those of all scripts.
+LETTERS: Final = hyperscan.HS_FLAG_UCP
 #: Told once in a text.
 ONCE: Final = hyperscan.HS_FLAG_SINGLEMATCH
-#: `spans` knows where matches begin, and of those that end at one place the first.
+#: `starts` knows where matches begin, and of those that end at one place the first.
 STARTS: Final = hyperscan.HS_FLAG_SOM_LEFTMOST
 
 
@@ -30,13 +31,14 @@ class Patterns:
     def __init__(
         self,
         expressions: Sequence[bytes],
-        flags: int = 0,
+        flags: int | Sequence[int] = 0,
         *,
         numbers: Sequence[int] | None = None,
         literal: bool = False,
     ) -> None:
         """`numbers` are told of matches, the places in the list if there are none; `literal`: they are mere strings."""
-        database = _database(expressions, [flags] * len(expressions), numbers=numbers, literal=literal)
+        each = [flags] * len(expressions) if isinstance(flags, int) else flags
+        database = _database(expressions, each, numbers=numbers, literal=literal)
         self._scan = database.scan
         self._own = _Own(database)
 
@@ -46,16 +48,10 @@ class Patterns:
         self._scan(data, _note, 0, found.append, self._own.scratch)
         return found
 
-    def spans(self, data: bytes, most: int) -> list[tuple[int, int, int]]:
-        """The same with where it begins, of expressions with STARTS; of more than so many only these."""
-        found: list[tuple[int, int, int]] = []
-
-        def note(number: int, start: int, end: int, _flags: int, _context: object) -> bool:
-            found.append((number, start, end))
-            return len(found) >= most
-
-        with suppress(hyperscan.ScanTerminated):
-            self._scan(data, note, 0, None, self._own.scratch)
+    def starts(self, data: bytes) -> set[tuple[int, int]]:
+        """Where matches of expressions with STARTS begin, and their numbers."""
+        found: set[tuple[int, int]] = set()
+        self._scan(data, _note_start, 0, found.add, self._own.scratch)
         return found
 
     def any_in(self, data: bytes) -> bool:
@@ -127,6 +123,10 @@ def _database(
 
 def _note(number: int, _start: int, end: int, _flags: int, note: Any) -> None:
     note((number, end))
+
+
+def _note_start(number: int, start: int, _end: int, _flags: int, note: Any) -> None:
+    note((start, number))
 
 
 def _enough(_number: int, _start: int, _end: int, _flags: int, _context: object) -> bool:

@@ -24,7 +24,8 @@ from gateway.store.store import Store
 from gateway.tenancy.auth.key_store import KeyRequest, KeyStore
 from gateway.text.tokens.loader import load_tokenizer
 from replicas.engine import Engine
-from tests.harness import MODEL, serving, tekken, until
+from tests.harness import MODEL, serving, tekken
+from tests.loops import BOUND_SECONDS, until
 
 CHAT = "/v1/chat/completions"
 COMPLETIONS = "/v1/completions"
@@ -255,7 +256,7 @@ async def _running(config: Config, key: str) -> AsyncIterator[Client]:
 
         lifespan = asyncio.ensure_future(app({"type": "lifespan", "state": {}}, incoming.get, send))
         incoming.put_nowait({"type": "lifespan.startup"})
-        await until(lambda: sent, seconds=15)
+        await until(lambda: sent, seconds=BOUND_SECONDS)
         assert sent == ["lifespan.startup.complete"]
         client = Client(app, made[0], key)
         try:

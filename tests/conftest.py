@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, settings
 
 from gateway.store.embedded import EmbeddedStore
 from observability.logs import RateLimit
-from tests.async_tests import pytest_configure as pytest_configure
 from tests.async_tests import pytest_pyfunc_call as pytest_pyfunc_call
 
 # How long an example takes says more about the machine's other work than about ours, and what one run has found the

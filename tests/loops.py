@@ -5,13 +5,13 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-#: How long an asynchronous test may take when it does not say so itself.
-BOUND_SECONDS: Final = 20.0
-#: How long tasks that end by themselves may take for it.
-LEFT_SECONDS: Final = 5.0
+#: What takes longer hangs. Whole gateways start in some tests, on machines that do other things beside them.
+BOUND_SECONDS: Final = 60.0
+#: How long a condition may take to come true that nothing stands in the way of.
+SOON_SECONDS: Final = 10.0
 
 
-def bounded(main: Callable[[], Awaitable[None]], seconds: float = BOUND_SECONDS) -> None:
+def bounded(main: Callable[[], Awaitable[None]], seconds: float | None = None) -> None:
     """Run a coroutine in a loop of its own; it must end in time and leave no task behind.
 
     Raises:
@@ -19,14 +19,16 @@ def bounded(main: Callable[[], Awaitable[None]], seconds: float = BOUND_SECONDS)
         AssertionError: Tasks are left that do not end by themselves.
     """
 
+    most = BOUND_SECONDS if seconds is None else seconds
+
     async def run() -> None:
         try:
-            async with asyncio.timeout(seconds) as bound:
+            async with asyncio.timeout(most) as bound:
                 await main()
-                await until(lambda: not leftovers(), lambda: f"left behind: {leftovers()}", LEFT_SECONDS)
+                await until(lambda: not leftovers(), lambda: f"left behind: {leftovers()}")
         except TimeoutError as error:
             if bound.expired():
-                error.add_note(f"It has not ended within {seconds:g} s.")
+                error.add_note(f"It has not ended within {most:g} s.")
             raise
 
     asyncio.run(run())
@@ -38,11 +40,13 @@ def leftovers() -> set["asyncio.Task[Any]"]:
 
 
 async def until(
-    condition: Callable[[], object], problem: Callable[[], str] = lambda: "it never came true", seconds: float = 5.0
+    condition: Callable[[], object],
+    problem: Callable[[], str] = lambda: "it never came true",
+    seconds: float | None = None,
 ) -> None:
     """Let the loop and its sockets run until a condition holds."""
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(SOON_SECONDS if seconds is None else seconds):
             while not condition():  # noqa: ASYNC110 (what is waited for has no event of its own)
                 await asyncio.sleep(0.001)
     except TimeoutError:

@@ -45,11 +45,13 @@ async def test_fails():
     result.stdout.no_fnmatch_line("*loops.py*")
 
 
-def test_one_that_hangs_fails_by_its_bound_and_shows_where(pytester: pytest.Pytester) -> None:
+def test_one_that_hangs_fails_by_its_bound_and_shows_where(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.loops.BOUND_SECONDS", 0.05)
     result = outcome(
         pytester,
         """
-@pytest.mark.seconds(0.05)
 async def test_hangs():
     await asyncio.Event().wait()
 """,
@@ -74,7 +76,7 @@ async def test_raises():
 
 
 def test_a_task_that_is_left_behind_fails_it(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.loops.LEFT_SECONDS", 0.05)
+    monkeypatch.setattr("tests.loops.SOON_SECONDS", 0.5)
     result = outcome(
         pytester,
         """
@@ -82,7 +84,7 @@ async def test_leaves_one():
     task = asyncio.create_task(asyncio.Event().wait(), name="the one that stays")
 
 async def test_leaves_one_that_ends_soon():
-    task = asyncio.create_task(asyncio.sleep(0.01))
+    task = asyncio.create_task(asyncio.sleep(0))
 """,
     )
     result.assert_outcomes(passed=1, failed=1)
@@ -124,23 +126,34 @@ def test_properties(pytester: pytest.Pytester) -> None:
     result = outcome(
         pytester,
         """
-from hypothesis import Phase, given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 @pytest.mark.parametrize("least", [0, 50])
 @given(number=st.integers(0, 100))
 async def test_property(least, number):
     await asyncio.sleep(0)
     assert number >= least
+""",
+    )
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["least = 50, number = 0"])
 
-@pytest.mark.seconds(0.05)
+
+def test_a_property_that_hangs_fails_by_its_bound(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.loops.BOUND_SECONDS", 0.05)
+    result = outcome(
+        pytester,
+        """
+from hypothesis import Phase, given, settings, strategies as st
+
 @settings(max_examples=3, phases=[Phase.generate])
 @given(number=st.integers(0, 100))
 async def test_hangs(number):
     await asyncio.Event().wait()
 """,
     )
-    result.assert_outcomes(passed=1, failed=2)
-    result.stdout.fnmatch_lines(["least = 50, number = 0"])
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E *It has not ended within 0.05 s."])
 
 
 def test_without_the_plugin_no_test_passes_unrun(pytester: pytest.Pytester) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.cli.command_output import shown_limits
-from gateway.config.docs import render
+from gateway.cli.configuration_docs import render
 from gateway.config.errors import ConfigError
 from gateway.config.load import load_config
 from gateway.config.models.settings import Model, Pool

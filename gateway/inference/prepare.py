@@ -59,19 +59,21 @@ async def prepare(request: GenerateRequest, context: RequestContext, stages: Req
             sampling = msgspec.structs.replace(request.sampling, n=each * len(prompts))
             request = msgspec.structs.replace(request, sampling=sampling)
         bounds = [output_bound(request, one.tokens) for one in prompts]
+        longest, most = max(bounds), sum(bounds) * each
     else:
         prompt = await encoded(request, context.encoding, context.handle)
-        prompts, bounds = (prompt,), [output_bound(request, prompt.tokens)]
+        longest = output_bound(request, prompt.tokens)
+        prompts, bounds, most = (prompt,), [longest], longest * each
     stages.encoded = monotonic()
     plan = request.model.plans.of(request.caller)
     try:
-        lease = await context.limiter.reserve(Ask(plan, prompt.tokens, sum(bounds) * each, request.sampling.n))
+        lease = await context.limiter.reserve(Ask(plan, prompt.tokens, most, request.sampling.n))
     except PenstockError:
         request.record.rejected_tokens = prompt.tokens
         raise
     stages.reserved = monotonic()
     try:
-        route = route_request(request, prompt, max(bounds), context.deadline, needs)
+        route = route_request(request, prompt, longest, context.deadline, needs)
     except BaseException:
         lease.release()
         raise

@@ -1,216 +1,95 @@
-"""Checksums and rules of identity numbers. All take digits (or letters) without separators."""
+"""Checksums and rules that a candidate must pass, by the names that the tables of patterns use.
 
+All take the candidate without separators, in upper case where it has letters.
+"""
+
+import base64
+import binascii
+import ipaddress
+import re
+from collections.abc import Callable
 from typing import Final
 
-from safety.pii.payment import luhn
+Check = Callable[[str], bool]
 
 
-def _weighted(digits: str, weights: tuple[int, ...]) -> int:
+def _varied(text: str) -> bool:
+    return text.count(text[0]) < len(text)
+
+
+def _sum(digits: str, *weights: int) -> int:
+    """The weighted sum of as many leading digits as there are weights."""
     return sum(int(digit) * weight for digit, weight in zip(digits, weights, strict=False))
 
 
-def date(day: str, month: str) -> bool:
-    """Whether these can be the day and month of a date."""
+def _date(day: str, month: str) -> bool:
     return "01" <= month <= "12" and "01" <= day <= "31"
 
 
-def us_ssn(d: str) -> bool:
-    """Areas, groups and serials that are given out."""
-    return d[:3] not in ("000", "666") and d[0] != "9" and d[3:5] != "00" and d[5:] != "0000" and d.count(d[0]) < len(d)
+def _less(number: str, offset: int) -> str:
+    """Days and months to which sex or century adds something."""
+    return f"{int(number) - offset:02}" if int(number) > offset else number
 
 
-def us_itin(d: str) -> bool:
-    """900 to 999, and groups that are given out."""
-    group = int(d[3:5])
-    return (
-        d.count("9") < 9
-        and d[0] == "9"
-        and (50 <= group <= 65 or 70 <= group <= 88 or 90 <= group <= 92 or 94 <= group <= 99)
+_DOUBLED: Final = str.maketrans("0123456789", "0246813579")
+
+
+def luhn(digits: str) -> bool:
+    """ISO/IEC 7812-1."""
+    return (sum(map(int, digits[-1::-2])) + sum(map(int, digits[-2::-2].translate(_DOUBLED)))) % 10 == 0 and _varied(
+        digits
     )
 
 
-def uk_nhs(d: str) -> bool:
-    """Modulo 11."""
-    check = 11 - _weighted(d, (10, 9, 8, 7, 6, 5, 4, 3, 2)) % 11
-    return check != 10 and check % 11 == int(d[9]) and d.count(d[0]) < 10
+#: Of card issuers, the first digits and the lengths of their numbers.
+_ISSUERS: Final = (
+    (re.compile(r"4"), (13, 16, 19)),  # Visa
+    (
+        re.compile(r"5[1-5]|2(?:22[1-9]|2[3-9]|[3-6]|7[01]|720)|220[0-4]|35(?:2[89]|[3-8])"),
+        (16,),
+    ),  # Mastercard, Mir, JCB
+    (re.compile(r"3[47]|1800|2131"), (15,)),  # American Express, JCB
+    (re.compile(r"3(?:0[0-5]|[689])"), (14, 16)),  # Diners Club
+    (re.compile(r"6(?:011|4[4-9]|5)"), (16, 19)),  # Discover, RuPay
+    (re.compile(r"62|81"), (16, 17, 18, 19)),  # UnionPay
+    (re.compile(r"5[06-9]|6"), (16, 18, 19)),  # Maestro, Elo
+    (re.compile(r"9792|8600|9860"), (16,)),  # Troy, Uzcard, Humo
+)
 
 
-def uk_driving_licence(code: str) -> bool:
-    """A date of birth after the name: decade, month (women's 50 more), day and year."""
-    return date(code[8:10], f"{int(code[6:8]) % 50:02}")
+def credit_card(digits: str) -> bool:
+    """A known issuer's first digits and length, and Luhn's check digit."""
+    lengths = next((lengths for prefix, lengths in _ISSUERS if prefix.match(digits)), ())
+    return len(digits) in lengths and luhn(digits)
 
 
-def ca_sin(d: str) -> bool:
-    """Luhn; nothing begins with 8, or 0 outside of tests."""
-    return d[0] != "8" and luhn(d)
+#: The lengths of IBANs, as SWIFT's registry has them.
+IBAN_LENGTHS: Final = {
+    country: length
+    for length, countries in {
+        15: "NO", 16: "BE", 18: "DK FI FK FO GL NL SD", 19: "MK SI", 20: "AT BA EE KZ LT LU MN XK", 21: "CH HR LI LV",
+        22: "BG BH CR DE GB GE IE ME RS VA", 23: "AE GI IL IQ OM SO TL", 24: "AD CZ ES MD PK RO SA SE SK TN VG",
+        25: "LY PT ST", 26: "IS TR", 27: "BI DJ FR GR IT MC MR SM", 28: "AL AZ BY CY DO GT HN HU LB NI PL SV",
+        29: "BR EG PS QA UA", 30: "JO KW MU YE", 31: "MT SC", 32: "LC", 33: "RU",
+    }.items()
+    for country in countries.split()
+}  # fmt: skip
 
 
-def de_tax_id(d: str) -> bool:
-    """ISO 7064 modulo 11, 10; not all of the first ten digits differ."""
-    return d[0] != "0" and len(set(d[:10])) in (8, 9) and _mod_11_10(d)
+def iban(text: str) -> bool:
+    """The country's length, and ISO 7064 modulo 97, 10."""
+    account = text.upper()
+    return IBAN_LENGTHS.get(account[:2]) == len(account) and (
+        int("".join(str(int(c, 36)) for c in account[4:] + account[:4])) % 97 == 1
+    )
 
 
-def _mod_11_10(d: str) -> bool:
+def _mod_11_10(digits: str) -> bool:
+    """ISO 7064 modulo 11, 10."""
     product = 10
-    for digit in d[:-1]:
-        total = (int(digit) + product) % 10 or 10
-        product = total * 2 % 11
-    return (11 - product) % 10 == int(d[-1])
-
-
-def fr_nir(d: str) -> bool:
-    """Sex and month; with its key, which makes 15 digits, modulo 97. Corsica has 2A and 2B for 19 and 18."""
-    if d[5:7] in ("2A", "2B"):
-        d = d[:5] + ("19" if d[6] == "A" else "18") + d[7:]
-    if d[0] not in "123478" or not ("01" <= d[3:5] <= "12" or "20" <= d[3:5] <= "42" or "50" <= d[3:5] <= "99"):
-        return False
-    return len(d) == 13 or 97 - int(d[:13]) % 97 == int(d[13:])
-
-
-def es_dni(text: str) -> bool:
-    """Eight digits, or X, Y or Z and seven, and their letter."""
-    number = text[:-1].translate(_NIE)
-    return "TRWAGMYFPDXBNJZSQVHLCKE"[int(number) % 23] == text[-1]
-
-
-_NIE: Final = str.maketrans("XYZ", "012")
-
-
-def nl_bsn(d: str) -> bool:
-    """The eleven test."""
-    return _weighted(d, (9, 8, 7, 6, 5, 4, 3, 2, -1)) % 11 == 0 and d.count(d[0]) < 9
-
-
-def be_nn(d: str) -> bool:
-    """Date and modulo 97, before or after 2000."""
-    if d[2:4] > "12" or d[4:6] > "31":
-        return False
-    key = int(d[9:])
-    return 97 - int(d[:9]) % 97 == key or 97 - int("2" + d[:9]) % 97 == key
-
-
-def pl_pesel(d: str) -> bool:
-    """Date, whose month tells the century, and weights."""
-    return (
-        1 <= int(d[2:4]) % 20 <= 12
-        and "01" <= d[4:6] <= "31"
-        and (10 - _weighted(d, (1, 3, 7, 9, 1, 3, 7, 9, 1, 3)) % 10) % 10 == int(d[10])
-    )
-
-
-def se_personnummer(d: str) -> bool:
-    """Date (coordination numbers add 60 to the day) and Luhn over the last ten digits."""
-    d = d[-10:]
-    day = int(d[4:6])
-    return "01" <= d[2:4] <= "12" and (1 <= day <= 31 or 61 <= day <= 91) and luhn(d)
-
-
-def fi_hetu(text: str) -> bool:
-    """Date and the check character: `DDMMYY?NNNC`."""
-    return (
-        date(text[:2], text[2:4])
-        and "0123456789ABCDEFHJKLMNPRSTUVWXY"[int(text[:6] + text[7:10]) % 31] == text[10].upper()
-    )
-
-
-def dk_cpr(d: str) -> bool:
-    """Date; the check digit is no longer used."""
-    return date(d[:2], d[2:4])
-
-
-def no_fodselsnummer(d: str) -> bool:
-    """Date (D-numbers add 40 to the day) and two check digits."""
-    day = int(d[:2])
-    return (
-        (1 <= day <= 31 or 41 <= day <= 71)
-        and 1 <= int(d[2:4]) % 40 <= 12
-        and _weighted(d, (3, 7, 6, 1, 8, 9, 4, 5, 2, 1)) % 11 == 0
-        and _weighted(d, (5, 4, 3, 2, 7, 6, 5, 4, 3, 2, 1)) % 11 == 0
-    )
-
-
-def ch_ahv(d: str) -> bool:
-    """756 and an EAN check digit."""
-    return d[:3] == "756" and _weighted(d, (1, 3) * 6 + (1,)) % 10 == 0
-
-
-def at_svnr(d: str) -> bool:
-    """Weights, with the check digit in the fourth place, then a date."""
-    return _weighted(d, (3, 7, 9, 0, 5, 8, 4, 2, 1, 6)) % 11 == int(d[3]) and d[0] != "0"
-
-
-def de_id_card(text: str) -> bool:
-    """Weights 7, 3 and 1 over figures and letters, if the check digit is there."""
-    total = sum(int(c, 36) * (7, 3, 1)[place % 3] for place, c in enumerate(text[:9]))
-    return len(text) == 9 or total % 10 == int(text[9])
-
-
-def de_rvnr(text: str) -> bool:
-    """Area, date, a letter that counts as its place in the alphabet, a serial number, and the digit of their sums."""
-    digits = f"{text[:8]}{ord(text[8].upper()) - 64:02d}{text[9:11]}"
-    sums = (int(d) * weight for d, weight in zip(digits, (2, 1, 2, 5, 7, 1, 2, 1, 2, 1, 2, 1), strict=True))
-    return text[4:6] <= "12" and sum(each // 10 + each % 10 for each in sums) % 10 == int(text[11])
-
-
-def pt_nif(d: str) -> bool:
-    """Modulo 11."""
-    check = 11 - _weighted(d, (9, 8, 7, 6, 5, 4, 3, 2)) % 11
-    return d[0] in "1235689" and (0 if check > 9 else check) == int(d[8])
-
-
-def ie_pps(text: str) -> bool:
-    """Modulo 23; a second letter counts nine times, and did not count in older numbers."""
-    total = _weighted(text, (8, 7, 6, 5, 4, 3, 2))
-    second = 9 * (ord(text[8]) - 64) if len(text) == 9 else 0
-    return text[7] in (_OF_PPS[total % 23], _OF_PPS[(total + second) % 23])
-
-
-_OF_PPS: Final = "WABCDEFGHIJKLMNOPQRSTUV"
-
-
-def cz_rodne_cislo(d: str) -> bool:
-    """Date (women's months have 50 more) and modulo 11."""
-    month = int(d[2:4]) % 50
-    return (1 <= month <= 12 or 21 <= month <= 32) and "01" <= d[4:6] <= "31" and int(d) % 11 == 0
-
-
-def ro_cnp(d: str) -> bool:
-    """Sex, date and weights."""
-    check = _weighted(d, (2, 7, 9, 1, 4, 6, 3, 5, 8, 2, 7, 9)) % 11
-    return d[0] != "0" and date(d[5:7], d[3:5]) and (1 if check == 10 else check) == int(d[12])
-
-
-def bg_egn(d: str) -> bool:
-    """Date, whose month tells the century, and weights."""
-    return (
-        1 <= int(d[2:4]) % 20 <= 12
-        and "01" <= d[4:6] <= "31"
-        and _weighted(d, (2, 4, 8, 5, 10, 9, 7, 3, 6)) % 11 % 10 == int(d[9])
-    )
-
-
-def tr_tckn(d: str) -> bool:
-    """Two check digits."""
-    odd, even = sum(map(int, d[0:9:2])), sum(map(int, d[1:8:2]))
-    return d[0] != "0" and (odd * 7 - even) % 10 == int(d[9]) and sum(map(int, d[:10])) % 10 == int(d[10])
-
-
-def br_cpf(d: str) -> bool:
-    """Two check digits."""
-    first = _weighted(d, (10, 9, 8, 7, 6, 5, 4, 3, 2)) * 10 % 11 % 10
-    second = _weighted(d, (11, 10, 9, 8, 7, 6, 5, 4, 3, 2)) * 10 % 11 % 10
-    return first == int(d[9]) and second == int(d[10]) and d.count(d[0]) < 11
-
-
-def ar_cuit(d: str) -> bool:
-    """Type and modulo 11."""
-    return d[:2] in ("20", "23", "24", "25", "26", "27") and (_weighted(d, (5, 4, 3, 2, 7, 6, 5, 4, 3, 2, 1)) % 11 == 0)
-
-
-def cl_rut(text: str) -> bool:
-    """Modulo 11, with K for ten."""
-    check = 11 - _weighted(text[-2::-1], (2, 3, 4, 5, 6, 7, 2, 3)) % 11
-    return "0123456789K0"[check if check < 11 else 11] == text[-1].upper()
+    for digit in digits[:-1]:
+        product = ((int(digit) + product) % 10 or 10) * 2 % 11
+    return (11 - product) % 10 == int(digits[-1])
 
 
 _MULTIPLIED: Final = (
@@ -223,65 +102,77 @@ _PERMUTED: Final = (
 
 
 def verhoeff(digits: str) -> bool:
-    """The checksum of Aadhaar numbers, which begin with 2 to 9."""
+    """Verhoeff's checksum over the dihedral group, of numbers that begin with 2 to 9 (Aadhaar)."""
     check = 0
     for place, digit in enumerate(reversed(digits)):
         check = int(_MULTIPLIED[check][int(_PERMUTED[place % 8][int(digit)])])
-    return check == 0 and digits[0] in "23456789" and digits.count(digits[0]) < len(digits)
+    return check == 0 and digits[0] in "23456789" and _varied(digits)
 
 
-def cn_resident_id(text: str) -> bool:
-    """Region, date and modulo 11, with X for ten."""
-    if not ("11" <= text[:2] <= "82" and text[6:8] in ("18", "19", "20") and date(text[12:14], text[10:12])):
-        return False
-    total = _weighted(text[:17], (7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2))
-    return "10X98765432"[total % 11] == text[17].upper()
+def _below_two(total: int, instead: int | None = None) -> int:
+    """Modulo 11, where 0 and 1 stand for themselves or something else, and the others for what is missing to 11."""
+    rest = total % 11
+    return 11 - rest if rest >= 2 else rest if instead is None else instead
 
 
-def kr_rrn(d: str) -> bool:
-    """Date and sex; numbers given since October 2020 have no check digit."""
-    return date(d[4:6], d[2:4]) and d[6] in "12345678"
+def _us_itin(d: str) -> bool:
+    group = int(d[3:5])
+    groups = 50 <= group <= 65 or 70 <= group <= 88 or 90 <= group <= 92 or 94 <= group <= 99
+    return d[0] == "9" and _varied(d) and groups
 
 
-def jp_my_number(d: str) -> bool:
-    """Modulo 11."""
-    rest = _weighted(d[10::-1], (2, 3, 4, 5, 6, 7, 2, 3, 4, 5, 6)) % 11
-    return (0 if rest < 2 else 11 - rest) == int(d[11]) and d.count(d[0]) < 12
+def _fr_nir(d: str) -> bool:
+    """Sex, month, and of 15 digits the key modulo 97. Corsica's 2A and 2B count as 19 and 18."""
+    d = d[:5] + {"2A": "19", "2B": "18"}.get(d[5:7], d[5:7]) + d[7:]
+    months = "01" <= d[3:5] <= "12" or "20" <= d[3:5] <= "42" or "50" <= d[3:5] <= "99"
+    return d[0] in "123478" and months and (len(d) == 13 or 97 - int(d[:13]) % 97 == int(d[13:]))
 
 
-def au_tfn(d: str) -> bool:
-    """Modulo 11."""
-    return _weighted(d, (1, 4, 3, 7, 5, 8, 6, 9, 10)) % 11 == 0 and d.count(d[0]) < 9
+def _de_rvnr(text: str) -> bool:
+    """Deutsche Rentenversicherung: the letter counts as its place in the alphabet; cross sums of the products."""
+    digits = f"{text[:8]}{ord(text[8]) - 64:02d}{text[9:11]}"
+    sums = (int(d) * weight for d, weight in zip(digits, (2, 1, 2, 5, 7, 1, 2, 1, 2, 1, 2, 1), strict=True))
+    return text[4:6] <= "12" and sum(each // 10 + each % 10 for each in sums) % 10 == int(text[11])
 
 
-def za_id(d: str) -> bool:
-    """Date, citizenship and Luhn."""
-    return date(d[4:6], d[2:4]) and d[10] in "012" and luhn(d)
+def _ie_pps(text: str) -> bool:
+    """Modulo 23; a second letter counts nine times, and did not count in older numbers."""
+    total, letters = _sum(text, 8, 7, 6, 5, 4, 3, 2), "WABCDEFGHIJKLMNOPQRSTUV"
+    second = 9 * (ord(text[8]) - 64) if len(text) == 9 else 0
+    return text[7] in (letters[total % 23], letters[(total + second) % 23])
 
 
-def sg_nric(text: str) -> bool:
-    """Weights and a letter that depends on the series."""
-    total = _weighted(text[1:8], (2, 7, 6, 5, 4, 3, 2))
-    series = text[0]
-    if series in "ST":
-        return "JZIHGFEDCBA"[(total + 4 * (series == "T")) % 11] == text[8]
-    if series in "FG":
-        return "XWUTRQPNMLK"[(total + 4 * (series == "G")) % 11] == text[8]
-    return "KLJNPQRTUWX"[10 - (total + 3) % 11] == text[8]
+def _baltic(d: str) -> bool:
+    check = _sum(d, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1) % 11
+    if check == 10:
+        check = _sum(d, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3) % 11 % 10
+    return d[0] in "12345678" and _date(d[5:7], d[3:5]) and check == int(d[10])
 
 
-def hk_hkid(text: str) -> bool:
-    """One or two letters and six digits, modulo 11, with A for ten."""
+def _kz_iin(d: str) -> bool:
+    check = _sum(d, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11) % 11
+    if check == 10:
+        check = _sum(d, 3, 4, 5, 6, 7, 8, 9, 10, 11, 1, 2) % 11
+    return _date(d[4:6], d[2:4]) and d[6] in "0123456" and check == int(d[11])
+
+
+def _sg_nric(text: str) -> bool:
+    total = _sum(text[1:], 2, 7, 6, 5, 4, 3, 2)
+    if text[0] == "M":
+        return "KLJNPQRTUWX"[10 - (total + 3) % 11] == text[8]
+    letters = "JZIHGFEDCBA" if text[0] in "ST" else "XWUTRQPNMLK"
+    return letters[(total + 4 * (text[0] in "TG")) % 11] == text[8]
+
+
+def _hk_hkid(text: str) -> bool:
     letters, digits = text[:-7], text[-7:-1]
     values = [36] * (2 - len(letters)) + [ord(letter) - 55 for letter in letters]
-    total = values[0] * 9 + values[1] * 8 + _weighted(digits, (7, 6, 5, 4, 3, 2))
-    return "0123456789A"[-total % 11] == text[-1]
+    return "0123456789A"[-(values[0] * 9 + values[1] * 8 + _sum(digits, 7, 6, 5, 4, 3, 2)) % 11] == text[-1]
 
 
-def tw_national_id(text: str) -> bool:
-    """The letter counts as two digits."""
+def _tw_national_id(text: str) -> bool:
     value = "ABCDEFGHJKLMNPQRSTUVXYWZIO".index(text[0]) + 10
-    return (value // 10 + value % 10 * 9 + _weighted(text[1:], (8, 7, 6, 5, 4, 3, 2, 1, 1))) % 10 == 0
+    return (value // 10 + value % 10 * 9 + _sum(text[1:], 8, 7, 6, 5, 4, 3, 2, 1, 1)) % 10 == 0
 
 
 _ODD: Final = dict(
@@ -293,156 +184,146 @@ _ODD: Final = dict(
 )
 
 
-def it_codice_fiscale(text: str) -> bool:
-    """The check letter."""
-    text = text.upper()
+def _it_codice_fiscale(text: str) -> bool:
     even = sum(int(c) if c.isdigit() else ord(c) - 65 for c in text[1:15:2])
     return chr(65 + (even + sum(_ODD[c] for c in text[0:15:2])) % 26) == text[15]
 
 
-_CURP: Final = {c: value for value, c in enumerate("0123456789ABCDEFGHIJKLMNÑOPQRSTUVWXYZ")}
+def _mx_curp(text: str) -> bool:
+    letters = "0123456789ABCDEFGHIJKLMNÑOPQRSTUVWXYZ"
+    total = sum(letters.index(c) * (18 - place) for place, c in enumerate(text[:17]))
+    return _date(text[8:10], text[6:8]) and str(-total % 10) == text[17]
 
 
-def mx_curp(text: str) -> bool:
-    """Date and the check digit."""
-    total = sum(_CURP[c] * (18 - place) for place, c in enumerate(text[:17]))
-    return date(text[8:10], text[6:8]) and str(-total % 10) == text[17]
+def _cn_resident_id(text: str) -> bool:
+    total = _sum(text, 7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2)
+    known = "11" <= text[:2] <= "82" and text[6:8] in ("18", "19", "20") and _date(text[12:14], text[10:12])
+    return known and "10X98765432"[total % 11] == text[17]
 
 
-def mx_rfc(text: str) -> bool:
-    """Only the date: the last character is often made up by whoever needs one."""
-    return date(text[8:10], text[6:8])
+def _basic(text: str) -> bool:
+    """Base64 of a user and a password (RFC 7617)."""
+    try:
+        return b":" in base64.b64decode(text[: len(text) // 4 * 4])
+    except (binascii.Error, ValueError):
+        return False
 
 
-def baltic(d: str) -> bool:
-    """Estonian and Lithuanian: century and sex, date, modulo 11 in two rounds."""
-    check = _weighted(d, (1, 2, 3, 4, 5, 6, 7, 8, 9, 1)) % 11
-    if check == 10:
-        check = _weighted(d, (3, 4, 5, 6, 7, 8, 9, 1, 2, 3)) % 11 % 10
-    return d[0] in "12345678" and date(d[5:7], d[3:5]) and check == int(d[10])
+_WORDED: Final = re.compile(r"[A-Za-z]+(?:[.\-_]+(?:[A-Z]?[a-z]+|[0-9]{1,4})(?![A-Za-z0-9])){3,}")
 
 
-def lv_personas_kods(d: str) -> bool:
-    """Date and modulo 11; those given since 2017 begin with 32 and tell nothing."""
-    if d[:2] == "32":
-        return True
-    return date(d[:2], d[2:4]) and (1 + _weighted(d, (10, 5, 8, 4, 2, 1, 6, 3, 7, 9))) % 11 % 10 == int(d[10])
+def _token(text: str) -> bool:
+    """Random characters: many different ones, and no words between hyphens."""
+    return len(set(text[3:])) >= 8 and not text[3:].isalpha() and not _WORDED.match(text)
 
 
-def hr_oib(d: str) -> bool:
-    """ISO 7064 modulo 11, 10."""
-    return _mod_11_10(d) and d.count(d[0]) < 11
+def _ipv6(text: str) -> bool:
+    groups = [group for group in text.split(":") if group]
+    if len(groups) < 2 or (len(groups) < 4 and not _WELL_KNOWN.match(text)):
+        return False
+    try:
+        address = ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    return not (address.is_loopback or address.is_unspecified)
 
 
-def jmbg(d: str) -> bool:
-    """Date, region and modulo 11."""
-    check = -_weighted(d, (7, 6, 5, 4, 3, 2) * 2) % 11
-    return date(d[:2], d[2:4]) and check % 10 == int(d[12])
+_WELL_KNOWN: Final = re.compile(
+    r"(?:[23][0-9a-f]{3}|fe[89ab][0-9a-f]|f[cd][0-9a-f]{2}|ff0|64:ff9b|::ffff):", re.IGNORECASE
+)
 
-
-def hu_taj(d: str) -> bool:
-    """Weights of 3 and 7."""
-    return _weighted(d[:8], (3, 7) * 4) % 10 == int(d[8]) and d.count(d[0]) < 9
-
-
-def hu_tax_id(d: str) -> bool:
-    """An 8, the birthday in days, modulo 11."""
-    return d[0] == "8" and _weighted(d[:9], (1, 2, 3, 4, 5, 6, 7, 8, 9)) % 11 == int(d[9])
-
-
-def gr_amka(d: str) -> bool:
-    """Date and Luhn."""
-    return date(d[:2], d[2:4]) and luhn(d)
-
-
-def gr_afm(d: str) -> bool:
-    """Powers of two, modulo 11."""
-    return _weighted(d[:8], (256, 128, 64, 32, 16, 8, 4, 2)) % 11 % 10 == int(d[8]) and d.count(d[0]) < 9
-
-
-def is_kennitala(d: str) -> bool:
-    """Date, modulo 11, century."""
-    return date(d[:2], d[2:4]) and d[9] in "089" and _weighted(d, (3, 2, 7, 6, 5, 4, 3, 2, 1)) % 11 == 0
-
-
-def ru_inn(d: str) -> bool:
-    """A person's, with two check digits."""
-    first = _weighted(d, (7, 2, 4, 10, 3, 5, 9, 4, 6, 8)) % 11 % 10
-    second = _weighted(d, (3, 7, 2, 4, 10, 3, 5, 9, 4, 6, 8)) % 11 % 10
-    return first == int(d[10]) and second == int(d[11]) and d.count(d[0]) < 12
-
-
-def ru_snils(d: str) -> bool:
-    """Modulo 101."""
-    return _weighted(d[:9], (9, 8, 7, 6, 5, 4, 3, 2, 1)) % 101 % 100 == int(d[9:]) and d.count(d[0]) < 11
-
-
-def ua_rnokpp(d: str) -> bool:
-    """Modulo 11."""
-    return _weighted(d[:9], (-1, 5, 7, 9, 4, 6, 10, 5, 7)) % 11 % 10 == int(d[9]) and d.count(d[0]) < 10
-
-
-def ir_national_code(d: str) -> bool:
-    """Modulo 11."""
-    rest = _weighted(d[:9], (10, 9, 8, 7, 6, 5, 4, 3, 2)) % 11
-    return (rest if rest < 2 else 11 - rest) == int(d[9]) and d.count(d[0]) < 10
-
-
-def sa_national_id(d: str) -> bool:
-    """Citizens begin with 1, residents with 2; Luhn."""
-    return d[0] in "12" and luhn(d)
-
-
-def ae_emirates_id(d: str) -> bool:
-    """784, the year of birth, Luhn."""
-    return d[:3] == "784" and d[3:5] in ("19", "20") and luhn(d)
-
-
-def eg_national_id(d: str) -> bool:
-    """Century, date and governorate."""
-    return d[0] in "23" and date(d[5:7], d[3:5]) and ("01" <= d[7:9] <= "35" or d[7:9] == "88")
-
-
-def th_national_id(d: str) -> bool:
-    """Modulo 11."""
-    check = 11 - _weighted(d[:12], (13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2)) % 11
-    return d[0] != "0" and check % 10 == int(d[12])
-
-
-def my_mykad(d: str) -> bool:
-    """Date and place of birth."""
-    return date(d[4:6], d[2:4]) and ("01" <= d[6:8] <= "16" or "21" <= d[6:8] <= "68" or "71" <= d[6:8] <= "99")
-
-
-def id_nik(d: str) -> bool:
-    """Province and date, to whose day women add 40."""
-    day = int(d[6:8])
-    return "11" <= d[:2] <= "96" and date(f"{day - 40 if day > 40 else day:02}", d[8:10])
-
-
-def vn_cccd(d: str) -> bool:
-    """Province, and century with sex."""
-    return "001" <= d[:3] <= "096" and d[3] in "0123"
-
-
-def pk_cnic(d: str) -> bool:
-    """The province is 1 to 7."""
-    return d[0] in "1234567"
-
-
-def kz_iin(d: str) -> bool:
-    """Date, century with sex, modulo 11 in two rounds."""
-    check = _weighted(d[:11], (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)) % 11
-    if check == 10:
-        check = _weighted(d[:11], (3, 4, 5, 6, 7, 8, 9, 10, 11, 1, 2)) % 11
-    return date(d[4:6], d[2:4]) and d[6] in "0123456" and check == int(d[11])
-
-
-def ec_cedula(d: str) -> bool:
-    """Province and Luhn."""
-    return ("01" <= d[:2] <= "24" or d[:2] == "30") and luhn(d)
-
-
-def uy_ci(d: str) -> bool:
-    """Modulo 10."""
-    return -_weighted(d[:7], (2, 9, 8, 7, 6, 3, 4)) % 10 == int(d[7]) and d.count(d[0]) < 8
+CHECKS: Final[dict[str, Check]] = {
+    "-": bool,
+    "varied": _varied,
+    "luhn": luhn,
+    "verhoeff": verhoeff,
+    "credit_card": credit_card,
+    "iban": iban,
+    "random": lambda text: len(set(text)) >= 10,
+    "token": _token,
+    "basic": _basic,
+    "jwt": lambda text: "." in text or len(text) >= 64,
+    "ipv4": lambda text: not text.startswith(("127.", "0.", "255.255.", "255.0.0.")),
+    "ipv6": _ipv6,
+    "mac": lambda text: _varied(re.sub("[:.-]", "", text)) and text.lower() != "01:23:45:67:89:ab",
+    "us_ssn": lambda d: d[:3] not in ("000", "666") and d[0] != "9" and d[3:5] != "00" and d[5:] != "0000"
+    and _varied(d),
+    "us_itin": _us_itin,
+    "uk_nhs": lambda d: (11 - _sum(d, 10, 9, 8, 7, 6, 5, 4, 3, 2) % 11) % 11 == int(d[9]),
+    "uk_driving_licence": lambda code: _date(code[8:10], f"{int(code[6:8]) % 50:02}"),
+    "ca_sin": lambda d: d[0] != "8" and luhn(d),
+    "de_tax_id": lambda d: d[0] != "0" and len(set(d[:10])) in (8, 9) and _mod_11_10(d),
+    "de_rvnr": _de_rvnr,
+    "de_id_card": lambda text: len(text) == 9
+    or sum(int(c, 36) * (7, 3, 1)[place % 3] for place, c in enumerate(text[:9])) % 10 == int(text[9]),
+    "fr_nir": _fr_nir,
+    "es_dni": lambda text: text[-1]
+    == "TRWAGMYFPDXBNJZSQVHLCKE"[int(text[:-1].translate({88: "0", 89: "1", 90: "2"})) % 23],
+    "nl_bsn": lambda d: _sum(d, 9, 8, 7, 6, 5, 4, 3, 2, -1) % 11 == 0 and _varied(d),
+    "be_nn": lambda d: d[2:4] <= "12" and d[4:6] <= "31"
+    and int(d[9:]) in (97 - int(d[:9]) % 97, 97 - int("2" + d[:9]) % 97),
+    "pl_pesel": lambda d: _date(d[4:6], f"{int(d[2:4]) % 20:02}")
+    and _sum(d, 1, 3, 7, 9, 1, 3, 7, 9, 1, 3, 1) % 10 == 0,
+    "se_personnummer": lambda d: _date(_less(d[-6:-4], 60), d[-8:-6]) and luhn(d[-10:]),
+    "fi_hetu": lambda text: _date(text[:2], text[2:4])
+    and "0123456789ABCDEFHJKLMNPRSTUVWXY"[int(text[:6] + text[-4:-1]) % 31] == text[-1],
+    "dk_cpr": lambda d: _date(d[:2], d[2:4]),
+    "no_fodselsnummer": lambda d: _date(_less(d[:2], 40), f"{int(d[2:4]) % 40:02}")
+    and _sum(d, 3, 7, 6, 1, 8, 9, 4, 5, 2, 1) % 11 == 0 and _sum(d, 5, 4, 3, 2, 7, 6, 5, 4, 3, 2, 1) % 11 == 0,
+    "ch_ahv": lambda d: d[:3] == "756" and _sum(d, 1, 3, 1, 3, 1, 3, 1, 3, 1, 3, 1, 3, 1) % 10 == 0,
+    "at_svnr": lambda d: d[0] != "0" and _sum(d, 3, 7, 9, 0, 5, 8, 4, 2, 1, 6) % 11 == int(d[3]),
+    "pt_nif": lambda d: d[0] in "1235689" and -_sum(d, 9, 8, 7, 6, 5, 4, 3, 2) % 11 % 10 == int(d[8]),
+    "ie_pps": _ie_pps,
+    "cz_rodne_cislo": lambda d: _date(d[4:6], _less(_less(d[2:4], 50), 20)) and int(d) % 11 == 0,
+    "ro_cnp": lambda d: d[0] != "0" and _date(d[5:7], d[3:5])
+    and "01234567891"[_sum(d, 2, 7, 9, 1, 4, 6, 3, 5, 8, 2, 7, 9) % 11] == d[12],
+    "bg_egn": lambda d: _date(d[4:6], f"{int(d[2:4]) % 20:02}")
+    and _sum(d, 2, 4, 8, 5, 10, 9, 7, 3, 6) % 11 % 10 == int(d[9]),
+    "tr_tckn": lambda d: d[0] != "0" and sum(map(int, d[:10])) % 10 == int(d[10])
+    and (sum(map(int, d[0:9:2])) * 7 - sum(map(int, d[1:8:2]))) % 10 == int(d[9]),
+    "br_cpf": lambda d: _sum(d, 10, 9, 8, 7, 6, 5, 4, 3, 2) * 10 % 11 % 10 == int(d[9])
+    and _sum(d, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2) * 10 % 11 % 10 == int(d[10]) and _varied(d),
+    "ar_cuit": lambda d: d[:2] in ("20", "23", "24", "25", "26", "27")
+    and _sum(d, 5, 4, 3, 2, 7, 6, 5, 4, 3, 2, 1) % 11 == 0,
+    "cl_rut": lambda text: "0123456789K"[-_sum(text[-2::-1], 2, 3, 4, 5, 6, 7, 2, 3) % 11] == text[-1],
+    "cn_resident_id": _cn_resident_id,
+    "kr_rrn": lambda d: _date(d[4:6], d[2:4]) and d[6] in "12345678",
+    "jp_my_number": lambda d: _below_two(_sum(d[10::-1], 2, 3, 4, 5, 6, 7, 2, 3, 4, 5, 6), 0) == int(d[11])
+    and _varied(d),
+    "au_tfn": lambda d: _sum(d, 1, 4, 3, 7, 5, 8, 6, 9, 10) % 11 == 0 and _varied(d),
+    "za_id": lambda d: _date(d[4:6], d[2:4]) and d[10] in "012" and luhn(d),
+    "sg_nric": _sg_nric,
+    "hk_hkid": _hk_hkid,
+    "tw_national_id": _tw_national_id,
+    "it_codice_fiscale": _it_codice_fiscale,
+    "mx_curp": _mx_curp,
+    "mx_rfc": lambda text: _date(text[8:10], text[6:8]),
+    "baltic": _baltic,
+    "lv_personas_kods": lambda d: d[:2] == "32"
+    or (_date(d[:2], d[2:4]) and (1 + _sum(d, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9)) % 11 % 10 == int(d[10])),
+    "hr_oib": lambda d: _mod_11_10(d) and _varied(d),
+    "jmbg": lambda d: _date(d[:2], d[2:4]) and -_sum(d, 7, 6, 5, 4, 3, 2, 7, 6, 5, 4, 3, 2) % 11 % 10 == int(d[12]),
+    "hu_taj": lambda d: _sum(d, 3, 7, 3, 7, 3, 7, 3, 7) % 10 == int(d[8]) and _varied(d),
+    "hu_tax_id": lambda d: d[0] == "8" and _sum(d, 1, 2, 3, 4, 5, 6, 7, 8, 9) % 11 == int(d[9]),
+    "gr_amka": lambda d: _date(d[:2], d[2:4]) and luhn(d),
+    "gr_afm": lambda d: _sum(d, 256, 128, 64, 32, 16, 8, 4, 2) % 11 % 10 == int(d[8]) and _varied(d),
+    "is_kennitala": lambda d: _date(d[:2], d[2:4]) and d[9] in "089" and _sum(d, 3, 2, 7, 6, 5, 4, 3, 2, 1) % 11 == 0,
+    "ru_inn": lambda d: _sum(d, 7, 2, 4, 10, 3, 5, 9, 4, 6, 8) % 11 % 10 == int(d[10])
+    and _sum(d, 3, 7, 2, 4, 10, 3, 5, 9, 4, 6, 8) % 11 % 10 == int(d[11]) and _varied(d),
+    "ru_snils": lambda d: _sum(d, 9, 8, 7, 6, 5, 4, 3, 2, 1) % 101 % 100 == int(d[9:]) and _varied(d),
+    "ua_rnokpp": lambda d: _sum(d, -1, 5, 7, 9, 4, 6, 10, 5, 7) % 11 % 10 == int(d[9]) and _varied(d),
+    "kz_iin": _kz_iin,
+    "ir_national_code": lambda d: _below_two(_sum(d, 10, 9, 8, 7, 6, 5, 4, 3, 2)) == int(d[9]) and _varied(d),
+    "sa_national_id": lambda d: d[0] in "12" and luhn(d),
+    "ae_emirates_id": lambda d: d[:3] == "784" and d[3:5] in ("19", "20") and luhn(d),
+    "eg_national_id": lambda d: d[0] in "23" and _date(d[5:7], d[3:5]) and ("01" <= d[7:9] <= "35" or d[7:9] == "88"),
+    "th_national_id": lambda d: d[0] != "0"
+    and (11 - _sum(d, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2) % 11) % 10 == int(d[12]),
+    "my_mykad": lambda d: _date(d[4:6], d[2:4])
+    and ("01" <= d[6:8] <= "16" or "21" <= d[6:8] <= "68" or "71" <= d[6:8] <= "99"),
+    "id_nik": lambda d: "11" <= d[:2] <= "96" and _date(_less(d[6:8], 40), d[8:10]),
+    "vn_cccd": lambda d: "001" <= d[:3] <= "096" and d[3] in "0123",
+    "pk_cnic": lambda d: d[0] in "1234567",
+    "ec_cedula": lambda d: ("01" <= d[:2] <= "24" or d[:2] == "30") and luhn(d),
+    "uy_ci": lambda d: -_sum(d, 2, 9, 8, 7, 6, 3, 4) % 10 == int(d[7]) and _varied(d),
+}  # fmt: skip

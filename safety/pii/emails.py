@@ -1,68 +1,69 @@
-"""E-mail addresses."""
+"""E-mail addresses, international and simply disguised ones too."""
 
 import re
 from typing import Final
 
-#: Scripts that put no spaces between words, so that an address has to begin somewhere within a run of letters.
-UNSPACED: Final = (
-    r"\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u30ff\u3130-\u318f\u3400-\u9fff"
-    r"\uac00-\ud7af\uf900-\ufaff"
-)
-#: A letter, digit or underscore of all other scripts.
-WORD: Final = rf"[^\W{UNSPACED}]"
-#: The same, vowel signs and accents that stand for themselves, and the signs that an address may have before its @.
+from safety.pii.window import BEGINS, RUNS, UNSPACED, WINDOW, WORD, Found, view_end
+
+#: Signs that no address has, vowel signs and accents that stand for themselves aside.
 _SIGNS: Final = (
     r"\u060c\u061b\u061f\u2000-\u2bff\u3000-\u303f\ufe00-\uffff\ud800-\uf8ff\U0001f000-\U0001ffff" + UNSPACED
 )
 _INNER: Final = rf"[^\x00-\x24\x28-\x2a\x2c\x2f\x3a-\x40\x5b-\x5e\x60\x7b-\xbf{_SIGNS}]"
 _MARKED: Final = rf"[^\x00-\x2f\x3a-\x40\x5b-\x60\x7b-\xbf{_SIGNS}]"
 #: Before an @. At most so many characters of a script without spaces.
-LOCAL: Final = rf"(?:{WORD}{_INNER}{{0,61}}+|[{UNSPACED}]{{1,6}})"
-
+_LOCAL: Final = rf"(?:{BEGINS}(?<!{WORD}[.+%&'\-]){WORD}{_INNER}{{0,61}}|[{UNSPACED}]{{1,6}})"
 _LABEL: Final = rf"{_MARKED}[^\x00-\x2c\x2e\x2f\x3a-\x40\x5b-\x60\x7b-\xbf{_SIGNS}]{{0,62}}"
 _ADDRESS: Final = re.compile(
-    rf"{LOCAL}[@＠](?:"
+    rf"{_LOCAL}[@＠](?:"
     r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61})\.)+(?:xn--[a-z0-9-]{2,30}|[A-Za-z]{2,24})(?![A-Za-z0-9_-])"
     rf"|(?:{_LABEL}[.．])+[^\W\d_{UNSPACED}](?:[^\W\d_{UNSPACED}]|[\u0900-\u0dff]){{1,23}}"
     rf"|(?:(?:{_MARKED}|[{UNSPACED}])(?:{_MARKED}|[{UNSPACED}]|-){{0,30}}[.．])+[{UNSPACED}]{{2,6}}"
     r")"
 )
-_CUT: Final = re.compile(rf"{LOCAL}[@＠](?:{_LABEL}\.)*(?:{_LABEL})?\.?$")
+#: One that goes on after all that may be looked at.
+_CUT: Final = re.compile(rf"{_LOCAL}[@＠](?:{_LABEL}\.)*(?:{_LABEL})?\.?\Z")
 _DOT: Final = r"(?:dot|punkt|punto|point|ponto|punt|\.)"
 _DISGUISED: Final = re.compile(
-    rf"[A-Za-z0-9](?:[A-Za-z0-9_+-]|\.(?!\s)|(?: ?[\[({{] ?{_DOT} ?[\])}}] ?)){{0,40}}(?<=[A-Za-z0-9]) ?"
+    rf"{BEGINS}[A-Za-z0-9](?:[A-Za-z0-9_+-]|\.(?!\s)|(?: ?[\[({{] ?{_DOT} ?[\])}}] ?)){{0,40}}(?<=[A-Za-z0-9]) ?"
     r"(?:[\[({<] ?(?:at|@) ?[\])}>]|%40)"
     rf" ?[A-Za-z0-9-]{{1,30}}(?:(?: ?[\[({{<] ?{_DOT} ?[\])}}>] ?|\.)[A-Za-z0-9-]{{2,20}}){{1,3}}(?![A-Za-z0-9])",
     re.IGNORECASE,
 )
-#: What stands before the user or the password of an address.
-_LOGIN: Final = re.compile(r"//(?:[^\s/@:]{0,40}:)?$")
+#: What stands before the user or the password of an address, and what is no address though it looks like one.
+_LOGIN: Final = re.compile(r"//(?:[^\s/@:]{0,40}:)?\Z")
 _FILE: Final = re.compile(
-    r"\.(?:png|jpe?g|gif|svg|webp|js|ts|py|css|html?|json|service|socket|timer|mount|slice|scope)$", re.IGNORECASE
+    r"\.(?:png|jpe?g|gif|svg|webp|js|ts|py|css|html?|json|service|socket|timer|mount|slice|scope)\Z", re.IGNORECASE
 )
+_REPOSITORY: Final = re.compile(r"git@|(?:hg|svn)@[^\s/:]*[/:]")
+_BEFORE_AT: Final = re.compile(rf"{_LOCAL}\Z")
+_BEFORE_SIGN: Final = re.compile(
+    rf"{BEGINS}[A-Za-z0-9](?:[A-Za-z0-9_.+-]| ?[\[({{<] ?[A-Za-z.]{{1,6}} ?[\])}}>] ?){{0,40}} ?\Z"
+)
+#: What every text has in which there is one, for Hyperscan.
+SIGNS: Final = ("@", "＠", r"[\[({<] ?(?i:at|@|dot) ?[\])}>]", "%40")
 
-#: What goes on after the end of what may be looked at.
-DOMAIN: Final = re.compile(r"[\w.\-]*")
+
+def email_place(text: str, sign: int) -> int:
+    """Where an address would begin whose @, or what stands for it, is at `sign`; -1: nowhere."""
+    before = _BEFORE_AT if text[sign] in "@＠" else _BEFORE_SIGN
+    found = before.search(text, max(0, sign - WINDOW), sign)
+    return -1 if found is None else found.start()
 
 
-def email_at(text: str, position: int, view: str) -> tuple[int, bool] | None:
-    """The end of an address that a view begins with, and whether the domain goes on after the view."""
-    found = _ADDRESS.match(view)
+def email_at(text: str, place: int) -> Found | None:
+    """The address that begins at a place."""
+    end = view_end(text, place)
+    found = _ADDRESS.match(text, place, end)
     if found is None:
-        if len(view) == 64 and (found := _CUT.match(view)) is not None:
-            return 64, True
-        found = _DISGUISED.match(view)
-        return None if found is None else (found.end(), False)
-    if found.end() == 64:
-        return 64, True
-    address = found.group()
-    # A name on another server of a network of them.
-    if text[max(0, position - 1) : position] == "@":
+        if end == place + WINDOW and _CUT.match(text, place, end):
+            return Found("email", place, end, RUNS["domain"])
+        found = _DISGUISED.match(text, place, end)
+        return None if found is None else Found("email", place, found.end())
+    if found.end() == place + WINDOW:
+        return Found("email", place, found.end(), RUNS["domain"])
+    if text[max(0, place - 1) : place] == "@" or _REPOSITORY.match(text, place, min(found.end() + 1, end)):
         return None
-    if _LOGIN.search(text[max(0, position - 44) : position]) or _FILE.search(address):
+    if _LOGIN.search(text, max(0, place - 44), place) or _FILE.search(found[0]):
         return None
-    if address.startswith("git@") or (
-        address.startswith(("hg@", "svn@")) and view[found.end() : found.end() + 1] in (":", "/")
-    ):
-        return None
-    return found.end(), False
+    return Found("email", place, found.end())

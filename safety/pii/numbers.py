@@ -1,195 +1,215 @@
-"""Numbers: identity numbers, cards and phones, told apart by how their digits are grouped."""
+"""Numbers: identity numbers, cards and phones, told apart by how their digits are grouped and by words beside them."""
 
 import re
-from collections.abc import Callable
+from itertools import groupby
 from typing import Final, NamedTuple
 
-from safety.pii import checks, payment
-from safety.pii.announced import announced_at
-from safety.pii.context import REACH, left_of, named_otherwise, phone_word
-from safety.pii.named_numbers import SEPARATORS, SHAPE, ends_alone, named_number
-from safety.pii.phones import DATE, phone_beside_word, phone_in_groups, phone_with_prefix, says_phone
-from safety.pii.speaking import says_something
+from safety.pii.checks import CHECKS, Check
+from safety.pii.context import REACH, left_of, named_otherwise, speaks, spoken_of
+from safety.pii.rules import lines, words
+from safety.pii.window import Found
 
-#: A run of groups of digits, of which a number takes all or the first few.
-_RUN: Final = re.compile(r"([0-9]+)(?:(?:[ .\-/+]| - |  )[0-9]+){0,6}")
-_LONG: Final = re.compile(r"[0-9]{40}")
-#: Twelve small groups are a table of numbers. Of larger ones only four are passed over, which may have been a card.
-_TABLE: Final = re.compile(r"(?:[0-9]{1,3}[ .\-/]){12}|(?=(?:[0-9]{4}[ .\-/]){12})(?:[0-9]{4}[ .\-/]){4}")
-#: Ends of groups that a number would be the rest of.
+#: Figures and signs of other scripts as ASCII has them, character by character.
+_PLAIN: Final = str.maketrans(
+    {
+        **{zero + digit: str(digit) for zero in (0x660, 0x6F0, 0x966, 0x9E6, 0xFF10) for digit in range(10)},
+        **dict.fromkeys(map(ord, "‐‑‒–—−－"), "-"),
+        **dict.fromkeys(map(ord, "\u00a0\u2002\u2003\u2007\u2009\u202f\u3000"), " "),
+        **{ord(wide): plain for wide, plain in zip("＋（）．／", "+()./", strict=True)},
+    }
+)
+_FIGURE: Final = "[0-9０-９٠-٩۰-۹०-९০-৯]"
+_SPACE: Final = r"[ .\-/()\x{a0}\x{2002}-\x{2014}\x{202f}\x{3000}－]"
+_MORE: Final = rf"(?:[ .\-/()\x{{a0}}\x{{2002}}-\x{{2014}}\x{{202f}}\x{{3000}}－]{{0,3}}{_FIGURE}){{6}}"
+#: What every number begins with, for Hyperscan, and what may stand before it that is no part of it.
+SIGNS: Final = tuple(
+    begin + _MORE
+    for begin in (r"\b[0-9]", r"[０-９٠-٩۰-۹०-९০-৯]", rf"[+(（＋]{{1,2}}{_FIGURE}", rf"(?:\\[nrt]|%2[Bb0]){_FIGURE}")
+)
+BEFORE: Final = re.compile(r"\\[nrt]|%2[Bb0]|")
+#: Before the first figure of none: a date's, an amount's, a word's or a larger number's rest.
+_RESTS: Final = re.compile(r"(?:\d[.:/\-+]|[$€£¥]|(?<!wa\.m)[A-Za-z_][\-/.])\Z")
+_JOINING: Final = frozenset(",.:/-+$€£¥")
+_AFTER_COMMA: Final = re.compile(r"(?<=\d,)\(?\d{1,3}(?![\d-])")
+#: Groups of digits, of which a number takes all or the first few.
+_RUN: Final = re.compile(r"[0-9]+(?:(?:[ .\-/+]| - |  )[0-9]+){0,6}")
+#: A number that no sign or word follows.
+_ALONE: Final = re.compile(r"([0-9]+)(?:[,;\"')\]}|\n\t]|\Z)")
+_GROUP: Final = re.compile(r"[0-9]+")
+_SEPARATORS: Final = str.maketrans("", "", " .-/+")
+_SHAPE: Final = str.maketrans("123456789", "000000000")
+#: Dates, spans of years or hours, tables of small numbers.
+_NO_NUMBER: Final = re.compile(
+    r"(?:19|20)\d\d[ .\-/][01]?\d[ .\-/][0-3]?\d(?!\d)|(?:[0-3]?\d[.\-/ ][01]?\d|[01]?\d/[0-3]?\d)"
+    r"[.\-/ ](?:19|20)\d\d(?!\d)|(?:19|20)\d\d ?[-/] ?(?:19|20)\d\d(?!\d)|[0-3]\d[./-][01]\d[./-]\d\d(?![0-9./-])"
+    r"|(?:19|20)\d{2}-\d{1,3}(?![0-9-])|0\d{3} ?- ?[012]\d{3}(?!\d)|[012]?\d\.[0-5]\d ?- ?[012]?\d\.[0-5]\d(?!\d)"
+    r"|[0-9]{40}|(?:[0-9]{1,3}[ .\-/]){12}",
+    re.ASCII,
+)
+#: Ends of groups that a number would be the rest of, and groups of four.
 _INSIDE: Final = re.compile(r"(?:[0-9]{2}|[A-Z][0-9]|[0-9][A-Z]|[0-9]{2} ?[A-Z]{4})[ \u00a0]$|\+$")
-_JOINS: Final = (" ", "\u00a0", "+")
-#: Of a row, the rest.
 _PAIRS: Final = re.compile(r"[0-9]{2}(?: [0-9]{2})+(?![0-9])")
-#: An id is of a person or a thing, and no phone's.
-_OF_A_THING: Final = re.compile(r"(?<![^\W_])(?:IDs?|Id)(?: (?:no|nr|number|is)\.?)?[:.#= ]{0,3}$")
-#: Groups of four, of which one that begins with such a group would be the rest.
 _FOURS: Final = re.compile(r"(?<![0-9])[0-9]{4} [0-9]")
 _FOURS_BEFORE: Final = re.compile(r"(?<![0-9])(?:[0-9]{4} )+$")
 _LETTER: Final = re.compile(r"[^\W\d_]")
-
-#: A day as logs and data have it by the thousand, and a letter for how bad it was: nothing else begins so.
-DAY: Final = re.compile(
-    r"(?:19|20)[0-9]{2}-[01][0-9]-[0-3][0-9](?=[T ][0-9]{2}:|[\"',;)\]}<\n])"
-    r"|[IWEF][01][0-9][0-3][0-9] [0-2][0-9](?=:[0-5][0-9]:)"
+#: An id is of a person or a thing, and no phone's.
+_OF_A_THING: Final = re.compile(r"(?<![^\W_])(?:IDs?|Id)(?: (?:no|nr|number|is)\.?)?[:.#= ]{0,3}$")
+#: Of a phone: an extension, and what may not follow.
+_EXTENSION: Final = r"(?: ?(?:[xX#]|(?i:ext)[. ]?)\d{1,6})?"
+_AFTER: Final = r"(?!%s\d|[A-Za-z_%%€$£°]|[:,]\d|[/\-][A-Z](?![A-Za-z]))"
+#: What is counted is no number of a phone.
+_NO_UNIT: Final = (
+    r"(?! (?i:times|bytes|people|users|rows|lines|items|units|records|tokens|euros?|dollars?|usd|eur|km|kg|years|"
+    r"events|residents|steps|particles|samples|colors|emails|pages|hits|entries|ns|ms|seconds|points|views|copies|inhabitants|"
+    r"followers|customers|requests|messages|files|calls|mal|fois|veces|volte)\b)"
 )
-#: The digits of a run too long for a number.
-DIGITS: Final = re.compile(r"[0-9]*")
+_SAYS: Final = re.compile(rf"[ \-]?[(\[]?(?:{words('phone_after')})(?=$|[\n)\],;:]|\.(?:\s|$))", re.IGNORECASE)
+#: A postcode, and small numbers in a row.
+_NO_PHONE: Final = re.compile(r"[0-9]{5}-[0-9]{3}$|(?:[0-9]{2} ){5,}[0-9]{2}$")
 
 
-_Check = Callable[[str], bool]
+class _Shape(NamedTuple):
+    """A line of `numbers.txt`."""
 
-#: Shapes that need no word beside them, with the kinds that are written so.
-_SHAPES: Final[dict[str, tuple[tuple[str, _Check], ...]]] = {
-    "000-00-0000": (("us_ssn", checks.us_ssn), ("us_itin", checks.us_itin)),
-    "000000-0000": (("se_personnummer", checks.se_personnummer),),
-    "000000+0000": (("se_personnummer", checks.se_personnummer),),
-    "00000000-0000": (("se_personnummer", checks.se_personnummer),),
-    "0000 0000 0000": (("in_aadhaar", checks.verhoeff),),
-    "0000-0000-0000": (("in_aadhaar", checks.verhoeff),),
-    "000000/0000": (("cz_rodne_cislo", checks.cz_rodne_cislo),),
-    "00.00.00-000.00": (("be_nn", checks.be_nn),),
-    "000000-000-00": (("be_nn", checks.be_nn),),
-    "000.000.000-00": (("br_cpf", checks.br_cpf),),
-    "00-00000000-0": (("ar_cuit", checks.ar_cuit),),
-    "00.000.000-0": (("cl_rut", checks.cl_rut),),
-    "0.000.000-0": (("cl_rut", checks.cl_rut), ("uy_ci", checks.uy_ci)),
-    "000.0000.0000.00": (("ch_ahv", checks.ch_ahv),),
-    "000 0000 0000 00": (("ch_ahv", checks.ch_ahv),),
-    "000000-0000000": (("kr_rrn", checks.kr_rrn),),
-    "000-000-000 00": (("ru_snils", checks.ru_snils),),
-    "0-0000-00000-00-0": (("th_national_id", checks.th_national_id),),
-    "000-0000-0000000-0": (("ae_emirates_id", checks.ae_emirates_id),),
-    "0000000000000": (("za_id", checks.za_id),),
-    "000000 0000 000": (("za_id", checks.za_id),),
-    "000000 0000 00 0": (("za_id", checks.za_id),),
-    "0 00 00 00 000 000 00": (("fr_nir", checks.fr_nir),),
-    "0-00-00-00-000-000-00": (("fr_nir", checks.fr_nir),),
-    "0000000000000 00": (("fr_nir", checks.fr_nir),),
-    "000000000000000": (("credit_card", payment.credit_card), ("fr_nir", checks.fr_nir)),
-    "000000000000000000": (("cn_resident_id", checks.cn_resident_id),),
-    "000000 00000000 0000": (("cn_resident_id", checks.cn_resident_id),),
-}
+    kind: str
+    check: Check
+    labelled: bool
 
-_CARD: Final = ("credit_card", payment.credit_card)
-for _groups in (
-    *((length,) for length in range(14, 20)),
-    (4, 4, 4, 4), (4, 6, 5), (4, 6, 4), (4, 4, 4, 4, 3), (6, 13), (4, 4, 4, 4, 2), (4, 4, 4, 4, 1), (4, 4, 5),
-):  # fmt: skip
-    for _separator in " -.":
-        _shape = _separator.join("0" * length for length in _groups)
-        if _CARD not in _SHAPES.get(_shape, ()):
-            _SHAPES[_shape] = (*_SHAPES.get(_shape, ()), _CARD)
 
-#: The longest of the shapes.
-_KNOWN: Final = re.compile(
-    "(?:"
-    + "|".join(
-        re.sub("0+", lambda digits: rf"[0-9]{{{len(digits[0])}}}", re.escape(shape))
-        for shape in sorted(_SHAPES, key=len, reverse=True)
-    )
-    + r")(?![0-9])"
+class _Phone(NamedTuple):
+    """A line of `phones.txt`."""
+
+    form: re.Pattern[str]
+    fewest: int
+    most: int
+    context: str
+
+
+def _shapes() -> dict[str, tuple[_Shape, ...]]:
+    every: list[tuple[str, _Shape]] = []
+    for kind, shape, check, context in lines("numbers.txt"):
+        spellings = [shape.replace("_", separator) for separator in " -."] if "_" in shape else [shape]
+        every += [(spelling, _Shape(kind, CHECKS[check], context == "label")) for spelling in spellings]
+    every.sort(key=lambda entry: entry[0])
+    return {shape: tuple(entry[1] for entry in group) for shape, group in groupby(every, key=lambda entry: entry[0])}
+
+
+def _phones() -> tuple[_Phone, ...]:
+    every = []
+    for _, form, digits, context in lines("phones.txt"):
+        fewest, most = digits.split("-")
+        # One in a national grouping may be followed by another one.
+        after = _AFTER % (r"[.\-/]?" if context == "national" else r"[ .\-/]?")
+        after += _NO_UNIT if context == "label" else ""
+        expression = re.compile(rf"(?P<number>{form}){_EXTENSION}{after}", re.ASCII)
+        every.append(_Phone(expression, int(fewest), int(most), context))
+    return tuple(every)
+
+
+_SHAPES: Final = _shapes()
+#: So many digits are one without a word and without groups.
+_BARE: Final = frozenset(
+    len(shape) for shape, rules in _SHAPES.items() if shape.isdigit() and not all(rule.labelled for rule in rules)
 )
+_PHONES: Final = _phones()
 
 
-class Number(NamedTuple):
-    """What was found at the place: a kind and where it ends there; without a kind, the place to go on at.
-
-    `digits`: not even after the end; the rest of a run of digits is passed over.
-    """
-
-    kind: str | None
-    end: int
-    digits: bool = False
-
-
-def number_at(text: str, position: int, view: str) -> Number:
-    """The number that begins at a position. `view` is what may be looked at from there, with plain digits and signs."""
-    if _LONG.match(view):
-        return Number(None, 40, True)
+def number_at(text: str, place: int, end: int) -> Found | None:
+    """The number that begins at a place, with the signs before its first figure; nothing from `end` on counts."""
+    view = text[place:end]
+    if not view.isascii():
+        view = view.translate(_PLAIN)
+    if (no_number := _NO_NUMBER.match(view)) is not None:
+        group = _GROUP.match(view)
+        return Found(None, place, place + (group or no_number).end())
+    before = text[place - 1 : place] if place else ""
+    if before in _JOINING and (_RESTS.search(text, max(0, place - 8), place) or _AFTER_COMMA.match(text, place)):
+        return None
+    lettered = _LETTER.search(text, max(0, place - REACH), place) is not None
+    left = left_of(text, place) if lettered else b""
+    if not speaks(left):
+        left = b""
     run = _RUN.match(view)
-    if run is not None and DATE.match(view):
-        return Number(None, run.end(1))
-    lettered = _lettered(text, position)
-    spoken = lettered and says_something(left_of(text, position))
-    if run is not None:
-        shape = _KNOWN.match(view)
-        found = None if shape is None else _shaped(view, shape.end())
-        if (spoken or found is not None) and _is_whole(text, position, view, lettered):
-            named = named_number(text, position, view, run.group()) if spoken else None
-            if named is not None and not (phone_beside_word(view) and phone_word(text, position) > named.word):
-                return Number(named.kind, named.end)
-            if found is not None:
-                return found
-    if spoken and (end := announced_at(text, position, view)):
-        return Number("id_number", end)
-    if end := _phone(text, position, view, lettered, spoken):
-        return Number("phone", end)
-    if run is None:
-        return Number(None, 1)
-    table = _TABLE.match(view)
-    return Number(None, table.end() if table else run.end(1))
+    if not left and view[0] != "0" and (alone := _ALONE.match(view)) and len(alone[1]) not in _BARE:
+        return None
+    phone_word = spoken_of("phone", left) if left else -1
+    found = None if run is None or _is_rest(text, place, view) else _shaped(view, run[0], left, phone_word)
+    if found is not None and not (lettered and named_otherwise(text, place)):
+        return Found(found[0], place, place + found[1])
+    end, signed = _phone(text, place, view, phone_word)
+    if not end or (not signed and lettered and named_otherwise(text, place)):
+        return None
+    return Found("phone", place, place + end)
 
 
-_ALONE: Final = re.compile(r"[^A-Za-z0-9_+＋]?\(?([1-9][0-9]{6,18})[,;\"')\]}|\n\t]")
+def _shaped(view: str, run: str, left: bytes, phone_word: int) -> tuple[str, int] | None:
+    """The kind and end of a number that has the shape of one, the longest first; a label decides before its shape."""
+    known: tuple[str, int] | None = None
+    zeros = run.translate(_SHAPE)
+    for group in reversed(list(_GROUP.finditer(zeros))):
+        end = group.end()
+        shape = zeros[:end].replace(" - ", "-").replace("  ", " ")
+        rules = _SHAPES.get(shape, ())
+        if left:
+            rules = (*_SHAPES.get(f"{shape.count('0')} digits", ()), *rules)
+        best: tuple[str, int] | None = None
+        nearest = -1
+        for kind, check, labelled in rules:
+            digits = run[:end].translate(_SEPARATORS)
+            if (labelled and not left) or not _ends(shape, view[end : end + 2], kind) or not check(digits):
+                continue
+            if not labelled:
+                known = known or (kind, end)
+            elif (word := spoken_of(kind, left)) > nearest:
+                best, nearest = (kind, end), word
+        if best is not None:
+            # A word for phones that stands nearer makes it one, if it can be.
+            return known if phone_word > nearest and _of_phone(view, "label") else best
+    return known
 
 
-def is_nothing(text: str, position: int) -> bool:
-    """Whether a number, with a sign before it or none, is surely none of those where no word says anything."""
-    alone = _ALONE.match(text, max(0, position))
-    return alone is not None and _shaped(alone[1], len(alone[1])) is None
-
-
-def _is_rest(text: str, position: int, view: str) -> bool:
-    """Whether groups of four are the last ones of more, which are not a card and another one."""
-    if _FOURS.match(view) is None:
+def _ends(shape: str, after: str, kind: str) -> bool:
+    """Whether a number is no part of a longer word or number. Cards may be followed by a date or a code."""
+    if (after[:1].isalnum() and after[:1] <= "\u0e00") or after[:1] == "_":
         return False
-    before = _FOURS_BEFORE.search(text, max(0, position - 40), position)
-    return before is not None and not payment.credit_card(before.group().replace(" ", "")[-16:])
+    if len(after) < 2 or not after[1].isdigit():
+        return True
+    if kind == "credit_card":
+        return after[0] not in ".-"
+    return after[0] not in " .-/+" or (after[0] == " " and " " not in shape)
 
 
-def _is_whole(text: str, position: int, view: str, lettered: bool) -> bool:
-    """Whether a number is no order's or part's, and no rest of another one."""
-    return not (lettered and named_otherwise(text, position)) and not _is_rest(text, position, view)
+def _is_rest(text: str, place: int, view: str) -> bool:
+    """Whether groups of four are the last ones of more, which are not a card and another one."""
+    before = _FOURS_BEFORE.search(text, max(0, place - 40), place) if _FOURS.match(view) else None
+    return before is not None and not CHECKS["credit_card"](before[0].replace(" ", "")[-16:])
 
 
-def _phone(text: str, position: int, view: str, lettered: bool, spoken: bool) -> int:
-    """The end of a phone number, or 0; named as something else it is none, which only a + contradicts.
+def _of_phone(view: str, context: str) -> int:
+    """The end of a phone number of the forms with this context, or 0."""
+    for phone in _PHONES:
+        found = phone.form.match(view) if phone.context == context else None
+        if found is None:
+            continue
+        digits = [digit for digit in found["number"] if digit.isdigit()]
+        if phone.fewest <= len(digits) <= phone.most and len(set(digits)) > 1 and not _NO_PHONE.match(found["number"]):
+            return found.end()
+    return 0
 
-    `lettered`, `spoken`: whether there is a word to its left, and one that may say what it is.
-    """
-    before = None
-    if text[max(0, position - 1) : position] in _JOINS:
-        before = _INSIDE.search(text, max(0, position - 8), position)
+
+def _phone(text: str, place: int, view: str, word: int) -> tuple[int, bool]:
+    """The end of a phone number, or 0, and whether it begins with a +: nothing that it is named speaks against that."""
+    before = _INSIDE.search(text, max(0, place - 8), place)
     # In a list, the number before one with a sign ends with figures.
-    inside = before is not None and (view[0] not in "+(" or before.group() == "+")
-    if view[0] in "+(" and not inside and (end := phone_with_prefix(view)):
-        return end
-    end = (phone_with_prefix(view) if view[0] == "0" and not inside else 0) or phone_in_groups(view, inside)
+    inside = before is not None and (view[0] not in "+(" or before[0] == "+")
+    if view[0] in "+(0" and not inside and (end := _of_phone(view, "-")):
+        return end, view[0] in "+("
+    grouped = not view[:7].isdigit() or view[0] == "0"
+    end = _of_phone(view, "national") if grouped else 0
+    if end and " " in view[:end] and (inside or (view[end : end + 1] == " " and view[end + 1 : end + 2].isdigit())):
+        end = 0
     if not end and not (inside and _PAIRS.match(view)):
-        end = phone_beside_word(view)
-        if end and not says_phone(view, end) and not (spoken and phone_word(text, position) >= 0):
+        end = _of_phone(view, "label") if word >= 0 or _LETTER.search(view) else 0
+        if end and word < 0 and not _SAYS.match(view, end):
             end = 0
-    if not end or (lettered and named_otherwise(text, position)):
-        return 0
-    of_a_thing = _OF_A_THING.search(text, max(0, position - 12), position) is not None
-    return 0 if of_a_thing and not (spoken and phone_word(text, position) >= 0) else end
-
-
-def _shaped(view: str, end: int) -> Number | None:
-    """A number of one of the shapes, the longest first."""
-    shape = view[:end].translate(SHAPE)
-    while len(shape) > 8:
-        after = view[end : end + 2]
-        digits = view[:end].translate(SEPARATORS)
-        for kind, check in _SHAPES.get(shape, ()):
-            if ends_alone(shape, after, kind) and check(digits):
-                return Number(kind, end)
-        shape = shape.rstrip("0").rstrip(" .-/+")
-        end = len(shape)
-    return None
-
-
-def _lettered(text: str, position: int) -> bool:
-    """Whether any word stands a little to the left, which is a quick answer for tables of numbers."""
-    return _LETTER.search(text, max(0, position - REACH), position) is not None
+    return 0 if word < 0 and _OF_A_THING.search(text, max(0, place - 12), place) else end, False

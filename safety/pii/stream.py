@@ -1,216 +1,208 @@
-"""Personal data and secrets in a text that comes in pieces."""
+"""Personal data and secrets in a text that comes in pieces; a whole text is one that comes at once."""
 
-import re
 from collections.abc import Sequence, Set
 from typing import Final
 
 from safety.match import Match
-from safety.pii.hot import BREAK, LAST_UNSPACED, PLACE, SIGN, TRIGGER, UNSPACED_HOLD
-from safety.pii.joined import Joined
-from safety.pii.recognize import WINDOW, recognize, run_end
-from safety.pii.said_codes import MAY_BE_TOLD
-from safety.pii.tables import KINDS_OF_CELLS, Tables
-from safety.pii.telling import LEFT
+from safety.pii.columns import has_header
+from safety.pii.places import REACH, TRIGGER, candidates, table
+from safety.pii.tables import Cell, Tables
+from safety.pii.window import BREAK, LEFT, WINDOW, Found, Runs, run_end
 
-#: Of a piece without a trigger: how many of its last characters may be part of something that goes on, or all so far.
-_HOLDS: Final[dict[str, int]] = {}
-_MOST_HOLDS: Final = 65_536
-_LONGEST: Final = 12
-_HOT: Final = -1
-#: Less what it holds, where a line ends in it.
-_LINE: Final = -2
-_ALL: Final = 1 << 30
-#: So much is kept of what stands before: all that is looked at, and a character that tells whether it begins a word.
-_LEFT: Final = LEFT + 1
-#: The buffer is cut when it is longer than this.
-_KEPT: Final = 512
-_DIGIT: Final = re.compile(r"\d")
+#: The buffer is cut when so much of it is decided.
+_KEPT: Final = 4 * LEFT
+#: Of short pieces of ASCII: whether there is a TRIGGER in one, and how much stands after the last BREAK, by itself.
+_SEEN: Final[dict[str, tuple[bool, int]]] = {}
+_MOST_SEEN: Final = 65_536
+_LONGEST_SEEN: Final = 12
+#: A TRIGGER, or a break, that begins so much before a piece may end in it.
+_BEFORE: Final = 2
+#: The same of a break in scripts without spaces.
+_BREAKING: Final = 9
+#: What stands before the last character of a TRIGGER of several.
+_JOINED: Final = frozenset("-skABCDEFGHIJKLMNOPQRSTUVWXYZ")
 #: Kinds whose value is looked at by itself where they are not wanted.
-NAMED: Final = frozenset({"password", "generic_secret", "bearer_token"})
-#: The last place of ASCII before which all is decided, or where a word begins after a blank.
-_LAST_PLACE: Final = re.compile(r"(?s).*(?:\n|[.,;!?]\s|\s(?=[A-Za-z]))")
+_NAMED: Final = frozenset({"password", "generic_secret", "bearer_token"})
 
 
-def _hold(piece: str) -> int:
-    if TRIGGER.search(piece):
-        hold = _HOT
-    elif piece.isascii():
-        found = _LAST_PLACE.match(piece)
-        hold = _ALL if found is None else len(piece) - found.end()
-    else:
-        hold = _hold_of_letters(piece)
-    if "\n" in piece and hold >= 0:
-        hold = _LINE - min(hold, WINDOW)
-    if len(piece) <= _LONGEST:
-        if len(_HOLDS) >= _MOST_HOLDS:
-            _HOLDS.clear()
-        _HOLDS[piece] = hold
-    return hold
+def _look(text: str) -> tuple[bool, int]:
+    """What `_SEEN` has of a piece."""
+    last = WINDOW
+    for found in BREAK.finditer(text):
+        last = len(text) - found.end()
+    seen = TRIGGER.search(text) is not None, last
+    if len(text) <= _LONGEST_SEEN and text.isascii():
+        if len(_SEEN) >= _MOST_SEEN:
+            _SEEN.clear()
+        _SEEN[text] = seen
+    return seen
 
 
-def _hold_of_letters(piece: str) -> int:
-    """The same of any piece without a trigger."""
-    hold = _ALL
-    for found in BREAK.finditer(piece):
-        hold = len(piece) - found.end()
-    for place in range(len(piece) - 1, 0, -1):
-        if piece[place].isalpha() and piece[place - 1].isspace():
-            hold = min(hold, len(piece) - place)
-            break
-    last = LAST_UNSPACED.search(piece)
-    if last is not None:
-        hold = min(hold, len(piece) - last.start() + UNSPACED_HOLD)
-    return hold
+def _look_between(whole: str, news: int) -> tuple[bool, int]:
+    """The same of a piece and what stands before it, of which it may make one."""
+    last = WINDOW
+    for found in BREAK.finditer(whole, max(0, news - _BREAKING)):
+        last = len(whole) - found.end()
+    return TRIGGER.search(whole, max(0, news - _BEFORE)) is not None, last
 
 
 class PiiStream:
-    """A `safety.filter.Stream`. What starts before `_place` is decided; the buffer has _LEFT characters before it."""
+    """A `safety.filter.Stream`. What starts before `_place` is decided; the buffer has LEFT characters before it."""
 
     __slots__ = (
-        "_cold",
+        "_cells",
         "_goes_on",
-        "_joined",
+        "_in_table",
         "_kind",
         "_kinds",
         "_offset",
-        "_open",
         "_place",
         "_read",
         "_tables",
         "_text",
+        "_trigger",
     )
 
     def __init__(self, kinds: Set[str]) -> None:
         self._kinds = kinds
         self._text = ""
+        #: Where the buffer begins in the text; all other places are counted from there.
         self._offset = 0
         self._place = 0
-        # No trigger stands at or after `_place`.
-        self._cold = True
-        # The runs that the last match goes on with, and its kind.
-        self._goes_on: tuple[re.Pattern[str], ...] = ()
+        #: Where the last TRIGGER ends, or after that.
+        self._trigger = -LEFT
+        #: The runs that the last match goes on with, and its kind.
+        self._goes_on: Runs = ()
         self._kind: str | None = None
-        # Characters of the buffer from `_read` on are not looked at for tables: no line ends there.
+        #: Made when the first line ends. It has read up to `_read`; the cells that it found begin at `_place` or after.
         self._tables: Tables | None = None
         self._read = 0
-        # While there is a table, or something of one is still to be told: what is told, and up to where all is decided.
-        self._joined: Joined | None = None
-        self._open = 0
+        self._cells: list[Cell] = []
+        self._in_table = False
 
     @property
     def open(self) -> int:
         """Nothing from this character on is decided."""
-        return self._offset + self._place if self._joined is None else self._open
+        return self._offset + self._place
 
     def feed(self, text: str) -> Sequence[Match]:
         """The next piece; gives the matches that are certain now."""
-        hold = _HOLDS.get(text)
-        if hold is None:
-            hold = _hold(text)
+        news = len(self._text)
         self._text = whole = self._text + text
+        seen = _SEEN.get(text)
+        if seen is None:
+            seen = _look(text)
+        before = whole[news - 1 : news]
+        if before in _JOINED or not text.isascii():
+            seen = _look_between(whole, news)
+        elif seen[1] == WINDOW:
+            if before.isspace():
+                if BREAK.match(whole, news - 1):
+                    seen = seen[0], len(text)
+            elif text[:1].isspace() and BREAK.match(whole, news):
+                seen = seen[0], len(text) - 1
+        triggers, last = seen
         length = len(whole)
-        if hold == _HOT or not self._cold or length - len(text) > _KEPT:
-            return self._look(length - len(text))
-        if hold <= _LINE:
-            self._place = max(self._place, length - (_LINE - hold))
-            cells = self._look_at_tables([])
-            self._cold = self._joined is None
-            return cells
-        if hold == _ALL and text[:1].isalpha() and whole[length - len(text) - 1 : length - len(text)].isspace():
-            hold = len(text)
-        place = length - (hold if hold < WINDOW else WINDOW)
-        if place > self._place:
-            self._place = place
-        return ()
+        if triggers:
+            self._trigger = length
+        decided = length - min(last, WINDOW - 1)
+        if self._in_table or "\n" in text:
+            decided = min(decided, self._read_tables())
+        if decided <= self._place and not self._goes_on:
+            # Nothing begins with a blank.
+            self._place += whole[self._place : self._place + 1].isspace()
+            return ()
+        if self._trigger <= self._place - REACH and not self._goes_on and not self._cells:
+            self._place = decided
+            matches: list[Match] = []
+        else:
+            matches = self._find(decided)
+        if self._place > _KEPT:
+            self._cut(self._place - LEFT)
+        return matches
 
     def finish(self) -> Sequence[Match]:
         """The text has ended; gives the rest."""
-        matches: list[Match] = []
-        self._find(matches, len(self._text))
-        self._place = len(self._text)
-        if self._joined is not None and self._tables is not None:
-            cells = [*self._tables.feed(self._text[self._read :]), *self._tables.finish()]
-            matches = self._joined.take(matches, cells, self._offset + len(self._text))
-            self._joined = None
-        return self._wanted(matches)
-
-    def _wanted(self, matches: list[Match]) -> list[Match]:
-        return [match for match in matches if match.label in self._kinds] if matches else matches
-
-    def _look(self, news: int) -> Sequence[Match]:
-        """`news`: where the new part of the buffer begins."""
-        matches: list[Match] = []
-        text = self._text
-        decided = len(text) - WINDOW
-        told = MAY_BE_TOLD.search(text, max(self._place, decided))
-        for found in BREAK.finditer(text, max(0, news - 2, decided - 2)):
-            decided = max(decided, found.end())
-        later = len(text) if told is None else told.start()
-        self._find(matches, min(decided, later))
-        if not text.isascii() and not SIGN.search(text, self._place):
-            last = LAST_UNSPACED.search(text, self._place)
-            # What follows a number may be a word that says what it is.
-            if last is not None and not _DIGIT.search(text, max(0, last.start() + 1 - UNSPACED_HOLD), last.start()):
-                self._find(matches, min(last.start() + 1 - UNSPACED_HOLD, later))
-        if self._joined is not None or "\n" in text[news:]:
-            matches = self._look_at_tables(matches)
-        self._cold = self._joined is None and not self._goes_on and not TRIGGER.search(text, self._place)
-        if self._place > 2 * _LEFT:
-            cut = self._place - _LEFT
-            if self._read < cut:
-                self._read_on(cut)
-            self._read -= cut
-            self._text = text[cut:]
-            self._offset += cut
-            self._place = _LEFT
-        return self._wanted(matches)
-
-    def _look_at_tables(self, matches: list[Match]) -> list[Match]:
-        """What can be told of the matches and of what tables have."""
-        tables, cells = self._read_on(len(self._text))
-        place = self._offset + self._place
-        joined = self._joined
-        if joined is None:
-            if not cells and not tables.inside:
-                return matches
-            self._joined = joined = Joined()
-        decided = min(place, tables.open)
-        matches = joined.take(matches, cells, decided)
-        self._open = max(decided, joined.end)
-        if not tables.inside and not joined.waits and joined.end <= place:
-            self._joined = None
+        end = len(self._text)
+        if self._in_table:
+            self._read_tables(ended=True)
+        matches = self._find(end)
+        self._place = end
         return matches
 
-    def _read_on(self, end: int) -> tuple[Tables, list[Match]]:
-        """Looks for tables up to there in the buffer."""
-        tables = self._tables
-        if tables is None:
-            self._tables = tables = Tables(self._kinds & KINDS_OF_CELLS)
-        cells = tables.feed(self._text[self._read : end])
-        self._read = end
-        return tables, cells
+    def whole(self, text: str) -> list[Match]:
+        """All of a text at once, in place of `feed` and `finish`."""
+        self._text = text
+        data = text.encode("utf-8", "replace")
+        if has_header(text, data, self._kinds):
+            self._read_tables(ended=True)
+        return [match for match in self._told(candidates(text, data), len(text)) if match.label in self._kinds]
 
-    def _find(self, matches: list[Match], decided: int) -> None:
+    def _read_tables(self, *, ended: bool = False) -> int:
+        """Looks for cells in what is new; gives the place from which on nothing is decided."""
+        tables_ = self._tables
+        if tables_ is None:
+            self._tables = tables_ = Tables(self._kinds)
+        offset = self._offset
+        cells = tables_.feed(self._text[self._read :], ended=ended)
+        self._read = len(self._text)
+        self._in_table = tables_.inside
+        self._cells += [Cell(start - offset, end - offset, kind) for start, end, kind in cells]
+        return tables_.open - offset
+
+    def _cut(self, cut: int) -> None:
+        """Forgets the beginning of the buffer."""
+        if self._read < cut:
+            self._read_tables()
+        self._text = self._text[cut:]
+        self._offset += cut
+        self._place -= cut
+        self._trigger -= cut
+        self._read -= cut
+        self._cells = [Cell(start - cut, end - cut, kind) for start, end, kind in self._cells]
+
+    def _find(self, decided: int) -> list[Match]:
         """All that begins before `decided`."""
-        text, kinds = self._text, self._kinds
+        matches: list[Match] = []
+        if self._goes_on:
+            self._place = self._go_on(matches, self._place)
+            if self._goes_on or decided <= self._place:
+                return [match for match in matches if match.label in self._kinds]
+        first = max(0, self._place - LEFT)
+        text = self._text[first:]
+        places = candidates(text, text.encode("utf-8", "replace"))
+        matches += self._told([(place + first, number, start + first) for place, number, start in places], decided)
+        return [match for match in matches if match.label in self._kinds]
+
+    def _told(self, places: list[tuple[int, int, int]], decided: int) -> list[Match]:
+        """What begins before `decided`, in order, without overlaps; of those at one place a cell comes last."""
+        text, rules, kinds = self._text, table().rules, self._kinds
+        matches: list[Match] = []
         place = self._place
-        while True:
-            if self._goes_on:
-                place = self._go_on(matches, place)
-                if self._goes_on:
-                    break
-            found = PLACE.search(text, place) if place < decided else None
-            if found is None or found.start() >= decided:
-                place = max(place, decided)
+        if self._cells:
+            places = sorted([*places, *((cell.start, len(rules), at) for at, cell in enumerate(self._cells))])
+        for at, number, start in places:
+            if self._goes_on or at >= decided:
                 break
-            kind, start, end, self._goes_on = recognize(text, found)
-            if kind in NAMED and kind not in kinds:
-                kind, end, self._goes_on = None, max(start, found.start() + 1), ()
-            elif kind is not None:
-                matches.append(Match(self._offset + start, self._offset + end, kind))
-            self._kind = kind
-            place = end
-        self._place = place
+            if at < place:
+                continue
+            if number == len(rules):
+                found: Found | None = Found(self._cells[start].kind, at, self._cells[start].end)
+            else:
+                found = rules[number].at(text, start, at)
+            if found is None or (found.kind in _NAMED and found.kind not in kinds):
+                continue
+            if not TRIGGER.search(text, max(0, at - REACH), found.end):
+                continue
+            place = found.end
+            if found.kind is not None:
+                matches.append(Match(self._offset + found.start, self._offset + place, found.kind))
+                self._kind, self._goes_on = found.kind, found.goes_on
+                if self._goes_on:
+                    place = self._go_on(matches, place)
+        self._cells = [cell for cell in self._cells if cell.start >= decided]
+        self._place = max(place, decided)
+        return matches
 
     def _go_on(self, matches: list[Match], place: int) -> int:
         """Tells more of the last match; `_goes_on` is empty when that has ended."""

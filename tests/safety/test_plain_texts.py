@@ -7,7 +7,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-import safety.pii.filter
 from safety.canaries import CanaryFilter
 from safety.expressions import ExpressionFilter
 from safety.filter import StreamFilter
@@ -122,17 +121,6 @@ PIECES = st.one_of(
 @given(st.lists(PIECES, max_size=8).map("".join))
 def test_the_same_is_found(text: str) -> None:
     assert not different(text)
-
-
-@example("Basic dXNlcjpwYXNz, and then")
-@given(st.lists(PIECES, max_size=8).map("".join))
-def test_no_personal_data_is_overlooked_wherever_else_something_is(text: str) -> None:
-    """What opens a stretch of a text for a closer look may let the filter see more than the stretch is for."""
-    data = plain_bytes(text)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(safety.pii.filter, "areas", lambda text: [(0, len(text))])
-        if data is not None and not filters()["pii"].scan(text, data):
-            assert not filters()["pii"].scan(text)
 
 
 @pytest.mark.parametrize(

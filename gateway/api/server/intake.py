@@ -103,7 +103,8 @@ class IncomingRequest:
         self.exchange = exchange
 
     async def __aenter__(self) -> "IncomingRequest":
-        self.caller = await self._intake.caller(self.exchange, self._endpoint)
+        self._intake.admit(self.exchange)
+        self.caller = await self._intake.identify(self.exchange, self._endpoint)
         return self
 
     async def __aexit__(

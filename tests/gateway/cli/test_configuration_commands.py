@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from gateway.cli.configuration_docs import render
 from gateway.cli.main import main
-from gateway.config.docs import render
 from gateway.config.settings import schema
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def test_check_says_what_would_run(capsys: pytest.CaptureFixture[str]) -> None:

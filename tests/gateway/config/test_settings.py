@@ -13,7 +13,7 @@ from gateway.config.settings import Config, schema
 from gateway.server.machine_checks import resolve
 from protos.types import Role, Shape
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 POOL = "{name: p, engine: simulated, replicas: 1}"
 MODEL = f"{{name: m, tokenizer: t, context: 4096, pools: [{POOL}]}}"

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from gateway.cli.main import main
-from gateway.cli.replica_command import load_tokenizer
 from protos.types import Shape
+from replicas.cli.model_tokenizer import LoadTokenizer
 from replicas.cli.replica_engines import engines_of
 from replicas.cli.trtllm_options import adapter_paths
 from replicas.engines.tensorrt_llm.options import Options
@@ -37,7 +37,7 @@ def options(monkeypatch: pytest.MonkeyPatch) -> Any:
     def parse(*line: str) -> Options:
         found: list[Options] = []
 
-        def note(arguments: Any) -> list[Any]:
+        def note(arguments: Any, load_tokenizer: LoadTokenizer) -> list[Any]:
             for _, engine in engines_of(arguments, load_tokenizer):
                 assert isinstance(engine, TensorRtLlmEngine)
                 found.append(engine._options)

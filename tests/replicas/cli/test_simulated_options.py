@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from gateway.cli.main import main
-from gateway.cli.replica_command import load_tokenizer
 from protos.features import Feature
 from protos.types import Guide, GuideKind
+from replicas.cli.model_tokenizer import LoadTokenizer
 from replicas.cli.replica_engines import engines_of
 from replicas.engine import EngineStep
 from replicas.engines.simulated import SimulatedEngine
@@ -25,7 +25,7 @@ def engines(monkeypatch: pytest.MonkeyPatch) -> Any:
     def parse(*line: str) -> list[SimulatedEngine]:
         found: list[SimulatedEngine] = []
 
-        def note(arguments: Any) -> list[Any]:
+        def note(arguments: Any, load_tokenizer: LoadTokenizer) -> list[Any]:
             for _, engine in engines_of(arguments, load_tokenizer):
                 assert isinstance(engine, SimulatedEngine)
                 found.append(engine)

@@ -50,7 +50,7 @@ communication structurée +++806/5106/99242+++
 The card was drawn 4047737215143 times; ИНН 725192063548, OIB 75032015035
 длинный 725192063549
 Your employee number is 20883635 and your account number 87654321
-a::b::c std::vector<int>::iterator 10:30:45.123 ::1 fe:dc:ba:98:76:54
+a::b::c std::vector<int>::iterator 10:30:45.123 ::1 SHA1 fe:dc:ba:98:76:54:32 00:00:00:00:00:00
 See 4.2.1.3 for scope and 12.6.2.11 below; SV-Nummer 53 041254 F 713 with a wrong digit
 Office hours: 8.30–12.00 and 13.00–17.30; article 730-118-0045/R
 population 331 002 651, call function 1234567 times

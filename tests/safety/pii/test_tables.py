@@ -1,19 +1,18 @@
 """Cells of tables whose header says what they are, in whole texts and in streams."""
 
-from collections.abc import Callable
+import re
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from safety.match import Match
-from safety.pii.column_names import SPELLED
-from safety.pii.columns import rough_headers
+from safety.pii import tables
+from safety.pii.columns import KINDS_OF_CELLS, header_signs
 from safety.pii.filter import PiiFilter
 from safety.pii.kinds import ALL
-from safety.pii.tables import KINDS_OF_CELLS, cells_in
+from safety.pii.rules import lines, words
 from safety.plain_text import plain_bytes
-from tests.complexity import LINEAR, growth
 from tests.safety.pii.test_streams import streamed
 
 FILTER = PiiFilter()
@@ -160,7 +159,10 @@ def test_any_tables_are_found_alike(text: str, data: st.DataObject) -> None:
         assert streamed(filter_, text, list(range(len(text)))) == whole
 
 
-@pytest.mark.parametrize("name", sorted(SPELLED))
+NAMED = [row for row in lines("columns.txt") if row[0] in KINDS_OF_CELLS]
+
+
+@pytest.mark.parametrize("name", sorted({name for *_, name in NAMED}))
 def test_every_name_is_in_the_rough_search(name: str) -> None:
     for spelled in (
         name,
@@ -172,7 +174,23 @@ def test_every_name_is_in_the_rough_search(name: str) -> None:
         f"{name} 2",
     ):
         for line in (f"{spelled},x\n", f"x,{spelled}\n", f"| x | {spelled} |\n"):
-            assert rough_headers().any_in(line.encode())
+            assert header_signs().any_in(line.encode())
+
+
+VALUES = {"password": "hunter22!", "code": "4471", "key": "a1B2c3D4e5F6g7", "number": "PB4829170", "phone": "9417 4228"}
+
+
+@pytest.mark.parametrize(("kind", "form", "needs", "name"), NAMED)
+def test_each_name_makes_a_column_that_counts(kind: str, form: str, needs: str, name: str) -> None:
+    """Beside a column of persons; a name that needs one makes none beside another column."""
+    value = VALUES[form]
+    header = f"full name\t{name}\n"
+    # It may be known as something more exact by its form and the name.
+    assert [match.start for match in FILTER.scan(f"{header}Ann\t{value}\n")] == [len(header) + 4]
+    assert FILTER.scan(f"{header}Ann\tn/a\n") == []
+    # Some names are labels in any text, too.
+    if needs == "beside" and kind != "phone" and not re.search(words("id_number"), name):
+        assert PiiFilter({kind}).scan(f"weight\t{name}\n12\t{value}\n") == []
 
 
 def test_kinds_that_are_not_wanted_are_left_alone() -> None:
@@ -208,9 +226,25 @@ def test_other_columns_are_not_held() -> None:
         "'\n,", "a\tpin\n", "| a | pin |\n| b | 4471 |\n\n", "pin\n", "user,pass\n,,,,\n", " ,",
     ],
 )  # fmt: skip
-def test_work_is_linear(unit: str) -> None:
-    def work(size: int) -> Callable[[], object]:
-        text = ("user,password\n" + unit * (size // len(unit)))[:size]
-        return lambda: cells_in(text, text.encode(), KINDS_OF_CELLS)
+def test_work_is_linear(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Characters that cells are looked for in: at most a few times the text, and twice as many in twice the text."""
+    looked = 0
 
-    assert growth(work, 100_000) < LINEAR
+    def counted(delimiter: str, row: str, start: int) -> int:
+        nonlocal looked
+        end = cell_end(delimiter, row, start)
+        looked += end - start + 1
+        return end
+
+    cell_end = tables._cell_end
+    monkeypatch.setattr(tables, "_cell_end", counted)
+    counts = []
+    for length in (100_000, 200_000):
+        looked = 0
+        text = ("user,password\n" + unit * length)[:length]
+        reader = tables.Tables(KINDS_OF_CELLS)
+        reader.feed(text)
+        reader.feed("", ended=True)
+        counts.append(looked)
+    assert counts[0] <= 3 * 100_000
+    assert counts[1] <= 2 * counts[0] + 10_000

@@ -1,0 +1,156 @@
+"""Where something may begin: one pass over a text for the rules of all tables, each a rule for one kind of place.
+
+Hyperscan reads the same expressions as `re`, less what they look at ahead and behind: it finds more, and the rule that
+it names decides.
+"""
+
+import re
+from functools import cache
+from typing import Final, NamedTuple, Protocol
+
+from safety.patterns import CHARACTERS, LETTERS, STARTS, Patterns, Sign
+from safety.pii import emails, numbers
+from safety.pii.checks import CHECKS
+from safety.pii.context import is_address, is_labelled, is_no_part
+from safety.pii.kinds import SECRETS
+from safety.pii.loosened import loosened
+from safety.pii.rules import lines
+from safety.pii.values import VALUES
+from safety.pii.window import BEGINS, RUNS, Found, Runs, view_end
+
+#: What every match has, or what stands up to REACH before it: where none of this is near, nothing is looked for.
+TRIGGER: Final = re.compile(r"[\d@＠=＝:：>(（+＋_\[{<%#$^~]|--|sk-|[A-Z]{3}")
+REACH: Final = 32
+
+
+class Rule(Protocol):
+    """What may begin at some places of a text."""
+
+    def place(self, text: str, start: int) -> int:
+        """Where it would begin, if its expression was found to begin at `start`; -1: nowhere."""
+        ...
+
+    def at(self, text: str, start: int, place: int) -> Found | None:
+        """What begins there."""
+        ...
+
+
+_AT_BEGIN: Final = re.compile(BEGINS)
+
+
+class _PatternRule:
+    """A line of `tokens.txt` or `codes.txt`."""
+
+    def __init__(self, kind: str, form: str, check: str, context: str, runs: Runs, *, code: bool) -> None:
+        self._kind = kind
+        self._form = re.compile(form.replace(r"\x{a0}", r"\xa0") + (r"(?![A-Za-z0-9_])" if code else ""))
+        self._check = CHECKS[check]
+        self._context = _CONTEXTS[context]
+        self._runs = runs
+        self._separators = "" if not code else " -()\u00a0" if check in _DOTTED else " -.()\u00a0"
+
+    def place(self, text: str, start: int) -> int:
+        return start if _AT_BEGIN.match(text, start) else -1
+
+    def at(self, text: str, start: int, place: int) -> Found | None:
+        found = self._form.match(text, place, view_end(text, place))
+        if found is None:
+            return None
+        code = found[0]
+        if self._separators:
+            code = code.translate(dict.fromkeys(map(ord, self._separators))).upper()
+        if not self._check(code) or not self._context(self._kind, text, place, code):
+            return None
+        return Found(self._kind, place, found.end(), self._runs)
+
+
+#: Checks that want the dots.
+_DOTTED: Final = ("ipv4", "ipv6", "mac")
+_CONTEXTS: Final = {
+    "-": lambda *_: True,
+    "label": is_labelled,
+    "no_part": is_no_part,
+    "address": is_address,
+}
+
+
+class _NumberRule:
+    def place(self, text: str, start: int) -> int:
+        before = numbers.BEFORE.match(text, start)
+        place = start if before is None else before.end()
+        return place if _AT_BEGIN.match(text, place) else -1
+
+    def at(self, text: str, start: int, place: int) -> Found | None:
+        end = view_end(text, place)
+        for at in range(place, min(place + 3, end)):
+            found = numbers.number_at(text, at, end)
+            if found is not None or text[at] not in "+(（＋":
+                return found
+        return None
+
+
+class _EmailRule:
+    def place(self, text: str, start: int) -> int:
+        return emails.email_place(text, start)
+
+    def at(self, text: str, start: int, place: int) -> Found | None:
+        return emails.email_at(text, place)
+
+
+class _Table(NamedTuple):
+    """The rules in the order in which they count at one place; what Hyperscan looks for, and the rule of each."""
+
+    rules: tuple[Rule, ...]
+    signs: tuple[Sign, ...]
+    numbers: tuple[int, ...]
+
+
+@cache
+def table() -> _Table:
+    """All rules."""
+    rules: list[Rule] = []
+    signs: list[Sign] = []
+    numbers_: list[int] = []
+
+    def add(rule: Rule, *expressions: str, flags: int = CHARACTERS) -> None:
+        new = [Sign(each.encode(), flags) for expression in expressions for each in loosened(expression)]
+        numbers_.extend([len(rules)] * len(new))
+        signs.extend(new)
+        rules.append(rule)
+
+    for kind, form, check, run, *_ in lines("tokens.txt"):
+        add(_PatternRule(kind, form, check, "-", RUNS[run], code=False), form)
+    secrets = [value for value in VALUES if value.kind in SECRETS]
+    for value in secrets:
+        add(value, value.sign, flags=CHARACTERS | LETTERS)
+    add(_EmailRule(), *emails.SIGNS)
+    for kind, form, check, context in lines("codes.txt"):
+        add(_PatternRule(kind, form, check, context, (), code=True), form)
+    add(_NumberRule(), *numbers.SIGNS)
+    for value in VALUES:
+        if value not in secrets:
+            add(value, value.sign, flags=CHARACTERS | LETTERS)
+    return _Table(tuple(rules), tuple(signs), tuple(numbers_))
+
+
+@cache
+def _patterns() -> Patterns:
+    _, signs, numbers_ = table()
+    return Patterns([sign.expression for sign in signs], [sign.flags | STARTS for sign in signs], numbers=numbers_)
+
+
+def candidates(text: str, data: bytes) -> list[tuple[int, int, int]]:
+    """Places where something may begin, in order, with the rule and where its expression begins.
+
+    `data` is the text's UTF-8, in which any one byte may stand for what has none.
+    """
+    rules = table().rules
+    places: set[tuple[int, int, int]] = set()
+    behind = at = 0
+    for start, number in sorted(_patterns().starts(data)):
+        at += start - behind if len(data) == len(text) else len(data[behind:start].decode())
+        behind = start
+        place = rules[number].place(text, at)
+        if place >= 0:
+            places.add((place, number, at))
+    return sorted(places)
