@@ -72,6 +72,8 @@ class Bench:
         **listen: Any,
     ) -> None:
         self.watchdog = RequestWatchdog()
+        #: What an exchange held right after the context.
+        self.left: tuple[object, object] | None = None
         self.keys = Keys(caller)
         journal = None if refusing is None else SimpleNamespace(refusing=refusing)
         catalog = ModelCatalog({"m": MODEL}, {"alias": MODEL}, AdapterModels({}, ()))
@@ -87,8 +89,11 @@ class Bench:
         ended: list[Any] = []
 
         async def handler(_: Services, exchange: HttpExchange) -> None:
-            async with self.open(exchange) as incoming:
-                await work(incoming)
+            try:
+                async with self.open(exchange) as incoming:
+                    await work(incoming)
+            finally:
+                self.left = held(exchange)
 
         publisher = SimpleNamespace(ended=ended.append)
         services = cast("Services", SimpleNamespace(watchdog=self.watchdog, record_publisher=publisher))
@@ -287,7 +292,7 @@ async def test_the_watch_and_the_timer_end_with_the_request(ending: str) -> None
     assert isinstance(timer, asyncio.TimerHandle)
     await until(watcher.cancelled)
     assert timer.cancelled()
-    assert held(exchange) == (None, None)
+    assert bench.left == (None, None)
     assert bench.watchdog.active == set()
     assert not exchange.handle.failed
 
