@@ -54,9 +54,12 @@ async def generate_several(request: GenerateRequest, context: RequestContext) ->
         first = await stream.receive()
     except BaseException as error:
         stream.close()
-        shared.end(error)
-        record.prompt_tokens = shared.prompt
-        record.cost_nano_usd = request.model.price.nano(shared.prompt, 0, 0)
+        try:
+            await stream.over()
+        finally:
+            shared.end(error)
+            record.prompt_tokens = shared.prompt
+            record.cost_nano_usd = request.model.price.nano(shared.prompt, 0, 0)
         raise
     record.reserved_tokens = prepared.reserved_tokens
     dispatched = Dispatched(stream, first, began.fingerprint)
@@ -142,6 +145,10 @@ class PromptStreams:
         if not self._task.done():
             self._several.fail(ClientGone("Nobody waits for it any more."))
 
+    async def over(self) -> None:
+        """Return once no prompt runs any more: only then is it known what they have used."""
+        await asyncio.wait([self._task])
+
     async def _run(
         self, index: int, start: Callable[[RequestHandle], Awaitable[Generation]], handle: RequestHandle
     ) -> None:
@@ -151,7 +158,9 @@ class PromptStreams:
         tokens, base = 0, index * self._each
         if index == 0:
             self.decision, self.route = stream.decision, stream.route
-            self.began.set_result(generation)
+            # Cancelled where nobody waits any more; then what has begun is ended as soon as that is said.
+            if not self.began.done():
+                self.began.set_result(generation)
         try:
             events = generation.first
             while True:

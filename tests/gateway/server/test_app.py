@@ -336,3 +336,65 @@ def test_messages_that_the_template_refuses_are_400(store_url: str) -> None:
             assert (await client.chat(messages=[*HELLO, *HELLO])).status in (200, 400)
 
     bounded(main)
+
+
+@pytest.mark.parametrize(
+    "own", ["a", "req_123", "0f8fad5b-d9cb-469f-a165-70867728950e", "Root=1-67:2/x@y+z~", "x" * 128]
+)
+def test_a_clients_own_id_is_used(store_url: str, own: str) -> None:
+    async def main() -> None:
+        async with gateway_of(store_url, engine_of()) as client:
+            key = (b"authorization", b"Bearer " + client.key.encode())
+            body = {"model": MODEL, "max_tokens": 2, "messages": [{"role": "user", "content": "Hi"}]}
+            for sent in (body, {**body, "stream": True}, {**body, "n": 0}):
+                answer = await client.request("POST", CHAT, sent, [key, (b"x-request-id", own.encode())])
+                assert answer.headers["x-request-id"] == own
+
+    bounded(main)
+
+
+@pytest.mark.parametrize("own", [b"", b"x" * 129, b"a b", b"a\r\nb: c", b"\xff", b"a\x00", b'"a"', b"a,b"])
+def test_a_strange_one_is_not(store_url: str, own: bytes) -> None:
+    async def main() -> None:
+        async with gateway_of(store_url, engine_of()) as client:
+            answer = await client.request("GET", "/healthz", b"", [(b"x-request-id", own)])
+            assert answer.headers["x-request-id"].startswith("req_")
+
+    bounded(main)
+
+
+def test_two_requests_of_one_id_are_told_apart_inside(store_url: str) -> None:
+    async def main() -> None:
+        async with gateway_of(store_url, engine_of()) as client:
+            headers = [(b"authorization", b"Bearer " + client.key.encode()), (b"x-request-id", b"same")]
+            body = {"model": MODEL, "max_tokens": 2, "messages": [{"role": "user", "content": "Hi"}]}
+            answers = await asyncio.gather(*(client.request("POST", CHAT, body, headers) for _ in range(3)))
+            assert {answer.headers["x-request-id"] for answer in answers} == {"same"}
+            assert len({answer.json["id"] for answer in answers}) == 3
+
+    bounded(main)
+
+
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [(CHAT, "POST, OPTIONS"), ("/v1/models", "GET, HEAD, OPTIONS"), ("/healthz", "GET, HEAD, OPTIONS")],
+)
+def test_options_names_the_methods(store_url: str, path: str, methods: str) -> None:
+    async def main() -> None:
+        async with gateway_of(store_url, engine_of()) as client:
+            answer = await client.request("OPTIONS", path, headers=[])
+            assert (answer.status, answer.body, answer.headers["allow"]) == (200, b"", methods)
+            assert (await client.request("OPTIONS", "/nothing", headers=[])).status == 404
+
+    bounded(main)
+
+
+def test_head_is_get_without_the_body(store_url: str) -> None:
+    async def main() -> None:
+        async with gateway_of(store_url, engine_of()) as client:
+            for path, status in (("/v1/models", 200), ("/healthz", 200), (CHAT, 405), ("/nope", 404)):
+                answer = await client.request("HEAD", path)
+                assert (answer.status, answer.body) == (status, b"")
+                assert int(answer.headers["content-length"]) > 0
+
+    bounded(main)

@@ -16,7 +16,7 @@ from routing.contracts.policy import BetterWait, Decision, ReplicaView, RouteReq
 from routing.dispatch.dispatch import RequestHandle
 from routing.policies.least_load import LeastLoad
 from tests.gateway.scheduling.bench import LIMIT, Bench, run, settle
-from tests.gateway.scheduling.test_pairs import bench_of
+from tests.gateway.scheduling.test_admission_queue_pairs import bench_of
 
 
 class Patient(LeastLoad):

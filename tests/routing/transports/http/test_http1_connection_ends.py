@@ -7,7 +7,7 @@ from routing.transports.http.http1_connection import HttpConnection
 from routing.transports.http.http1_request import Fault
 from routing.transports.http.origin import origin_of
 from tests.harness import bounded
-from tests.routing.transports.http.test_http_client import Ear
+from tests.routing.transports.http.test_http1_connection import Ear
 from tests.upstreams import plain, upstream
 
 
