@@ -61,7 +61,7 @@ def _from_file(path: Path) -> dict[str, Any]:
 
 
 def _with_flags(tenant: Tenant, arguments: argparse.Namespace) -> Tenant:
-    """A tenant with what the flags say."""
+    """Apply the flags to a tenant."""
     plain = msgspec.to_builtins(tenant)
     for field in ("tier", "safety", "cache_group"):
         if (name := getattr(arguments, field)) is not None:

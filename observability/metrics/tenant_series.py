@@ -1,9 +1,9 @@
 """Which tenants have series of their own: a bounded number, the same in all workers, and each for ever.
 
 A tenant that comes first takes a place at once while more than a quarter of them are free. The last quarter is kept
-for tenants that have shown that they are no passing crowd. Places are given out by whoever holds the list that all
-workers share (observability/metrics/series_slots.py), about once a second; until then what a newcomer does is kept apart
-and shown to nobody, so that nothing is ever counted under one name and later under another.
+for tenants that come repeatedly. The worker that holds the list that all workers share
+(observability/metrics/series_slots.py) assigns places about once a second; until then a newcomer's numbers are kept
+apart and not shown, so that nothing is ever counted under one name and later under another.
 """
 
 from collections.abc import Collection, Iterable

@@ -1,4 +1,4 @@
-"""What workers have written of their counts, in the form that looks are made from."""
+"""Read the counts that workers have written, in the form that snapshots are made from."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,13 +18,13 @@ from routing.health.replica_status import ReplicaStatus, State
 
 R = TypeVar("R", bound=msgspec.Struct)
 
-#: Of what others have said, such as an upstream in an error, so much is shown.
+#: Characters shown of texts from others, such as an upstream's error.
 MOST_CHARACTERS: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Everything that workers say. `replicas` are as their metrics have them, without reasons and addresses."""
+    """All counts and gauges of the workers. `replicas` have no reasons and addresses."""
 
     totals: Totals = field(default_factory=lambda: Totals(at=0.0))
     replicas: Report = field(default_factory=dict)
@@ -33,16 +33,16 @@ class Counted:
 
 
 def read_counted(folder: Path, at: float) -> Counted:
-    """What the files of a folder say at the moment `at`. Reads files; to be called in a thread.
+    """Read the files of a metrics folder at the moment `at`. Blocks: call it in a thread.
 
     Raises:
-        OSError, ValueError: They cannot be read.
+        OSError, ValueError: The files cannot be read.
     """
     return counted(merge.read(folder), at)
 
 
 def counted(merged: merge.Merged, at: float) -> Counted:
-    """The same of what has been read."""
+    """Convert merged metrics at the moment `at`."""
     families = {family.name: family for family in merged.families()}
 
     def of(metric: Metric) -> Family:
@@ -86,7 +86,7 @@ def _histograms(family: Family) -> dict[Place, Histogram]:
 
 
 def _replicas(families: Mapping[str, Family]) -> Report:
-    """What the gauges say of replicas; of those without a state nothing."""
+    """Return the state of each replica from its gauges; replicas without a state are left out."""
     values: dict[tuple[str, str, str], dict[str, float]] = {}
     for metric in (
         *(metrics.REPLICA_RUNNING, metrics.REPLICA_WAITING, metrics.REPLICA_IN_FLIGHT, metrics.REPLICA_KV_USED),
@@ -124,7 +124,7 @@ def _status(labels: Mapping[str, str], values: Mapping[str, float]) -> ReplicaSt
 
 
 def _recent(entries: Iterable[Mapping[str, Any]], kind: str, record: type[R]) -> Iterable[R]:
-    """Those of a kind; what another version of the program wrote is left out."""
+    """Decode the entries of a kind; entries written by another version of the program are left out."""
     names = record.__struct_fields__
     for entry in entries:
         if entry.get("kind") == kind:

@@ -1,4 +1,4 @@
-"""One look a second for all viewers, while there are any: none waits for another, and none holds up the looking."""
+"""Take one snapshot a second for all viewers, while there are any; no viewer waits for another or delays the feed."""
 
 import asyncio
 import contextlib
@@ -15,15 +15,15 @@ from protos.errors import Overloaded
 log = logging.getLogger(__name__)
 log.addFilter(RateLimit(per_second=1))
 
-#: Between two looks.
+#: Seconds between two snapshots.
 LOOK_SECONDS: Final = 1.0
-#: Looking goes on for so long after the last viewer has left: one that asks again and again finds rates.
+#: Seconds that the feed continues after the last viewer has left, so that a viewer who polls finds rates.
 LINGER_SECONDS: Final = 5.0
 MAX_VIEWERS: Final = 16
 
 
 class Look(NamedTuple):
-    """What one look gave, and the same as JSON, which is written once for all viewers. `number` grows with each."""
+    """One snapshot, as values and as JSON, which is encoded once for all viewers. `number` grows with each."""
 
     number: int
     value: msgspec.Struct
@@ -31,11 +31,11 @@ class Look(NamedTuple):
 
 
 class FeedClosed(Exception):
-    """There will be no more looks."""
+    """There will be no more snapshots."""
 
 
 class Feed:
-    """Looks while it has viewers. `look` is called about once a second, never twice at one time."""
+    """Take snapshots while there are viewers. `look` is called about once a second, never twice at one time."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Feed:
         self.viewers = 0
 
     def check_room(self) -> None:
-        """Raises Overloaded where there is no place for another viewer."""
+        """Raises Overloaded where there is no room for another viewer."""
         if self._closed:
             raise Overloaded("The admin API is shutting down.")
         if self.viewers >= MAX_VIEWERS:
@@ -63,7 +63,7 @@ class Feed:
 
     @contextlib.contextmanager
     def viewer(self) -> Iterator[None]:
-        """Be one of the viewers until the end of the block. Raises Overloaded."""
+        """Count as a viewer until the block ends. Raises Overloaded."""
         self.check_room()
         self.viewers += 1
         if self._task is None or self._task.done():
@@ -76,7 +76,7 @@ class Feed:
             self._left_at = time.monotonic()
 
     async def after(self, number: int) -> Look:
-        """The newest look with a greater number, once there is one. Raises FeedClosed."""
+        """Return the newest snapshot with a greater number, once there is one. Raises FeedClosed."""
         while self._latest is None or self._latest.number <= number:
             if self._closed:
                 raise FeedClosed
@@ -86,7 +86,7 @@ class Feed:
         return self._latest
 
     async def aclose(self) -> None:
-        """End looking and let all viewers go. Idempotent."""
+        """End the feed and release all viewers. Idempotent."""
         self._closed = True
         if self._task is not None:
             self._task.cancel()
@@ -103,7 +103,7 @@ class Feed:
                 value = await self._look()
                 self._latest = Look(number, value, msgspec.json.encode(value))
             except Exception:
-                # The viewers see that nothing comes; the next look may be better.
+                # The viewers see that nothing comes; the next snapshot may succeed.
                 log.exception("cannot look at the gateway")
             else:
                 self._tell()

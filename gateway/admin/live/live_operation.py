@@ -1,4 +1,4 @@
-"""The operation that gives looks, one or a stream of them."""
+"""The operation that returns live snapshots, one or a stream of them."""
 
 from typing import Annotated, Final, Literal
 
@@ -11,12 +11,12 @@ from gateway.admin.operation import Call, Operation
 from gateway.config.base import Record
 from protos.errors import Overloaded
 
-#: One look waits for so many others at most, until there are rates.
+#: A single snapshot waits for at most this many others, until there are rates.
 _PATIENCE: Final = 4
 
 
 class LiveQuery(Record, frozen=True, kw_only=True):
-    """One look or many."""
+    """Query parameters: one snapshot or a stream."""
 
     once: Annotated[Literal["1"] | None, Meta(description="`1`: one look, as JSON, instead of a stream of events.")] = (
         None
@@ -24,7 +24,7 @@ class LiveQuery(Record, frozen=True, kw_only=True):
 
 
 async def get_live(call: Call[LiveQuery, None]) -> Live | LiveStream:
-    """A look each second as server-sent events, or one."""
+    """Return one snapshot, or one each second as server-sent events."""
     feed = call.service.live
     if call.query.once is None:
         feed.check_room()

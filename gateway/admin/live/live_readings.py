@@ -1,4 +1,4 @@
-"""One look at the gateway: what workers have counted, the fleet, tenants and limits, from wherever each is known."""
+"""Read one live snapshot of the gateway: the workers' counts, the fleet, tenants and limits, each from its source."""
 
 import asyncio
 import time
@@ -22,9 +22,9 @@ from gateway.tenancy.tenants.tenant_registry import Registry
 from protos.errors import PenstockError
 from protos.types import Shape
 
-#: What the store gets to answer all questions of one look.
+#: Seconds that the store gets to answer all reads of one snapshot.
 STORE_SECONDS: Final = 2.0
-#: For so long a list of tenants is good: it may be long.
+#: Seconds for which a list of tenants is reused: it may be long.
 TENANTS_SECONDS: Final = 10.0
 
 NO_COUNTS: Final = "No worker tells its counts: rates, times, errors and routes are not known."
@@ -36,7 +36,7 @@ STORE_AWAY: Final = (
 
 
 class GatewayLook:
-    """Looks when it is called; remembers the last seconds' counts for the rates, and who the tenants are."""
+    """Take a snapshot when called; keep the last seconds' counts for rates, and the list of tenants."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class GatewayLook:
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        """`read` gives what workers have counted; it is called in a thread."""
+        """`read` returns the workers' counts; it is called in a thread."""
         self._config = config
         self._registry = registry
         self._store = store
@@ -67,7 +67,7 @@ class GatewayLook:
         ]
 
     async def __call__(self) -> Live:
-        """Everything that is known now, and what is not."""
+        """Return everything that is known now, and the problems of what is not."""
         problems: list[str] = []
         counted, growth = await self._counts(problems)
         fleet, scopes = await self._from_store(counted, growth, problems)
@@ -108,7 +108,7 @@ class GatewayLook:
             return self._fleet_without_store(counted), None
 
     async def _scopes(self, counted: Counted, growth: Growth | None) -> dict[str, list[ScopeLimits]]:
-        """The limits of the tenants that will be shown."""
+        """Return the limits of the tenants that will be shown."""
         if self._clock() - self._tenants_at >= TENANTS_SECONDS:
             self._tenants = {entry.tenant.name: entry.tenant for entry in await self._registry.tenants()}
             self._tenants_at = self._clock()

@@ -1,4 +1,4 @@
-"""The figures of one look: a pure function of counts, the fleet, tenants and what has lately happened."""
+"""Compute one snapshot's figures: a pure function of counts, the fleet, tenants and recent requests."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,9 +28,9 @@ MOST_TENANTS: Final = 50
 MOST_ERRORS: Final = 64
 MOST_ROUTES: Final = 32
 
-#: Where all tenants are counted that have no label of their own, and requests of nobody.
+#: Labels of tenants without a series of their own, and of requests without a tenant.
 NO_TENANTS: Final = frozenset(("", NOTHING, OTHER))
-#: Kinds of tokens that prompts and answers are made of.
+#: Kinds of tokens of prompts and answers.
 _ASKED: Final = frozenset(("input", "cached"))
 _ANSWERED: Final = frozenset(("output", "reasoning"))
 _FAILED: Final = frozenset(outcome.value for outcome in FAILED)
@@ -39,7 +39,7 @@ _R = TypeVar("_R", RecentError, RecentRoute)
 
 @dataclass(frozen=True, slots=True)
 class PoolFacts:
-    """A pool as the configuration has it."""
+    """A pool as it is configured."""
 
     model: str
     name: str
@@ -49,7 +49,7 @@ class PoolFacts:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """All that one look has found. `growth`, `tiers` and `scopes` are None where they are not known.
+    """The inputs of one snapshot. `growth`, `tiers` and `scopes` are None where they are not known.
 
     `tiers` has every tenant; `scopes` those that were asked for.
     """
@@ -67,7 +67,7 @@ class Seen:
 
 
 def snapshot(seen: Seen) -> Live:
-    """What viewers get."""
+    """Compute what viewers get."""
     shown = busiest(seen.totals, seen.growth, seen.tiers or {})
     known = _tenant_names(seen.totals, seen.tiers or {})
     return Live(
@@ -84,7 +84,7 @@ def snapshot(seen: Seen) -> Live:
 
 
 def busiest(totals: Totals, growth: Growth | None, known: Iterable[str]) -> list[str]:
-    """The tenants to show: those with the most requests now, and else so far, by name among equals."""
+    """Choose the tenants to show: most requests now, then most so far, then by name."""
     now = _by_tenant(growth.requests) if growth else {}
     ever = _by_tenant(totals.requests)
     names = _tenant_names(totals, known)
@@ -123,7 +123,7 @@ def _headline(totals: Totals, growth: Growth | None) -> Headline:
 
 
 def _figures(growth: Growth | None, model: str | None, pool: str | None) -> Figures:
-    """Of a model's pool, of a whole model, or of everything. Nobody counts a pool's tokens."""
+    """Compute the figures of a pool, a model or everything. Pools have no token counts."""
     if growth is None:
         return Figures()
 
@@ -131,7 +131,7 @@ def _figures(growth: Growth | None, model: str | None, pool: str | None) -> Figu
         return model in (None, place[0]) and pool in (None, place[1])
 
     def times(of: Mapping[Place, Histogram]) -> Times | None:
-        # What was refused at once says nothing of how long answers take.
+        # A request refused at once says nothing about latency.
         answered = [histogram for place, histogram in of.items() if here(place) and place[1] != NOTHING]
         return _times(merged(answered))
 
@@ -207,7 +207,7 @@ def _tenants(seen: Seen, shown: Sequence[str]) -> list[TenantLive]:
 
 
 def _by_tenant(counts: Mapping[tuple[str, str, str], float], last: Iterable[str] | None = None) -> dict[str, float]:
-    """Sums by tenant, of all or of those whose last label is one of these."""
+    """Sum by tenant, over all series or those whose last label is one of these."""
     wanted = None if last is None else frozenset(last)
     sums: dict[str, float] = {}
     for (_, tenant, name), count in counts.items():
@@ -221,7 +221,7 @@ def _newest(found: Sequence[_R], most: int) -> list[_R]:
 
 
 def _alike(errors: Sequence[RecentError]) -> list[RecentError]:
-    """The first of each kind of failure stands for all of them: a flood of refusals hides nothing else."""
+    """Keep the first of each kind of failure with the number of the others: a flood of refusals hides nothing else."""
     found: dict[tuple[str, ...], list[RecentError]] = {}
     for error in errors:
         way = (error.outcome, error.code, error.detail, error.tenant, error.model, error.pool, error.replica)
@@ -234,5 +234,5 @@ def _rate(count: float, growth: Growth) -> float:
 
 
 def _short(value: float) -> float:
-    """Four digits are more than anyone reads, and a third of the bytes."""
+    """Round to four significant digits, which saves two thirds of the bytes."""
     return float(f"{value:.4g}")

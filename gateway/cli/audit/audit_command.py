@@ -1,4 +1,4 @@
-"""`penstock audit`: checks the audit journal, asks it, and measures it."""
+"""`penstock audit`: parse the arguments of the audit journal's commands."""
 
 import argparse
 from pathlib import Path
@@ -103,7 +103,7 @@ def _verify(arguments: argparse.Namespace) -> int:
         key_file = arguments.key_file or place.key_file
         report = verify(place.folder, read_key(key_file) if key_file is not None else None)
     except OSError as error:
-        # A key that cannot be used says so itself.
+        # An unusable key has its own error message.
         fail("audit verify", f"{error.filename}: {error.strerror}" if error.filename else str(error))
         return 2
     except ValueError as error:
@@ -130,7 +130,7 @@ def _print_report(folder: Path, report: Report) -> None:
 
 
 def _query(arguments: argparse.Namespace) -> int:
-    # Here and below: the database takes long to import, and `penstock --help` needs none.
+    # Imported here and below: the database takes long to import, and `penstock --help` needs none.
     from gateway.cli.audit.audit_query import query
 
     return query(arguments)

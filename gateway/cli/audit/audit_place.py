@@ -1,4 +1,4 @@
-"""Where the journal is that a command is about."""
+"""Find the journal that a command works on."""
 
 import argparse
 from pathlib import Path
@@ -16,7 +16,7 @@ class JournalPlace(NamedTuple):
 
 
 def place_of(arguments: argparse.Namespace) -> JournalPlace:
-    """What `--folder` says, or else the configuration.
+    """Locate the journal by `--folder`, or else by the configuration.
 
     Raises:
         ConfigError: The configuration cannot be used.

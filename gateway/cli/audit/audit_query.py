@@ -1,4 +1,4 @@
-"""`penstock audit query` and `penstock audit usage`: what the journal says, as a table, JSON or CSV."""
+"""`penstock audit query` and `penstock audit usage`: print journal entries and usage as a table, JSON or CSV."""
 
 import argparse
 import contextlib
@@ -20,7 +20,7 @@ from protos.errors import InvalidRequest
 
 _Ask = Callable[[JournalReader, Period], Answer]
 
-#: What is shown of entries unless something else is asked for.
+#: The columns that are shown by default.
 _SHOWN: Final = {
     "requests": "time, id, tenant, model, pool, replica, outcome, status, prompt_tokens AS input, "
     "completion_tokens AS output, round(cost_nano_usd / 1e9, 6) AS usd, round(ended_us / 1e6, 3) AS seconds",
@@ -48,7 +48,7 @@ _SUMS: Final = (
 
 
 def query(arguments: argparse.Namespace) -> int:
-    """Show entries, the newest first."""
+    """Print entries, the newest first."""
     if arguments.tenant is not None and arguments.of != "requests":
         return fail("audit query", "--tenant: only requests have a tenant")
 
@@ -66,7 +66,7 @@ def query(arguments: argparse.Namespace) -> int:
 
 
 def usage(arguments: argparse.Namespace) -> int:
-    """Show what was used."""
+    """Print usage."""
     by = [name.strip() for name in arguments.by.split(",")]
     if unknown := [name for name in by if name not in _BY]:
         return fail("audit usage", f"--by: expected some of {', '.join(_BY)}, got {printable(unknown[0][:64])!r}")
@@ -107,14 +107,14 @@ def _answer(command: str, arguments: argparse.Namespace, ask: _Ask) -> int:
 
 
 def _asked(folder: Path, period: Period, ask: _Ask) -> tuple[Answer, list[str]]:
-    """The answer, and what could not be read."""
+    """Return the answer, and a line for each segment that could not be read."""
     while True:
         with contextlib.suppress(SegmentsRemoved), opened(folder, period) as reader:
             return ask(reader, period), reader.unreadable
 
 
 def _moment(text: str, field: str, now: float) -> float:
-    """A time, or how long ago it was. Raises InvalidRequest."""
+    """Parse a time, or a duration before now. Raises InvalidRequest."""
     try:
         time_ = datetime.fromisoformat(text)
     except ValueError:
@@ -143,7 +143,7 @@ def _plain(value: Any) -> Any:
 
 
 def _text(value: Any) -> str:
-    """A value in a cell, in one line."""
+    """Format a value as one line of a cell."""
     if value is None:
         return ""
     return printable(value.isoformat(" ", "milliseconds") if isinstance(value, datetime) else str(value))

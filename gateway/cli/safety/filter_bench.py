@@ -1,4 +1,4 @@
-"""`penstock safety bench`: precision, recall and speed of filters on labelled texts."""
+"""`penstock safety bench`: measure precision, recall and speed of filters on labelled texts."""
 
 import argparse
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _MOST_KINDS: Final = 5
 
 
 def bench(arguments: argparse.Namespace) -> int:
-    """Measure, and show it."""
+    """Measure the filters and print the figures."""
     try:
         put(_measured(arguments))
     except (Unusable, SetError) as error:
@@ -53,7 +53,7 @@ def _measured(arguments: argparse.Namespace) -> str:
 
 
 def _unmeasured(spans: SpanMeasures | None, labelled: Labelled) -> str:
-    """Why nothing is known of any filter; empty if something is."""
+    """Say why no filter could be measured; empty if one could."""
     if spans is None:
         there, wanted = ("spans", "finds stretches") if labelled.spans else ("injection", "scores attempts")
         return f"the data has texts with `{there}` alone, and no chosen filter {wanted}"

@@ -1,4 +1,4 @@
-"""`penstock safety test`: what each filter does to texts."""
+"""`penstock safety test`: show what each filter does to texts."""
 
 import argparse
 import re
@@ -34,7 +34,7 @@ class _Placed(NamedTuple):
 
 
 class _Scored(NamedTuple):
-    """A text's score by a filter that adds features up."""
+    """A text's score by a filter that adds up features."""
 
     rule: Rule
     score: float
@@ -51,7 +51,7 @@ class _Report(NamedTuple):
 
 
 def test(arguments: argparse.Namespace) -> int:
-    """Look at each file, and show what was found."""
+    """Run the filters on each file, and print what they found."""
     try:
         chosen = chosen_rules(arguments)
     except Unusable as error:
@@ -139,7 +139,7 @@ def _lines(report: _Report, chosen: Chosen, direction: str) -> Iterator[str]:
 
 
 def _rest_lines(report: _Report, direction: str) -> Iterator[str]:
-    """The text as it would go on."""
+    """Format the text after all filters."""
     rest, blocked = report.screened.text, report.screened.blocked
     by = "" if blocked is None else f"{blocked.rule} blocks it ({blocked.label})"
     if blocked is not None and direction == "input":
@@ -185,7 +185,7 @@ def _score_table(scored: _Scored, text: str) -> Iterator[str]:
 
 
 def _with_excerpts(rows: Sequence[Sequence[str]], text: str, matches: Sequence[Match]) -> Iterator[str]:
-    """The rows with a last column that has what matched, as wide as the terminal allows."""
+    """Add a last column with the matched text, as wide as the terminal allows."""
     lines = list(table(rows))
     left = max(map(len, lines)) + 2
     width = max(shutil.get_terminal_size().columns - left, _LEAST_WIDTH)
@@ -201,7 +201,7 @@ def _json(report: _Report, chosen: Chosen, direction: str) -> str:
         encoded = msgspec.json.encode(_plain(report, chosen, direction))
     except UnicodeEncodeError as error:
         raise Unusable(f"{_shown(report.name)}: the name is not UTF-8, which --json cannot show") from error
-    # What the encoder leaves as it is of what steers a terminal can stand as an escape in JSON, too.
+    # Control characters that the encoder leaves unchanged can stand as escapes in JSON, too.
     return printable(encoded.decode())
 
 

@@ -1,4 +1,4 @@
-"""`penstock top`: how the gateway does, live in a terminal; the same figures as the console's."""
+"""`penstock top`: show the gateway's live figures in a terminal; the same figures as the console's."""
 
 import argparse
 import os
@@ -19,7 +19,7 @@ from observability.terminal import fail
 
 _PATH: Final = "/admin/live?once=1"
 _SECONDS: Final = 1.0
-#: Of what no terminal reads: nothing is cut that somebody may look for.
+#: Width of output that is not a terminal: nothing is cut that somebody may search for.
 _PLAIN_WIDTH: Final = 200
 
 
@@ -28,7 +28,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser = subparsers.add_parser(
         "top",
         help="show how a running gateway does, live",
-        # A key given as `--key` would be taken for a file's name, and shown in the error.
+        # A key given as `--key` would be taken for a file's name and shown in the error.
         allow_abbrev=False,
         description="Asks the admin API that the configuration describes, with its key. Ctrl-C ends it.",
     )
@@ -48,7 +48,7 @@ def _run(arguments: argparse.Namespace) -> int:
     except (LiveGatewayError, ConfigError, AdminKeyError) as error:
         return fail("top", str(error))
     if arguments.once:
-        # Imported here, as below: other commands' help does not need it.
+        # Imported here and below: other commands' help does not need it.
         from gateway.cli.top.top_screen import plain
 
         print(plain(live, gateway.shown_url, shutil.get_terminal_size((_PLAIN_WIDTH, 0)).columns), end="")
@@ -58,7 +58,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _gateway(arguments: argparse.Namespace) -> LiveGateway:
-    """The admin API. Raises LiveGatewayError, ConfigError or AdminKeyError."""
+    """Connect to the admin API. Raises LiveGatewayError, ConfigError or AdminKeyError."""
     if arguments.url is not None:
         if arguments.key_file is None and not os.environ.get(VARIABLE):
             raise LiveGatewayError(f"no admin key: set {VARIABLE} or name a file that has it with --key-file")
@@ -79,7 +79,7 @@ def _key(file: Path | None) -> str:
 
 
 def _ask(gateway: LiveGateway) -> Live:
-    """What there is now. Raises LiveGatewayError."""
+    """Read one snapshot. Raises LiveGatewayError."""
     answer = gateway.ask("GET", _PATH)
     try:
         return msgspec.json.decode(answer, type=Live)
@@ -90,7 +90,7 @@ def _ask(gateway: LiveGateway) -> Live:
 
 
 def _watch(gateway: LiveGateway, live: Live) -> None:
-    """Show it until Ctrl-C; what cannot be had any longer stays on the screen, with since when and why."""
+    """Redraw until Ctrl-C; figures that are out of date stay on the screen with their age and the reason."""
     from gateway.cli.top.top_screen import Screen, shown_on
 
     screen = Screen(live, gateway.shown_url)
