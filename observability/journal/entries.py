@@ -16,7 +16,7 @@ from observability.record import RequestRecord
 VERSION: Final = 1
 #: Entries encoded in one piece: about 0.2 ms in which no other thread runs Python.
 CHUNK: Final = 64
-#: Mean length of a line, below which texts need not be measured and cut.
+#: Bytes per line of a chunk, on average; above it each line is encoded by itself and its texts are cut.
 _LONG: Final = 4096
 _MOST_CHARACTERS: Final = 512
 _MOST_ITEMS: Final = 64

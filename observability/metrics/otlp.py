@@ -1,7 +1,8 @@
-"""Sends all metrics to an OpenTelemetry collector from time to time, in a thread of its own.
+"""Export all metrics to an OpenTelemetry collector at an interval, in a thread of its own.
 
-The numbers are made elsewhere and added up over processes, which the SDK's instruments cannot do; so its data is built
-here, and its exporter sends it.
+The numbers are summed over processes, which the SDK's instruments cannot do; so its data is built here, and its
+exporter
+sends it.
 """
 
 import logging
@@ -37,50 +38,50 @@ from observability.tracing.spans import process_resource
 log = logging.getLogger(__name__)
 
 SERVICE: Final = "penstock"
-#: What one export may take, its repetitions included, and what an end waits for one.
+#: Seconds that one export may take, its retries included, and that closing waits for an export.
 TIMEOUT_SECONDS: Final = 10.0
 CLOSE_SECONDS: Final = 1.0
-#: Attributes that the conventions want of each of their metrics. Requests of all endpoints are in one.
+#: Attributes that the conventions require of each of their metrics. Requests of all endpoints are in one.
 _GENAI_CONSTANT: Final = {"gen_ai.provider.name": SERVICE, "gen_ai.operation.name": "inference"}
-#: The exporter's own lines: one or more for each export that fails.
+#: The exporter logs one or more lines for each export that fails.
 _LOUD: Final = "opentelemetry.exporter.otlp.proto.http.metric_exporter"
 _MOST_TEXT: Final = 300
 _CUMULATIVE: Final = AggregationTemporality.CUMULATIVE
 
 
 class Gathered(NamedTuple):
-    """All families, and since when they count, in seconds since 1970."""
+    """All families, and the start of their counts, in seconds since 1970."""
 
     families: list[Family]
     started: float
 
 
 class MetricsExporter:
-    """One of a gateway, however many workers it has. A collector that is slow or away costs nothing else."""
+    """Export a gateway's metrics, however many workers it has. A slow or absent collector costs nothing else."""
 
     def __init__(
         self, gather: Callable[[], Gathered], endpoint: str, headers: Mapping[str, str], interval_seconds: float
     ) -> None:
-        """`gather` is called in the thread; what it raises ends nothing."""
+        """`gather` is called in the thread; its exceptions do not end the export."""
         self._gather = gather
         self._endpoint = metrics_url(endpoint)
         self._headers = dict(headers)
         self._interval = interval_seconds
         self._ended = threading.Event()
         self._exporter: OTLPMetricExporter | None = None
-        # A daemon, since nothing can be done about a collector that says nothing while the process ends.
+        # A daemon: nothing can be done about a collector that hangs while the process ends.
         self._thread = threading.Thread(target=self._run, name="metrics export", daemon=True)
         self._reasons = _Reasons()
         self._failing = False
-        #: Exports that failed.
+        #: Failed exports.
         self.failures = 0
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def close(self) -> None:
-        """End, without the numbers of the last moments."""
+        """Stop without exporting the numbers of the last moments."""
         self._ended.set()
         if self._exporter is not None:
             self._exporter.shutdown()
@@ -115,7 +116,7 @@ class MetricsExporter:
 
 
 class _Reasons(logging.Filter):
-    """Keeps the exporter's last words instead of letting them out."""
+    """Keep the exporter's last log message instead of writing it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -128,14 +129,14 @@ class _Reasons(logging.Filter):
 
 
 def metrics_url(endpoint: str) -> str:
-    """Where metrics go, of a collector's address: OTLP's own path follows, unless it is there."""
+    """Return the URL for metrics of a collector's address: OTLP's own path is appended unless it is there."""
     base = endpoint.rstrip("/")
     return base if base.endswith("/v1/metrics") else f"{base}/v1/metrics"
 
 
 def metrics_data(gathered: Gathered, now_ns: int) -> MetricsData:
-    """The SDK's form of all families, at a moment in nanoseconds since 1970."""
-    # A clock that was set back must not make the beginning later than the end.
+    """Build the SDK's form of all families, at a moment in nanoseconds since 1970."""
+    # The start must not be later than the end after the clock was set back.
     start_ns = min(int(gathered.started * 1e9) or now_ns, now_ns)
     metrics = [_metric(family, start_ns, now_ns) for family in gathered.families]
     scope = ScopeMetrics(InstrumentationScope(SERVICE), metrics, "")
@@ -165,7 +166,7 @@ def _metric(family: Family, start_ns: int, now_ns: int) -> Metric:
                     sum=total,
                     bucket_counts=counts,
                     explicit_bounds=family.bounds,
-                    # Optional, and not known.
+                    # Minimum and maximum are optional, and not known.
                     min=None,  # type: ignore[arg-type]
                     max=None,  # type: ignore[arg-type]
                 )

@@ -1,4 +1,4 @@
-"""The gateway itself: its processes, its store, and what it writes down."""
+"""The gateway dashboard: its processes, its store, and the records it writes."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ _ALL: Final = Scope()
 
 
 def gateway() -> Dashboard:
-    """Gateway."""
+    """Make the gateway dashboard."""
     return Dashboard(
         uid=UID,
         title="Penstock / Gateway",

@@ -1,4 +1,4 @@
-"""Where the time of requests goes."""
+"""The latency dashboard: where the time of requests goes."""
 
 from typing import Final
 
@@ -14,7 +14,7 @@ _COLORS: Final = {"engine": "green", "queue": "#EAB839", "gateway": "blue"}
 
 
 def latency(objectives: Objectives) -> Dashboard:
-    """Latency."""
+    """Make the latency dashboard."""
     return Dashboard(
         uid=UID,
         title="Penstock / Latency",
@@ -109,7 +109,7 @@ def _whole() -> tuple[Panel, ...]:
 
 
 def _pair(title: str, description: str, metric: Metric, limit: dict[str, object] | None = None) -> tuple[Panel, Panel]:
-    """Percentiles and, beside them, all of it."""
+    """Make two panels: percentiles and, beside them, the whole distribution."""
     return (
         percentiles(title, description, CHOSEN, metric, thresholds=limit, width=12),
         spread(f"{title}, all of it", description, CHOSEN, metric),

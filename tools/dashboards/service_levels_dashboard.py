@@ -1,4 +1,4 @@
-"""What is promised, what is left of the error budgets, and how fast they burn."""
+"""The service-level dashboard: objectives, the rest of the error budgets, and their burn rates."""
 
 from typing import Final
 
@@ -9,12 +9,12 @@ from tools.dashboards.objectives import FAST, PERIOD, PERIOD_DAYS, SLOW, Objecti
 from tools.dashboards.panels import GREEN, ORANGE, RED, YELLOW, Panel, Query, lines, stat, steps
 
 UID: Final = "penstock-slo"
-#: Recorded series have the label too.
+#: Recorded series have the model's label too.
 _CHOSEN: Final = '{model=~"$model"}'
 
 
 def service_levels(objectives: Objectives) -> Dashboard:
-    """SLOs."""
+    """Make the service-level dashboard."""
     return Dashboard(
         uid=UID,
         title="Penstock / SLOs",
