@@ -64,11 +64,13 @@ def named_values(record: logging.LogRecord) -> dict[str, str]:
     args = record.args
     if not args or not isinstance(args, tuple) or not isinstance(record.msg, str):
         return {}
-    return {name: str(args[index])[:_MOST_CHARACTERS] for name, index in _places(record.msg) if index < len(args)}
+    return {
+        name: str(args[index])[:_MOST_CHARACTERS] for name, index in _value_indexes(record.msg) if index < len(args)
+    }
 
 
 @lru_cache(maxsize=1024)
-def _places(message: str) -> tuple[tuple[str, int], ...]:
+def _value_indexes(message: str) -> tuple[tuple[str, int], ...]:
     found: dict[str, int] = {}
     index = 0
     for match in _VALUE.finditer(message):

@@ -48,7 +48,7 @@ class RequestLog:
             self._dropped += 1
             return
         level = logging.WARNING if failed else logging.INFO
-        left_out = budget.told()
+        left_out = budget.take_left_out()
         rest = f" ({left_out} lines like it were left out)" if left_out else ""
         fields = _fields(record)
         if left_out:
@@ -70,7 +70,7 @@ class RequestLog:
 
     async def aclose(self) -> None:
         """Log how many lines were left out since the last one. Idempotent."""
-        left_out = sum(budget.told() for budget in self._budgets.values())
+        left_out = sum(budget.take_left_out() for budget in self._budgets.values())
         if left_out:
             log.warning("%d lines about requests were left out", left_out)
 
@@ -96,7 +96,7 @@ class _Budget:
         self._written += 1
         return True
 
-    def told(self) -> int:
+    def take_left_out(self) -> int:
         """Return how many lines were left out since the last call."""
         left_out, self._left_out = self._left_out, 0
         return left_out

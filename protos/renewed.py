@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 #: Least seconds between checks of the files.
-LOOK_SECONDS = 1.0
+CHECK_SECONDS = 1.0
 
 _Stamp = tuple[int, int, int] | None
 
@@ -30,28 +30,28 @@ class Renewed(Generic[T]):
         make: Callable[[], T],
         *,
         clock: Callable[[], float] = time.monotonic,
-        look_seconds: float = LOOK_SECONDS,
+        check_seconds: float = CHECK_SECONDS,
     ) -> None:
         """`make` reads the files; its first exception is raised, later ones are logged, once for each change."""
         self._paths = tuple(paths)
         self._make = make
         self._clock = clock
-        self._look_seconds = look_seconds
+        self._check_seconds = check_seconds
         self._lock = threading.Lock()
-        self._looked = clock()
+        self._checked_at = clock()
         # Stamped before they are read: a change while that happens is seen at the next check.
         self._stamps = [_stamp(path) for path in self._paths]
         self._value = make()
 
     def get(self) -> T:
         """Return the value of the current files, or of the last usable ones."""
-        if self._paths and self._clock() - self._looked >= self._look_seconds:
+        if self._paths and self._clock() - self._checked_at >= self._check_seconds:
             with self._lock:
-                self._look()
+                self._check()
         return self._value
 
-    def _look(self) -> None:
-        self._looked = self._clock()
+    def _check(self) -> None:
+        self._checked_at = self._clock()
         stamps = [_stamp(path) for path in self._paths]
         if stamps == self._stamps:
             return

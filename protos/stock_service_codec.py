@@ -38,7 +38,7 @@ class Refused(ValueError):
     """A request that cannot be honoured here; the text is for its sender."""
 
 
-class Ask(msgspec.Struct, frozen=True):
+class GenerateCall(msgspec.Struct, frozen=True):
     """One Generate request. `perf_metrics`: its end is to report how long each phase took."""
 
     submit: Submit
@@ -46,7 +46,7 @@ class Ask(msgspec.Struct, frozen=True):
     perf_metrics: bool
 
 
-def decode_generate(data: bytes) -> Ask:
+def decode_generate(data: bytes) -> GenerateCall:
     """Decode a Generate request. Raises ProtocolError on bytes that do not parse, and Refused."""
     try:
         message = pb.GenerateRequest.FromString(data)
@@ -63,7 +63,7 @@ def decode_generate(data: bytes) -> Ask:
         cache_salt=salt,
         guide=_guide(message.guided_decoding) if message.HasField("guided_decoding") else None,
     )
-    return Ask(submit, message.streaming, message.output_config.return_perf_metrics)
+    return GenerateCall(submit, message.streaming, message.output_config.return_perf_metrics)
 
 
 def _check(message: pb.GenerateRequest) -> None:

@@ -80,11 +80,11 @@ def _bare(schema: Any) -> Any:
     return bare
 
 
-def written() -> str:
+def file_text() -> str:
     """Return the file's text: one shape a line."""
     lines = (f"{json.dumps(name)}: {json.dumps(shape)}" for name, shape in shapes().items())
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 if __name__ == "__main__":
-    FILE.write_text(written())
+    FILE.write_text(file_text())

@@ -13,7 +13,7 @@ from granian.server.embed import Server
 
 from gateway.admin.admin_app import AdminApp
 from gateway.admin.live.feed import Feed
-from gateway.admin.live.live_readings import GatewayLook
+from gateway.admin.live.live_readings import LiveReader
 from gateway.admin.metrics_page import MetricsPage
 from gateway.admin.operation import Service
 from gateway.config.observability.journal import journal_settings
@@ -40,7 +40,7 @@ async def serve_admin(config: Config, key: str) -> None:
     """
     store = Store(store_url(config))
     registry, replicas = Registry(store, config), ReplicaRegistry(store, config)
-    live = Feed(GatewayLook(config, registry, store, replicas))
+    live = Feed(LiveReader(config, registry, store, replicas))
     page = MetricsPage(config, registry, store)
     app = AdminApp(Service(registry, store, replicas, ProviderVault(store, config), live, page.text), key)
     # Granian's other server would start a process for each worker; the one that runs in this loop is enough here.

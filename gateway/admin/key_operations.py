@@ -65,7 +65,7 @@ async def create_key(call: Call[NoQuery, KeyRequest]) -> NewKey:
 
 async def get_key(call: Call[NoQuery, None]) -> KeyView:
     """Return one key."""
-    return await _seen(call, await call.service.registry.key(call.path["id"]))
+    return await _current_view(call, await call.service.registry.key(call.path["id"]))
 
 
 async def patch_key(call: Call[NoQuery, dict[str, Any]]) -> KeyView:
@@ -78,7 +78,7 @@ async def patch_key(call: Call[NoQuery, dict[str, Any]]) -> KeyView:
         wanted = record_of(merge_patch(settings, call.body), KeyRequest)
         return KeyChange(**{name: getattr(wanted, name) for name in _SETTINGS})
 
-    return await _seen(call, await call.service.registry.edit_key(call.path["id"], change, call.actor))
+    return await _current_view(call, await call.service.registry.edit_key(call.path["id"], change, call.actor))
 
 
 async def rotate_key(call: Call[NoQuery, Rotation]) -> NewKey:
@@ -89,7 +89,7 @@ async def rotate_key(call: Call[NoQuery, Rotation]) -> NewKey:
 
 async def revoke_key(call: Call[NoQuery, None]) -> KeyView:
     """Revoke a key."""
-    return await _seen(call, await call.service.registry.revoke_key(call.path["id"], call.actor))
+    return await _current_view(call, await call.service.registry.revoke_key(call.path["id"], call.actor))
 
 
 async def _require_tenant(call: Call[Any, Any], name: str) -> None:
@@ -100,7 +100,7 @@ async def _require_tenant(call: Call[Any, Any], name: str) -> None:
         raise
 
 
-async def _seen(call: Call[Any, Any], key: ApiKey) -> KeyView:
+async def _current_view(call: Call[Any, Any], key: ApiKey) -> KeyView:
     return _view(key, await call.service.store.now())
 
 

@@ -80,7 +80,7 @@ class Scope:
     limits: Limits
 
     @property
-    def place(self) -> tuple[str, str]:
+    def sort_key(self) -> tuple[str, str]:
         """Return the scope's position in a list."""
         return (self.tenant, self.name)
 
@@ -88,7 +88,7 @@ class Scope:
 async def list_limits(call: Call[LimitsQuery, None]) -> Page[ScopeLimits]:
     """List the limits of tenants, keys and models."""
     scopes = await _scopes(call.service, call.query.tenant)
-    page = page_of(scopes, call.query, lambda scope: scope.place, tuple[str, str])
+    page = page_of(scopes, call.query, lambda scope: scope.sort_key, tuple[str, str])
     return Page(data=await limits_of(call.service.store, page.data), has_more=page.has_more, next=page.next)
 
 
@@ -131,7 +131,7 @@ async def _scopes(service: Service, tenant: str | None) -> list[Scope]:
     # A key and its replacement count as one; the newer key's limits are those that will stay.
     lines = {key.limit_scope: Scope(key.tenant, key.limit_scope, key.limits) for key in keys if key.active(now)}
     scopes += [scope for scope in lines.values() if _counted(scope.limits)]
-    return sorted(scopes, key=lambda scope: scope.place)
+    return sorted(scopes, key=lambda scope: scope.sort_key)
 
 
 async def _tenant(service: Service, name: str) -> Any:

@@ -42,7 +42,7 @@ class MetricsPage:
         self._store_lock = config.state_dir / "store" / "lock" if config.store.embedded else None
         self._registry = registry
         self._store = BatchedReads(store)
-        self._look: asyncio.Task[bytes] | None = None
+        self._building: asyncio.Task[bytes] | None = None
         self._exporter: MetricsExporter | None = None
 
     def start_export(self, otlp: MetricsOtlp) -> None:
@@ -67,10 +67,10 @@ class MetricsPage:
 
     async def text(self) -> bytes:
         """Return the page in Prometheus' text format."""
-        if self._look is None or self._look.done():
-            self._look = asyncio.create_task(self._text())
+        if self._building is None or self._building.done():
+            self._building = asyncio.create_task(self._text())
         # A reader that leaves does not cancel the page of the others.
-        return await asyncio.shield(self._look)
+        return await asyncio.shield(self._building)
 
     async def families(self) -> tuple[list[Family], float]:
         """Return all families with series, and when the workers began to count, in seconds since 1970."""

@@ -70,10 +70,10 @@ async def get_usage(call: Call[UsageQuery, None]) -> Page[UsageView]:
     query = call.query
     rows = await usage_rows(call.service.registry, call.service.store, query.by, query.since, query.tenant)
     views = [UsageView(**{name: getattr(row, name) for name in UsageRow.__struct_fields__}) for row in rows]
-    return page_of(views, query, _place, tuple[str, str, str, str])
+    return page_of(views, query, _sort_key, tuple[str, str, str, str])
 
 
-def _place(row: UsageRow) -> tuple[str, str, str, str]:
+def _sort_key(row: UsageRow) -> tuple[str, str, str, str]:
     return (row.tenant or "", row.model or "", row.key or "", row.day or "")
 
 

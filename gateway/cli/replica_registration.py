@@ -93,12 +93,12 @@ class Registrar:
 
         self._store = Store(_store_url(arguments.register), timeout=_TIMEOUT_SECONDS)
         epoch = time.time_ns()
-        places = arguments.advertise or [_advertised(address, _has_tls(arguments)) for address in addresses]
+        advertised = arguments.advertise or [_advertised(address, _has_tls(arguments)) for address in addresses]
         self._replicas = [
             Registration(
                 model=info.model,
                 pool=arguments.pool,
-                address=place,
+                address=address,
                 epoch=epoch,
                 engine=info.engine,
                 shape=info.shape,
@@ -107,7 +107,7 @@ class Registrar:
                 tokenizer_hash=info.tokenizer_hash,
                 adapters=info.adapters,
             )
-            for info, place in zip(infos, places, strict=True)
+            for info, address in zip(infos, advertised, strict=True)
         ]
         self._state = ""
 
@@ -115,7 +115,7 @@ class Registrar:
         """Announce until `stop` is set, then withdraw; run it once."""
         try:
             while not stop.is_set():
-                await self._say()
+                await self._announce()
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(stop.wait(), HEARTBEAT_SECONDS)
             await asyncio.gather(*(deregister(self._store, replica) for replica in self._replicas))
@@ -125,15 +125,17 @@ class Registrar:
         finally:
             await self._store.aclose()
 
-    async def _say(self) -> None:
+    async def _announce(self) -> None:
         try:
             done = await asyncio.gather(*(register(self._store, replica) for replica in self._replicas))
         except StoreUnavailable as error:
             self._note(f"cannot register: {error.__cause__ or error}", logging.WARNING)
             return
-        taken = [replica.address for replica, told in zip(self._replicas, done, strict=True) if not told]
-        if taken:
-            self._note(f"another replica that began later has registered as {', '.join(taken)}", logging.ERROR)
+        taken_over = [
+            replica.address for replica, registered in zip(self._replicas, done, strict=True) if not registered
+        ]
+        if taken_over:
+            self._note(f"another replica that began later has registered as {', '.join(taken_over)}", logging.ERROR)
         else:
             self._note(f"registered as {', '.join(replica.address for replica in self._replicas)}", logging.INFO)
 

@@ -89,11 +89,11 @@ async def _resume(registry: ReplicaRegistry, arguments: argparse.Namespace) -> i
     if arguments.json:
         print_json({"drains": ended})
     else:
-        print(_said(ended) or f"{arguments.target} was not drained")
+        print(_resumed_lines(ended) or f"{arguments.target} was not drained")
     return 0
 
 
-def _said(ended: Sequence[Drain]) -> str:
+def _resumed_lines(ended: Sequence[Drain]) -> str:
     return "\n".join(f"resumed {drain.target} of {drain.model}" for drain in ended)
 
 

@@ -47,7 +47,7 @@ def _explain(arguments: argparse.Namespace) -> int:
         gateway = LiveGateway(arguments.url, api_key(arguments.key_file))
         text = _prompt(arguments)
         model = arguments.model or _only_model(gateway)
-        explanation = _asked(gateway, model, text, arguments.max_tokens)
+        explanation = _explanation(gateway, model, text, arguments.max_tokens)
     except LiveGatewayError as error:
         return fail("route", _advised(error))
     if arguments.json:
@@ -88,7 +88,7 @@ def _only_model(gateway: LiveGateway) -> str:
     return names[0]
 
 
-def _asked(gateway: LiveGateway, model: str, text: str, max_tokens: int | None) -> RouteExplanation:
+def _explanation(gateway: LiveGateway, model: str, text: str, max_tokens: int | None) -> RouteExplanation:
     body: dict[str, Any] = {"model": model, "messages": [{"role": "user", "content": text}]}
     if max_tokens is not None:
         body["max_tokens"] = max_tokens

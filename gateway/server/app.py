@@ -82,10 +82,10 @@ class Endpoint:
             self._cross_origin.mark(exchange, scope)
         handler, named = self._handlers.get(exchange.method), self._named
         if handler is None:
-            handler, named = self._of_other_method(exchange, scope)
+            handler, named = self._other_method_handler(exchange, scope)
         return exchange, handler, named
 
-    def _of_other_method(self, exchange: HttpExchange, scope: Scope) -> tuple[Handler, bool]:
+    def _other_method_handler(self, exchange: HttpExchange, scope: Scope) -> tuple[Handler, bool]:
         """Choose a handler, and whether the request is recorded: a question for the allowed methods is not."""
         if exchange.method == "HEAD":
             # GET without the body (RFC 9110, 9.3.2).
@@ -93,9 +93,9 @@ class Endpoint:
             if "GET" in self._handlers:
                 return self._handlers["GET"], self._named
         if self._cross_origin is not None:
-            told = self._cross_origin.preflight(scope, self._methods)
-            if told is not None:
-                return partial(_answer_empty, headers=told), False
+            headers = self._cross_origin.preflight(scope, self._methods)
+            if headers is not None:
+                return partial(_answer_empty, headers=headers), False
         if ANY in self._handlers:
             return self._handlers[ANY], self._named
         if exchange.method == "OPTIONS":

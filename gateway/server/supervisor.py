@@ -118,7 +118,7 @@ def embedded_store(config: Config) -> Iterator[None]:
     def start(_: threading.Event) -> None:
         store.start()
 
-    with _kept("store", start, StoreProcess(store).watch, store.stop):
+    with _running_in_thread("store", start, StoreProcess(store).watch, store.stop):
         yield
 
 
@@ -152,7 +152,7 @@ def local_replicas(config: Config) -> Iterator[None]:
         for process in processes:
             process.stop(deadline)
 
-    with _kept("replicas", start, watch, stop):
+    with _running_in_thread("replicas", start, watch, stop):
         yield
 
 
@@ -176,12 +176,12 @@ def admin_api(config: Config, config_file: Path) -> Iterator[None]:
     def stop() -> None:
         process.stop(time.monotonic() + ADMIN_STOP_SECONDS)
 
-    with _kept("admin API", start, process.watch, stop):
+    with _running_in_thread("admin API", start, process.watch, stop):
         yield
 
 
 @contextlib.contextmanager
-def _kept(
+def _running_in_thread(
     name: str, start: Callable[[threading.Event], None], watch: Callable[[], None], stop: Callable[[], None]
 ) -> Iterator[None]:
     """Run `start`, `watch` at regular times and finally `stop` in one thread. Raises what `start` raises.
@@ -205,8 +205,8 @@ def _kept(
                 log.exception("cannot look after the %s", name)
         stop()
 
-    keeper = threading.Thread(target=run, name=name, daemon=True)
-    keeper.start()
+    thread = threading.Thread(target=run, name=name, daemon=True)
+    thread.start()
     try:
         started.wait()
         if failures:
@@ -214,7 +214,7 @@ def _kept(
         yield
     finally:
         stopping.set()
-        keeper.join()
+        thread.join()
 
 
 class Restarts(dict[int, float]):

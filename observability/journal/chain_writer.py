@@ -16,11 +16,11 @@ from observability.journal.recovery import new_chain
 from observability.journal.retention import due_for_removal, modified
 from observability.journal.segment import Segment, segments
 from observability.journal.settings import JournalSettings
-from observability.journal.signer import Signer, made_key
+from observability.journal.signer import Signer, create_key
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS: Final = 60.0
+MAINTAIN_SECONDS: Final = 60.0
 #: Segments removed in one round, and seconds until the next round where there are more.
 _MOST_REMOVED: Final = 4
 _SOON_SECONDS: Final = 1.0
@@ -42,14 +42,14 @@ class ChainWriter:
         self._wall, self._clock = wall, clock
         # Retention goes by a continuous clock: setting the clock must not make the journal look old.
         self._started = wall() - clock()
-        self._look_at = clock() + _SOON_SECONDS
+        self._maintain_at = clock() + _SOON_SECONDS
         self._signer = Signer()
         self._held: HeldFolder | None = None
         self._chain: Chain | None = None
         #: The end of a chain that was changed underneath, and the events that it had not written.
         self._known: Head | None = None
         self._pending: list[JournalEvent] = []
-        self._told = False
+        self._logged = False
 
     def append(self, lines: bytes, entries: int, events: Sequence[JournalEvent] = ()) -> int:
         """Write lines durably; return the bytes that they took."""
@@ -67,9 +67,9 @@ class ChainWriter:
         with self._use() as (held, chain):
             if chain.position.offset >= settings.segment_bytes or chain.age >= settings.segment_seconds:
                 chain.seal()
-            if self._clock() < self._look_at:
+            if self._clock() < self._maintain_at:
                 return
-            self._look_at = self._clock() + LOOK_SECONDS
+            self._maintain_at = self._clock() + MAINTAIN_SECONDS
             if not held.held():
                 raise ChangedUnderneath(None, "somebody else has removed or exchanged it", str(held.path))
         try:
@@ -80,11 +80,11 @@ class ChainWriter:
                     self._adopt(folder)
         except OSError as error:
             # The chain can be written to nevertheless.
-            if not self._told:
+            if not self._logged:
                 log.error("cannot remove old segments of the audit journal: %s", error)  # noqa: TRY400
-            self._told = True
+            self._logged = True
         else:
-            self._told = False
+            self._logged = False
 
     def close(self) -> None:
         """Close the chain and release the folder."""
@@ -114,7 +114,7 @@ class ChainWriter:
             return self._held, self._chain
         settings = self._settings
         if settings.key_file is not None:
-            self._signer = Signer(made_key(settings.key_file))
+            self._signer = Signer(create_key(settings.key_file))
         if self._held is not None and not self._held.held():
             os.close(self._held.lock)
             if self._known is not None:
@@ -142,12 +142,12 @@ class ChainWriter:
         if due:
             chain.remove(due[:_MOST_REMOVED], why)
         if len(due) > _MOST_REMOVED:
-            self._look_at = self._clock() + _SOON_SECONDS
+            self._maintain_at = self._clock() + _SOON_SECONDS
 
     def _adopt(self, folder: Path) -> None:
         """Seal and remove what is due in a chain that no process writes any more."""
         own = segments(folder)
-        old = self._started + self._clock() - self._settings.segment_seconds - LOOK_SECONDS
+        old = self._started + self._clock() - self._settings.segment_seconds - MAINTAIN_SECONDS
         left_open = bool(own) and own[-1].open and modified(own[-1]) < old
         if not left_open and not self._due_for_removal([each for each in own if not each.open])[0]:
             return

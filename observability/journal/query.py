@@ -97,7 +97,7 @@ class JournalReader:
                 raise QueryError("--where: expected an SQL expression")
             self._check("--where", f"SELECT 1 FROM {table} WHERE ({where}\n)")
         self._single("--select", f"SELECT {select}\nFROM {table}")
-        if order is None and self._one_by_one(table, select):
+        if order is None and self._has_times(table, select):
             order = "time DESC"
         elif group is None:
             group = "ALL"
@@ -116,7 +116,7 @@ class JournalReader:
         rows = cursor.fetchall()
         return Answer([column[0] for column in cursor.description], rows[:limit], len(rows) > limit)
 
-    def _one_by_one(self, table: str, select: str) -> bool:
+    def _has_times(self, table: str, select: str) -> bool:
         """Return whether each row is an entry, and so has a time."""
         import duckdb
 
@@ -138,7 +138,7 @@ class JournalReader:
         try:
             statements = self._connection.extract_statements(question)
         except duckdb.Error as error:
-            raise QueryError(f"{option}: {_words(error)}") from error
+            raise QueryError(f"{option}: {_message(error)}") from error
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
             raise QueryError(f"{option}: expected one SQL expression")
 
@@ -150,7 +150,7 @@ class JournalReader:
         except duckdb.Error as error:
             if not all(path.exists() for path in self._files):
                 raise SegmentsRemoved("segments were removed while they were read") from error
-            raise QueryError(f"{option}: {_words(error)}") from error
+            raise QueryError(f"{option}: {_message(error)}") from error
 
 
 @contextlib.contextmanager
@@ -265,7 +265,7 @@ def _moment(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
 
 
-def _words(error: Exception) -> str:
+def _message(error: Exception) -> str:
     """Return the first line of DuckDB's error, without the error's class, and with the fields that it proposes."""
     text = str(error).strip()
     first, *rest = [line.strip() for line in text.splitlines() if line.strip()] or [text]

@@ -55,7 +55,7 @@ def read_key(path: Path) -> bytes:
     return bytes.fromhex(text)
 
 
-def made_key(path: Path) -> bytes:
+def create_key(path: Path) -> bytes:
     """Read the secret in a file, which is created where there is none.
 
     Raises:

@@ -125,9 +125,9 @@ def add_gauges(numbers: Numbers, snapshots: Sequence[Snapshot]) -> None:
     for metric in METRICS:
         if metric.kind != "gauge":
             continue
-        said = [values for one in snapshots if (values := one.values.get(metric.name))]
-        if said:
-            together = _ACROSS[metric.across](said)
+        gauges = [values for one in snapshots if (values := one.values.get(metric.name))]
+        if gauges:
+            together = _ACROSS[metric.across](gauges)
             width = len(metric.labels)
             numbers.values[metric.name] = {labels: value for labels, value in together.items() if len(labels) == width}
 
@@ -170,22 +170,22 @@ def _sum(one: Distribution, other: Distribution) -> Distribution:
     return Distribution(list(map(add, one.counts, other.counts)), one.sum + other.sum)
 
 
-def _by_labels(said: Sequence[Mapping[Labels, float]]) -> dict[Labels, list[float]]:
+def _by_labels(gauges: Sequence[Mapping[Labels, float]]) -> dict[Labels, list[float]]:
     found: dict[Labels, list[float]] = {}
-    for values in said:
+    for values in gauges:
         for labels, value in values.items():
             found.setdefault(labels, []).append(value)
     return found
 
 
-def _newest(said: Sequence[Mapping[Labels, float]]) -> dict[Labels, float]:
-    return {labels: value for values in said for labels, value in values.items()}
+def _newest(gauges: Sequence[Mapping[Labels, float]]) -> dict[Labels, float]:
+    return {labels: value for values in gauges for labels, value in values.items()}
 
 
-def _worst(said: Sequence[Mapping[Labels, float]]) -> dict[Labels, float]:
+def _worst(gauges: Sequence[Mapping[Labels, float]]) -> dict[Labels, float]:
     """Keep the worst of the states, which are the last label, whose value is 1."""
     states: dict[Labels, str] = {}
-    for values in said:
+    for values in gauges:
         for (*of, state), value in values.items():
             known = states.get(tuple(of))
             if value and (known is None or _RANKS.get(state, -1) > _RANKS.get(known, -1)):
@@ -194,7 +194,7 @@ def _worst(said: Sequence[Mapping[Labels, float]]) -> dict[Labels, float]:
 
 
 def _each(combine: Callable[[list[float]], float]) -> Callable[[Sequence[Mapping[Labels, float]]], dict[Labels, float]]:
-    return lambda said: {labels: combine(values) for labels, values in _by_labels(said).items()}
+    return lambda gauges: {labels: combine(values) for labels, values in _by_labels(gauges).items()}
 
 
 _ACROSS: Final[dict[str, Callable[[Sequence[Mapping[Labels, float]]], dict[Labels, float]]]] = {

@@ -44,7 +44,7 @@ CLOSE_SECONDS: Final = 1.0
 #: Attributes that the conventions require of each of their metrics. Requests of all endpoints are in one.
 _GENAI_CONSTANT: Final = {"gen_ai.provider.name": SERVICE, "gen_ai.operation.name": "inference"}
 #: The exporter logs one or more lines for each export that fails.
-_LOUD: Final = "opentelemetry.exporter.otlp.proto.http.metric_exporter"
+_SDK_LOGGER: Final = "opentelemetry.exporter.otlp.proto.http.metric_exporter"
 _MOST_TEXT: Final = 300
 _CUMULATIVE: Final = AggregationTemporality.CUMULATIVE
 
@@ -71,7 +71,7 @@ class MetricsExporter:
         self._exporter: OTLPMetricExporter | None = None
         # A daemon: nothing can be done about a collector that hangs while the process ends.
         self._thread = threading.Thread(target=self._run, name="metrics export", daemon=True)
-        self._reasons = _Reasons()
+        self._message = _LastMessage()
         self._failing = False
         #: Failed exports.
         self.failures = 0
@@ -87,23 +87,23 @@ class MetricsExporter:
             self._exporter.shutdown()
         if self._thread.ident is not None:
             self._thread.join(CLOSE_SECONDS)
-        logging.getLogger(_LOUD).removeFilter(self._reasons)
+        logging.getLogger(_SDK_LOGGER).removeFilter(self._message)
 
     def _run(self) -> None:
-        logging.getLogger(_LOUD).addFilter(self._reasons)
+        logging.getLogger(_SDK_LOGGER).addFilter(self._message)
         self._exporter = OTLPMetricExporter(
             endpoint=self._endpoint, headers=self._headers, timeout=TIMEOUT_SECONDS, compression=Compression.Gzip
         )
         while not self._ended.wait(self._interval):
-            self._reasons.last = ""
+            self._message.last = ""
             try:
                 sent = self._exporter.export(metrics_data(self._gather(), time.time_ns())) is MetricExportResult.SUCCESS
             except Exception as error:
-                sent, self._reasons.last = False, f"{type(error).__name__}"
+                sent, self._message.last = False, f"{type(error).__name__}"
             if not self._ended.is_set():
-                self._tell(sent)
+                self._log_result(sent)
 
-    def _tell(self, sent: bool) -> None:
+    def _log_result(self, sent: bool) -> None:
         self.failures += not sent
         if sent is not self._failing:
             return
@@ -111,11 +111,11 @@ class MetricsExporter:
         if sent:
             log.warning("metrics go to %s again", self._endpoint)
         else:
-            reason = self._reasons.last or "it failed"
+            reason = self._message.last or "it failed"
             log.warning("metrics cannot be sent to %s, which is tried again: %s", self._endpoint, reason)
 
 
-class _Reasons(logging.Filter):
+class _LastMessage(logging.Filter):
     """Keep the exporter's last log message instead of writing it."""
 
     def __init__(self) -> None:

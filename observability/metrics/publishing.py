@@ -99,7 +99,7 @@ class Publisher:
         """Run one round. Raises nothing but a cancellation."""
         self._rounds += 1
         try:
-            if self._sink.tenants.asks or self._rounds % CLAIM_ROUNDS == 1:
+            if self._sink.tenants.has_candidates or self._rounds % CLAIM_ROUNDS == 1:
                 wanted = self._sink.tenants.wanted()
                 placed = await self._in_thread(lambda: self._claim(wanted))
                 if placed is not None:

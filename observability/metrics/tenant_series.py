@@ -58,7 +58,7 @@ class TenantNames:
         return self._pending
 
     @property
-    def asks(self) -> bool:
+    def has_candidates(self) -> bool:
         """Return whether there are tenants without a place, so that other workers' assignments matter."""
         return bool(self._pending or self._counts)
 

@@ -21,11 +21,11 @@ TIMEOUT_SECONDS: Final = 5.0
 #: Seconds after a failure from which on a successful export means that the collector works again.
 RECOVERY_SECONDS: Final = 5.0
 #: The exporter logs one or more lines for each batch that fails.
-_LOUD: Final = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
+_SDK_LOGGER: Final = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
 _MOST_TEXT: Final = 300
 
 
-class _Reasons(logging.Filter):
+class _LastMessage(logging.Filter):
     """Keep the exporter's last log message instead of writing it."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class _Reasons(logging.Filter):
         return False
 
 
-class ToldExporter(SpanExporter):
+class LoggedExporter(SpanExporter):
     """Wrap an exporter; log once when it fails and once when it works again.
 
     `taken` counts spans that have left the processor's queue, `lost` requests whose spans reached no collector. Both
@@ -50,9 +50,9 @@ class ToldExporter(SpanExporter):
         self._exporter = exporter
         self._endpoint = endpoint
         self._clock = clock
-        self._reasons = _Reasons()
-        self._logger = logging.getLogger(_LOUD)
-        self._logger.addFilter(self._reasons)
+        self._message = _LastMessage()
+        self._logger = logging.getLogger(_SDK_LOGGER)
+        self._logger.addFilter(self._message)
         self._failed_at: float | None = None
         self._lost_before = 0
         self._given_up = threading.Event()
@@ -72,11 +72,11 @@ class ToldExporter(SpanExporter):
         self.taken += len(spans)
         result = SpanExportResult.FAILURE
         if not self._given_up.is_set():
-            self._reasons.last = ""
+            self._message.last = ""
             try:
                 result = self._exporter.export(spans)
             except Exception as error:
-                self._reasons.last = type(error).__name__
+                self._message.last = type(error).__name__
         if result is SpanExportResult.SUCCESS:
             self._works()
         else:
@@ -100,7 +100,7 @@ class ToldExporter(SpanExporter):
             log.warning(
                 "traces cannot be sent to %s and are lost until they can: %s",
                 self._endpoint,
-                self._reasons.last or "it failed",
+                self._message.last or "it failed",
             )
 
     def give_up(self) -> None:
@@ -111,7 +111,7 @@ class ToldExporter(SpanExporter):
     def shutdown(self) -> None:
         """Close; the processor calls it at its end."""
         self._close()
-        self._logger.removeFilter(self._reasons)
+        self._logger.removeFilter(self._message)
 
     def _close(self) -> None:
         with self._closing:

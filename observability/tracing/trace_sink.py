@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 
 from observability.outcome import FAILED, Outcome
 from observability.record import RequestRecord
-from observability.tracing.export import ToldExporter, otlp_exporter, traces_url
+from observability.tracing.export import LoggedExporter, otlp_exporter, traces_url
 from observability.tracing.spans import MOST_SPANS, SpanMaker, process_resource
 
 log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class TraceSink:
         `exporter` takes the place of OTLP's.
         """
         url = traces_url(endpoint)
-        self._exporter = ToldExporter(exporter or otlp_exporter(url, headers or {}), url, clock=clock)
+        self._exporter = LoggedExporter(exporter or otlp_exporter(url, headers or {}), url, clock=clock)
         self._queue = max(queue, MOST_SPANS)
         self._processor = BatchSpanProcessor(
             self._exporter,

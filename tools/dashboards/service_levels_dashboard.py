@@ -21,7 +21,7 @@ def service_levels(objectives: Objectives) -> Dashboard:
         description="What is promised, what is left of the error budgets, and how fast they burn.",
         variables=(MODEL,),
         sections=(
-            *(Section(_promise(objective), _of(objective)) for objective in objectives.all),
+            *(Section(_promise(objective), _panels(objective)) for objective in objectives.all),
             Section("What went wrong", _failures()),
         ),
         hours=24,
@@ -36,7 +36,7 @@ def _recorded(name: str) -> str:
     return f"{name}{_CHOSEN}"
 
 
-def _of(objective: Objective) -> tuple[Panel, ...]:
+def _panels(objective: Objective) -> tuple[Panel, ...]:
     budget, target = objective.budget, objective.target
     over_period = _recorded(objective.ratio_rule(PERIOD))
     windows = tuple(dict.fromkeys(window for burn in (*FAST, *SLOW) for window in (burn.long, burn.short)))

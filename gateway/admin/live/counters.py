@@ -104,7 +104,7 @@ def _replicas(families: Mapping[str, Family]) -> Report:
 
 
 def _status(labels: Mapping[str, str], values: Mapping[str, float]) -> ReplicaStatus:
-    def whole(metric: Metric) -> int:
+    def count(metric: Metric) -> int:
         return int(values.get(metric.name, 0.0))
 
     return ReplicaStatus(
@@ -112,11 +112,11 @@ def _status(labels: Mapping[str, str], values: Mapping[str, float]) -> ReplicaSt
         pool=labels["pool"],
         state=State(labels["state"]),
         reason="",
-        running=whole(metrics.REPLICA_RUNNING),
-        waiting=whole(metrics.REPLICA_WAITING),
-        kv_blocks_used=whole(metrics.REPLICA_KV_USED),
-        kv_blocks_total=whole(metrics.REPLICA_KV_TOTAL),
-        in_flight=whole(metrics.REPLICA_IN_FLIGHT),
+        running=count(metrics.REPLICA_RUNNING),
+        waiting=count(metrics.REPLICA_WAITING),
+        kv_blocks_used=count(metrics.REPLICA_KV_USED),
+        kv_blocks_total=count(metrics.REPLICA_KV_TOTAL),
+        in_flight=count(metrics.REPLICA_IN_FLIGHT),
         share=values.get(metrics.REPLICA_SHARE.name, 0.0),
         breaker_seconds=values.get(metrics.REPLICA_BREAKER.name, 0.0),
         accuracy=values.get(metrics.REPLICA_ACCURACY.name),

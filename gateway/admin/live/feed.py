@@ -16,13 +16,13 @@ log = logging.getLogger(__name__)
 log.addFilter(RateLimit(per_second=1))
 
 #: Seconds between two snapshots.
-LOOK_SECONDS: Final = 1.0
+SNAPSHOT_SECONDS: Final = 1.0
 #: Seconds that the feed continues after the last viewer has left, so that a viewer who polls finds rates.
 LINGER_SECONDS: Final = 5.0
 MAX_VIEWERS: Final = 16
 
 
-class Look(NamedTuple):
+class LiveEvent(NamedTuple):
     """One snapshot, as values and as JSON, which is encoded once for all viewers. `number` grows with each."""
 
     number: int
@@ -35,22 +35,22 @@ class FeedClosed(Exception):
 
 
 class Feed:
-    """Take snapshots while there are viewers. `look` is called about once a second, never twice at one time."""
+    """Take snapshots while there are viewers. `read` is called about once a second, never twice at one time."""
 
     def __init__(
         self,
-        look: Callable[[], Awaitable[msgspec.Struct]],
+        read: Callable[[], Awaitable[msgspec.Struct]],
         *,
-        seconds: float = LOOK_SECONDS,
+        seconds: float = SNAPSHOT_SECONDS,
         linger: float = LINGER_SECONDS,
     ) -> None:
-        self._look = look
+        self._read = read
         self._seconds = seconds
         self._linger = linger
-        self._latest: Look | None = None
+        self._latest: LiveEvent | None = None
         self._next: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
-        self._left_at = 0.0
+        self._last_left_at = 0.0
         self._closed = False
         self.viewers = 0
 
@@ -73,9 +73,9 @@ class Feed:
             yield
         finally:
             self.viewers -= 1
-            self._left_at = time.monotonic()
+            self._last_left_at = time.monotonic()
 
-    async def after(self, number: int) -> Look:
+    async def after(self, number: int) -> LiveEvent:
         """Return the newest snapshot with a greater number, once there is one. Raises FeedClosed."""
         while self._latest is None or self._latest.number <= number:
             if self._closed:
@@ -91,26 +91,26 @@ class Feed:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        self._tell()
+        self._wake_viewers()
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
         number = 0
-        while self.viewers or time.monotonic() - self._left_at < self._linger:
+        while self.viewers or time.monotonic() - self._last_left_at < self._linger:
             due = loop.time() + self._seconds
             number += 1
             try:
-                value = await self._look()
-                self._latest = Look(number, value, msgspec.json.encode(value))
+                value = await self._read()
+                self._latest = LiveEvent(number, value, msgspec.json.encode(value))
             except Exception:
                 # The viewers see that nothing comes; the next snapshot may succeed.
                 log.exception("cannot look at the gateway")
             else:
-                self._tell()
+                self._wake_viewers()
             await asyncio.sleep(max(0.0, due - loop.time()))
         self._latest = None
 
-    def _tell(self) -> None:
+    def _wake_viewers(self) -> None:
         if self._next is not None and not self._next.done():
             self._next.set_result(None)
         self._next = None

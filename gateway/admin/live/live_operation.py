@@ -12,7 +12,7 @@ from gateway.config.base import Record
 from protos.errors import Overloaded
 
 #: A single snapshot waits for at most this many others, until there are rates.
-_PATIENCE: Final = 4
+_MOST_WAITS: Final = 4
 
 
 class LiveQuery(Record, frozen=True, kw_only=True):
@@ -31,14 +31,14 @@ async def get_live(call: Call[LiveQuery, None]) -> Live | LiveStream:
         return LiveStream(feed)
     try:
         with feed.viewer():
-            look = await feed.after(0)
-            for _ in range(_PATIENCE):
-                live = look.value
+            item = await feed.after(0)
+            for _ in range(_MOST_WAITS):
+                live = item.value
                 assert isinstance(live, Live)
                 # Where nothing is counted there will be no rates.
                 if live.seconds or live.headline.in_flight is None:
                     break
-                look = await feed.after(look.number)
+                item = await feed.after(item.number)
             assert isinstance(live, Live)
             return live
     except FeedClosed:

@@ -7,7 +7,7 @@ from typing import Final
 
 from gateway.admin.limit_operations import ScopeLimits, limits_of, tenant_scopes
 from gateway.admin.live.counters import Counted, read_counted
-from gateway.admin.live.live_snapshot import PoolFacts, Seen, busiest, snapshot
+from gateway.admin.live.live_snapshot import PoolFacts, SnapshotInputs, busiest, snapshot
 from gateway.admin.live.totals import Growth
 from gateway.admin.live.view import Live
 from gateway.admin.live.window import Window
@@ -35,7 +35,7 @@ STORE_AWAY: Final = (
 )
 
 
-class GatewayLook:
+class LiveReader:
     """Take a snapshot when called; keep the last seconds' counts for rates, and the list of tenants."""
 
     def __init__(
@@ -72,7 +72,7 @@ class GatewayLook:
         counted, growth = await self._counts(problems)
         fleet, scopes = await self._from_store(counted, growth, problems)
         return snapshot(
-            Seen(
+            SnapshotInputs(
                 time=self._wall(),
                 totals=counted.totals,
                 growth=growth,
@@ -113,20 +113,20 @@ class GatewayLook:
             self._tenants = {entry.tenant.name: entry.tenant for entry in await self._registry.tenants()}
             self._tenants_at = self._clock()
         shown = [name for name in busiest(counted.totals, growth, self._tenants) if name in self._tenants]
-        asked = [scope for name in sorted(shown) for scope in tenant_scopes(self._tenants[name])]
+        scopes = [scope for name in sorted(shown) for scope in tenant_scopes(self._tenants[name])]
         found: dict[str, list[ScopeLimits]] = {}
-        for scope in await limits_of(self._store, asked):
+        for scope in await limits_of(self._store, scopes):
             found.setdefault(scope.tenant, []).append(scope)
         return found
 
     def _fleet_without_store(self, counted: Counted) -> list[ReplicaView]:
-        said = counted.replicas
+        by_model = counted.replicas
         found = [
             FoundReplica(model, status.pool, status.id, status.address)
-            for model, statuses in said.items()
+            for model, statuses in by_model.items()
             for status in statuses
         ]
-        return listing(configured_replicas(self._config, found), [said] if said else [], [])
+        return listing(configured_replicas(self._config, found), [by_model] if by_model else [], [])
 
 
 def _shape(shape: Shape) -> ShapeView:

@@ -33,11 +33,11 @@ class LiveStream(Response):
         """Send until the end; leave no task behind."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         if scope["method"] != "HEAD":
-            await _first(self._send_looks(send), _gone(receive))
+            await _first(self._send_events(send), _disconnected(receive))
         else:
             await send(_END)
 
-    async def _send_looks(self, send: Send) -> None:
+    async def _send_events(self, send: Send) -> None:
         with contextlib.suppress(TimeoutError):
             await self._until_stalled(send)
             return
@@ -50,23 +50,23 @@ class LiveStream(Response):
         # Other viewers may have taken the last place since this one was admitted.
         with contextlib.suppress(FeedClosed, Overloaded), self._feed.viewer():
             while True:
-                look = await self._feed.after(number)
-                number = look.number
-                event = b"event: live\ndata: " + look.encoded + b"\n\n"
+                item = await self._feed.after(number)
+                number = item.number
+                event = b"event: live\ndata: " + item.encoded + b"\n\n"
                 async with asyncio.timeout(self._stall_seconds):
                     await send({"type": "http.response.body", "body": event, "more_body": True})
         async with asyncio.timeout(self._stall_seconds):
             await send(_END)
 
 
-async def _gone(receive: Receive) -> None:
+async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-async def _first(*ways: Coroutine[Any, Any, None]) -> None:
+async def _first(*coroutines: Coroutine[Any, Any, None]) -> None:
     """Wait until one task has ended, cancel the others, and raise what the ended one raised."""
-    tasks = [asyncio.ensure_future(way) for way in ways]
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:

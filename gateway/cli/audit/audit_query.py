@@ -11,14 +11,14 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
-from gateway.cli.audit.audit_place import place_of
+from gateway.cli.audit.journal_location import locate_journal
 from gateway.cli.record_fields import duration
 from observability.journal.query import Answer, JournalReader, Period, QueryError, SegmentsRemoved, opened
 from observability.printable import printable
 from observability.terminal import fail, print_json, table
 from protos.errors import InvalidRequest
 
-_Ask = Callable[[JournalReader, Period], Answer]
+_Query = Callable[[JournalReader, Period], Answer]
 
 #: The columns that are shown by default.
 _SHOWN: Final = {
@@ -52,7 +52,7 @@ def query(arguments: argparse.Namespace) -> int:
     if arguments.tenant is not None and arguments.of != "requests":
         return fail("audit query", "--tenant: only requests have a tenant")
 
-    def ask(reader: JournalReader, period: Period) -> Answer:
+    def run(reader: JournalReader, period: Period) -> Answer:
         return reader.rows(
             arguments.of,
             period,
@@ -62,7 +62,7 @@ def query(arguments: argparse.Namespace) -> int:
             limit=arguments.limit,
         )
 
-    return _answer("audit query", arguments, ask)
+    return _answer("audit query", arguments, run)
 
 
 def usage(arguments: argparse.Namespace) -> int:
@@ -70,28 +70,28 @@ def usage(arguments: argparse.Namespace) -> int:
     by = [name.strip() for name in arguments.by.split(",")]
     if unknown := [name for name in by if name not in _BY]:
         return fail("audit usage", f"--by: expected some of {', '.join(_BY)}, got {printable(unknown[0][:64])!r}")
-    places = ", ".join(str(place + 1) for place in range(len(by)))
+    columns = ", ".join(str(column + 1) for column in range(len(by)))
 
-    def ask(reader: JournalReader, period: Period) -> Answer:
+    def run(reader: JournalReader, period: Period) -> Answer:
         return reader.rows(
             "requests",
             period,
             tenant=arguments.tenant,
             where=arguments.where,
             select=f"{', '.join(f'{_BY[name]} AS {name}' for name in by)}, {_SUMS}",
-            group=places,
-            order=places,
+            group=columns,
+            order=columns,
             limit=arguments.limit,
         )
 
-    return _answer("audit usage", arguments, ask)
+    return _answer("audit usage", arguments, run)
 
 
-def _answer(command: str, arguments: argparse.Namespace, ask: _Ask) -> int:
+def _answer(command: str, arguments: argparse.Namespace, run: _Query) -> int:
     try:
         now = time.time()
         period = Period(_moment(arguments.since, "since", now), _moment(arguments.until, "until", now))
-        answer, unreadable = _asked(place_of(arguments).folder, period, ask)
+        answer, unreadable = _answer_of(locate_journal(arguments).folder, period, run)
     except InvalidRequest as error:
         return fail(command, f"--{error.message}")
     except OSError as error:
@@ -106,11 +106,11 @@ def _answer(command: str, arguments: argparse.Namespace, ask: _Ask) -> int:
     return 0
 
 
-def _asked(folder: Path, period: Period, ask: _Ask) -> tuple[Answer, list[str]]:
+def _answer_of(folder: Path, period: Period, run: _Query) -> tuple[Answer, list[str]]:
     """Return the answer, and a line for each segment that could not be read."""
     while True:
         with contextlib.suppress(SegmentsRemoved), opened(folder, period) as reader:
-            return ask(reader, period), reader.unreadable
+            return run(reader, period), reader.unreadable
 
 
 def _moment(text: str, field: str, now: float) -> float:

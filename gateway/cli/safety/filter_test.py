@@ -11,10 +11,10 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from gateway.cli.safety.filter_looks import Found, Guards, looked
 from gateway.cli.safety.safe_text import excerpt, one_line, printable
 from gateway.cli.safety.safety_output import Unusable, put, unusable
 from gateway.cli.safety.safety_rules import Chosen, chosen_rules
+from gateway.cli.safety.text_filtering import Found, Guards, filter_text
 from observability.terminal import table
 from protos.errors import FilterFailed
 from safety.injection.filter import InjectionFilter
@@ -27,7 +27,7 @@ _MOST_CHARACTERS: Final = 4_000
 _LEAST_WIDTH: Final = 12
 
 
-class _Placed(NamedTuple):
+class _Located(NamedTuple):
     found: Found
     line: int
     column: int
@@ -45,7 +45,7 @@ class _Scored(NamedTuple):
 class _Report(NamedTuple):
     name: str
     text: str
-    found: list[_Placed]
+    found: list[_Located]
     scores: list[_Scored]
     screened: Screened
 
@@ -64,7 +64,7 @@ def _test(arguments: argparse.Namespace, chosen: Chosen, guards: Guards) -> int:
     status = 0
     for index, file in enumerate(arguments.files):
         try:
-            report = _looked(file, _read(file), chosen, guards, arguments.direction)
+            report = _report_on(file, _read(file), chosen, guards, arguments.direction)
             if arguments.json:
                 shown = _json(report, chosen, arguments.direction)
             else:
@@ -98,22 +98,22 @@ def _read(name: str) -> str:
         raise Unusable(f"{shown}: is not UTF-8: byte {error.start} is {data[error.start]:#04x}") from error
 
 
-def _looked(name: str, text: str, chosen: Chosen, guards: Guards, direction: str) -> _Report:
+def _report_on(name: str, text: str, chosen: Chosen, guards: Guards, direction: str) -> _Report:
     try:
-        found, rest = looked(text, chosen, guards, prompt=direction == "input")
+        found, rest = filter_text(text, chosen, guards, prompt=direction == "input")
     except FilterFailed as error:
         raise Unusable(f"{_shown(name)}: {error.detail or error.message}") from error
     breaks = [line_break.start() for line_break in re.finditer("\n", text)]
-    placed, scores = [], []
+    located, scores = [], []
     for one in found:
         line = bisect_left(breaks, one.match.start)
         begin = breaks[line - 1] + 1 if line else 0
-        placed.append(_Placed(one, line + 1, one.match.start - begin + 1))
+        located.append(_Located(one, line + 1, one.match.start - begin + 1))
     for rule in chosen.rules:
         if isinstance(rule.filter, InjectionFilter):
             verdict = rule.filter.score(text)
             scores.append(_Scored(rule, verdict.score, chosen.thresholds[rule.name], verdict.matches))
-    return _Report(name, text, placed, scores, rest)
+    return _Report(name, text, located, scores, rest)
 
 
 def _shown(name: str) -> str:

@@ -44,7 +44,7 @@ def _run(arguments: argparse.Namespace) -> int:
         return fail("top", "the output is no terminal; print once with: penstock top --once")
     try:
         gateway = _gateway(arguments)
-        live = _ask(gateway)
+        live = _read_live(gateway)
     except (LiveGatewayError, ConfigError, AdminKeyError) as error:
         return fail("top", str(error))
     if arguments.once:
@@ -78,7 +78,7 @@ def _key(file: Path | None) -> str:
     return os.environ[VARIABLE].strip() if file is None else api_key(file)
 
 
-def _ask(gateway: LiveGateway) -> Live:
+def _read_live(gateway: LiveGateway) -> Live:
     """Read one snapshot. Raises LiveGatewayError."""
     answer = gateway.ask("GET", _PATH)
     try:
@@ -91,15 +91,15 @@ def _ask(gateway: LiveGateway) -> Live:
 
 def _watch(gateway: LiveGateway, live: Live) -> None:
     """Redraw until Ctrl-C; figures that are out of date stay on the screen with their age and the reason."""
-    from gateway.cli.top.top_screen import Screen, shown_on
+    from gateway.cli.top.top_screen import Screen, full_screen
 
     screen = Screen(live, gateway.shown_url)
-    with shown_on(screen) as refresh:
+    with full_screen(screen) as refresh:
         while True:
-            asked = time.monotonic()
+            began = time.monotonic()
             try:
-                screen.live, screen.problem = _ask(gateway), ""
+                screen.live, screen.problem = _read_live(gateway), ""
             except LiveGatewayError as error:
                 screen.problem = str(error)
             refresh()
-            time.sleep(max(0.0, asked + _SECONDS - time.monotonic()))
+            time.sleep(max(0.0, began + _SECONDS - time.monotonic()))

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Final
 
 from gateway.admin.live.view import Live, PoolLive, RecentRoute, Times
-from gateway.cli.top.top_text import count, share, took
+from gateway.cli.top.top_text import count, duration, share
 from gateway.fleets.listing import NOT_HEARD, UNKNOWN, ReplicaView, ShapeView
 from routing.health.replica_status import State
 
@@ -19,7 +19,7 @@ _SILENT: Final = (UNKNOWN, *(state.value for state in NOT_HEARD))
 
 def times_cells(times: Times | None) -> list[str]:
     """Format percentiles 50, 95 and 99."""
-    return ["-", "-", "-"] if times is None else [took(times.p50), took(times.p95), took(times.p99)]
+    return ["-", "-", "-"] if times is None else [duration(times.p50), duration(times.p95), duration(times.p99)]
 
 
 def replica_rows(live: Live, wide: bool) -> list[Row]:
@@ -32,7 +32,7 @@ def replica_rows(live: Live, wide: bool) -> list[Row]:
 def route_row(route: RecentRoute) -> Row:
     """Describe where a request went, and why."""
     at = datetime.fromtimestamp(route.time).astimezone().strftime("%H:%M:%S")
-    cells = [at, route.replica, route.policy, count(route.cached), count(route.predicted), took(route.ttft or None)]
+    cells = [at, route.replica, route.policy, count(route.cached), count(route.predicted), duration(route.ttft or None)]
     return [*((cell, "") for cell in cells), (route.reason, "dim")]
 
 

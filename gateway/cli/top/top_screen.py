@@ -13,7 +13,7 @@ from rich.text import Text
 
 from gateway.admin.live.view import Live, RecentError, TenantLive, Times
 from gateway.cli.top.top_rows import Row, replica_rows, route_row, times_cells
-from gateway.cli.top.top_text import count, number, share, shown_rate, took
+from gateway.cli.top.top_text import count, duration, number, share, shown_rate
 from observability.printable import printable
 
 #: From this width on, reasons, versions and requests' ids are shown.
@@ -39,7 +39,7 @@ class Screen:
 
 
 @contextlib.contextmanager
-def shown_on(screen: Screen) -> Iterator[Callable[[], None]]:
+def full_screen(screen: Screen) -> Iterator[Callable[[], None]]:
     """Take over the whole terminal until the block ends, then restore it; yields the function that redraws."""
     refreshed = Refreshed(screen, screen=True, auto_refresh=False, vertical_overflow="crop")
     try:
@@ -213,7 +213,7 @@ def _fullness(part: float) -> str:
 
 def _error(error: RecentError, wide: bool) -> Row:
     at = datetime.fromtimestamp(error.time).astimezone().strftime("%H:%M:%S")
-    more = [(took(error.seconds), ""), (error.id, "dim")] if wide else []
+    more = [(duration(error.seconds), ""), (error.id, "dim")] if wide else []
     why = error.detail or error.code
     return [
         (at, ""),

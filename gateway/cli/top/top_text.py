@@ -26,7 +26,7 @@ def count(value: int | None) -> str:
     return f"{value / 1e3:,.0f}k" if value < 10_000_000 else f"{value / 1e6:,.0f}M"
 
 
-def took(seconds: float | None) -> str:
+def duration(seconds: float | None) -> str:
     """Format a time in seconds."""
     if seconds is None:
         return "-"

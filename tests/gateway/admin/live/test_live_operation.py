@@ -38,7 +38,7 @@ class Workers:
 
 def watch(bench: Bench, workers: Workers) -> None:
     """Have the feed look at these workers, and often."""
-    look: Any = bench.live._look
+    look: Any = bench.live._read
     look._read = workers
     bench.live._seconds = 0.1
 
@@ -178,7 +178,7 @@ def test_a_store_that_hangs_holds_no_look_up_for_long(store_url: str, monkeypatc
         async def hang(*_: object) -> Any:
             await asyncio.Event().wait()
 
-        look: Any = bench.live._look
+        look: Any = bench.live._read
         watch(bench, Workers())
         look._replicas.replicas = hang
         live = await bench.get(PATH, once="1")

@@ -43,7 +43,7 @@ class Guards:
         return self._runner.run(guarded(rules, text, None, "", fail_open=False)) if rules else []
 
 
-def looked(text: str, chosen: Chosen, guards: Guards, *, prompt: bool) -> tuple[list[Found], Screened]:
+def filter_text(text: str, chosen: Chosen, guards: Guards, *, prompt: bool) -> tuple[list[Found], Screened]:
     """Return each rule's own matches, in order, and the resulting text. Raises FilterFailed."""
     found = [Found(rule, match) for rule in chosen.rules for match in rule.filter.scan(text)]
     found += [Found(rule, match) for rule in chosen.sizes for _, match in oversized([Part(0, text)], rule.sizes)]
