@@ -13,7 +13,7 @@ from granian.server.embed import Server
 
 from gateway.admin.admin_app import AdminApp
 from gateway.admin.live.feed import Feed
-from gateway.admin.live.live_readings import LiveReader
+from gateway.admin.live.live_reader import LiveReader
 from gateway.admin.metrics_page import MetricsPage
 from gateway.admin.operation import Service
 from gateway.config.observability.journal import journal_settings

@@ -38,7 +38,7 @@ class KeysQuery(PageQuery, frozen=True, kw_only=True):
 
 
 class Rotation(Record, frozen=True, kw_only=True):
-    """How a key is rotated."""
+    """The body of a rotation: for how long the old secret stays valid."""
 
     grace_seconds: Annotated[
         float, Meta(ge=0, description="How long the old secret works beside the new one, in seconds; up to 30 days.")

@@ -63,7 +63,7 @@ class LiveGateway:
         # The user and password of the address are not shown.
         self.shown_url = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
-    def ask(self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> bytes:
+    def call(self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> bytes:
         """Return the body of an answer with status 200. Raises LiveGatewayError."""
         status, answer = self._exchange(method, path, body, headers or {})
         if status == 200:
@@ -79,11 +79,11 @@ class LiveGateway:
 
     def _exchange(self, method: str, path: str, body: object, headers: Mapping[str, str]) -> tuple[int, bytes]:
         given = None if body is None else json.dumps(body).encode()
-        with self.answered(method, path, given, {"content-type": "application/json", **headers}) as response:
+        with self.open_response(method, path, given, {"content-type": "application/json", **headers}) as response:
             return response.status, response.read(_MOST_BYTES)
 
     @contextlib.contextmanager
-    def answered(
+    def open_response(
         self, method: str, path: str, body: bytes | Iterator[bytes] | None, headers: Mapping[str, str]
     ) -> Iterator[http.client.HTTPResponse]:
         """Yield an answer of any status whose body is unread. Raises LiveGatewayError, inside the block too."""

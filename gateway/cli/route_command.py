@@ -72,7 +72,7 @@ def _prompt(arguments: argparse.Namespace) -> str:
 
 def _only_model(gateway: LiveGateway) -> str:
     try:
-        answer = gateway.ask("GET", "/v1/models")
+        answer = gateway.call("GET", "/v1/models")
     except LiveGatewayError as error:
         if error.code == "endpoint_not_allowed":
             raise LiveGatewayError("this API key may not list the models: say which with --model") from error
@@ -92,7 +92,7 @@ def _explanation(gateway: LiveGateway, model: str, text: str, max_tokens: int | 
     body: dict[str, Any] = {"model": model, "messages": [{"role": "user", "content": text}]}
     if max_tokens is not None:
         body["max_tokens"] = max_tokens
-    answer = gateway.ask("POST", "/v1/chat/completions", body, {"x-penstock-explain": "dry-run"})
+    answer = gateway.call("POST", "/v1/chat/completions", body, {"x-penstock-explain": "dry-run"})
     try:
         return msgspec.json.decode(answer, type=RouteExplanation)
     except msgspec.DecodeError:

@@ -65,7 +65,7 @@ class Damage(NamedTuple):
     problem: str
 
 
-def packed(header: Header, frame: bytes, signer: Signer) -> tuple[bytes, bytes]:
+def encode_block(header: Header, frame: bytes, signer: Signer) -> tuple[bytes, bytes]:
     """Encode a block and return it with its link. The header's `frame_bytes` and `frame_hash` are those of `frame`."""
     written = _HEADER.pack(_MAGIC[_SKIPPABLE.size :], _VERSION, *header)
     link = signer.link(written)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from observability.journal.block import EVENTS, MOST_BYTES, Header, frame_hash, packed
+from observability.journal.block import EVENTS, MOST_BYTES, Header, encode_block, frame_hash
 from observability.journal.continuity import Continuity, Removed
 from observability.journal.entries import JournalEvent, event, event_lines
 from observability.journal.folder import sync_folder
@@ -21,13 +21,13 @@ from observability.journal.signer import Signer
 _LEVEL: Final = 1
 
 
-class ChangedUnderneath(OSError):
+class ChainReplaced(OSError):
     """Another process has removed or cut the files that this process writes to."""
 
 
 class Chain:
     """Append blocks to the chain of a folder that this process holds. Every method but `close` raises OSError, and may
-    be called again after that unless it was `ChangedUnderneath`.
+    be called again after that unless it was `ChainReplaced`.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Chain:
             previous=at.link,
             frame_hash=frame_hash(frame),
         )
-        block, link = packed(header, frame, self._signer)
+        block, link = encode_block(header, frame, self._signer)
         _write_all(descriptor, block, at.offset)
         os.fsync(descriptor)
         # A block that no head names does not count: if this fails, the next block takes its place.
@@ -163,7 +163,7 @@ class Chain:
                 sync_folder(self._folder)
         status = os.fstat(self._file)
         if status.st_nlink == 0 or status.st_size < offset:
-            raise ChangedUnderneath(None, "somebody else has removed or cut the segment", str(path))
+            raise ChainReplaced(None, "somebody else has removed or cut the segment", str(path))
         if status.st_size > offset:
             os.ftruncate(self._file, offset)
         return self._file

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from observability.journal.chain import Chain, ChangedUnderneath
+from observability.journal.chain import Chain, ChainReplaced
 from observability.journal.entries import JournalEvent, event
 from observability.journal.folder import HeldFolder, chain_folders, claim, take_folder
 from observability.journal.head import Head, write_head
@@ -71,7 +71,7 @@ class ChainWriter:
                 return
             self._maintain_at = self._clock() + MAINTAIN_SECONDS
             if not held.held():
-                raise ChangedUnderneath(None, "somebody else has removed or exchanged it", str(held.path))
+                raise ChainReplaced(None, "somebody else has removed or exchanged it", str(held.path))
         try:
             with self._use() as (held, chain):
                 self._remove(chain)
@@ -104,7 +104,7 @@ class ChainWriter:
             chain.write_pending()
             yield held, chain
         except OSError as error:
-            if isinstance(error, ChangedUnderneath) or not held.held():
+            if isinstance(error, ChainReplaced) or not held.held():
                 self._known, self._pending, self._chain = chain.position, chain.pending, None
                 chain.close()
             raise

@@ -154,7 +154,7 @@ class JournalReader:
 
 
 @contextlib.contextmanager
-def opened(folder: Path, period: Period) -> Iterator[JournalReader]:
+def open_journal(folder: Path, period: Period) -> Iterator[JournalReader]:
     """Open the part of a journal that may have entries of a period.
 
     Raises:

@@ -168,7 +168,7 @@ class TenantSeries:
             self.output += max(0, record.completion_tokens - reasoning)
             self.cost += record.cost_nano_usd
 
-    def take_in(self, other: "TenantSeries") -> None:
+    def add(self, other: "TenantSeries") -> None:
         """Add the series of another tenant."""
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))

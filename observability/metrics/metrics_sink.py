@@ -66,7 +66,7 @@ class MetricsSink:
             to = (endpoint, model, OTHER, outcome)
             self._requests[to] = self._requests.get(to, 0) + self._requests.pop(key)
         for model, tenant in [pair for pair in self._by_tenant if pair[1] in refused]:
-            self._of_tenant(model, OTHER).take_in(self._by_tenant.pop((model, tenant)))
+            self._of_tenant(model, OTHER).add(self._by_tenant.pop((model, tenant)))
 
     def collect(self, numbers: Numbers) -> None:
         """Put all numbers in; they are not copied and change with the next batch."""

@@ -123,7 +123,7 @@ class _LastMessage(logging.Filter):
         self.last = ""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Never."""
+        """Keep the message and suppress the record."""
         self.last = printable(record.getMessage())[:_MOST_TEXT]
         return False
 

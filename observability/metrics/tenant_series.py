@@ -1,4 +1,4 @@
-"""Which tenants have series of their own: a bounded number, the same in all workers, and each for ever.
+"""Choose the tenants with series of their own: a bounded number, the same in all workers, none ever replaced.
 
 A tenant that comes first takes a place at once while more than a quarter of them are free. The last quarter is kept
 for tenants that come repeatedly. The worker that holds the list that all workers share

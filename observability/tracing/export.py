@@ -33,7 +33,7 @@ class _LastMessage(logging.Filter):
         self.last = ""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Never."""
+        """Keep the message and suppress the record."""
         self.last = printable(record.getMessage())[:_MOST_TEXT]
         return False
 
@@ -78,19 +78,19 @@ class LoggedExporter(SpanExporter):
             except Exception as error:
                 self._message.last = type(error).__name__
         if result is SpanExportResult.SUCCESS:
-            self._works()
+            self._note_success()
         else:
-            self._fails(requests)
+            self._note_failure(requests)
         return result
 
-    def _works(self) -> None:
+    def _note_success(self) -> None:
         if self._failed_at is not None and self._clock() - self._failed_at >= RECOVERY_SECONDS:
             self._failed_at = None
             log.info(
                 "traces go to %s again; those of %d requests were lost", self._endpoint, self.lost - self._lost_before
             )
 
-    def _fails(self, requests: int) -> None:
+    def _note_failure(self, requests: int) -> None:
         first = self._failed_at is None
         if first:
             self._lost_before = self.lost

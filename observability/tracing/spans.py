@@ -80,8 +80,8 @@ class _Resource(Resource):
 def process_resource(instance: str, attributes: Mapping[str, str] | None = None) -> Resource:
     """Make this process's resource, with the environment's attributes (`OTEL_RESOURCE_ATTRIBUTES`)."""
     own = {"service.name": SERVICE, "service.instance.id": instance}
-    made = Resource.create({**own, **(attributes or {})})
-    return _Resource(made.attributes, made.schema_url)
+    resource = Resource.create({**own, **(attributes or {})})
+    return _Resource(resource.attributes, resource.schema_url)
 
 
 class SpanMaker:
@@ -98,7 +98,7 @@ class SpanMaker:
         """Return the request's spans, the root first."""
         return _Tree(self, record).spans
 
-    def made(
+    def make_span(
         self,
         name: str,
         context: SpanContext,
@@ -188,7 +188,7 @@ class _Tree:
         context = self._context(self._maker.new_id())
         times = self._at(start), self._at(end)
         self.spans.append(
-            self._maker.made(
+            self._maker.make_span(
                 name,
                 context,
                 parent or self._root,
@@ -226,7 +226,7 @@ class _Tree:
         attributes.update({name: value for name, value in known.items() if value})
         if operation:
             attributes.update(self._generation(operation))
-        return self._maker.made(
+        return self._maker.make_span(
             " ".join(filter(None, named)),
             self._root,
             parent,

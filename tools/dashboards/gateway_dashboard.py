@@ -23,7 +23,7 @@ def gateway() -> Dashboard:
             Section("Now", _now()),
             Section("Processes", _processes()),
             Section("Store and limits", _store()),
-            Section("What is written down", _written()),
+            Section("What is written down", _records()),
         ),
     )
 
@@ -165,7 +165,7 @@ def _store() -> tuple[Panel, ...]:
     )
 
 
-def _written() -> tuple[Panel, ...]:
+def _records() -> tuple[Panel, ...]:
     return (
         lines(
             "Telemetry dropped",

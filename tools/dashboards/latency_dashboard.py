@@ -25,7 +25,7 @@ def latency(objectives: Objectives) -> Dashboard:
             Section("First token", _first_token(objectives)),
             Section("Streams", _streams()),
             Section("Queue and gateway", _gateway()),
-            Section("Engine and whole requests", _whole()),
+            Section("Engine and whole requests", _whole_requests()),
         ),
     )
 
@@ -101,7 +101,7 @@ def _gateway() -> tuple[Panel, ...]:
     )
 
 
-def _whole() -> tuple[Panel, ...]:
+def _whole_requests() -> tuple[Panel, ...]:
     return (
         *_pair("Engine", "From the submit to the last token, the engine's own queue included.", m.ENGINE_SECONDS),
         *_pair("Whole requests", "From arrival to the end of the answer; long answers take long.", m.REQUEST_SECONDS),

@@ -23,7 +23,7 @@ MOST_CHARACTERS: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class WorkerCounts:
     """All counts and gauges of the workers. `replicas` have no reasons and addresses."""
 
     totals: Totals = field(default_factory=lambda: Totals(at=0.0))
@@ -32,35 +32,35 @@ class Counted:
     routes: tuple[RecentRoute, ...] = ()
 
 
-def read_counted(folder: Path, at: float) -> Counted:
+def read_counts(folder: Path, at: float) -> WorkerCounts:
     """Read the files of a metrics folder at the moment `at`. Blocks: call it in a thread.
 
     Raises:
         OSError, ValueError: The files cannot be read.
     """
-    return counted(merge.read(folder), at)
+    return worker_counts(merge.read(folder), at)
 
 
-def counted(merged: merge.Merged, at: float) -> Counted:
+def worker_counts(merged: merge.Merged, at: float) -> WorkerCounts:
     """Convert merged metrics at the moment `at`."""
     families = {family.name: family for family in merged.families()}
 
-    def of(metric: Metric) -> Family:
+    def family_of(metric: Metric) -> Family:
         return families.get(metric.name) or Family(metric.name, metric.kind, metric.help)
 
-    in_flight = [value for _, value in of(metrics.IN_FLIGHT).samples]
+    in_flight = [value for _, value in family_of(metrics.IN_FLIGHT).samples]
     totals = Totals(
         at=at,
         started=merged.started,
-        requests=_sums(of(metrics.REQUESTS), ("model", "tenant", "outcome")),
-        tokens=_sums(of(metrics.TOKENS), ("model", "tenant", "kind")),
-        request_seconds=_histograms(of(metrics.REQUEST_SECONDS)),
-        first_token_seconds=_histograms(of(metrics.FIRST_TOKEN_SECONDS)),
-        inter_token_seconds=_histograms(of(metrics.INTER_TOKEN_SECONDS)),
+        requests=_sums(family_of(metrics.REQUESTS), ("model", "tenant", "outcome")),
+        tokens=_sums(family_of(metrics.TOKENS), ("model", "tenant", "kind")),
+        request_seconds=_histograms(family_of(metrics.REQUEST_SECONDS)),
+        first_token_seconds=_histograms(family_of(metrics.FIRST_TOKEN_SECONDS)),
+        inter_token_seconds=_histograms(family_of(metrics.INTER_TOKEN_SECONDS)),
         in_flight=sum(in_flight) if in_flight else None,
-        queued={labels["model"]: value for labels, value in of(metrics.QUEUE_DEPTH).samples},
+        queued={labels["model"]: value for labels, value in family_of(metrics.QUEUE_DEPTH).samples},
     )
-    return Counted(
+    return WorkerCounts(
         totals=totals,
         replicas=_replicas(families),
         errors=tuple(_recent(merged.recent, "failed", RecentError)),

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from gateway.cli.audit.journal_location import locate_journal
 from gateway.cli.record_fields import duration
-from observability.journal.query import Answer, JournalReader, Period, QueryError, SegmentsRemoved, opened
+from observability.journal.query import Answer, JournalReader, Period, QueryError, SegmentsRemoved, open_journal
 from observability.printable import printable
 from observability.terminal import fail, print_json, table
 from protos.errors import InvalidRequest
@@ -109,7 +109,7 @@ def _answer(command: str, arguments: argparse.Namespace, run: _Query) -> int:
 def _answer_of(folder: Path, period: Period, run: _Query) -> tuple[Answer, list[str]]:
     """Return the answer, and a line for each segment that could not be read."""
     while True:
-        with contextlib.suppress(SegmentsRemoved), opened(folder, period) as reader:
+        with contextlib.suppress(SegmentsRemoved), open_journal(folder, period) as reader:
             return run(reader, period), reader.unreadable
 
 

@@ -37,7 +37,7 @@ class BatchClient:
                     "content-length": str(len(head) + size + len(tail)),
                 }
                 body = _pieces(head, file, tail, sent)
-                with self._gateway.answered("POST", "/v1/files", body, headers) as response:
+                with self._gateway.open_response("POST", "/v1/files", body, headers) as response:
                     status, answer = response.status, response.read(_LONGEST_ERROR)
         except OSError as error:
             raise LiveGatewayError(f"cannot read {path}: {error.strerror or error}") from error
@@ -51,24 +51,24 @@ class BatchClient:
         if metadata:
             body["metadata"] = metadata
         headers = {"idempotency-key": secrets.token_hex(16)}
-        return self._object(self._gateway.ask("POST", "/v1/batches", body, headers))
+        return self._object(self._gateway.call("POST", "/v1/batches", body, headers))
 
     def get(self, batch_id: str) -> dict[str, Any]:
         """Return a batch's current state."""
-        return self._object(self._gateway.ask("GET", f"/v1/batches/{_id(batch_id)}"))
+        return self._object(self._gateway.call("GET", f"/v1/batches/{_id(batch_id)}"))
 
     def cancel(self, batch_id: str) -> dict[str, Any]:
         """Begin to cancel a batch."""
-        return self._object(self._gateway.ask("POST", f"/v1/batches/{_id(batch_id)}/cancel"))
+        return self._object(self._gateway.call("POST", f"/v1/batches/{_id(batch_id)}/cancel"))
 
     def newest(self, count: int) -> list[dict[str, Any]]:
         """List the batches that were created last."""
-        answer = self._object(self._gateway.ask("GET", f"/v1/batches?limit={count}"))
+        answer = self._object(self._gateway.call("GET", f"/v1/batches?limit={count}"))
         return cast("list[dict[str, Any]]", answer["data"])
 
     def download(self, file_id: str, write: Callable[[bytes], object]) -> None:
         """Pass a file's content to `write`, piece by piece."""
-        with self._gateway.answered("GET", f"/v1/files/{_id(file_id)}/content", None, {}) as response:
+        with self._gateway.open_response("GET", f"/v1/files/{_id(file_id)}/content", None, {}) as response:
             if response.status != 200:
                 raise self._gateway.refusal(response.status, response.read(_LONGEST_ERROR))
             while piece := response.read(_PIECE_BYTES):

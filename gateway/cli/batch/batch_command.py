@@ -96,7 +96,7 @@ def _submit(client: BatchClient, arguments: argparse.Namespace) -> int:
     if arguments.wait:
         if not arguments.json:
             print(batch["id"], flush=True)
-        return _shown(_awaited(client, batch), arguments)
+        return _print_batch(_wait_until_ended(client, batch), arguments)
     if arguments.json:
         print_json(batch)
     else:
@@ -106,7 +106,7 @@ def _submit(client: BatchClient, arguments: argparse.Namespace) -> int:
 
 def _status(client: BatchClient, arguments: argparse.Namespace) -> int:
     batch = client.get(arguments.batch)
-    return _shown(_awaited(client, batch) if arguments.wait else batch, arguments)
+    return _print_batch(_wait_until_ended(client, batch) if arguments.wait else batch, arguments)
 
 
 def _results(client: BatchClient, arguments: argparse.Namespace) -> int:
@@ -142,7 +142,7 @@ def _results(client: BatchClient, arguments: argparse.Namespace) -> int:
 
 
 def _cancel(client: BatchClient, arguments: argparse.Namespace) -> int:
-    _shown(client.cancel(arguments.batch), arguments)
+    _print_batch(client.cancel(arguments.batch), arguments)
     return 0
 
 
@@ -159,9 +159,9 @@ def _list(client: BatchClient, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _awaited(client: BatchClient, batch: dict[str, Any]) -> dict[str, Any]:
+def _wait_until_ended(client: BatchClient, batch: dict[str, Any]) -> dict[str, Any]:
     """Wait until the batch has ended, and return it."""
-    with _watching() as show:
+    with _progress() as show:
         while True:
             show(batch)
             if batch["status"] in _OVER:
@@ -182,7 +182,7 @@ def _uploading(name: str, size: int) -> Iterator[Callable[[int], object]]:
 
 
 @contextlib.contextmanager
-def _watching() -> Iterator[_Show]:
+def _progress() -> Iterator[_Show]:
     """Show a bar on a terminal; show nothing elsewhere, since a log has no use for it."""
     if not sys.stdout.isatty():
         yield lambda batch: None
@@ -193,7 +193,7 @@ def _watching() -> Iterator[_Show]:
         yield show
 
 
-def _shown(batch: dict[str, Any], arguments: argparse.Namespace) -> int:
+def _print_batch(batch: dict[str, Any], arguments: argparse.Namespace) -> int:
     """Print the batch; return 1 where it has failed."""
     if arguments.json:
         print_json(batch)

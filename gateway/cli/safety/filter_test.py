@@ -13,7 +13,7 @@ import msgspec
 
 from gateway.cli.safety.safe_text import excerpt, one_line, printable
 from gateway.cli.safety.safety_output import Unusable, put, unusable
-from gateway.cli.safety.safety_rules import Chosen, chosen_rules
+from gateway.cli.safety.safety_rules import ChosenRules, chosen_rules
 from gateway.cli.safety.text_filtering import Found, Guards, filter_text
 from observability.terminal import table
 from protos.errors import FilterFailed
@@ -60,7 +60,7 @@ def test(arguments: argparse.Namespace) -> int:
         return _test(arguments, chosen, guards)
 
 
-def _test(arguments: argparse.Namespace, chosen: Chosen, guards: Guards) -> int:
+def _test(arguments: argparse.Namespace, chosen: ChosenRules, guards: Guards) -> int:
     status = 0
     for index, file in enumerate(arguments.files):
         try:
@@ -98,7 +98,7 @@ def _read(name: str) -> str:
         raise Unusable(f"{shown}: is not UTF-8: byte {error.start} is {data[error.start]:#04x}") from error
 
 
-def _report_on(name: str, text: str, chosen: Chosen, guards: Guards, direction: str) -> _Report:
+def _report_on(name: str, text: str, chosen: ChosenRules, guards: Guards, direction: str) -> _Report:
     try:
         found, rest = filter_text(text, chosen, guards, prompt=direction == "input")
     except FilterFailed as error:
@@ -120,7 +120,7 @@ def _shown(name: str) -> str:
     return "standard input" if name == "-" else one_line(name)
 
 
-def _lines(report: _Report, chosen: Chosen, direction: str) -> Iterator[str]:
+def _lines(report: _Report, chosen: ChosenRules, direction: str) -> Iterator[str]:
     yield f"{_shown(report.name)}: {len(report.found) or 'nothing'} found in {_counted(len(report.text), 'character')}"
     if report.found:
         yield ""
@@ -196,7 +196,7 @@ def _with_excerpts(rows: Sequence[Sequence[str]], text: str, matches: Sequence[M
         yield f"... {len(matches) - _MOST_ROWS:,} more (--json has all)"
 
 
-def _json(report: _Report, chosen: Chosen, direction: str) -> str:
+def _json(report: _Report, chosen: ChosenRules, direction: str) -> str:
     try:
         encoded = msgspec.json.encode(_plain(report, chosen, direction))
     except UnicodeEncodeError as error:
@@ -205,7 +205,7 @@ def _json(report: _Report, chosen: Chosen, direction: str) -> str:
     return printable(encoded.decode())
 
 
-def _plain(report: _Report, chosen: Chosen, direction: str) -> dict[str, Any]:
+def _plain(report: _Report, chosen: ChosenRules, direction: str) -> dict[str, Any]:
     blocked = report.screened.blocked
     return {
         "file": report.name,

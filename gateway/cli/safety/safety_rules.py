@@ -24,7 +24,7 @@ from safety.screen import Rule
 from safety.sizes import Sizes
 
 
-class Chosen(NamedTuple):
+class ChosenRules(NamedTuple):
     """The chosen rules; `thresholds` are of those that score, by name.
 
     `elsewhere` are filters of the policy that cannot run on a text alone in this process.
@@ -37,7 +37,7 @@ class Chosen(NamedTuple):
     elsewhere: tuple[str, ...]
 
 
-class Measured(NamedTuple):
+class ChosenFilters(NamedTuple):
     """Filters by name, the kinds of personal data and secrets that they find, and thresholds by name."""
 
     filters: dict[str, StreamFilter]
@@ -45,7 +45,7 @@ class Measured(NamedTuple):
     thresholds: dict[str, float]
 
 
-def chosen_filters(arguments: argparse.Namespace) -> Measured:
+def chosen_filters(arguments: argparse.Namespace) -> ChosenFilters:
     """Choose the filters that --config and --filter name, or all. Raises Unusable."""
     safety = _safety(arguments)
     built, settings = _built(safety, prompts=True), all_settings(safety)
@@ -58,10 +58,10 @@ def chosen_filters(arguments: argparse.Namespace) -> Measured:
         for name in names
         if (pii := settings[name][1].pii) is not None
     ]
-    return Measured(filters, frozenset().union(*kinds), _thresholds(safety))
+    return ChosenFilters(filters, frozenset().union(*kinds), _thresholds(safety))
 
 
-def chosen_rules(arguments: argparse.Namespace) -> Chosen:
+def chosen_rules(arguments: argparse.Namespace) -> ChosenRules:
     """Choose the filters that --config, --policy, --direction and --filter name, with their actions. Raises
     Unusable.
     """
@@ -88,7 +88,7 @@ def chosen_rules(arguments: argparse.Namespace) -> Chosen:
             found.append(SizeRule(name, bounds, action))
         else:
             found.append(Rule(name, built[name], action) if name in built else _guard_rule(one, where, action))
-    return Chosen(
+    return ChosenRules(
         tuple(rule for rule in found if isinstance(rule, Rule)),
         tuple(rule for rule in found if isinstance(rule, SizeRule)),
         tuple(rule for rule in found if isinstance(rule, GuardRule)),

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gateway.cli.safety.safety_rules import Chosen
+from gateway.cli.safety.safety_rules import ChosenRules
 from gateway.filtering.filters.filter_policy import GuardRule, SizeRule
 from gateway.filtering.filters.questions import guarded
 from gateway.filtering.guards.bounded import BoundedGuard
@@ -38,23 +38,23 @@ class Guards:
                 self._runner.run(rule.guard.aclose())
         self._runner.close()
 
-    def ask(self, rules: Sequence[GuardRule], text: str) -> list[Finding]:
+    def find(self, rules: Sequence[GuardRule], text: str) -> list[Finding]:
         """Return what the guards find. Raises FilterFailed."""
         return self._runner.run(guarded(rules, text, None, "", fail_open=False)) if rules else []
 
 
-def filter_text(text: str, chosen: Chosen, guards: Guards, *, prompt: bool) -> tuple[list[Found], Screened]:
+def filter_text(text: str, chosen: ChosenRules, guards: Guards, *, prompt: bool) -> tuple[list[Found], Screened]:
     """Return each rule's own matches, in order, and the resulting text. Raises FilterFailed."""
     found = [Found(rule, match) for rule in chosen.rules for match in rule.filter.scan(text)]
     found += [Found(rule, match) for rule in chosen.sizes for _, match in oversized([Part(0, text)], rule.sizes)]
     for guard in chosen.guards:
-        found += [Found(guard, Match(one.start, one.end, one.label, one.score)) for one in guards.ask([guard], text)]
+        found += [Found(guard, Match(one.start, one.end, one.label, one.score)) for one in guards.find([guard], text)]
     rest = screened(text, chosen.rules)
-    rest = _sized_and_guarded(rest, chosen, guards) if prompt else _guarded(rest, guards.ask(chosen.guards, rest.text))
+    rest = _sized_and_guarded(rest, chosen, guards) if prompt else _guarded(rest, guards.find(chosen.guards, rest.text))
     return sorted(found, key=lambda one: one.match.start), rest
 
 
-def _sized_and_guarded(rest: Screened, chosen: Chosen, guards: Guards) -> Screened:
+def _sized_and_guarded(rest: Screened, chosen: ChosenRules, guards: Guards) -> Screened:
     """Refuse a prompt by the first rule that blocks it; later guards see the text that earlier ones redacted."""
     if rest.blocked is not None:
         return rest
@@ -65,7 +65,7 @@ def _sized_and_guarded(rest: Screened, chosen: Chosen, guards: Guards) -> Screen
     for redacts in (True, False):
         rules = [rule for rule in chosen.guards if (rule.action is Action.REDACT) is redacts]
         if rest.blocked is None:
-            rest = _guarded(rest, guards.ask(rules, rest.text))
+            rest = _guarded(rest, guards.find(rules, rest.text))
     return rest
 
 

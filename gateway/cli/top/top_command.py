@@ -80,7 +80,7 @@ def _key(file: Path | None) -> str:
 
 def _read_live(gateway: LiveGateway) -> Live:
     """Read one snapshot. Raises LiveGatewayError."""
-    answer = gateway.ask("GET", _PATH)
+    answer = gateway.call("GET", _PATH)
     try:
         return msgspec.json.decode(answer, type=Live)
     except msgspec.DecodeError:

@@ -13,7 +13,7 @@ import msgspec
 from gateway.admin.admin_app import AdminApp
 from gateway.admin.admin_openapi import document
 from gateway.admin.live.feed import Feed
-from gateway.admin.live.live_readings import LiveReader
+from gateway.admin.live.live_reader import LiveReader
 from gateway.admin.metrics_page import MetricsPage
 from gateway.admin.operation import Operation, Service
 from gateway.admin.operations import OPERATIONS

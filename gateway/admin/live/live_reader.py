@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from gateway.admin.limit_operations import ScopeLimits, limits_of, tenant_scopes
-from gateway.admin.live.counters import Counted, read_counted
+from gateway.admin.live.counters import WorkerCounts, read_counts
 from gateway.admin.live.live_snapshot import PoolFacts, SnapshotInputs, busiest, snapshot
 from gateway.admin.live.totals import Growth
 from gateway.admin.live.view import Live
@@ -45,7 +45,7 @@ class LiveReader:
         store: ReadingStore,
         replicas: ReplicaRegistry,
         *,
-        read: Callable[[], Counted] | None = None,
+        read: Callable[[], WorkerCounts] | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
@@ -54,7 +54,7 @@ class LiveReader:
         self._registry = registry
         self._store = store
         self._replicas = replicas
-        self._read = read or (lambda: read_counted(config.state_dir / FOLDER, clock()))
+        self._read = read or (lambda: read_counts(config.state_dir / FOLDER, clock()))
         self._clock = clock
         self._wall = wall
         self._window = Window()
@@ -69,58 +69,58 @@ class LiveReader:
     async def __call__(self) -> Live:
         """Return everything that is known now, and the problems of what is not."""
         problems: list[str] = []
-        counted, growth = await self._counts(problems)
-        fleet, scopes = await self._from_store(counted, growth, problems)
+        counts, growth = await self._counts(problems)
+        fleet, scopes = await self._from_store(counts, growth, problems)
         return snapshot(
             SnapshotInputs(
                 time=self._wall(),
-                totals=counted.totals,
+                totals=counts.totals,
                 growth=growth,
                 pools=self._pools,
                 replicas=fleet,
                 tiers={name: tenant.tier for name, tenant in self._tenants.items()} or None,
                 scopes=scopes,
-                errors=counted.errors,
-                routes=counted.routes,
+                errors=counts.errors,
+                routes=counts.routes,
                 problems=problems,
             )
         )
 
-    async def _counts(self, problems: list[str]) -> tuple[Counted, Growth | None]:
+    async def _counts(self, problems: list[str]) -> tuple[WorkerCounts, Growth | None]:
         try:
-            counted = await asyncio.to_thread(self._read)
+            counts = await asyncio.to_thread(self._read)
         except (OSError, ValueError):
             problems.append(COUNTS_UNREADABLE)
-            return Counted(), None
-        if counted.totals.in_flight is None:
+            return WorkerCounts(), None
+        if counts.totals.in_flight is None:
             problems.append(NO_COUNTS)
-            return counted, None
-        return counted, self._window.add(counted.totals)
+            return counts, None
+        return counts, self._window.add(counts.totals)
 
     async def _from_store(
-        self, counted: Counted, growth: Growth | None, problems: list[str]
+        self, counts: WorkerCounts, growth: Growth | None, problems: list[str]
     ) -> tuple[Sequence[ReplicaView], dict[str, list[ScopeLimits]] | None]:
         try:
             async with asyncio.timeout(STORE_SECONDS):
-                return await self._replicas.replicas(), await self._scopes(counted, growth)
+                return await self._replicas.replicas(), await self._scopes(counts, growth)
         except (PenstockError, TimeoutError):
             problems.append(STORE_AWAY)
-            return self._fleet_without_store(counted), None
+            return self._fleet_without_store(counts), None
 
-    async def _scopes(self, counted: Counted, growth: Growth | None) -> dict[str, list[ScopeLimits]]:
+    async def _scopes(self, counts: WorkerCounts, growth: Growth | None) -> dict[str, list[ScopeLimits]]:
         """Return the limits of the tenants that will be shown."""
         if self._clock() - self._tenants_at >= TENANTS_SECONDS:
             self._tenants = {entry.tenant.name: entry.tenant for entry in await self._registry.tenants()}
             self._tenants_at = self._clock()
-        shown = [name for name in busiest(counted.totals, growth, self._tenants) if name in self._tenants]
+        shown = [name for name in busiest(counts.totals, growth, self._tenants) if name in self._tenants]
         scopes = [scope for name in sorted(shown) for scope in tenant_scopes(self._tenants[name])]
         found: dict[str, list[ScopeLimits]] = {}
         for scope in await limits_of(self._store, scopes):
             found.setdefault(scope.tenant, []).append(scope)
         return found
 
-    def _fleet_without_store(self, counted: Counted) -> list[ReplicaView]:
-        by_model = counted.replicas
+    def _fleet_without_store(self, counts: WorkerCounts) -> list[ReplicaView]:
+        by_model = counts.replicas
         found = [
             FoundReplica(model, status.pool, status.id, status.address)
             for model, statuses in by_model.items()
