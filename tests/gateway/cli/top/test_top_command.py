@@ -123,7 +123,7 @@ def test_numbers() -> None:
 
 def test_an_answer_of_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
     gateway = LiveGateway(URL, "key")
-    monkeypatch.setattr(gateway, "ask", lambda *_: msgspec.json.encode({"object": "live", "new": 1}))
+    monkeypatch.setattr(gateway, "call", lambda *_: msgspec.json.encode({"object": "live", "new": 1}))
     with pytest.raises(LiveGatewayError, match="no admin API of this version"):
         _read_live(gateway)
 
