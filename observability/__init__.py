@@ -1,1 +1,1 @@
-"""What operators see of a running gateway."""
+"""Observability of a running gateway: request records, logs, metrics, traces and the audit journal."""

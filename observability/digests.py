@@ -1,4 +1,4 @@
-"""Salted hashes of what was asked and answered: who has a text can find its record, and nobody else."""
+"""Make salted hashes of prompts and answers: only who has a text can find its record."""
 
 import secrets
 from hashlib import blake2b
@@ -13,53 +13,53 @@ _DIGEST_BYTES: Final = 16
 
 
 class DigestKeyError(Exception):
-    """The file with the key cannot be used; the message names it."""
+    """The key file cannot be used; the message names it."""
 
 
 class TextDigest:
-    """Of one text that comes in pieces."""
+    """The hash of one text that comes in pieces."""
 
     __slots__ = ("_hash", "characters")
 
     def __init__(self, fresh: blake2b) -> None:
-        """`fresh` has taken in nothing yet, and is not changed."""
+        """`fresh` is a hasher without input; it is copied, not changed."""
         self._hash = fresh.copy()
         self.characters = 0
 
     def update(self, text: str) -> None:
-        """The next piece."""
+        """Add the next piece."""
         self.characters += len(text)
         self._hash.update(text.encode("utf-8", "surrogatepass"))
 
     def update_bytes(self, data: bytes) -> None:
-        """The next piece of a body that is not read here."""
+        """Add the next piece of a body that is not decoded here."""
         self._hash.update(data)
 
     def hexdigest(self) -> str:
-        """Of all that came."""
+        """Return the hash of all pieces so far."""
         return self._hash.hexdigest()
 
 
 class Digests:
-    """Makes hashes with one key, which all workers share and which outlives them."""
+    """Make hashes with one key, which all workers share and which outlives them."""
 
     def __init__(self, key: bytes) -> None:
-        # A copy of it costs less than to take in the key.
+        # Copying a keyed hasher costs less than taking in the key.
         self._fresh = blake2b(key=key, digest_size=_DIGEST_BYTES)
 
     def of(self, data: bytes) -> str:
-        """Of a whole text, in UTF-8."""
+        """Hash a whole text, in UTF-8."""
         digest = self._fresh.copy()
         digest.update(data)
         return digest.hexdigest()
 
     def begin(self) -> TextDigest:
-        """Of a text that is to come."""
+        """Begin the hash of a text that comes in pieces."""
         return TextDigest(self._fresh)
 
 
 def digest_key(state: Path) -> bytes:
-    """The key in the state folder, made if there is none. Raises DigestKeyError."""
+    """Return the key in the state folder, created if there is none. Raises DigestKeyError."""
     path = state / _NAME
     try:
         if not path.exists():

@@ -1,4 +1,6 @@
-"""Prometheus' text exposition format, version 0.0.4: https://prometheus.io/docs/instrumenting/exposition_formats/"""
+"""Write Prometheus' text exposition format, version 0.0.4:
+https://prometheus.io/docs/instrumenting/exposition_formats/
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +11,7 @@ _ESCAPES: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
 class Observed(NamedTuple):
-    """One series of a histogram: how many observations lie in each bucket, the one above all bounds last; their sum."""
+    """One series of a histogram: the observations in each bucket, the one above all bounds last, and their sum."""
 
     labels: Mapping[str, str]
     counts: Sequence[int]
@@ -28,12 +30,12 @@ class Family:
     observed: list[Observed] = field(default_factory=list)
 
     def add(self, value: float, **labels: str) -> None:
-        """One series."""
+        """Add one series."""
         self.samples.append((labels, value))
 
 
 class _Escaped(dict[str, str]):
-    """Labels' values as they are written. The same ones come again and again."""
+    """A cache of escaped label values: the same ones come again and again."""
 
     def __missing__(self, text: str) -> str:
         escaped = self[text] = text.translate(_ESCAPES)
@@ -41,7 +43,7 @@ class _Escaped(dict[str, str]):
 
 
 def exposition(families: Iterable[Family]) -> str:
-    """The text that a scrape gets; a family without series is left out."""
+    """Return the text of a scrape; a family without series is left out."""
     lines: list[str] = []
     escaped = _Escaped()
     for family in families:

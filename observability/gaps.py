@@ -1,18 +1,18 @@
-"""Times between the events of streams, counted in few buckets."""
+"""Count the times between the events of streams, in few buckets."""
 
 from bisect import bisect_left
 from typing import Final
 
 from observability.record import RequestRecord
 
-#: Upper bounds in seconds; one bucket more holds what is longer.
+#: Upper bounds in seconds; one more bucket holds longer times.
 BOUNDS: Final = (0.0025, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.04, 0.06, 0.08, 0.12, 0.2, 0.35, 0.6, 1.0, 2.5)
-#: So many moments are gathered before they are counted.
+#: This many times are gathered before they are counted.
 MOMENTS: Final = 512
 
 
 def count_gaps(record: RequestRecord, moments: list[float]) -> None:
-    """Count the times between moments that follow one another; what remains of these is the last one."""
+    """Count the intervals between successive times, and keep the last time for the next call."""
     gaps = record.gaps
     if not gaps:
         record.gaps = gaps = [0] * (len(BOUNDS) + 1)

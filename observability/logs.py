@@ -1,4 +1,4 @@
-"""Log lines: one form for every process, to standard error; JSON for machines, text for people on a terminal."""
+"""Configure logging: one form for every process, to standard error; JSON for machines, text for a terminal."""
 
 import json
 import logging
@@ -18,7 +18,7 @@ from observability.printable import printable
 
 LogFormat = Literal["auto", "json", "text"]
 
-#: Where processes that are started from one that logs find the form that it was told.
+#: The environment variable by which child processes take over the form.
 FORMAT_VARIABLE: Final = "PENSTOCK_LOG_FORMAT"
 
 _ExceptionInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
@@ -33,14 +33,15 @@ _MOST_CHARACTERS: Final = 256
 
 
 def configure_logging(form: LogFormat = "auto", level: int = logging.INFO) -> None:
-    """Send every logger of this process to standard error; called again, it takes the other form.
+    """Send every logger of this process to standard error; a second call changes the form.
 
-    `auto` is what the environment says, else text on a terminal, and JSON everywhere else. Processes that this one
-    starts take the same form.
+    `auto` is the form of the environment, else text on a terminal, and JSON everywhere else. Child processes take the
+    same
+    form.
 
-    gRPC writes there by itself, also of connections that end as they should; unless the user has asked for its lines
-    (`GRPC_VERBOSITY`), it says errors alone, here and in the processes that this one starts. It reads that when it is
-    first used.
+    gRPC writes to standard error by itself, even when connections end normally; unless the user has set
+    `GRPC_VERBOSITY`,
+    it logs errors alone, in this process and its children. It reads the variable when it is first used.
     """
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     if form == "auto":
@@ -55,18 +56,21 @@ def configure_logging(form: LogFormat = "auto", level: int = logging.INFO) -> No
 
 
 def named_values(record: logging.LogRecord) -> dict[str, str]:
-    """Request, tenant, model and replica, where the message's constant part says so, as in `request %s failed`.
+    """Return request, tenant, model and replica by the words of the message's constant part, as in `request %s
+    failed`.
 
-    What the values are does not matter: none can pass for another.
+    Values are not parsed: none can pass for another.
     """
     args = record.args
     if not args or not isinstance(args, tuple) or not isinstance(record.msg, str):
         return {}
-    return {name: str(args[index])[:_MOST_CHARACTERS] for name, index in _places(record.msg) if index < len(args)}
+    return {
+        name: str(args[index])[:_MOST_CHARACTERS] for name, index in _value_indexes(record.msg) if index < len(args)
+    }
 
 
 @lru_cache(maxsize=1024)
-def _places(message: str) -> tuple[tuple[str, int], ...]:
+def _value_indexes(message: str) -> tuple[tuple[str, int], ...]:
     found: dict[str, int] = {}
     index = 0
     for match in _VALUE.finditer(message):
@@ -80,13 +84,13 @@ def _places(message: str) -> tuple[tuple[str, int], ...]:
 
 
 class _OneLine(logging.Formatter):
-    """Whatever others say ends up in one line; only tracebacks have more.
+    """Write a record as one line, whatever it quotes; only tracebacks have more lines.
 
-    Of exceptions in tracebacks the text is left out, except the system's: it may quote a prompt or an answer.
+    Tracebacks leave out the text of exceptions, except the system's: it may quote a prompt or an answer.
     """
 
     def formatException(self, ei: "_ExceptionInfo") -> str:  # noqa: N802 (the library's name)
-        """Where it was raised, and of what kind it is, causes first."""
+        """Return where the exception was raised, and its class, causes first."""
         error, seen = ei[1], set[int]()
         parts: list[str] = []
         while error is not None and id(error) not in seen:
@@ -99,7 +103,7 @@ class _OneLine(logging.Formatter):
 
 
 class TextLines(_OneLine):
-    """For people. What is out of the ordinary has a colour on a terminal."""
+    """Lines for people, coloured on a terminal where they are out of the ordinary."""
 
     def __init__(self, *, coloured: bool) -> None:
         super().__init__(_TEXT)
@@ -113,7 +117,7 @@ class TextLines(_OneLine):
 
 
 class JsonLines(_OneLine):
-    """One object a line. A record's `fields`, which `extra` brings, are members of it."""
+    """One JSON object a line. A record's `fields`, from `extra`, are members of it."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
@@ -131,17 +135,18 @@ class JsonLines(_OneLine):
             line.update((name, printable(value) if isinstance(value, str) else value) for name, value in fields.items())
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        # In ASCII, so that it is JSON whatever the stream's encoding.
+        # ASCII, so that it is JSON whatever the stream's encoding.
         return json.dumps(line, separators=(",", ":"))
 
 
 class RateLimit(logging.Filter):
-    """Lets so many lines of each level a second through, and says in the next one how many it kept back: an outage
-    fails thousands of requests for one reason, and must not hide what is worse.
+    """Limit the lines of each level per second; the next line says how many were left out.
+
+    An outage fails thousands of requests for one reason, and must not hide what is worse.
     """
 
     def __init__(self, *, per_second: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` gives seconds."""
+        """`clock` returns seconds."""
         super().__init__()
         self._per_second = per_second
         self._clock = clock
@@ -150,7 +155,7 @@ class RateLimit(logging.Filter):
         self._dropped: Counter[int] = Counter()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the line goes out."""
+        """Return whether the line is written."""
         second, level = int(self._clock()), record.levelno
         if second != self._second:
             self._second = second

@@ -1,4 +1,4 @@
-"""How requests end: a closed set, which metrics, traces and the journal share."""
+"""Classify how requests end: a closed set, which metrics, traces and the journal share."""
 
 import enum
 from typing import Final
@@ -7,18 +7,18 @@ from protos.errors import PenstockError, Source
 
 
 class Outcome(enum.Enum):
-    """What became of a request. A stream that broke after its status went out counts as what broke it."""
+    """The outcome of a request. A stream that broke after its status was sent counts as what broke it."""
 
     OK = "ok"
-    #: The answer, or the rest of it, was cut off by a filter.
+    #: A filter cut off the answer, or the rest of it.
     CUT = "cut"
     #: A filter refused the prompt.
     FILTERED = "filtered"
-    #: The request was at fault in another way.
+    #: The request was invalid in another way.
     INVALID = "invalid"
-    #: No valid key, or not for this.
+    #: The key is invalid, or may not do this.
     DENIED = "denied"
-    #: A limit of the tenant or the key, or a budget.
+    #: A limit of the tenant or the key, or a budget, refused.
     LIMITED = "limited"
     #: Shed: more work than is admitted.
     SHED = "shed"
@@ -29,7 +29,7 @@ class Outcome(enum.Enum):
     INTERNAL_ERROR = "internal_error"
 
 
-#: Those that are the service's own failures: what service levels count against it.
+#: The service's own failures, which service levels count.
 FAILED: Final = frozenset(
     (Outcome.SHED, Outcome.TIMEOUT, Outcome.REPLICA_ERROR, Outcome.STORE_ERROR, Outcome.INTERNAL_ERROR)
 )
@@ -47,7 +47,7 @@ _BY_CODE: Final = {
 
 
 def outcome_of(error: PenstockError) -> Outcome:
-    """What an error makes of a request."""
+    """Map an error to its outcome."""
     known = _BY_CODE.get(error.code or "")
     if known is not None and error.source is not Source.REPLICA:
         return known

@@ -1,5 +1,5 @@
-"""What is known of one request once it has ended: metrics, traces, the journal, the console and the log are all made
-from it, in batches and beside the request path.
+"""The record of one request, from which metrics, traces, the journal, the console and the log are made in batches after
+the request has ended.
 """
 
 from typing import Final, NamedTuple
@@ -13,7 +13,7 @@ FAILED: Final = "failed"
 
 
 class Verdict(NamedTuple):
-    """What one rule of the filters did. `action` is `flag`, `redact`, `block`, or FAILED for a rule that was left out;
+    """The verdict of one filter rule. `action` is `flag`, `redact`, `block`, or FAILED for a rule that was left out;
     `where` is `prompt` or `answer`.
     """
 
@@ -25,7 +25,7 @@ class Verdict(NamedTuple):
 
 
 class TraceContext(NamedTuple):
-    """W3C Trace Context, level 1: 16 and 8 bytes, flags (1: sampled), and the state that is passed on as it came.
+    """W3C Trace Context, level 1: 16 and 8 bytes, flags (1: sampled), and the state that is forwarded unchanged.
 
     `parent_id` is empty where the trace begins here.
     """
@@ -39,16 +39,15 @@ class TraceContext(NamedTuple):
 class RequestRecord(msgspec.Struct):
     """One request, of any endpoint. Filled in as the request goes on; read only after it has ended.
 
-    Moments are seconds on the monotonic clock, 0.0 where the request did not come so far; `wall` is `arrived` in
-    seconds since 1970. What is not known is empty or 0. Nothing of a prompt or an answer is here but lengths and salted
-    hashes.
+    Times are seconds on the monotonic clock, 0.0 where the request did not come so far; `wall` is `arrived` in seconds
+    since 1970. Unknown values are empty or 0. Of prompts and answers only lengths and salted hashes are here.
     """
 
     id: str
     endpoint: str
     arrived: float
     wall: float
-    #: Moments, in order: the key was checked, ...
+    #: Times in order: the key was checked, ...
     identified: float = 0.0
     #: ... the body was read and the prompt filters let it pass, ...
     screened: float = 0.0
@@ -56,62 +55,62 @@ class RequestRecord(msgspec.Struct):
     encoded: float = 0.0
     #: ... its limits were reserved, ...
     reserved: float = 0.0
-    #: ... it had its turn, ...
+    #: ... it was admitted to a replica, ...
     admitted: float = 0.0
-    #: ... the first replica was asked (ScaleLLM's t2), ...
+    #: ... the first submit was sent (ScaleLLM's t2), ...
     sent: float = 0.0
     #: ... the first token arrived here, ...
     first_token: float = 0.0
-    #: ... the last (t3), ...
+    #: ... the last token arrived (t3), ...
     last_token: float = 0.0
-    #: ... and the answer had gone out (t5).
+    #: ... and the answer had been sent (t5).
     ended: float = 0.0
     outcome: Outcome = Outcome.OK
     status: int = 200
-    #: Of errors; empty for success.
+    #: The error's code; empty for success.
     code: str = ""
-    #: Of what is not the client's doing: what only operators may see.
+    #: Details of failures that are not the client's fault; only operators may see them.
     detail: str = ""
     tenant: str = ""
     key_id: str = ""
     tier: str = ""
-    #: The address that asked, without its port.
+    #: The client's address, without its port.
     client: str = ""
-    #: What the client calls the request, which is what its answer is called then; empty: it is called by its `id`.
+    #: The client's name for the request, which its answer gets too; empty: `id` is used.
     client_request_id: str = ""
-    #: The model that answered, or else was asked for, as configured; its version as its replica tells it.
+    #: The model that answered, or else was requested, as configured; its version as its replica reports it.
     model: str = ""
     version: str = ""
     asked_model: str = ""
     stream: bool = False
     sequences: int = 1
-    #: Of the body as it came, salted, in hexadecimal; of the answers' texts as they were shown.
+    #: Salted hashes in hexadecimal: of the body as received, and of the answers' texts as they were shown.
     request_hash: str = ""
     request_bytes: int = 0
     answer_hash: str = ""
     answer_characters: int = 0
     prompt_tokens: int = 0
     cached_tokens: int = 0
-    #: Of `prompt_tokens`: how many the route was expected to find in the chosen replica's cache.
+    #: The part of `prompt_tokens` that the router expected in the chosen replica's cache.
     predicted_tokens: int = 0
     completion_tokens: int = 0
     reasoning_tokens: int = 0
-    #: Tokens that were asked for and not computed, because a limit, a filter or the admission refused.
+    #: Tokens that were requested and not computed, because a limit, a filter or the admission refused.
     rejected_tokens: int = 0
-    #: Tokens that were reserved of the limits: the prompt's and those that the answer was expected to have.
+    #: Tokens reserved of the limits: the prompt's and the answer's expected ones.
     reserved_tokens: int = 0
     cost_nano_usd: int = 0
     finish: str = ""
     pool: str = ""
     replica: str = ""
     policy: str = ""
-    #: Why the decision was made, in the policy's constant words.
+    #: The reason of the routing decision, one of the policy's constants.
     reason: str = ""
     #: Submits beyond the first: after a failure before its first token, after one later, and beside a slow one.
     retries: int = 0
     migrations: int = 0
     hedges: int = 0
-    #: By the engine's own clock, of the sequence that ended last, in microseconds.
+    #: Microseconds by the engine's own clock, of the sequence that ended last.
     engine_queue_us: int = 0
     engine_prefill_us: int = 0
     engine_decode_us: int = 0
@@ -119,11 +118,11 @@ class RequestRecord(msgspec.Struct):
     gaps: list[int] = []
     gap_seconds: float = 0.0
     verdicts: list[Verdict] = []
-    #: Seconds that filters of prompts took, but for judges that were asked while the prompt was computed.
+    #: Seconds that prompt filters took, without guards that ran while the prompt was computed.
     filter_seconds: float = 0.0
-    #: The longest that text of the answer was held back by filters, in seconds.
+    #: The longest time that filters held back text of the answer, in seconds.
     held_seconds: float = 0.0
     trace: TraceContext | None = None
-    #: 8 bytes: the span of this request; others' spans below it name it.
+    #: The id of this request's span, 8 bytes; child spans name it as their parent.
     span_id: bytes = b""
     sampled: bool = False

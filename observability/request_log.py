@@ -1,4 +1,4 @@
-"""The log's line about a request: one at most, written when it has ended."""
+"""Log at most one line per request, when it has ended."""
 
 import logging
 import time
@@ -15,20 +15,21 @@ _SERVER_ERROR: Final = 500
 
 
 class RequestLog:
-    """The `Sink` of lines. `failed` are requests that failed by no fault of the client's; they have a warning each.
+    """The `Sink` of log lines. `failed` requests are those that failed by no fault of the client; each logs a
+    warning.
 
-    In any second, `per_second` lines go out of those that failed, and as many of the others; the next line says how
-    many did not.
+    At most `per_second` lines a second are written of failures, and as many of other requests; the next line says how
+    many were left out.
     """
 
     def __init__(self, which: Which, *, per_second: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` gives seconds."""
+        """`clock` returns seconds."""
         self._which = which
         self._budgets = {failed: _Budget(per_second, clock) for failed in (True, False)}
         self._dropped = 0
 
     def take(self, records: Sequence[RequestRecord]) -> None:
-        """Write the lines."""
+        """Write the lines of a batch."""
         if self._which == "none":
             return
         every, ok = self._which == "all", Outcome.OK
@@ -38,7 +39,7 @@ class RequestLog:
                 self._write(record, failed=failed)
 
     def counts(self) -> Mapping[str, float]:
-        """How many lines were left out."""
+        """Return how many lines were left out."""
         return {"telemetry_dropped_total": self._dropped}
 
     def _write(self, record: RequestRecord, *, failed: bool) -> None:
@@ -47,7 +48,7 @@ class RequestLog:
             self._dropped += 1
             return
         level = logging.WARNING if failed else logging.INFO
-        left_out = budget.told()
+        left_out = budget.take_left_out()
         rest = f" ({left_out} lines like it were left out)" if left_out else ""
         fields = _fields(record)
         if left_out:
@@ -68,14 +69,14 @@ class RequestLog:
         )
 
     async def aclose(self) -> None:
-        """Say what was left out and never told. Idempotent."""
-        left_out = sum(budget.told() for budget in self._budgets.values())
+        """Log how many lines were left out since the last one. Idempotent."""
+        left_out = sum(budget.take_left_out() for budget in self._budgets.values())
         if left_out:
             log.warning("%d lines about requests were left out", left_out)
 
 
 class _Budget:
-    """Lines of one kind."""
+    """A budget of lines per second."""
 
     def __init__(self, per_second: int, clock: Callable[[], float]) -> None:
         self._per_second = per_second
@@ -85,7 +86,7 @@ class _Budget:
         self._left_out = 0
 
     def has_room(self) -> bool:
-        """Take a line's place, if there is one in this second."""
+        """Take a line from the budget, if there is one left in this second."""
         second = int(self._clock())
         if second != self._second:
             self._second, self._written = second, 0
@@ -95,14 +96,14 @@ class _Budget:
         self._written += 1
         return True
 
-    def told(self) -> int:
-        """How many were left out since it was told last."""
+    def take_left_out(self) -> int:
+        """Return how many lines were left out since the last call."""
         left_out, self._left_out = self._left_out, 0
         return left_out
 
 
 def _fields(record: RequestRecord) -> dict[str, str | int | float]:
-    """What JSON lines have as members of their own; what is not known is left out."""
+    """Return the members of a JSON line; unknown values are left out."""
     known: dict[str, str | int | float] = {
         "request_id": record.id,
         "client_request_id": record.client_request_id,

@@ -1,4 +1,4 @@
-"""Files with secrets that the first who needs one makes."""
+"""Create secret files once, by the first process that needs one."""
 
 import contextlib
 import os
@@ -7,10 +7,10 @@ from pathlib import Path
 
 
 def create_once(path: Path, data: bytes) -> None:
-    """Make a file that only its owner may read, durably and with its folder; one that is there is left as it is.
+    """Create a file that only its owner may read, durably and with its folder; an existing one is left as it is.
 
-    It is written whole beside its place and then linked there, which fails where another process was first: of those
-    that start at once one wins, and none reads half a secret. Raises OSError.
+    The file is written whole under another name and then linked, which fails where another process was first: one of
+    several processes wins, and none reads half a secret. Raises OSError.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fresh = path.with_name(f"{path.name}.{secrets.token_hex(8)}")

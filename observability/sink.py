@@ -1,4 +1,4 @@
-"""The seam of what becomes of ended requests."""
+"""Define `Sink`, the seam for consumers of ended requests' records."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -7,12 +7,12 @@ from observability.record import RequestRecord
 
 
 class Sink(Protocol):
-    """Takes in what has ended. Called from the event loop with batches, a few times a second."""
+    """A consumer of ended requests' records. Called from the event loop with batches, a few times a second."""
 
     def take(self, records: Sequence[RequestRecord]) -> None:
-        """Never waits, and never for disk or network; what does not fit is dropped, counted and said once."""
+        """Take records without waiting for disk or network; what does not fit is dropped, counted and logged once."""
         ...
 
     async def aclose(self) -> None:
-        """Finish what was taken in, within a few seconds. Idempotent."""
+        """Finish what was taken, within a few seconds. Idempotent."""
         ...

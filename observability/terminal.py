@@ -1,4 +1,4 @@
-"""Output of commands: tables for people, JSON for programs, one line for a failure."""
+"""Print the output of commands: tables for people, JSON for programs, one line for a failure."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -7,12 +7,12 @@ import msgspec
 
 
 def print_json(value: object) -> None:
-    """Print a value, indented."""
+    """Print a value as indented JSON."""
     print(msgspec.json.format(msgspec.json.encode(value)).decode())
 
 
 def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Rows, the header first, as lines in columns that are as wide as they need to be."""
+    """Format rows, the header first, as lines in columns that are as wide as they need to be."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -32,6 +32,6 @@ def print_fields(fields: Sequence[tuple[str, str]]) -> None:
 
 
 def fail(command: str, problem: str) -> int:
-    """Say in one line what is wrong, and give the exit status."""
+    """Print one line that says what is wrong, and return the exit status."""
     print(f"penstock {command}: {problem}", file=sys.stderr)
     return 1

@@ -1,1 +1,1 @@
-"""The wire protocol: its message types, their codec and the one tree of errors."""
+"""The wire protocol between gateway and replicas: its message types, their codec and the one tree of errors."""

@@ -1,4 +1,4 @@
-"""Between the types of protos/types.py and bytes on the wire: the only reader of protobuf fields."""
+"""Convert between the types of protos/types.py and bytes on the wire: the only reader of protobuf fields."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -61,7 +61,7 @@ class Welcome:
 class Up:
     """A batch from a worker: (stream id, submit) pairs, cancelled stream ids, the last step handled.
 
-    With `kv_resync` the worker asks for all KV blocks anew.
+    `kv_resync`: the worker requests all KV blocks anew.
     """
 
     hello: Hello | None
@@ -77,10 +77,10 @@ class Step:
 
     `tokens` holds the new tokens of all `stream_ids` in order; `counts` says how many belong to each and is empty
     when each stream gained exactly one. `logprobs` maps a position in `stream_ids` to one entry per token. `starts`
-    are (stream id, prompt tokens found in the KV cache) of the streams whose prompt has been computed; with a stream
-    that gathers tokens, long before the first of them comes. `submits_seen` counts the sequences submitted on this
-    session that `load` knows of; `work` is that of the last engine step, if one ran since the last message. `adapters`
-    are the LoRA adapters that are loaded now, None where nothing is said of them.
+    are (stream id, prompt tokens found in the KV cache) of the streams whose prompt has been computed; where tokens are
+    gathered, long before the first of them is sent. `submits_seen` counts the sequences submitted on this session that
+    `load` includes; `work` is that of the last engine step, if one ran since the last message. `adapters` are the LoRA
+    adapters that are loaded now, None where the replica does not report them.
     """
 
     seq: int = 0
@@ -99,7 +99,7 @@ class Step:
 
 
 def encode_hello(hello: Hello) -> bytes:
-    """The Up that opens a session."""
+    """Encode the Up that opens a session."""
     message = pb.Up(
         hello=pb.Hello(protocol_version=hello.protocol_version, worker=hello.worker, kv_updates=hello.kv_updates)
     )
@@ -109,7 +109,7 @@ def encode_hello(hello: Hello) -> bytes:
 def encode_up(
     submits: Iterable[tuple[int, Submit]], cancels: Iterable[int], ack: int, kv_resync: bool = False
 ) -> bytes:
-    """An Up with everything one event-loop tick gathered."""
+    """Encode an Up with everything one event-loop tick gathered."""
     message = pb.Up(cancels=cancels, ack=ack, kv_resync=kv_resync)
     for stream_id, submit in submits:
         put_submit(message.submits.add(), stream_id, submit)
@@ -117,7 +117,7 @@ def encode_up(
 
 
 def decode_up(data: bytes) -> Up:
-    """Raises ProtocolError on bytes that do not parse."""
+    """Decode an Up. Raises ProtocolError on bytes that do not parse."""
     try:
         message = pb.Up.FromString(data)
     except DecodeError as error:
@@ -131,7 +131,7 @@ def decode_up(data: bytes) -> Up:
 
 
 def encode_welcome(welcome: Welcome) -> bytes:
-    """The Down that answers a Hello."""
+    """Encode the Down that answers a Hello."""
     i = welcome.info
     info = pb.Info(
         model=i.model,
@@ -158,7 +158,7 @@ def encode_welcome(welcome: Welcome) -> bytes:
 
 
 def encode_step(step: Step) -> bytes:
-    """The Down that carries one step."""
+    """Encode the Down that carries one step."""
     down = pb.Down()
     message = down.step
     message.seq = step.seq
@@ -206,7 +206,9 @@ def encode_step(step: Step) -> bytes:
 
 
 def decode_down(data: bytes) -> Welcome | Step:
-    """Raises ProtocolError on bytes that do not parse, on a step that contradicts itself, and on anything else."""
+    """Decode a Down. Raises ProtocolError on bytes that do not parse, on a contradictory step, and on any other
+    message.
+    """
     try:
         down = pb.Down.FromString(data)
     except DecodeError as error:
@@ -220,7 +222,7 @@ def decode_down(data: bytes) -> Welcome | Step:
 
 
 def _step(message: pb.Step) -> Step:
-    # Most steps carry only tokens and load: the rarer fields are touched only when they are there.
+    # Most steps carry only tokens and load: the rarer fields are read only when they are set.
     stream_ids, counts, tokens = list(message.stream_ids), list(message.counts), list(message.tokens)
     if counts:
         if len(counts) != len(stream_ids) or sum(counts) != len(tokens):
@@ -314,7 +316,7 @@ def _finish(message: pb.Finish) -> Finish:
         failure = Failure(f.code, f.message, f.param or None)
     timing = message.timing
     return Finish(
-        # A reason that is newer than this code ends the sequence all the same; nothing is known of it but that.
+        # A reason newer than this code ends the sequence all the same, as an unknown one.
         reason=_REASONS_BACK.get(message.reason, FinishReason.ERROR),
         prompt_tokens=message.prompt_tokens,
         cached_tokens=message.cached_tokens,
@@ -326,7 +328,7 @@ def _finish(message: pb.Finish) -> Finish:
 
 
 def _put_logprobs(message: pb.Step, position: int, entries: list[TokenLogprobs]) -> None:
-    # Engines may list one alternative more where the chosen token is none of the best: a run per width, in order.
+    # Engines may list one more alternative where the chosen token is none of the best: a run per width, in order.
     run: pb.Logprobs | None = None
     for entry in entries:
         if run is None or run.width != len(entry.top):

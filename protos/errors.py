@@ -1,4 +1,4 @@
-"""The one tree of errors: each is translated into it where it enters and rendered once per API dialect.
+"""The one tree of errors: each failure is translated into it at its source and rendered once per API.
 
 `message` is written for the client: no internal text, address or path goes into it. Codes, types and status follow
 the OpenAI API reference (error codes) so that its clients raise the class their users expect.
@@ -18,7 +18,7 @@ class Source(enum.Enum):
 
 
 class PenstockError(Exception):
-    """Root of the tree: an HTTP status, an API error object and whether the client should try again by itself."""
+    """Root of the tree: an HTTP status, an API error object and whether the client should retry by itself."""
 
     status: ClassVar[int] = 500
     type: ClassVar[str] = "server_error"
@@ -32,7 +32,7 @@ class PenstockError(Exception):
         self.message = message
         self.param = param
         self.retry_after = retry_after
-        #: What only operators may see, for the log.
+        #: Details for the log that only operators may see.
         self.detail = ""
 
 
@@ -50,11 +50,11 @@ class ClientError(PenstockError):
 
 
 class InvalidRequest(ClientError):
-    """A body that is not the API's: syntax, type, range or an unknown field."""
+    """The body does not conform to the API: syntax, type, range or an unknown field."""
 
 
 class UnsupportedParameter(ClientError):
-    """A parameter that the API has and this deployment cannot honour."""
+    """The API has this parameter, but this deployment cannot honour it."""
 
     code = "unsupported_parameter"
 
@@ -66,7 +66,7 @@ class ContentFiltered(ClientError):
 
 
 class TokenLimitExceeded(ClientError):
-    """More tokens in one request than its tenant or key may have."""
+    """The request has more tokens than its tenant or key may use at once."""
 
     code = "token_limit_exceeded"
 
@@ -78,119 +78,119 @@ class ContextLengthExceeded(ClientError):
 
 
 class AuthenticationFailed(ClientError):
-    """No key, or not a key of ours."""
+    """There is no key, or it is unknown."""
 
     status = 401
     code = "invalid_api_key"
 
 
 class KeyExpired(AuthenticationFailed):
-    """A key of ours whose time is over."""
+    """The key has expired."""
 
 
 class PermissionDenied(ClientError):
-    """A valid key that may not do this."""
+    """The key is valid but may not do this."""
 
     status = 403
     code = "model_not_allowed"
 
 
 class EndpointNotAllowed(PermissionDenied):
-    """A valid key whose scope leaves this endpoint out."""
+    """The key is valid but its scope excludes this endpoint."""
 
     code = "endpoint_not_allowed"
 
 
 class ExplainNotAllowed(PermissionDenied):
-    """A valid key that may not see why its requests go where they go."""
+    """The key is valid but may not see why its requests are routed as they are."""
 
     code = "explain_not_allowed"
 
 
 class TenantGone(PermissionDenied):
-    """A valid key of a tenant that no longer exists."""
+    """The key is valid but its tenant no longer exists."""
 
     code = "tenant_gone"
 
 
 class ModelNotFound(ClientError):
-    """No such model here."""
+    """There is no such model."""
 
     status = 404
     code = "model_not_found"
 
 
 class TenantNotFound(ClientError):
-    """No such tenant."""
+    """There is no such tenant."""
 
     status = 404
     code = "tenant_not_found"
 
 
 class KeyNotFound(ClientError):
-    """No such API key."""
+    """There is no such API key."""
 
     status = 404
     code = "key_not_found"
 
 
 class ProviderKeyNotFound(ClientError):
-    """No such key of a provider."""
+    """There is no such provider key."""
 
     status = 404
     code = "provider_key_not_found"
 
 
 class ReplicaNotFound(ClientError):
-    """No such replica, pool or model in the configuration."""
+    """The configuration has no such replica, pool or model."""
 
     status = 404
     code = "replica_not_found"
 
 
 class FileMissing(ClientError):
-    """No such file of the tenant's."""
+    """The tenant has no such file."""
 
     status = 404
     code = "file_not_found"
 
 
 class BatchMissing(ClientError):
-    """No such batch of the tenant's."""
+    """The tenant has no such batch."""
 
     status = 404
     code = "batch_not_found"
 
 
 class ResponseNotFound(ClientError):
-    """No such response of this tenant."""
+    """The tenant has no such response."""
 
     status = 404
     code = "response_not_found"
 
 
 class PreviousResponseNotFound(ClientError):
-    """The response that a request goes on from is not there, or not any longer."""
+    """The response that a request continues does not exist, or no longer."""
 
     code = "previous_response_not_found"
 
 
 class ConversationNotFound(ClientError):
-    """No such conversation of this tenant."""
+    """The tenant has no such conversation."""
 
     status = 404
     code = "conversation_not_found"
 
 
 class ItemNotFound(ClientError):
-    """No such item in a response or a conversation."""
+    """The response or conversation has no such item."""
 
     status = 404
     code = "item_not_found"
 
 
 class RouteNotFound(ClientError):
-    """No such path."""
+    """There is no such path."""
 
     status = 404
     code = "unknown_url"
@@ -211,7 +211,7 @@ class RequestTimeout(ClientError):
 
 
 class Conflict(ClientError):
-    """The change contradicts what exists: a taken name, a record that others own or have changed meanwhile."""
+    """The change contradicts what exists: a taken name, or a record that others own or have changed meanwhile."""
 
     status = 409
     code = "conflict"
@@ -225,14 +225,14 @@ class PreconditionFailed(ClientError):
 
 
 class BodyTooLarge(ClientError):
-    """The body is over the configured limit."""
+    """The body exceeds the configured limit."""
 
     status = 413
     code = "request_too_large"
 
 
 class UnsupportedEncoding(ClientError):
-    """The body is packed in a way that is not unpacked here."""
+    """The body has an encoding that is not supported."""
 
     status = 415
     code = "unsupported_content_encoding"
@@ -253,7 +253,7 @@ class SlowClient(ClientError):
 
 
 class RateLimited(PenstockError):
-    """A limit of a minute, or on concurrent requests, refuses; `code` names it."""
+    """A limit per minute, or on concurrent requests, refuses; `code` names it."""
 
     status = 429
     type = "rate_limit_exceeded"
@@ -270,7 +270,7 @@ class RateLimited(PenstockError):
 
 
 class QuotaExceeded(PenstockError):
-    """A budget is spent. Clients must not try again by themselves: the period may have weeks to go."""
+    """A budget is spent. Clients must not retry by themselves: the period may have weeks to go."""
 
     status = 429
     type = "insufficient_quota"
@@ -279,7 +279,7 @@ class QuotaExceeded(PenstockError):
 
 
 class Overloaded(PenstockError):
-    """More work than is admitted; the field's word for it is the client's `server_is_overloaded`."""
+    """There is more work than is admitted; the code is the API's `server_is_overloaded`."""
 
     status = 503
     code = "server_is_overloaded"
@@ -287,17 +287,19 @@ class Overloaded(PenstockError):
 
 
 class FilterFailed(PenstockError):
-    """A filter that must not be passed over came to no verdict."""
+    """A filter that must not be skipped came to no verdict."""
 
     status = 503
     code = "filter_failed"
     retryable = True
-    #: Its configured name.
+    #: The filter's configured name.
     filter: str = ""
 
     @classmethod
     def of(cls, name: str, error: BaseException | str) -> "FilterFailed":
-        """`error` goes to the log by its kind alone: its text may quote what was looked at."""
+        """Make the error of a filter. The log gets only the class of `error`, whose text may quote the filtered
+        text.
+        """
         failed = cls("A content filter did not come to a verdict. Try again shortly.", retry_after=1.0)
         failed.filter = name
         failed.detail = f"filter {name}: {error if isinstance(error, str) else type(error).__name__}"
@@ -319,12 +321,12 @@ class StoreUnavailable(PenstockError):
         param: str | None = None,
         retry_after: float | None = 1.0,
     ) -> None:
-        """The store is asked again all the time, so by default a second is long enough to wait."""
+        """The store is retried all the time, so by default a second is long enough to wait."""
         super().__init__(message, param=param, retry_after=retry_after)
 
 
 class StorageFull(PenstockError):
-    """There is no room for files. Trying again does not make any."""
+    """There is no space for files. A retry does not help."""
 
     status = 507
     code = "storage_full"
@@ -347,7 +349,7 @@ class ReplicaUnavailable(PenstockError):
     retryable = True
 
     def __init__(self, message: str, *, param: str | None = None, retry_after: float | None = 1.0) -> None:
-        """Replicas are asked again all the time, so by default a second is long enough to wait."""
+        """Replicas are retried all the time, so by default a second is long enough to wait."""
         super().__init__(message, param=param, retry_after=retry_after)
 
 
@@ -356,7 +358,7 @@ class ReplicaDraining(ReplicaUnavailable):
 
 
 class UpstreamRateLimited(ReplicaUnavailable):
-    """An upstream's own limit refuses, and it was asked to be left alone for a while."""
+    """An upstream's own rate limit refuses, and it asked to be left alone for a while."""
 
     status = 429
     type = "rate_limit_exceeded"
@@ -364,7 +366,7 @@ class UpstreamRateLimited(ReplicaUnavailable):
 
 
 class ReplicaFailed(PenstockError):
-    """A replica answered with an error of its engine. Another replica was tried already, so the client need not."""
+    """A replica's engine reported an error. Another replica was tried already, so the client need not retry."""
 
     status = 502
     code = "replica_failed"
@@ -372,19 +374,19 @@ class ReplicaFailed(PenstockError):
 
 
 class UpstreamRefusesKey(ReplicaFailed):
-    """An upstream does not accept the key that the gateway has for it: for an operator to mend."""
+    """An upstream rejects the gateway's key: an operator must fix it."""
 
     code = "upstream_refuses_key"
 
 
 class DeadlineExceeded(PenstockError):
-    """The request ran past its time limit."""
+    """The request exceeded its time limit."""
 
     status = 504
     code = "timeout"
 
 
-#: What a replica may put into `Failure.code`, and the class it becomes at the gateway.
+#: Codes that a replica may put into `Failure.code`, and their classes at the gateway.
 FAILURES: dict[str, type[PenstockError]] = {
     "context_length_exceeded": ContextLengthExceeded,
     "unsupported_parameter": UnsupportedParameter,
@@ -399,14 +401,14 @@ _PUBLIC: dict[type[PenstockError], str] = {
     ReplicaDraining: "The replica is draining.",
     ReplicaFailed: "The model's engine failed on this request.",
 }
-#: What engines call a request's guide, which may be from any of several parameters: the gateway knows from which.
+#: The engines' name of a request's guide, which may come from any of several parameters: the gateway knows which.
 GUIDE_PARAM: Final = "guide"
-#: Of an engine that does not say which parameter it is.
+#: Used where an engine does not name the parameter.
 _UNNAMED: Final = "This model's engine cannot honour something that the request asks for."
 
 
 def from_failure(code: str, message: str, param: str | None) -> PenstockError:
-    """The error of a replica's `Failure`. The engine's own words go to the log and not to the client."""
+    """Make the error of a replica's `Failure`. The engine's own message goes to the log and not to the client."""
     kind = FAILURES.get(code, ReplicaFailed)
     public = _PUBLIC[kind] if param or kind is not UnsupportedParameter else _UNNAMED
     error = kind(public.format(param=param), param=param)

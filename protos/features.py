@@ -1,14 +1,16 @@
-"""What a request may need of an engine beyond plain sampling: what one lacks makes it no candidate."""
+"""Features that a request may need of an engine beyond plain sampling; a replica without one of them is no
+candidate.
+"""
 
 import enum
 from typing import Final
 
 
 class Feature(enum.IntFlag):
-    """Bits of `Info.features` on the wire, so a number once given stays."""
+    """Bits of `Info.features` on the wire; a number once assigned stays."""
 
     NONE = 0
-    #: The prompt as token ids: also what a text completion of ids needs.
+    #: Prompts as token ids: also needed by a text completion of ids.
     TOKEN_IDS = 1
     LOGPROBS = 2
     #: Several answers to one prompt.
@@ -22,24 +24,24 @@ class Feature(enum.IntFlag):
     MIN_TOKENS = 512
     IGNORE_EOS = 1024
     STOP_TOKEN_IDS = 2048
-    #: Whatever else the API has: only an upstream that speaks the API itself.
+    #: All other features of the API: only an upstream that speaks the API itself has them.
     WHOLE_API = 4096
     SEED = 8192
     PENALTIES = 16384
-    #: An answer of tokens, which can go on elsewhere, and one that began elsewhere can go on here.
+    #: An answer of tokens, which can migrate to and from another replica.
     RESUMES = 32768
-    #: Other endpoints of the API than those that generate.
+    #: Endpoints of the API that do not generate.
     EMBEDDINGS = 65536
     RERANK = 131072
     SCORE = 262144
     TOKENIZE = 524288
 
     SAMPLING = TOP_K | MIN_P | REPETITION_PENALTY | MIN_TOKENS | IGNORE_EOS | STOP_TOKEN_IDS | SEED | PENALTIES
-    #: What engines that take token ids do as a rule.
+    #: Features that engines for token ids usually have.
     TOKENS = TOKEN_IDS | LOGPROBS | SEVERAL | LOGIT_BIAS | SAMPLING | RESUMES
 
 
-#: Feature -> what people call it, for messages.
+#: Feature -> its name in messages.
 NAMES: Final[dict[Feature, str]] = {
     Feature.TOKEN_IDS: "prompts of token ids",
     Feature.LOGPROBS: "logprobs",

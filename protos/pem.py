@@ -1,4 +1,4 @@
-"""PEM files of a TLS hop, as both of its ends read them: whole, checked, and with errors that name the file."""
+"""Read the PEM files of a TLS hop, for both of its ends: whole, checked, and with errors that name the file."""
 
 import ssl
 from pathlib import Path
@@ -12,14 +12,14 @@ MAX_BYTES = 4 << 20
 
 
 class PemError(Exception):
-    """A file that cannot be used; the text is one line that names it and never shows what is in it."""
+    """A PEM file cannot be used; the text is one line that names it and never shows its contents."""
 
 
 def authorities(path: Path) -> bytes:
-    """The certificates of a file of authorities. Raises PemError."""
+    """Read the certificates of a file of authorities. Raises PemError."""
     data = read(path)
     try:
-        # OpenSSL takes what bundles of public authorities have, such as serial numbers that are none any more.
+        # OpenSSL accepts bundles of public authorities with, for example, outdated forms of serial numbers.
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=data.decode("ascii", "ignore"))
     except (ssl.SSLError, ValueError):
         raise PemError(f"{path} has no certificate in PEM form") from None
@@ -27,7 +27,7 @@ def authorities(path: Path) -> bytes:
 
 
 def identity(certificate: Path, key: Path) -> tuple[bytes, bytes]:
-    """A certificate, with those between it and its authority, and its private key. Raises PemError."""
+    """Read a certificate, with its intermediates, and its private key. Raises PemError."""
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
     chain, secret = read(certificate), read(key)
@@ -37,7 +37,7 @@ def identity(certificate: Path, key: Path) -> tuple[bytes, bytes]:
     except TypeError:
         raise PemError(f"{key} is encrypted; give the key without a password") from None
     except Exception:
-        # The library has many ways to say it, and what it says is no use to an operator.
+        # The library raises many kinds of errors, whose texts are of no use to an operator.
         raise PemError(f"{key} has no private key in PEM form") from None
     form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     try:
@@ -50,7 +50,7 @@ def identity(certificate: Path, key: Path) -> tuple[bytes, bytes]:
 
 
 def read(path: Path) -> bytes:
-    """The bytes of a file. Raises PemError."""
+    """Read the bytes of a file. Raises PemError."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
@@ -67,5 +67,5 @@ def _certificates(path: Path, data: bytes) -> "list[Certificate]":
     try:
         return load_pem_x509_certificates(data)
     except Exception:
-        # As above: it has errors of its own for some of what it does not know.
+        # As above: the library raises other errors for some unknown contents.
         raise PemError(f"{path} has no certificate in PEM form") from None

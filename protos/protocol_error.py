@@ -1,5 +1,5 @@
-"""What is wrong with a peer's bytes: for the log, and never for a client."""
+"""The error for invalid bytes from a peer: for the log, never for a client."""
 
 
 class ProtocolError(ValueError):
-    """Bytes that are not the protocol they should be, or a message out of place."""
+    """Bytes that violate their protocol, or a message out of place."""

@@ -1,4 +1,4 @@
-"""A value made from files that are replaced while it is in use, such as certificates and keys."""
+"""Hold a value made from files that are replaced while it is in use, such as certificates and keys."""
 
 import logging
 import os
@@ -12,16 +12,16 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: Seconds between looks at the files, at least.
-LOOK_SECONDS = 1.0
+#: Least seconds between checks of the files.
+CHECK_SECONDS = 1.0
 
 _Stamp = tuple[int, int, int] | None
 
 
 class Renewed(Generic[T]):
-    """Made at once, and made anew when a file has changed; what cannot be made leaves the last one in use.
+    """Make a value at once, and again when a file has changed; after a failure the last value stays in use.
 
-    It may be asked from several threads.
+    Several threads may use it.
     """
 
     def __init__(
@@ -30,28 +30,28 @@ class Renewed(Generic[T]):
         make: Callable[[], T],
         *,
         clock: Callable[[], float] = time.monotonic,
-        look_seconds: float = LOOK_SECONDS,
+        check_seconds: float = CHECK_SECONDS,
     ) -> None:
-        """`make` reads the files; what it raises here is raised, later it is logged, once for each change."""
+        """`make` reads the files; its first exception is raised, later ones are logged, once for each change."""
         self._paths = tuple(paths)
         self._make = make
         self._clock = clock
-        self._look_seconds = look_seconds
+        self._check_seconds = check_seconds
         self._lock = threading.Lock()
-        self._looked = clock()
-        # Before they are read: a change while that happens is seen at the next look.
+        self._checked_at = clock()
+        # Stamped before they are read: a change while that happens is seen at the next check.
         self._stamps = [_stamp(path) for path in self._paths]
         self._value = make()
 
     def get(self) -> T:
-        """The value of the files as they are, or as they were when they last could be used."""
-        if self._paths and self._clock() - self._looked >= self._look_seconds:
+        """Return the value of the current files, or of the last usable ones."""
+        if self._paths and self._clock() - self._checked_at >= self._check_seconds:
             with self._lock:
-                self._look()
+                self._check()
         return self._value
 
-    def _look(self) -> None:
-        self._looked = self._clock()
+    def _check(self) -> None:
+        self._checked_at = self._clock()
         stamps = [_stamp(path) for path in self._paths]
         if stamps == self._stamps:
             return
@@ -59,12 +59,12 @@ class Renewed(Generic[T]):
         try:
             self._value = self._make()
         except Exception as error:
-            # Whatever is wrong with the new files, the old value still works. Its errors name the file.
+            # Whatever is wrong with the new files, the old value still works. The errors name the file.
             log.error("changed files are not used, what was read before stays: %s", error)  # noqa: TRY400
 
 
 def _stamp(path: Path) -> _Stamp:
-    """What tells a file from the one that was there before: followed through links, as Kubernetes swaps them."""
+    """Return what tells a file from its predecessor; links are followed, as Kubernetes swaps them."""
     try:
         found = os.stat(path)
     except OSError:

@@ -1,4 +1,4 @@
-"""The file of answers that a simulated engine is given word for word: read by its replica, checked by the gateway."""
+"""Read the file of scripted answers of a simulated engine, for its replica and the gateway's check."""
 
 from pathlib import Path
 
@@ -8,14 +8,14 @@ MAX_LINES = 10_000
 
 
 class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What prompts it is for, and the answer, in which control tokens are written by their text."""
+    """The prompts that a line is for, and the answer, in which control tokens are written by their text."""
 
     contains: str
     answer: str
 
 
 def read_script(path: str | Path) -> tuple[Line, ...]:
-    """The lines of a file. Raises ValueError, which names the file and the line."""
+    """Read the lines of a file. Raises ValueError, which names the file and the line."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:

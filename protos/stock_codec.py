@@ -1,6 +1,6 @@
-"""TensorRT-LLM's own gRPC service, as its client sees it: requests to bytes, and what comes back to plain values.
+"""Client side of TensorRT-LLM's own gRPC service: encode requests and decode answers to plain values.
 
-The messages are those of the package smg-grpc-proto; what the server makes of each field was read in TensorRT-LLM's
+The messages are those of the package smg-grpc-proto; the server's use of each field was read in TensorRT-LLM's
 sources (tensorrt_llm/grpc/smg, 1.3).
 """
 
@@ -21,9 +21,9 @@ ABORT: Final = f"/{SERVICE}/Abort"
 HEALTH: Final = f"/{SERVICE}/HealthCheck"
 MODEL_INFO: Final = f"/{SERVICE}/GetModelInfo"
 SERVER_INFO: Final = f"/{SERVICE}/GetServerInfo"
-#: What the stock server takes and sends in one message.
+#: Bytes that the stock server receives and sends in one message.
 MAX_MESSAGE_BYTES: Final = 32 * 1024 * 1024
-#: Its HealthCheck says this of a healthy engine; anything else is what is wrong.
+#: HealthCheck's status of a healthy engine; any other one describes the problem.
 HEALTHY: Final = "OK"
 #: The bytes of a request without fields.
 EMPTY: Final = b""
@@ -35,9 +35,9 @@ GUIDES: Final = {
     GuideKind.GRAMMAR: pb.GuidedDecodingParams.GUIDE_TYPE_EBNF_GRAMMAR,
     GuideKind.STRUCTURAL_TAG: pb.GuidedDecodingParams.GUIDE_TYPE_STRUCTURAL_TAG,
 }
-#: The server passes a guide over whose text is empty, whatever its kind.
+#: The text of a guide to any JSON object: the server ignores a guide whose text is empty.
 _ANY_JSON: Final = "json_object"
-#: Reasons of the engine; those that are not here are failures of the request.
+#: The engine's finish reasons; any other reason is a failure of the request.
 _REASONS: Final = {
     "stop": FinishReason.STOP,
     "stop_word": FinishReason.STOP,
@@ -47,7 +47,7 @@ _REASONS: Final = {
 
 
 class ModelInfo(msgspec.Struct, frozen=True):
-    """What a server says of its model; 0 and empty where it does not say. `name` is its path, or as it is served."""
+    """A server's description of its model; 0 and empty where unknown. `name` is its path, or its served name."""
 
     name: str
     max_input_tokens: int = 0
@@ -57,7 +57,7 @@ class ModelInfo(msgspec.Struct, frozen=True):
 
 
 class ServerInfo(msgspec.Struct, frozen=True):
-    """What a server says of itself; `version` is TensorRT-LLM's."""
+    """A server's description of itself; `version` is TensorRT-LLM's."""
 
     version: str
     backend: str
@@ -67,7 +67,7 @@ class ServerInfo(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Part:
-    """What one message brought of one sequence: new tokens, with logprobs if asked for, and perhaps its end."""
+    """One message's part of one sequence: new tokens, with logprobs if requested, and perhaps its end."""
 
     index: int
     token_ids: list[int]
@@ -77,17 +77,17 @@ class Part:
 
 
 def encode_generate(submit: Submit, request_id: str) -> bytes:
-    """A request under an id of its own. Raises ValueError or TypeError on values that do not fit the wire.
+    """Encode a request under an id of its own. Raises ValueError or TypeError on values that do not fit the wire.
 
-    What the server ignores is left out: adapters, salts, and hand-offs.
+    Fields that the server ignores are left out: adapters, salts, and handoffs.
     """
     sampling = submit.sampling
-    # Field by field: the constructors take five times as long.
+    # Set field by field: the constructors take five times as long.
     message = pb.GenerateRequest()
     message.request_id = request_id
     message.tokenized.input_token_ids.extend(submit.prompt_ids)
     message.max_tokens = submit.max_tokens
-    message.streaming = submit.delta_interval == 1  # it has nothing in between every token and all of them
+    message.streaming = submit.delta_interval == 1  # the server has nothing in between every token and all of them
     if sampling.stop_token_ids:
         message.stop_token_ids.extend(sampling.stop_token_ids)
     message.ignore_eos = sampling.ignore_eos
@@ -95,7 +95,7 @@ def encode_generate(submit: Submit, request_id: str) -> bytes:
     message.output_config.exclude_input_from_output = True
     message.output_config.return_perf_metrics = True
     if sampling.logprobs is not None:
-        # Of 0 alternatives some versions make no logprobs at all.
+        # With 0 alternatives some versions make no logprobs at all.
         message.output_config.logprobs = max(1, sampling.logprobs)
     if submit.guide is not None:
         _put_guide(message.guided_decoding, submit.guide)
@@ -132,12 +132,12 @@ def _put_guide(message: pb.GuidedDecodingParams, guide: Guide) -> None:
 
 
 def encode_abort(request_id: str) -> bytes:
-    """The request that ends another one."""
+    """Encode the request that aborts another one."""
     return bytes(pb.AbortRequest(request_id=request_id).SerializeToString())
 
 
 def decode_health(data: bytes) -> str:
-    """The status that a health check gives. Raises ProtocolError."""
+    """Return the status of a health check. Raises ProtocolError."""
     try:
         return str(pb.HealthCheckResponse.FromString(data).status)
     except DecodeError as error:
@@ -145,7 +145,7 @@ def decode_health(data: bytes) -> str:
 
 
 def decode_model_info(data: bytes) -> ModelInfo:
-    """Raises ProtocolError."""
+    """Decode the answer to GetModelInfo. Raises ProtocolError."""
     try:
         m = pb.GetModelInfoResponse.FromString(data)
     except DecodeError as error:
@@ -156,7 +156,7 @@ def decode_model_info(data: bytes) -> ModelInfo:
 
 
 def decode_server_info(data: bytes) -> ServerInfo:
-    """Raises ProtocolError."""
+    """Decode the answer to GetServerInfo. Raises ProtocolError."""
     try:
         m = pb.GetServerInfoResponse.FromString(data)
     except DecodeError as error:
@@ -165,7 +165,7 @@ def decode_server_info(data: bytes) -> ServerInfo:
 
 
 class AnswerReader:
-    """Reads the messages of one Generate call, whose chunks are deltas and whose ends repeat the whole sequence.
+    """Read the messages of one Generate call, whose chunks are deltas and whose ends repeat the whole sequence.
 
     A stop word found late takes back tokens that a chunk has brought: those stay.
     """
@@ -173,7 +173,7 @@ class AnswerReader:
     __slots__ = ("_left", "_limit", "_logprobs", "_sent", "_several")
 
     def __init__(self, submit: Submit) -> None:
-        self._sent = [0] * submit.sampling.n  # tokens that have come, by sequence
+        self._sent = [0] * submit.sampling.n  # tokens received, by sequence
         self._left = set(range(submit.sampling.n))
         self._limit = submit.max_tokens
         self._several = submit.sampling.n > 1
@@ -181,11 +181,13 @@ class AnswerReader:
 
     @property
     def left(self) -> set[int]:
-        """The sequences that have not ended."""
+        """Return the number of sequences that have not ended."""
         return self._left
 
     def read(self, data: bytes) -> Part:
-        """What a message brought: called once per token. Raises ProtocolError on what cannot be an answer's part."""
+        """Decode a message; called once per token. Raises ProtocolError on a message that cannot be part of an
+        answer.
+        """
         try:
             message = pb.GenerateResponse.FromString(data)
         except DecodeError as error:
@@ -202,7 +204,7 @@ class AnswerReader:
         raise ProtocolError("a GenerateResponse without chunk and complete")
 
     def _take(self, part: Part, logprobs: Iterable[pb.TokenLogprob]) -> None:
-        """Count a part's tokens, and give it their logprobs."""
+        """Count a part's tokens, and attach their logprobs."""
         index = part.index
         if index not in self._left:
             raise ProtocolError(f"tokens of sequence {index}, which is not open")
@@ -232,7 +234,7 @@ class AnswerReader:
 
 
 def _finish(message: pb.GenerateComplete, tokens: int, *, cut: bool) -> Finish:
-    """`cut`: it has as many tokens as it may have, and no other reason to end is known."""
+    """Make the end of a sequence. `cut`: it has reached its token limit, and no other reason to end is known."""
     said = "length" if cut else message.finish_reason
     # An engine that ends without a reason was not interrupted: earlier servers called that a stop.
     reason = _REASONS.get(said, FinishReason.ERROR) if said else FinishReason.STOP
@@ -252,7 +254,7 @@ def _timing(metrics: pb.PerfMetrics) -> Timing:
 
 
 def _micros(start: float, end: float) -> int:
-    """Between two times in seconds; 0 where one of them is not known."""
+    """Return the microseconds between two times in seconds; 0 where one of them is not known."""
     known = 0.0 < start <= end < 1e15
     return round((end - start) * 1e6) if known else 0
 

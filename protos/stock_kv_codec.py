@@ -1,4 +1,4 @@
-"""KV cache events as the stock service's subscribers get them: smg.grpc.common of the package smg-grpc-proto."""
+"""Decode and encode the stock service's KV cache events: smg.grpc.common of the package smg-grpc-proto."""
 
 from array import array
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ from protos.types import KvEvent, KvRemoved, KvStored
 
 
 class LiveBlock(msgspec.Struct, frozen=True):
-    """A reusable block: what its prompt has before it, and its tokens as 32-bit words, a tenth of the ints' size."""
+    """A reusable block with its parent; its tokens are 32-bit words, a tenth of the ints' size."""
 
     block_hash: int
     parent_hash: int | None
@@ -21,7 +21,7 @@ class LiveBlock(msgspec.Struct, frozen=True):
 
 
 def decode_subscribe(data: bytes) -> int:
-    """The sequence number to go on from; 0: from the state as it is. Raises ProtocolError."""
+    """Return the sequence number to continue from; 0: from the current state. Raises ProtocolError."""
     try:
         return int(pb.SubscribeKvEventsRequest.FromString(data).start_sequence_number)
     except DecodeError as error:
@@ -29,7 +29,7 @@ def decode_subscribe(data: bytes) -> int:
 
 
 def encode_batch(sequence: int, seconds: float, events: Iterable[KvEvent], *, cleared: bool) -> bytes:
-    """The events of one engine step, after the clearing of all that was known before, if there was one."""
+    """Encode the events of one engine step, after the clearing of all earlier state, if there was one."""
     batch = pb.KvEventBatch(sequence_number=sequence, timestamp=seconds)
     if cleared:
         batch.events.add().cleared.SetInParent()
@@ -55,7 +55,9 @@ def encode_batch(sequence: int, seconds: float, events: Iterable[KvEvent], *, cl
 def encode_snapshot(
     sequence: int, seconds: float, blocks: Sequence[LiveBlock], *, index: int, count: int, total: int, unknown: int
 ) -> bytes:
-    """One of the chunks of all that can be reused: `total` blocks, but for what `unknown` earlier batches stored."""
+    """Encode one of the chunks of all reusable blocks: `total` blocks, except those that `unknown` earlier batches
+    stored.
+    """
     snapshot = pb.KvSnapshotChunk(index=index, count=count, blocks=total, unknown_before=unknown)
     batch = pb.KvEventBatch(sequence_number=sequence, timestamp=seconds, snapshot=snapshot)
     if index == 0:
@@ -72,6 +74,6 @@ def encode_snapshot(
 
 
 def _signed(value: int) -> int:
-    """A 64-bit hash as the wire has it; the stock server's bridge does the same."""
+    """Convert a 64-bit hash to the wire's signed form, as the stock server's bridge does."""
     value &= 0xFFFF_FFFF_FFFF_FFFF
     return value - (1 << 64) if value >> 63 else value

@@ -1,4 +1,4 @@
-"""TensorRT-LLM's own gRPC service, as its server sees it: what clients ask for, and answers to bytes."""
+"""Server side of TensorRT-LLM's own gRPC service: decode clients' requests and encode answers."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -13,14 +13,14 @@ from protos.stock_codec import GUIDES
 from protos.types import Finish, FinishReason, Guide, ReplicaInfo, Sampling, Submit, TokenLogprobs
 
 _KINDS: Final = {wire: kind for kind, wire in GUIDES.items()}
-#: Those of a whole answer. The server knows no others but `cancelled`, for failures are gRPC statuses.
+#: Finish reasons of a whole answer. The server has no others but `cancelled`, for failures are gRPC statuses.
 _REASONS: Final = {
     FinishReason.STOP: "stop",
     FinishReason.LENGTH: "length",
     FinishReason.CANCELLED: "cancelled",
 }
-#: Fields that change what is generated and that no engine here is given, so that they are refused and not passed over:
-#: field -> what it is. Stop strings are not among them (replicas/stock_service.py).
+#: Fields that change the generation and that no engine here supports: they are refused, not ignored (field -> its
+#: description). Stop strings are not among them (replicas/stock_service.py).
 _REFUSED: Final = {
     "bad": "bad words",
     "bad_token_ids": "bad words",
@@ -38,16 +38,16 @@ class Refused(ValueError):
     """A request that cannot be honoured here; the text is for its sender."""
 
 
-class Ask(msgspec.Struct, frozen=True):
-    """One Generate request. `perf_metrics`: its end is to say how long each phase took."""
+class GenerateCall(msgspec.Struct, frozen=True):
+    """One Generate request. `perf_metrics`: its end is to report how long each phase took."""
 
     submit: Submit
     streaming: bool
     perf_metrics: bool
 
 
-def decode_generate(data: bytes) -> Ask:
-    """Raises ProtocolError on bytes that do not parse, and Refused."""
+def decode_generate(data: bytes) -> GenerateCall:
+    """Decode a Generate request. Raises ProtocolError on bytes that do not parse, and Refused."""
     try:
         message = pb.GenerateRequest.FromString(data)
     except DecodeError as error:
@@ -63,7 +63,7 @@ def decode_generate(data: bytes) -> Ask:
         cache_salt=salt,
         guide=_guide(message.guided_decoding) if message.HasField("guided_decoding") else None,
     )
-    return Ask(submit, message.streaming, message.output_config.return_perf_metrics)
+    return GenerateCall(submit, message.streaming, message.output_config.return_perf_metrics)
 
 
 def _check(message: pb.GenerateRequest) -> None:
@@ -89,7 +89,7 @@ def _sampling(message: pb.GenerateRequest) -> Sampling:
         top_p=m.top_p if m.HasField("top_p") else None,
         top_k=m.top_k if m.HasField("top_k") else None,
         min_p=m.min_p if m.HasField("min_p") else None,
-        # Seeds are signed on our own wire and in the engines.
+        # Seeds are signed on the session protocol and in the engines.
         seed=m.seed % 2**63 if m.HasField("seed") else None,
         presence_penalty=m.presence_penalty,
         frequency_penalty=m.frequency_penalty,
@@ -103,12 +103,12 @@ def _sampling(message: pb.GenerateRequest) -> Sampling:
 
 def _guide(message: pb.GuidedDecodingParams) -> Guide | None:
     kind = _KINDS.get(message.guide_type)
-    # As the stock server has it: without a text there is no guide.
+    # As on the stock server, a guide without text is none.
     return None if kind is None or not message.guide else Guide(kind, message.guide)
 
 
 def decode_abort(data: bytes) -> str:
-    """The id of the request to end. Raises ProtocolError."""
+    """Return the id of the request to abort. Raises ProtocolError."""
     try:
         return str(pb.AbortRequest.FromString(data).request_id)
     except DecodeError as error:
@@ -116,18 +116,18 @@ def decode_abort(data: bytes) -> str:
 
 
 def encode_aborted(request_id: str, *, found: bool) -> bytes:
-    """The answer to an Abort."""
+    """Encode the answer to an Abort."""
     message = f"Request {request_id} {'aborted' if found else 'not found'}"
     return bytes(pb.AbortResponse(success=found, message=message).SerializeToString())
 
 
 def encode_health(status: str) -> bytes:
-    """The answer to a HealthCheck."""
+    """Encode the answer to a HealthCheck."""
     return bytes(pb.HealthCheckResponse(status=status).SerializeToString())
 
 
 def encode_model_info(info: ReplicaInfo) -> bytes:
-    """The answer to GetModelInfo. Sizes of the model itself are not known here."""
+    """Encode the answer to GetModelInfo. Sizes of the model itself are not known here."""
     features = [name for name, bit in (("guided_decoding", Feature.GUIDED),) if bit in info.features]
     message = pb.GetModelInfoResponse(
         model_id=info.model,
@@ -140,7 +140,7 @@ def encode_model_info(info: ReplicaInfo) -> bytes:
 
 
 def encode_server_info(info: ReplicaInfo) -> bytes:
-    """The answer to GetServerInfo."""
+    """Encode the answer to GetServerInfo."""
     message = pb.GetServerInfoResponse(
         version=info.version or info.fingerprint,
         backend=info.engine,
@@ -161,7 +161,7 @@ def encode_chunk(
     completion_tokens: int,
     cached_tokens: int,
 ) -> bytes:
-    """New tokens of a sequence; the counts are of all so far."""
+    """Encode new tokens of a sequence; the counts are of all so far."""
     message = pb.GenerateResponse(request_id=submit.request_id)
     chunk = message.chunk
     chunk.token_ids.extend(token_ids)
@@ -183,7 +183,9 @@ def encode_complete(
     *,
     ended_at: float | None,
 ) -> bytes:
-    """The end of a sequence, with all of it; `ended_at`, in seconds since 1970, where its times are wanted."""
+    """Encode the end of a sequence, with all of it; `ended_at`, in seconds since 1970, where its times are
+    requested.
+    """
     message = pb.GenerateResponse(request_id=submit.request_id)
     complete = message.complete
     complete.output_token_ids.extend(token_ids)

@@ -1,4 +1,4 @@
-"""Submits on the wire: the part of protos/codec.py that each new parameter of a request touches."""
+"""Encode and decode submits: the part of protos/codec.py that changes with each new parameter of a request."""
 
 from protos import replica_pb2 as pb
 from protos.protocol_error import ProtocolError
@@ -54,7 +54,7 @@ def put_submit(message: pb.Submit, stream_id: int, submit: Submit) -> None:
 
 
 def submit_of(message: pb.Submit) -> Submit:
-    """A submit read from its message. Raises ProtocolError."""
+    """Read a submit from its message. Raises ProtocolError."""
     m = message.sampling
     sampling = Sampling(
         n=m.n,
@@ -93,7 +93,7 @@ def _guide(message: pb.Guide) -> Guide:
     try:
         return Guide(GuideKind(message.kind), message.text)
     except ValueError as error:
-        # Without it the answer would be free, which nobody asked for.
+        # Without its guide the answer would be unconstrained, which nobody asked for.
         raise ProtocolError(f"a guide of a kind that is not known here: {message.kind[:64]}") from error
 
 
@@ -104,5 +104,5 @@ def put_handoff(message: pb.Handoff, handoff: Handoff) -> None:
 
 
 def handoff_of(message: pb.Handoff) -> Handoff:
-    """A handoff read from its message."""
+    """Read a handoff from its message."""
     return Handoff(message.opaque_state, tuple(message.first_tokens))

@@ -1,4 +1,4 @@
-"""Between plain values and Triton's KServe messages (package `inference`), by tritonclient's generated code."""
+"""Convert between plain values and Triton's KServe messages (package `inference`), by tritonclient's generated code."""
 
 import struct
 import sys
@@ -15,9 +15,9 @@ from protos.protocol_error import ProtocolError
 
 
 def _generated_code() -> Any:
-    """`tritonclient.grpc.service_pb2`, without what `tritonclient.grpc` imports besides: numpy and its own client.
+    """Import `tritonclient.grpc.service_pb2` without the other imports of `tritonclient.grpc`: numpy and its client.
 
-    A stand-in holds the package's place meanwhile, so that it can still be imported whole by whoever needs that.
+    A placeholder stands for the package meanwhile, so that it can still be imported whole later.
     """
     package, name = "tritonclient.grpc", "tritonclient.grpc.service_pb2"
     if package in sys.modules:
@@ -44,7 +44,7 @@ MODEL_METADATA: Final = f"/{SERVICE}/ModelMetadata"
 MODEL_CONFIG: Final = f"/{SERVICE}/ModelConfig"
 MODEL_STREAM_INFER: Final = f"/{SERVICE}/ModelStreamInfer"
 
-#: Parameters of Triton's own: docs/user_guide/decoupled_models.md of triton-inference-server/server.
+#: Triton's own parameters: docs/user_guide/decoupled_models.md of triton-inference-server/server.
 _EMPTY_FINAL: Final = "triton_enable_empty_final_response"
 _FINAL: Final = "triton_final_response"
 
@@ -73,7 +73,7 @@ _CONTENTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A named array, flat, with its shape; `BYTES` values are bytes, all others numbers or truth values."""
+    """A named array, flat, with its shape; `BYTES` values are bytes, all others numbers or booleans."""
 
     name: str
     datatype: str
@@ -83,7 +83,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class ModelMetadata:
-    """What a model takes and gives: names of tensors -> their datatypes."""
+    """A model's inputs and outputs: names of tensors -> their datatypes."""
 
     name: str
     inputs: Mapping[str, str]
@@ -92,7 +92,7 @@ class ModelMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
-    """How a model is served. `parameters` are those of its config.pbtxt."""
+    """A model's configuration. `parameters` are those of its config.pbtxt."""
 
     max_batch_size: int
     decoupled: bool
@@ -109,48 +109,48 @@ class Reply:
 
 
 def encode_server_ready() -> bytes:
-    """The question whether the server is ready."""
+    """Encode the request whether the server is ready."""
     return _bytes(_pb.ServerReadyRequest())
 
 
 def encode_server_metadata() -> bytes:
-    """The question what the server is."""
+    """Encode the request for the server's metadata."""
     return _bytes(_pb.ServerMetadataRequest())
 
 
 def encode_model_ready(name: str) -> bytes:
-    """The question whether a model is ready."""
+    """Encode the request whether a model is ready."""
     return _bytes(_pb.ModelReadyRequest(name=name))
 
 
 def encode_model_metadata(name: str) -> bytes:
-    """The question what a model takes and gives."""
+    """Encode the request for a model's inputs and outputs."""
     return _bytes(_pb.ModelMetadataRequest(name=name))
 
 
 def encode_model_config(name: str) -> bytes:
-    """The question how a model is served."""
+    """Encode the request for a model's configuration."""
     return _bytes(_pb.ModelConfigRequest(name=name))
 
 
 def decode_server_ready(data: bytes) -> bool:
-    """Whether the server is ready."""
+    """Return whether the server is ready."""
     return bool(_parsed(_pb.ServerReadyResponse, data).ready)
 
 
 def decode_model_ready(data: bytes) -> bool:
-    """Whether the model is ready."""
+    """Return whether the model is ready."""
     return bool(_parsed(_pb.ModelReadyResponse, data).ready)
 
 
 def decode_server_metadata(data: bytes) -> str:
-    """The server's name and version, as one word."""
+    """Return the server's name and version, as one word."""
     answer = _parsed(_pb.ServerMetadataResponse, data)
     return f"{answer.name}-{answer.version}"
 
 
 def decode_model_metadata(data: bytes) -> ModelMetadata:
-    """What a model takes and gives."""
+    """Decode a model's inputs and outputs."""
     answer = _parsed(_pb.ModelMetadataResponse, data)
     return ModelMetadata(
         answer.name,
@@ -160,7 +160,7 @@ def decode_model_metadata(data: bytes) -> ModelMetadata:
 
 
 def decode_model_config(data: bytes) -> ModelConfig:
-    """How a model is served."""
+    """Decode a model's configuration."""
     config = _parsed(_pb.ModelConfigResponse, data).config
     return ModelConfig(
         config.max_batch_size,
@@ -170,7 +170,7 @@ def decode_model_config(data: bytes) -> ModelConfig:
 
 
 def encode_infer(model: str, request_id: str, inputs: Iterable[Tensor], outputs: Iterable[str]) -> bytes:
-    """A request for these outputs, whose last response says so even if it is empty otherwise.
+    """Encode a request for these outputs, whose last response is marked final even if it is empty otherwise.
 
     Raises ProtocolError for a value that its datatype cannot hold.
     """
@@ -185,7 +185,7 @@ def encode_infer(model: str, request_id: str, inputs: Iterable[Tensor], outputs:
 
 
 def decode_reply(data: bytes) -> Reply:
-    """One message of a stream."""
+    """Decode one message of a stream."""
     message = _parsed(_pb.ModelStreamInferResponse, data)
     answer = message.infer_response
     parameters = answer.parameters

@@ -1,6 +1,6 @@
 """Messages between gateway and replica as plain values: no protobuf type leaves protos/codec.py.
 
-msgspec's structs: a frozen dataclass takes ten times as long to make, and each request makes several.
+They are msgspec structs: a frozen dataclass takes ten times as long to make, and each request makes several.
 """
 
 import enum
@@ -14,7 +14,7 @@ PROTOCOL_VERSION = 4
 
 
 class Role(enum.Enum):
-    """Which phases of a request a replica runs."""
+    """The phases of a request that a replica runs."""
 
     BOTH = "both"
     PREFILL = "prefill"
@@ -27,7 +27,7 @@ class Role(enum.Enum):
 class FinishReason(enum.Enum):
     """Why a sequence ended; the first three are the API's, the others never reach a client as such.
 
-    CONTENT_FILTER is the gateway's own: no engine says it.
+    CONTENT_FILTER is the gateway's own: no engine reports it.
     """
 
     STOP = "stop"
@@ -38,7 +38,7 @@ class FinishReason(enum.Enum):
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """How one replica is spread over GPUs: tensor, expert and pipeline parallel degrees."""
+    """A replica's parallelism over GPUs: tensor, expert and pipeline parallel degrees."""
 
     tp: int = 1
     ep: int = 1
@@ -46,17 +46,19 @@ class Shape(msgspec.Struct, frozen=True):
 
     @property
     def gpus(self) -> int:
-        """Expert parallelism splits the tensor-parallel group, so it adds no GPUs (TensorRT-LLM's moe_ep)."""
+        """Return the number of GPUs. Expert parallelism splits the tensor-parallel group (TensorRT-LLM's moe_ep)."""
         return self.tp * self.pp
 
 
 class ReplicaInfo(msgspec.Struct, frozen=True):
-    """What a replica says of itself when a session opens.
+    """A replica's description of itself when a session opens.
 
     `max_num_tokens` is what the engine computes in one step, of prompts and answers together; 0: not known. With
-    `reserves_output` a request runs only once all that it may ask for has room in the KV cache. `version` is the served
-    model's and `tokenizer_hash` its tokenizer's (gateway/text/tokens/identity.py); empty: the replica does not say.
-    `adapters` are the LoRA adapters that it can serve without being told where they are.
+    `reserves_output` a request starts only once its whole possible output has room in the KV cache. `version` is the
+    served
+    model's and `tokenizer_hash` its tokenizer's (gateway/text/tokens/identity.py); empty: not reported. `adapters` are
+    the
+    LoRA adapters that it can serve without being given their path.
     """
 
     model: str
@@ -77,10 +79,10 @@ class ReplicaInfo(msgspec.Struct, frozen=True):
 
 
 class Load(msgspec.Struct, frozen=True):
-    """What a replica's engine holds after a step.
+    """The load of a replica's engine after a step.
 
     `kv_blocks_reserved` are not used yet, but set aside for running requests or wanted by waiting ones.
-    `prefill_tokens` and `prefill_pairs` are what is still to be computed of prompts, less what the KV cache holds: the
+    `prefill_tokens` and `prefill_pairs` are what is still to be computed of prompts, less the KV cache's part: the
     tokens, and the (query, key) pairs of their attention. `steps` counts engine steps. `workers`, the gateway workers
     with a session, and `draining` are the replica server's, whatever the engine.
     """
@@ -99,7 +101,7 @@ class Load(msgspec.Struct, frozen=True):
 
 
 class Work(msgspec.Struct, frozen=True):
-    """What one engine step computed, and in how many microseconds.
+    """The work of one engine step, and its duration in microseconds.
 
     `sequences` gained a token each by decoding and read `context` KV tokens for it.
     """
@@ -131,7 +133,7 @@ class Sampling(msgspec.Struct, frozen=True):
 
 
 class Handoff(msgspec.Struct, frozen=True):
-    """What a prefill replica gives to a decode replica; `opaque_state` is the engine's own."""
+    """A prefill replica's handoff to a decode replica; `opaque_state` is the engine's own."""
 
     opaque_state: bytes
     first_tokens: tuple[int, ...]
@@ -145,7 +147,7 @@ class Adapter(msgspec.Struct, frozen=True):
 
 
 class GuideKind(enum.Enum):
-    """What kind of text guides an answer."""
+    """The kind of text that constrains an answer."""
 
     JSON_OBJECT = "json_object"
     JSON_SCHEMA = "json_schema"
@@ -155,7 +157,7 @@ class GuideKind(enum.Enum):
 
 
 class Guide(msgspec.Struct, frozen=True):
-    """What an answer must conform to: a schema, expression or grammar as `text`, empty for any JSON object."""
+    """The constraint on an answer: a schema, expression or grammar as `text`, empty for any JSON object."""
 
     kind: GuideKind
     text: str = ""
@@ -165,8 +167,8 @@ class Payload(msgspec.Struct, frozen=True):
     """A request in its API's own bytes, for an upstream that speaks the same API; it does not travel on sessions.
 
     `path` is the API's, as `/chat/completions`. `usage`: the client wants a stream's usage chunk. `answer_model` is the
-    name that the answer is to show. `max_tokens` bounds each answer where the body names no bound; None: nothing does.
-    `at_root`: the path is the host's own, and does not follow the base URL.
+    name that the answer is to show. `max_tokens` bounds each answer where the body has no bound; None: no bound.
+    `at_root`: the path is the host's own, and is not appended to the base URL.
     """
 
     path: str
@@ -181,8 +183,10 @@ class Payload(msgspec.Struct, frozen=True):
 class Submit(msgspec.Struct, frozen=True):
     """One request to an engine: `sampling.n` sequences over one prompt of token ids.
 
-    `generated` of the prompt's last tokens were generated by an earlier attempt, and `sequence` is which of the whole
-    request's answers the first one here is: a request that moves goes on with one submit for each of them. `trace` is
+    `generated` of the prompt's last tokens were generated by an earlier attempt, and `sequence` is the index of the
+    first
+    answer here among the whole request's: a request that migrates continues with one submit for each sequence. `trace`
+    is
     the W3C traceparent of the request's span and, after a blank, its tracestate; empty for one that is not traced.
     """
 
@@ -203,7 +207,7 @@ class Submit(msgspec.Struct, frozen=True):
 
 
 class Timing(msgspec.Struct, frozen=True):
-    """Microseconds a request spent queued, in prefill and in decode, by the engine's own clock."""
+    """Microseconds that a request spent queued, in prefill and in decode, by the engine's own clock."""
 
     queue_us: int = 0
     prefill_us: int = 0
@@ -238,7 +242,7 @@ class TokenLogprobs(msgspec.Struct, frozen=True):
 
 
 class KvCreated(msgspec.Struct, frozen=True):
-    """The cache was made: its size in blocks, per level."""
+    """The cache was created: its size in blocks, per level."""
 
     blocks_per_cache_level: tuple[int, ...]
 
@@ -268,7 +272,7 @@ class KvEvent(msgspec.Struct, frozen=True):
 
 
 class KvUpdate(msgspec.Struct, frozen=True):
-    """What changed in a replica's reusable KV blocks, by prefix hash; `reset`: all that was said before is void."""
+    """A change of a replica's reusable KV blocks, by prefix hash; `reset`: all earlier updates are void."""
 
     update_id: int
     reset: bool = False

@@ -39,7 +39,7 @@ def server_credentials(files: ServerTls) -> grpc.ServerCredentials:
     """
     paths = [path for path in (files.certificate, files.key, files.client_ca) if path is not None]
     # Connections are few, so each is worth a look.
-    renewed = Renewed(paths, lambda: _configuration(files), look_seconds=0.0)
+    renewed = Renewed(paths, lambda: _configuration(files), check_seconds=0.0)
     return grpc.dynamic_ssl_server_credentials(
         renewed.get(), renewed.get, require_client_authentication=files.client_ca is not None
     )

@@ -198,7 +198,7 @@ class StockService:
             if self._calls.get(request_id) is call:
                 del self._calls[request_id]
 
-    async def _answer(self, call: _Call, ask: codec.Ask, context: _Context) -> None:
+    async def _answer(self, call: _Call, ask: codec.GenerateCall, context: _Context) -> None:
         done = False
         while not done:
             await call.more()

@@ -1,4 +1,4 @@
-"""Write the shapes of OpenAI's and Anthropic's answers, as their own clients have them, for `/openapi.json`.
+"""Write the shapes of OpenAI's and Anthropic's answers, from their own clients, for `/openapi.json`.
 
 `python -m tools.published_shapes`, after a change of the versions of `openai` or `anthropic`.
 """
@@ -37,7 +37,7 @@ _ANSWERS: Final[dict[str, Any]] = {
 _LEFT_OUT: Final = ("title", "description", "default", "discriminator")
 _TEXT: Final = {"type": "string"}
 _OPTIONAL_TEXT: Final = {"type": ["string", "null"]}
-#: What is answered beyond the published shapes, as other servers do.
+#: Fields and values beyond the published shapes, as other servers answer.
 _ADDED: Final[dict[str, dict[str, Any]]] = {
     "openai.ChatCompletionMessage": {"reasoning_content": _OPTIONAL_TEXT},
     "openai.ChoiceDelta": {"reasoning_content": _OPTIONAL_TEXT},
@@ -49,7 +49,7 @@ _UNTYPED_EVENTS: Final = {"type": "object", "properties": {"type": {"enum": ["pi
 
 
 def shapes() -> dict[str, Any]:
-    """JSON Schemas by their names in the document, without their authors' prose."""
+    """Return JSON Schemas by their names in the document, without their authors' prose."""
     found: dict[str, Any] = {}
     for owner in ("openai", "anthropic"):
         inputs: list[tuple[str, Literal["validation"], TypeAdapter[Any]]] = [
@@ -66,7 +66,7 @@ def shapes() -> dict[str, Any]:
 
 
 def _bare(schema: Any) -> Any:
-    """Without what only people read, and what says nothing of an answer."""
+    """Remove descriptions, and parts that do not describe an answer."""
     if isinstance(schema, list):
         return [_bare(each) for each in schema]
     if not isinstance(schema, dict):
@@ -80,11 +80,11 @@ def _bare(schema: Any) -> Any:
     return bare
 
 
-def written() -> str:
-    """The file's text: a shape a line."""
+def file_text() -> str:
+    """Return the file's text: one shape a line."""
     lines = (f"{json.dumps(name)}: {json.dumps(shape)}" for name, shape in shapes().items())
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 if __name__ == "__main__":
-    FILE.write_text(written())
+    FILE.write_text(file_text())

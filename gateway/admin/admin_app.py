@@ -1,6 +1,6 @@
-"""The ASGI application of the admin API: finds the operation, checks the key and the request, renders what goes wrong.
+"""The ASGI application of the admin API: find the operation, check the key and the request, render errors.
 
-It is not made for speed: clearness comes first here, other than on the gateway's own paths.
+It is written for clarity, not for speed, unlike the gateway's own paths.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 MAX_BODY_BYTES: Final = 1_000_000
 BODY_SECONDS: Final = 10.0
-#: Longest work on one request, once its body is there.
+#: Longest time to process one request after its body has arrived, in seconds.
 WORK_SECONDS: Final = 30.0
 ACTOR_HEADER: Final = "x-penstock-actor"
 _MAX_ACTOR: Final = 64
@@ -53,10 +53,10 @@ _NUMBER: Final = re.compile(r"-?[0-9]{1,15}")
 
 
 class AdminApp:
-    """Answers every request: with what an operation gives, or with an error in the gateway's form."""
+    """Answer every request with an operation's answer, or with an error in the gateway's form."""
 
     def __init__(self, service: Service, key: str, *, operations: Sequence[Operation] = OPERATIONS) -> None:
-        """`key` is what clients must send."""
+        """`key` is the admin key that clients must send."""
         self._service = service
         self._key = key
         self._active: set[asyncio.Task[Any]] = set()
@@ -67,7 +67,7 @@ class AdminApp:
             methods[operation.method] = operation
 
     def abandon(self) -> None:
-        """End what is still under way with an error: the process has no time left."""
+        """End all requests under way with an error: the process has no time left."""
         self._abandoned = True
         for task in self._active:
             task.cancel()
@@ -130,7 +130,7 @@ class AdminApp:
             ) from None
 
     def _find(self, request: Request) -> tuple[Mapping[str, Operation], Mapping[str, str]]:
-        """What there is at the request's path: nothing, or operations by their methods, and the path's variables."""
+        """Find the operations at a path, by method, and the path's variables; empty without a match."""
         for pattern, methods in self._resources.values():
             if match := pattern.match(request.scope["path"]):
                 return methods, match.groupdict()
@@ -163,7 +163,7 @@ def _failure(error: PenstockError, methods: Mapping[str, Operation]) -> Response
 
 
 async def _read(request: Request) -> bytes:
-    """The body, within its bounds. Raises BodyTooLarge, RequestTimeout or InvalidRequest."""
+    """Read the body within its bounds. Raises BodyTooLarge, RequestTimeout or InvalidRequest."""
     too_large = BodyTooLarge(f"The request body is longer than the limit of {MAX_BODY_BYTES} bytes.")
     length = request.headers.get("content-length", "")
     if _NUMBER.fullmatch(length) and int(length) > MAX_BODY_BYTES:
@@ -183,7 +183,7 @@ async def _read(request: Request) -> bytes:
 
 
 def _body(body: bytes, operation: Operation) -> Any:
-    """The body as the operation wants it. Raises InvalidRequest."""
+    """Decode the body into the operation's type. Raises InvalidRequest."""
     if operation.body is None:
         if body.strip() not in (b"", b"{}"):
             raise InvalidRequest("This request takes no body.")
@@ -199,26 +199,26 @@ def _body(body: bytes, operation: Operation) -> Any:
     except InvalidRequest as error:
         if not operation.secret:
             raise
-        # The message would quote the value that does not fit, and an unknown field's name may be anything.
+        # The decoder's message would quote the bad value, and an unknown field's name may hold anything.
         known = error.param if error.param in operation.body.__struct_fields__ else None
         raise InvalidRequest("The request body is not of the form that this request takes.", param=known) from None
 
 
 def _query(text: bytes, operation: Operation) -> Any:
-    """The query's parameters as the operation wants them. Raises InvalidRequest."""
+    """Decode the query's parameters into the operation's type. Raises InvalidRequest."""
     if len(text) > _MAX_QUERY_BYTES:
         raise InvalidRequest(f"The query is longer than the limit of {_MAX_QUERY_BYTES} bytes.")
     values: dict[str, str | int] = {}
     for name, value in parse_qsl(text.decode("ascii", "replace"), keep_blank_values=True):
         if name in values:
             raise InvalidRequest(f"{name[:_MAX_PARAM]}: given twice", param=name)
-        # `limit` is the one number that any operation takes.
+        # `limit` is the only number that operations take.
         values[name] = int(value) if name == "limit" and _NUMBER.fullmatch(value) else value
     return record_of(values, operation.query)
 
 
 def _actor(request: Request) -> str:
-    """Who asks, for the audit trail. Raises InvalidRequest."""
+    """Read the actor of a change from its header, for the audit trail. Raises InvalidRequest."""
     given = request.headers.get(ACTOR_HEADER)
     if given is None:
         return "admin-api"
@@ -233,7 +233,7 @@ def _actor(request: Request) -> str:
 
 
 def _if_match(request: Request, operation: Operation) -> frozenset[str] | None:
-    """The entity tags of `if-match`. Raises InvalidRequest where the operation cannot heed them."""
+    """Parse the entity tags of `if-match`. Raises InvalidRequest where the operation does not support them."""
     given = request.headers.get("if-match")
     if given is None:
         return None

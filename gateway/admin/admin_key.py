@@ -1,4 +1,4 @@
-"""The admin API's key: the environment's, or one in a file of the state directory that the first start makes."""
+"""The admin API's key: from the environment, or from a file of the state directory that the first start creates."""
 
 import hashlib
 import hmac
@@ -15,30 +15,30 @@ VARIABLE: Final = "PENSTOCK_ADMIN_KEY"
 PREFIX: Final = "sk-penstock-admin-"
 _FILE: Final = "admin.key"
 _SECRET_BYTES: Final = 32
-# What an `Authorization` header can carry, and too long to be guessed.
+# The characters that an `Authorization` header can carry, in a length that cannot be guessed.
 _FORM: Final = re.compile(r"[!-~]{16,512}")
 _FORM_WORDS: Final = "16 to 512 visible ASCII characters without spaces"
 
 
 class AdminKeyError(RuntimeError):
-    """There is no usable key; the text is one line for an operator."""
+    """There is no usable admin key; the text is one line for an operator."""
 
 
 def admin_key_file(config: Config) -> Path:
-    """Where the key is when the environment has none."""
+    """Return the path of the key file that is used when the environment has no key."""
     return config.state_dir / _FILE
 
 
 def where_admin_key_is(config: Config) -> str:
-    """Where an operator finds the key."""
+    """Describe to an operator where the key is."""
     return f"${VARIABLE}" if os.environ.get(VARIABLE) else str(admin_key_file(config))
 
 
 def admin_key(config: Config) -> str:
-    """The key that the admin API asks for; a file with a new one is made where there is none.
+    """Return the admin API's key; create a file with a new one where there is none.
 
     Raises:
-        AdminKeyError: What there is cannot be used.
+        AdminKeyError: The existing key cannot be used.
     """
     if given := os.environ.get(VARIABLE):
         if not _FORM.fullmatch(given):
@@ -54,9 +54,9 @@ def admin_key(config: Config) -> str:
 
 
 def matches(authorization: str | None, key: str) -> bool:
-    """Whether an `Authorization` header has the key, in a time that tells nothing of it."""
+    """Compare an `Authorization` header with the key in constant time."""
     scheme, _, given = (authorization or "").partition(" ")
-    # Digests are alike in length, and any text has one.
+    # Digests have equal length and exist for any text.
     return scheme.lower() == "bearer" and hmac.compare_digest(_digest(given.strip(" ")), _digest(key))
 
 

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document of a table of operations."""
+"""Make the OpenAPI 3.1 document of a table of operations."""
 
 import re
 from collections import defaultdict
@@ -30,7 +30,7 @@ _WITH_KEY: Final = (AuthenticationFailed, StoreUnavailable, DeadlineExceeded)
 
 
 class ErrorObject(Record, frozen=True, kw_only=True):
-    """What went wrong, in the form of the gateway's own errors."""
+    """The error object, in the form of the gateway's own errors."""
 
     message: str
     type: str
@@ -45,7 +45,7 @@ class Error(Record, frozen=True, kw_only=True):
 
 
 def document(operations: Sequence[Operation]) -> dict[str, Any]:
-    """The document as plain values."""
+    """Return the document as plain values."""
     kinds = _kinds(operations)
     schemas, components = msgspec.json.schema_components(kinds, ref_template=_REFERENCE)
     schema_of = dict(zip(map(repr, kinds), schemas, strict=True))
@@ -65,7 +65,7 @@ def document(operations: Sequence[Operation]) -> dict[str, Any]:
 
 
 def _kinds(operations: Sequence[Operation]) -> list[Any]:
-    """Every type that has a schema, once."""
+    """List every type that has a schema, once."""
     found: dict[str, Any] = {repr(Error): Error}
     for operation in operations:
         for kind in (operation.query, operation.body, operation.answer):
@@ -102,7 +102,7 @@ def _errors(operation: Operation) -> Iterable[type[PenstockError]]:
 
 
 def _failures(errors: Iterable[type[PenstockError]], schema_of: dict[str, Any]) -> dict[str, Any]:
-    """One response a status, which may stand for several errors; their codes tell these apart."""
+    """Make one response per status, which may stand for several errors; their codes tell these apart."""
     codes: defaultdict[int, set[str]] = defaultdict(set)
     for error in errors:
         codes[error.status].add(error.code or "null")

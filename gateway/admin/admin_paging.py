@@ -1,4 +1,4 @@
-"""Lists in pages: a cursor is where the last page ended, so that what is added or removed meanwhile shifts nothing."""
+"""Split lists into pages; a cursor is the last item's key, so that items added or removed meanwhile shift nothing."""
 
 import base64
 import binascii
@@ -16,14 +16,14 @@ K = TypeVar("K")
 
 
 class PageQuery(Record, frozen=True, kw_only=True):
-    """What every list can be asked for."""
+    """Query parameters of every paged list."""
 
     limit: Annotated[int, Meta(ge=1, le=1000, description="Entries on the page, at most.")] = 100
     after: Annotated[str | None, Meta(description="The page after this one: the `next` of its answer.")] = None
 
 
 class Page(Record, Generic[T], frozen=True, kw_only=True):
-    """A part of a list."""
+    """One page of a list."""
 
     object: Literal["list"] = "list"
     data: list[T]
@@ -32,7 +32,7 @@ class Page(Record, Generic[T], frozen=True, kw_only=True):
 
 
 def page_of(items: Sequence[T], query: PageQuery, key: Callable[[T], K], kind: type[K]) -> Page[T]:
-    """The page of a list that is sorted by `key`, whose values have the type `kind` and differ.
+    """Cut a page from a list sorted by `key`, whose values are distinct and of type `kind`.
 
     Raises:
         InvalidRequest: `after` is no cursor of such a list.
@@ -46,15 +46,15 @@ def page_of(items: Sequence[T], query: PageQuery, key: Callable[[T], K], kind: t
 
 
 def cursor(value: object) -> str:
-    """A place in a list, in a form that nobody needs to understand."""
+    """Encode a position in a list as an opaque string."""
     return base64.urlsafe_b64encode(msgspec.json.encode(value)).decode().rstrip("=")
 
 
 def read_cursor(text: str, kind: type[K]) -> K:
-    """The place that a cursor stands for.
+    """Decode the position that a cursor holds.
 
     Raises:
-        InvalidRequest: It is none of this list.
+        InvalidRequest: The cursor does not belong to this list.
     """
     try:
         raw = base64.urlsafe_b64decode(text.encode() + b"=" * (-len(text) % 4))

@@ -1,4 +1,4 @@
-"""Serves the admin API from this process, until a signal ends it."""
+"""Serve the admin API from this process until a signal ends it."""
 
 import asyncio
 import gc
@@ -13,7 +13,7 @@ from granian.server.embed import Server
 
 from gateway.admin.admin_app import AdminApp
 from gateway.admin.live.feed import Feed
-from gateway.admin.live.live_readings import GatewayLook
+from gateway.admin.live.live_reader import LiveReader
 from gateway.admin.metrics_page import MetricsPage
 from gateway.admin.operation import Service
 from gateway.config.observability.journal import journal_settings
@@ -26,7 +26,7 @@ from gateway.tenancy.tenants.tenant_registry import Registry
 
 log = logging.getLogger(__name__)
 
-#: What requests get to end after a signal.
+#: Seconds that requests get to end after a signal.
 DRAIN_SECONDS: Final = 3.0
 _IDLE_SECONDS: Final = 30
 _CONNECTIONS: Final = 256
@@ -40,10 +40,10 @@ async def serve_admin(config: Config, key: str) -> None:
     """
     store = Store(store_url(config))
     registry, replicas = Registry(store, config), ReplicaRegistry(store, config)
-    live = Feed(GatewayLook(config, registry, store, replicas))
+    live = Feed(LiveReader(config, registry, store, replicas))
     page = MetricsPage(config, registry, store)
     app = AdminApp(Service(registry, store, replicas, ProviderVault(store, config), live, page.text), key)
-    # Granian's other server would start a process for each worker; one that runs in this loop is enough here.
+    # Granian's other server would start a process for each worker; the one that runs in this loop is enough here.
     server = Server(
         app,
         address=config.admin.host,
@@ -63,7 +63,7 @@ async def serve_admin(config: Config, key: str) -> None:
     changes = AdminChanges(store, journal_settings(config.observability.journal, config.state_dir))
     if config.observability.journal.enabled:
         changes.start()
-    # A page of metrics is made of tens of thousands of objects: collections in its middle would hold up the loop.
+    # A metrics page makes tens of thousands of objects: a garbage collection in its middle would hold up the loop.
     gc.set_threshold(50_000, 20, 50)
     gc.collect()
     gc.freeze()
@@ -72,7 +72,7 @@ async def serve_admin(config: Config, key: str) -> None:
     log.info("admin API on %s", config.admin.url)
     try:
         await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
-        # Streams of looks never end by themselves.
+        # Streams of snapshots never end by themselves.
         await live.aclose()
         server.stop()  # type: ignore[no-untyped-call]
         await asyncio.wait([serving], timeout=DRAIN_SECONDS)

@@ -1,4 +1,4 @@
-"""The audit trail's operation."""
+"""The admin operation that lists the audit trail."""
 
 from typing import Final, Literal
 
@@ -9,13 +9,13 @@ from protos.errors import InvalidRequest
 
 
 class AuditView(AuditEntry, frozen=True, kw_only=True):
-    """One change."""
+    """One entry of the audit trail."""
 
     object: Literal["audit_entry"] = "audit_entry"
 
 
 async def list_audit(call: Call[PageQuery, None]) -> Page[AuditView]:
-    """Who changed what, the newest first."""
+    """List changes, the newest first."""
     registry, limit = call.service.registry, call.query.limit
     before = None if call.query.after is None else read_cursor(call.query.after, str)
     try:

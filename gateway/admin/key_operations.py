@@ -1,4 +1,4 @@
-"""Operations on API keys."""
+"""Admin operations on API keys."""
 
 from typing import Annotated, Any, Final, Literal
 
@@ -17,20 +17,20 @@ _SETTINGS: Final = KeyChange.__struct_fields__
 
 
 class KeyView(ApiKey, frozen=True, kw_only=True):
-    """A key, without its secret."""
+    """An API key as the admin API shows it, without its secret."""
 
     object: Literal["key"] = "key"
     state: Annotated[Literal["active", "expired", "revoked"], Meta(description="By the store's clock.")]
 
 
 class NewKey(KeyView, frozen=True, kw_only=True):
-    """A key that has just been made."""
+    """A newly created key, with its secret."""
 
     key: Annotated[str, Meta(description="The secret. Only its hash is stored: it cannot be shown again.")]
 
 
 class KeysQuery(PageQuery, frozen=True, kw_only=True):
-    """Which keys."""
+    """Query parameters that select keys."""
 
     tenant: Annotated[Annotated[str, Meta(min_length=1)] | None, Meta(description="Only the keys of this tenant.")] = (
         None
@@ -38,7 +38,7 @@ class KeysQuery(PageQuery, frozen=True, kw_only=True):
 
 
 class Rotation(Record, frozen=True, kw_only=True):
-    """How a key is replaced."""
+    """The body of a rotation: for how long the old secret stays valid."""
 
     grace_seconds: Annotated[
         float, Meta(ge=0, description="How long the old secret works beside the new one, in seconds; up to 30 days.")
@@ -46,7 +46,7 @@ class Rotation(Record, frozen=True, kw_only=True):
 
 
 async def list_keys(call: Call[KeysQuery, None]) -> Page[KeyView]:
-    """All keys, the oldest first."""
+    """List keys, the oldest first."""
     registry = call.service.registry
     keys = await registry.keys(call.query.tenant)
     if not keys and call.query.tenant is not None:
@@ -58,18 +58,18 @@ async def list_keys(call: Call[KeysQuery, None]) -> Page[KeyView]:
 
 
 async def create_key(call: Call[NoQuery, KeyRequest]) -> NewKey:
-    """A new key."""
+    """Create a key."""
     key, secret = await call.service.registry.create_key(call.body, call.actor)
     return _new(key, secret)
 
 
 async def get_key(call: Call[NoQuery, None]) -> KeyView:
-    """One key."""
-    return await _seen(call, await call.service.registry.key(call.path["id"]))
+    """Return one key."""
+    return await _current_view(call, await call.service.registry.key(call.path["id"]))
 
 
 async def patch_key(call: Call[NoQuery, dict[str, Any]]) -> KeyView:
-    """The key with some settings changed."""
+    """Change some settings of a key."""
 
     def change(key: ApiKey) -> KeyChange:
         if "tenant" in call.body:
@@ -78,18 +78,18 @@ async def patch_key(call: Call[NoQuery, dict[str, Any]]) -> KeyView:
         wanted = record_of(merge_patch(settings, call.body), KeyRequest)
         return KeyChange(**{name: getattr(wanted, name) for name in _SETTINGS})
 
-    return await _seen(call, await call.service.registry.edit_key(call.path["id"], change, call.actor))
+    return await _current_view(call, await call.service.registry.edit_key(call.path["id"], change, call.actor))
 
 
 async def rotate_key(call: Call[NoQuery, Rotation]) -> NewKey:
-    """A new secret."""
+    """Replace a key's secret by a new one."""
     key, secret = await call.service.registry.rotate_key(call.path["id"], call.body.grace_seconds, call.actor)
     return _new(key, secret)
 
 
 async def revoke_key(call: Call[NoQuery, None]) -> KeyView:
-    """A key ends."""
-    return await _seen(call, await call.service.registry.revoke_key(call.path["id"], call.actor))
+    """Revoke a key."""
+    return await _current_view(call, await call.service.registry.revoke_key(call.path["id"], call.actor))
 
 
 async def _require_tenant(call: Call[Any, Any], name: str) -> None:
@@ -100,7 +100,7 @@ async def _require_tenant(call: Call[Any, Any], name: str) -> None:
         raise
 
 
-async def _seen(call: Call[Any, Any], key: ApiKey) -> KeyView:
+async def _current_view(call: Call[Any, Any], key: ApiKey) -> KeyView:
     return _view(key, await call.service.store.now())
 
 

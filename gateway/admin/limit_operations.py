@@ -1,4 +1,4 @@
-"""What every limit holds now: the records of tenants and keys beside what the store has counted."""
+"""Read what every limit holds now: the records of tenants and keys joined with the store's counts."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from gateway.config.tenants import Limits, Tenant
 from gateway.tenancy.limits.usage_reading import BudgetState, ReadingStore, ScopeState, TenantState, tenant_state
 from protos.errors import TenantNotFound
 
-#: Of each limit: its name in the records, and the `code` of the error where it refuses.
+#: Each limit's name in the records, and the `code` of its error.
 _CODES: Final = {
     "rpm": "requests_per_minute",
     "tpm": "tokens_per_minute",
@@ -23,12 +23,12 @@ _CODES: Final = {
     "output_tpm": "output_tokens_per_minute",
     "concurrency": "concurrent_requests",
 }
-#: Tenants whose state is asked for at one time.
+#: Tenants whose state is read at one time.
 _AT_ONCE: Final = 16
 
 
 class LimitUse(Record, frozen=True, kw_only=True):
-    """One limit."""
+    """The state of one limit."""
 
     name: Annotated[str, Meta(description="As the records have it: `rpm`, `tpm` and so on, or `concurrency`.")]
     limit: int
@@ -38,7 +38,7 @@ class LimitUse(Record, frozen=True, kw_only=True):
 
 
 class BudgetUse(Record, frozen=True, kw_only=True):
-    """A budget in the period under way."""
+    """The state of a budget in its current period."""
 
     period: Annotated[str, Meta(description="As `2026-11`, or `2026-11-21`.")]
     limit_usd: float
@@ -51,7 +51,7 @@ class BudgetUse(Record, frozen=True, kw_only=True):
 
 
 class ScopeLimits(Record, frozen=True, kw_only=True):
-    """The limits of one scope. What has no limits of its own is not counted, and not listed."""
+    """The limits of one scope. Scopes without limits are not counted and not listed."""
 
     object: Literal["limits"] = "limits"
     tenant: str
@@ -64,7 +64,7 @@ class ScopeLimits(Record, frozen=True, kw_only=True):
 
 
 class LimitsQuery(PageQuery, frozen=True, kw_only=True):
-    """Whose limits."""
+    """Query parameters: whose limits."""
 
     tenant: Annotated[
         Annotated[str, Meta(min_length=1)] | None, Meta(description="Only this tenant's, its keys' and its models'.")
@@ -73,27 +73,27 @@ class LimitsQuery(PageQuery, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Limits as a record has them, and whose they are."""
+    """The limits of a record, and whose they are."""
 
     tenant: str
     name: str
     limits: Limits
 
     @property
-    def place(self) -> tuple[str, str]:
-        """Where it stands in a list."""
+    def sort_key(self) -> tuple[str, str]:
+        """Return the scope's position in a list."""
         return (self.tenant, self.name)
 
 
 async def list_limits(call: Call[LimitsQuery, None]) -> Page[ScopeLimits]:
-    """The limits of tenants, keys and models."""
+    """List the limits of tenants, keys and models."""
     scopes = await _scopes(call.service, call.query.tenant)
-    page = page_of(scopes, call.query, lambda scope: scope.place, tuple[str, str])
+    page = page_of(scopes, call.query, lambda scope: scope.sort_key, tuple[str, str])
     return Page(data=await limits_of(call.service.store, page.data), has_more=page.has_more, next=page.next)
 
 
 async def limits_of(store: ReadingStore, scopes: Sequence[Scope]) -> list[ScopeLimits]:
-    """What scopes hold, in their order, which is by tenant.
+    """Return what scopes hold, in their order, which is by tenant.
 
     Raises:
         StoreUnavailable: The store did not answer.
@@ -111,7 +111,7 @@ async def limits_of(store: ReadingStore, scopes: Sequence[Scope]) -> list[ScopeL
 
 
 def tenant_scopes(tenant: Tenant) -> Iterator[Scope]:
-    """Those of a tenant that have limits: its own, and those of its models."""
+    """List a tenant's scopes that have limits: its own, and those of its models."""
     if _counted(tenant.limits):
         yield Scope(tenant.name, "tenant", tenant.limits)
     for model, limits in tenant.model_limits.items():
@@ -120,7 +120,7 @@ def tenant_scopes(tenant: Tenant) -> Iterator[Scope]:
 
 
 async def _scopes(service: Service, tenant: str | None) -> list[Scope]:
-    """Every scope with limits, sorted; keys that have ended hold nothing."""
+    """List every scope with limits, sorted; expired and revoked keys hold nothing."""
     if tenant is None:
         entries = await service.registry.tenants()
     else:
@@ -128,10 +128,10 @@ async def _scopes(service: Service, tenant: str | None) -> list[Scope]:
     now = await service.store.now()
     keys = await service.registry.keys(tenant)
     scopes = [scope for entry in entries for scope in tenant_scopes(entry.tenant)]
-    # A key and the one that replaces it count as one; the newer's limits are those that will stay.
+    # A key and its replacement count as one; the newer key's limits are those that will stay.
     lines = {key.limit_scope: Scope(key.tenant, key.limit_scope, key.limits) for key in keys if key.active(now)}
     scopes += [scope for scope in lines.values() if _counted(scope.limits)]
-    return sorted(scopes, key=lambda scope: scope.place)
+    return sorted(scopes, key=lambda scope: scope.sort_key)
 
 
 async def _tenant(service: Service, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""JSON merge patches (RFC 7396): what a patch has replaces what was there, null removes it, the rest stays."""
+"""Apply JSON merge patches (RFC 7396): a member replaces the old value, null removes it, the rest stays."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from protos.errors import InvalidRequest
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """The target with the patch applied; neither is changed.
+    """Return the target with the patch applied; neither argument is changed.
 
     Raises:
         InvalidRequest: The patch is nested too deeply.

@@ -1,4 +1,4 @@
-"""All metrics as one page: what workers have counted, what the store knows of limits, what other processes use."""
+"""Build one metrics page from the workers' counts, the store's limits and the other processes' gauges."""
 
 import asyncio
 import contextlib
@@ -26,28 +26,28 @@ from protos.errors import StoreUnavailable
 if TYPE_CHECKING:
     from observability.metrics.otlp import MetricsExporter
 
-#: Series are bounded: keys have none of their own, and so many tenants by name are shown.
+#: The number of series is bounded: keys have none of their own, and only so many tenants are shown by name.
 MOST_TENANTS: Final = 1000
-#: Longest wait for the store; without it all the rest is shown.
+#: Seconds to wait for the store; without it all other metrics are shown.
 STORE_SECONDS: Final = 2.0
-#: Longest wait of the exporter's thread for this process's event loop.
+#: Seconds that the exporter's thread waits for this process's event loop.
 GATHER_SECONDS: Final = 10.0
 
 
 class MetricsPage:
-    """Everything that is declared, from wherever it comes. Readers at one time share one look."""
+    """Collect all declared metrics. Concurrent readers share one collection."""
 
     def __init__(self, config: Config, registry: Registry, store: BatchingStore) -> None:
         self._folder = config.state_dir / FOLDER
         self._store_lock = config.state_dir / "store" / "lock" if config.store.embedded else None
         self._registry = registry
         self._store = BatchedReads(store)
-        self._look: asyncio.Task[bytes] | None = None
+        self._building: asyncio.Task[bytes] | None = None
         self._exporter: MetricsExporter | None = None
 
     def start_export(self, otlp: MetricsOtlp) -> None:
-        """Send all families to a collector too, from a thread, until `close`."""
-        # Workers and an admin API without a collector do without the SDK.
+        """Send all families to a collector too, from a thread, until `aclose`."""
+        # Workers, and an admin API without a collector, do not load the SDK.
         from observability.metrics.otlp import Gathered, MetricsExporter
 
         loop = asyncio.get_running_loop()
@@ -66,14 +66,14 @@ class MetricsPage:
             await asyncio.to_thread(exporter.close)
 
     async def text(self) -> bytes:
-        """In Prometheus' text format."""
-        if self._look is None or self._look.done():
-            self._look = asyncio.create_task(self._text())
-        # One reader that leaves does not take the others' page away.
-        return await asyncio.shield(self._look)
+        """Return the page in Prometheus' text format."""
+        if self._building is None or self._building.done():
+            self._building = asyncio.create_task(self._text())
+        # A reader that leaves does not cancel the page of the others.
+        return await asyncio.shield(self._building)
 
     async def families(self) -> tuple[list[Family], float]:
-        """All families that have series, and since when workers count, in seconds since 1970."""
+        """Return all families with series, and when the workers began to count, in seconds since 1970."""
         (counted, started), of_store = await asyncio.gather(
             asyncio.to_thread(self._counted), store_families(self._registry, self._store)
         )
@@ -93,7 +93,7 @@ class MetricsPage:
 
 
 async def store_families(registry: Registry, store: ReadingStore) -> list[Family]:
-    """What the store knows of limits and budgets, and whether it has answered."""
+    """Read limits and budgets from the store; also return whether it answered."""
     up = _family(declared.STORE_UP)
     try:
         async with asyncio.timeout(STORE_SECONDS):
@@ -109,12 +109,12 @@ async def store_families(registry: Registry, store: ReadingStore) -> list[Family
 
 
 async def get_metrics(call: Call[NoQuery, None]) -> bytes:
-    """All metrics, as a scrape."""
+    """Return all metrics, as a scrape."""
     return await call.service.metrics()
 
 
 def _pid_in(path: Path | None) -> int | None:
-    """The process that an embedded store's lock file names."""
+    """Read the process id from an embedded store's lock file."""
     with contextlib.suppress(OSError, ValueError):
         return int(path.read_bytes()[:16]) if path is not None else None
     return None

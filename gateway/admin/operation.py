@@ -1,4 +1,4 @@
-"""One operation of the admin API: everything that its route and its documentation are made from."""
+"""Describe one operation of the admin API: the source of its route and its documentation."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ from protos.errors import PenstockError
 Q = TypeVar("Q")
 B = TypeVar("B")
 
-#: Prometheus' text format.
+#: Media type of Prometheus' text format.
 METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
-#: Server-sent events.
+#: Media type of server-sent events.
 EVENTS: Final = "text/event-stream"
 
 
@@ -29,7 +29,7 @@ class NoQuery(Record, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What operations work on."""
+    """What operations act on."""
 
     registry: Registry
     store: ReadingStore
@@ -41,23 +41,24 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[Q, B]):
-    """One request, checked: `path` has the parts of the address that vary, `actor` is for the audit trail."""
+    """A validated request: `path` has the variable parts of the address, `actor` is for the audit trail."""
 
     service: Service
     path: Mapping[str, str]
     query: Q
     body: B
     actor: str
-    #: The entity tags of which the record must have one before it is changed; None: whatever it is.
+    #: The record must have one of these entity tags to be changed; None: no condition.
     if_match: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """`body` and `answer` are msgspec types, `body` None where there is none; an answer that is `str` is `METRICS`.
+    """One operation. `body` and `answer` are msgspec types, `body` None without one; an answer `str` has the type
+    `METRICS`.
 
-    `public`: without the admin key. `conditional`: `if-match` may be given. `tagged`: the answer has an `etag`.
-    `secret`: no error shows what the body has. `streamed`: the answer may also be a response of its own, which sends
+    `public`: no admin key is needed. `conditional`: `if-match` is allowed. `tagged`: the answer has an `etag`.
+    `secret`: no error shows values of the body. `streamed`: the answer may also be a response of its own, which sends
     several such values as server-sent events.
     """
 

@@ -1,4 +1,4 @@
-"""The whole admin API: one table, from which routes and documentation are made."""
+"""The table of all admin operations, from which routes and documentation are made."""
 
 from typing import Any, Final, Literal
 
@@ -32,19 +32,19 @@ from gateway.config.base import Record
 
 
 class Health(Record, frozen=True, kw_only=True):
-    """The process runs."""
+    """The answer of the liveness probe."""
 
     status: Literal["ok"] = "ok"
 
 
 async def healthz(call: Call[NoQuery, None]) -> Health:
-    """Whether the process answers; the store is not asked."""
+    """Report that the process runs, without asking the store."""
     return Health()
 
 
 async def get_openapi(call: Call[NoQuery, None]) -> dict[str, Any]:
-    """This API's description."""
-    # It is made from the table below, and its schemas are costly: only when it is asked for.
+    """Return this API's OpenAPI document."""
+    # Made on request only: its schemas are costly, and it needs the table below.
     from gateway.admin.admin_openapi import document
 
     return document(OPERATIONS)

@@ -1,4 +1,4 @@
-"""Operations on the stored keys of providers: keys go in, and what comes out tells nothing of them."""
+"""Admin operations on stored provider keys; no answer contains a key."""
 
 from typing import Annotated, Final, Literal
 
@@ -12,13 +12,13 @@ from protos.errors import Conflict, InvalidRequest, ProviderKeyNotFound
 
 
 class ProviderKeyView(ProviderKey, frozen=True, kw_only=True):
-    """A stored key, without the key itself."""
+    """A stored provider key, without the secret."""
 
     object: Literal["provider_key"] = "provider_key"
 
 
 class ProviderKeyRequest(Record, frozen=True, kw_only=True):
-    """A key to store."""
+    """A provider key to store."""
 
     key: Annotated[
         str,
@@ -32,25 +32,25 @@ class ProviderKeyRequest(Record, frozen=True, kw_only=True):
 
 
 class DeletedKey(Record, frozen=True, kw_only=True):
-    """A stored key that is gone."""
+    """A provider key that was deleted."""
 
     name: str
     deleted: Literal[True] = True
 
 
 async def list_provider_keys(call: Call[PageQuery, None]) -> Page[ProviderKeyView]:
-    """All stored keys, by name."""
+    """List the stored provider keys, by name."""
     keys = await call.service.providers.keys()
     return page_of([_view(key) for key in keys], call.query, lambda view: view.name, str)
 
 
 async def set_provider_key(call: Call[NoQuery, ProviderKeyRequest]) -> ProviderKeyView:
-    """A key is stored."""
+    """Store a provider key."""
     return _view(await call.service.providers.set_key(call.path["name"], call.body.key, call.actor))
 
 
 async def delete_provider_key(call: Call[NoQuery, None]) -> DeletedKey:
-    """A key is removed."""
+    """Delete a provider key."""
     await call.service.providers.delete_key(call.path["name"], call.actor)
     return DeletedKey(name=call.path["name"])
 

@@ -1,4 +1,4 @@
-"""Operations on replicas."""
+"""Admin operations on replicas."""
 
 from typing import Annotated, Final
 
@@ -16,20 +16,20 @@ _TARGET: Final = "A replica, as `narrow/0`, or a whole pool, as `narrow`."
 
 
 class ReplicasQuery(PageQuery, frozen=True, kw_only=True):
-    """Whose replicas."""
+    """Query parameters that select replicas."""
 
     model: Annotated[Annotated[str, Meta(min_length=1)] | None, Meta(description="Only this model's.")] = None
 
 
 class ResumeRequest(Record, frozen=True, kw_only=True):
-    """What gets requests again."""
+    """The replica or pool to resume."""
 
     target: Annotated[str, Meta(min_length=1, description=_TARGET)]
     model: Annotated[str | None, Meta(description=_MODEL)] = None
 
 
 class DrainRequest(ResumeRequest, frozen=True, kw_only=True):
-    """What gets no more requests."""
+    """The replica or pool to drain."""
 
     grace_seconds: Annotated[
         float,
@@ -42,26 +42,26 @@ class DrainRequest(ResumeRequest, frozen=True, kw_only=True):
 
 
 class Resumed(Record, frozen=True, kw_only=True):
-    """What was undone; nothing where nothing was drained."""
+    """What was resumed; empty where nothing was drained."""
 
     drains: list[Drain]
 
 
 async def list_replicas(call: Call[ReplicasQuery, None]) -> Page[ReplicaView]:
-    """All replicas."""
+    """List all replicas."""
     rows = await call.service.replicas.replicas(call.query.model)
     places = {(row.model, row.id): f"{place:06}" for place, row in enumerate(rows)}
     return page_of(rows, call.query, lambda row: places[row.model, row.id], str)
 
 
 async def drain_replicas(call: Call[NoQuery, DrainRequest]) -> Drain:
-    """No more requests for a replica or a pool."""
+    """Drain a replica or a pool: it gets no more requests."""
     body = call.body
     return await call.service.replicas.drain(body.model, body.target, body.grace_seconds, call.actor)
 
 
 async def resume_replicas(call: Call[NoQuery, ResumeRequest]) -> Resumed:
-    """A drain is undone."""
+    """Resume a drained replica or pool."""
     return Resumed(drains=await call.service.replicas.resume(call.body.model, call.body.target, call.actor))
 
 

@@ -1,4 +1,4 @@
-"""Operations on tenants."""
+"""Admin operations on tenants."""
 
 import hashlib
 from typing import Annotated, Any, Final, Literal
@@ -17,7 +17,7 @@ from protos.errors import Conflict, InvalidRequest, PreconditionFailed, TenantNo
 
 
 class TenantView(Tenant, frozen=True, kw_only=True):
-    """A tenant, and where it comes from."""
+    """A tenant and the source of its record."""
 
     object: Literal["tenant"] = "tenant"
     source: Annotated[
@@ -28,7 +28,7 @@ class TenantView(Tenant, frozen=True, kw_only=True):
 
 
 class Deleted(Record, frozen=True, kw_only=True):
-    """What was removed."""
+    """A tenant that was deleted."""
 
     object: Literal["tenant"] = "tenant"
     name: str
@@ -36,33 +36,33 @@ class Deleted(Record, frozen=True, kw_only=True):
 
 
 async def list_tenants(call: Call[PageQuery, None]) -> Page[TenantView]:
-    """All tenants, by name."""
+    """List tenants, by name."""
     entries = await call.service.registry.tenants()
     return page_of([_view(entry) for entry in entries], call.query, lambda view: view.name, str)
 
 
 async def create_tenant(call: Call[NoQuery, Tenant]) -> TenantView:
-    """A new tenant."""
+    """Create a tenant."""
     return _view(await call.service.registry.create_tenant(call.body, call.actor))
 
 
 async def get_tenant(call: Call[NoQuery, None]) -> TenantView:
-    """One tenant."""
+    """Return one tenant."""
     return _view(await call.service.registry.tenant(call.path["name"]))
 
 
 async def replace_tenant(call: Call[NoQuery, Tenant]) -> TenantView:
-    """A whole new record."""
+    """Replace a tenant's record."""
     return await _edit(call, lambda _: call.body)
 
 
 async def patch_tenant(call: Call[NoQuery, dict[str, Any]]) -> TenantView:
-    """The record with some values changed."""
+    """Change some fields of a tenant's record."""
     return await _edit(call, lambda old: record_of(merge_patch(msgspec.to_builtins(old), call.body), Tenant))
 
 
 async def delete_tenant(call: Call[NoQuery, None]) -> Deleted:
-    """A tenant goes."""
+    """Delete a tenant."""
     await call.service.registry.delete_tenant(call.path["name"], call.actor)
     return Deleted(name=call.path["name"])
 
@@ -78,7 +78,7 @@ async def _edit(call: Call[NoQuery, Any], edit: Any) -> TenantView:
 
 
 def etag(tenant: Tenant) -> str:
-    """The entity tag (RFC 9110, 8.8.3) of a record, in its quotes."""
+    """Return a record's entity tag (RFC 9110, 8.8.3), in its quotes."""
     record = {name: getattr(tenant, name) for name in Tenant.__struct_fields__}
     return f'"{hashlib.sha256(msgspec.json.encode(record, order="deterministic")).hexdigest()[:32]}"'
 

@@ -1,4 +1,4 @@
-"""What was used, for the admin API and `penstock usage` alike: the same parameters, checks and rows."""
+"""Read usage, for the admin API and `penstock usage` alike: the same parameters, checks and rows."""
 
 import re
 from datetime import timedelta
@@ -20,7 +20,7 @@ _UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 class UsageQuery(PageQuery, frozen=True, kw_only=True):
-    """Which use, and how it is split up."""
+    """Query parameters of usage: which usage, and how it is grouped."""
 
     by: Annotated[str, Meta(description="What rows are told apart by, of `tenant`, `model`, `key` and `day`.")] = BY
     since: Annotated[
@@ -34,7 +34,7 @@ class UsageQuery(PageQuery, frozen=True, kw_only=True):
 
 
 class UsageView(UsageRow, frozen=True, kw_only=True):
-    """One row of use."""
+    """One row of usage."""
 
     object: Literal["usage"] = "usage"
 
@@ -42,16 +42,16 @@ class UsageView(UsageRow, frozen=True, kw_only=True):
 async def usage_rows(
     registry: Registry, store: ReadingStore, by: str, since: str, tenant: str | None = None
 ) -> list[UsageRow]:
-    """Use since a time ago, in rows sorted by what `by` names.
+    """Return usage since a duration ago, in rows sorted by the dimensions of `by`.
 
     Raises:
         InvalidRequest: `by` or `since` cannot be read; `param` says which.
-        TenantNotFound: There is no such tenant, nor any use by one.
+        TenantNotFound: There is no such tenant, nor any usage by one.
         StoreUnavailable: The store did not answer.
     """
     dimensions, span = _dimensions(by), _duration(since)
     if tenant is None:
-        # A tenant that has been removed has left its keys and its use.
+        # A deleted tenant leaves its keys and its usage behind.
         names = {entry.tenant.name for entry in await registry.tenants()}
         names |= {key.tenant for key in await registry.keys()}
         return await usage(store, sorted(names), dimensions, span)
@@ -66,14 +66,14 @@ async def usage_rows(
 
 
 async def get_usage(call: Call[UsageQuery, None]) -> Page[UsageView]:
-    """Rows of use."""
+    """Return rows of usage."""
     query = call.query
     rows = await usage_rows(call.service.registry, call.service.store, query.by, query.since, query.tenant)
     views = [UsageView(**{name: getattr(row, name) for name in UsageRow.__struct_fields__}) for row in rows]
-    return page_of(views, query, _place, tuple[str, str, str, str])
+    return page_of(views, query, _sort_key, tuple[str, str, str, str])
 
 
-def _place(row: UsageRow) -> tuple[str, str, str, str]:
+def _sort_key(row: UsageRow) -> tuple[str, str, str, str]:
     return (row.tenant or "", row.model or "", row.key or "", row.day or "")
 
 
@@ -91,7 +91,7 @@ def _duration(since: str) -> timedelta:
     match = _DURATION.fullmatch(since)
     if match is None:
         raise InvalidRequest(f"since: expected a time such as 30m, 24h, 7d or 4w, got {since[:64]!r}", param="since")
-    # Compared as a number first: a timedelta has its own bounds.
+    # Compared as a number first: timedelta has bounds of its own.
     count, unit = int(match[1]), timedelta(**{_UNITS[match[2]]: 1})
     if not 0 < count <= DAYS_KEPT / unit:
         raise InvalidRequest(f"since: expected more than 0 and at most {DAYS_KEPT.days}d, got {since}", param="since")

@@ -1,4 +1,4 @@
-"""What commands print: tables and descriptions for people, JSON for programs."""
+"""Format times and limits for the output of commands."""
 
 from datetime import UTC, datetime
 
@@ -6,12 +6,12 @@ from gateway.config.tenants import Limits
 
 
 def shown_time(seconds: float) -> str:
-    """A time since 1970 in UTC, to the minute."""
+    """Format a time since 1970 in UTC, to the minute."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def shown_limits(limits: Limits) -> str:
-    """The limits that are set, in a line; empty where none is."""
+    """Format the limits that are set in one line; empty where none is."""
     parts = [
         f"{name} {value}"
         for name in limits.__struct_fields__

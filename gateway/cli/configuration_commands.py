@@ -1,4 +1,4 @@
-"""`penstock check` and `penstock schema`: what a configuration file means, and what may stand in one."""
+"""`penstock check` and `penstock schema`: explain a configuration file, and print the schema of one."""
 
 import argparse
 import json
@@ -40,7 +40,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    # Only here: tokenizer libraries take long to import, and `penstock schema` needs none.
+    # Imported here: tokenizer libraries take long to import, and `penstock schema` needs none.
     from gateway.text.tokens.loader import BUNDLED, load_tokenizer
     from gateway.text.tokens.tokenizer import TokenizerError
 
@@ -75,7 +75,7 @@ def _schema(arguments: argparse.Namespace) -> int:
 
 
 def _summary(config: Config, cores: int) -> Iterator[str]:
-    """What a configuration starts and connects to, line by line."""
+    """Describe what a configuration starts and connects to, line by line."""
     workers = config.listen.worker_count(cores)
     store = f"embedded Valkey, data in {config.state_dir}" if config.store.embedded else config.store.shown_url
     yield f"listen   {config.listen.host}:{config.listen.port}"
@@ -92,7 +92,7 @@ def _summary(config: Config, cores: int) -> Iterator[str]:
 
 
 def _safety_summary(safety: Safety) -> Iterator[str]:
-    """What looks at prompts and answers."""
+    """Describe which filters see prompts and answers."""
     rows = [("RULES", "PROMPTS", "ANSWERS", "ON FAILURE")]
     named = [(policy.name, policy) for policy in safety.policies]
     for name, rules in (("(default)", safety), *named):
@@ -115,7 +115,7 @@ def _uses(safety: Safety, uses: Sequence[str | Use]) -> str:
 
 
 def _tenants_summary(config: Config) -> Iterator[str]:
-    """The tiers, and who belongs to them as far as this file says."""
+    """Describe the tiers and, as far as this file says, their tenants."""
     yield "tiers, from the highest"
     rows = [("TIER", "WEIGHT", "RESERVED")]
     rows += [(tier.name, f"{tier.weight:g}", f"{100 * tier.reserved:g} %") for tier in config.tiers]

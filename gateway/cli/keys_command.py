@@ -60,7 +60,7 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
 
 
 def _settings(arguments: argparse.Namespace, limits: Limits, metadata: dict[str, str], now: float) -> dict[str, Any]:
-    """What the flags say, as plain values; `limits` and `metadata` are what they start from."""
+    """Collect the flags as plain values; `limits` and `metadata` are the values that they change."""
     plain: dict[str, Any] = {}
     if arguments.name is not None:
         plain["name"] = arguments.name
@@ -146,7 +146,7 @@ async def _revoke(registry: Registry, _: Config, arguments: argparse.Namespace) 
 
 
 async def _chosen(registry: Registry, id_or_name: str) -> ApiKey:
-    """The key of an id, or the one active key of a name.
+    """Find the key of an id, or the one active key of a name.
 
     Raises:
         KeyNotFound: There is none.

@@ -1,4 +1,4 @@
-"""A running gateway as a command asks it, over HTTP with an API key; errors are sentences for whoever typed it."""
+"""Call a running gateway from a command, over HTTP with an API key; errors are sentences for the user."""
 
 import contextlib
 import http.client
@@ -13,13 +13,13 @@ from urllib.parse import urlsplit
 
 KEY_VARIABLE: Final = "PENSTOCK_API_KEY"
 _TIMEOUT_SECONDS: Final = 30.0
-#: More than an explanation of ten thousand candidates takes.
+#: Bytes: more than an explanation of ten thousand candidates takes.
 _MOST_BYTES: Final = 64 * 1024 * 1024
 _KEY: Final = re.compile(r"[!-~]{1,4096}")
 
 
 class LiveGatewayError(Exception):
-    """What went wrong, in one line; `code` is the API's, where the gateway refused."""
+    """A call failed; the text is one line. `code` is the API's, where the gateway refused."""
 
     def __init__(self, problem: str, code: str | None = None) -> None:
         super().__init__(problem)
@@ -27,7 +27,7 @@ class LiveGatewayError(Exception):
 
 
 def api_key(key_file: Path | None, *others: str) -> str:
-    """The key of a file, or else of the environment, where `others` are looked at too. Raises LiveGatewayError."""
+    """Read the key from a file, or else from the environment, `others` included. Raises LiveGatewayError."""
     if key_file is None:
         source = next((name for name in (KEY_VARIABLE, *others) if os.environ.get(name, "").strip()), None)
         if source is None:
@@ -45,7 +45,7 @@ def api_key(key_file: Path | None, *others: str) -> str:
 
 
 class LiveGateway:
-    """One gateway. Each call is a connection of its own, to the gateway itself and not through a proxy."""
+    """One gateway. Each call opens a connection of its own, directly and not through a proxy."""
 
     def __init__(self, url: str, key: str) -> None:
         """`url` may end in `/v1`, as OpenAI's clients want it. Raises LiveGatewayError."""
@@ -60,18 +60,18 @@ class LiveGateway:
         self._host, self._port = parts.hostname, port
         self._path = parts.path.rstrip("/").removesuffix("/v1")
         self._key = key
-        # A user and password in it are nobody's business.
+        # The user and password of the address are not shown.
         self.shown_url = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
-    def ask(self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> bytes:
-        """The body of an answer that is 200. Raises LiveGatewayError."""
+    def call(self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> bytes:
+        """Return the body of an answer with status 200. Raises LiveGatewayError."""
         status, answer = self._exchange(method, path, body, headers or {})
         if status == 200:
             return answer
         raise self.refusal(status, answer)
 
     def refusal(self, status: int, answer: bytes) -> LiveGatewayError:
-        """What an answer says that is not 200."""
+        """Make an error of an answer whose status is not 200."""
         message, code = _error_of(answer)
         if message is None:
             return LiveGatewayError(f"what answers at {self.shown_url} is no Penstock gateway: status {status}")
@@ -79,14 +79,14 @@ class LiveGateway:
 
     def _exchange(self, method: str, path: str, body: object, headers: Mapping[str, str]) -> tuple[int, bytes]:
         given = None if body is None else json.dumps(body).encode()
-        with self.answered(method, path, given, {"content-type": "application/json", **headers}) as response:
+        with self.open_response(method, path, given, {"content-type": "application/json", **headers}) as response:
             return response.status, response.read(_MOST_BYTES)
 
     @contextlib.contextmanager
-    def answered(
+    def open_response(
         self, method: str, path: str, body: bytes | Iterator[bytes] | None, headers: Mapping[str, str]
     ) -> Iterator[http.client.HTTPResponse]:
-        """An answer of any status, still to be read. Raises LiveGatewayError, inside of the block too."""
+        """Yield an answer of any status whose body is unread. Raises LiveGatewayError, inside the block too."""
         connection = self._connection()
         try:
             headers = {"authorization": f"Bearer {self._key}", **headers}
@@ -117,7 +117,7 @@ class LiveGateway:
 
 
 def _error_of(answer: bytes) -> tuple[str | None, str | None]:
-    """Message and code of an error as the API has it."""
+    """Read the message and code of an error in the API's form."""
     try:
         error: Any = json.loads(answer)["error"]
         return str(error["message"]), error["code"]

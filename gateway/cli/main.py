@@ -1,4 +1,4 @@
-"""The `penstock` command. Each subcommand is a module of gateway/cli, imported when it is asked for."""
+"""The `penstock` command. Each subcommand is a module of gateway/cli, imported on demand."""
 
 import argparse
 import importlib
@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # Whoever reads the output, such as `head`, has enough; what is still buffered has nowhere to go.
+        # The reader of the output, such as `head`, has closed it; what is still buffered has nowhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     return status
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="penstock", description="A gateway in front of large language models.")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
-    # Only the module of the command at hand is imported; help and mistakes need them all.
+    # Only the module of the given command is imported; help and errors need them all.
     wanted = [_COMMANDS[arguments[0]]] if arguments and arguments[0] in _COMMANDS else sorted(set(_COMMANDS.values()))
     for module in wanted:
         importlib.import_module(module).register(subparsers)

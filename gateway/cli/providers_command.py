@@ -1,4 +1,4 @@
-"""`penstock providers`: the keys with which the gateway asks providers, as the store keeps them encrypted."""
+"""`penstock providers`: manage the keys that the gateway sends to providers, stored encrypted."""
 
 import argparse
 import getpass
@@ -97,7 +97,7 @@ async def _reencrypt(vault: ProviderVault, arguments: argparse.Namespace) -> int
 
 
 def _read_key(name: str) -> str:
-    """The key, from a prompt without echo or from standard input; never an argument, which every user could see."""
+    """Read the key from a prompt without echo or from standard input; never an argument, which every user could see."""
     if sys.stdin.isatty():
         try:
             return getpass.getpass(f"Key for {name} (not shown): ")

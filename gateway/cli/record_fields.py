@@ -1,6 +1,6 @@
-"""Command-line flags for the fields of tenants and keys, and their values as plain ones that records are read from.
+"""Command-line flags for the fields of tenants and keys, converted to plain values from which records are read.
 
-A flag that is not given changes nothing; `none` takes a value away. Whether a value fits is the record's to say.
+A flag that is not given changes nothing; `none` removes a value. The record checks whether a value fits.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def add_limit_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def limits_from(arguments: argparse.Namespace, current: Limits) -> dict[str, Any] | None:
-    """The limits with what the flags say, as plain values; None where no flag is given."""
+    """Apply the flags to the limits, as plain values; None where no flag is given."""
     given = {name: number(text) for name in _LIMITS if (text := getattr(arguments, name)) is not None}
     plain: dict[str, Any] = {**msgspec.to_builtins(current), **given}
     if arguments.budget is not None:
@@ -59,7 +59,7 @@ def _budget(text: str, current: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def number(text: str) -> object:
-    """A number, None for `none`, or the text itself where it is neither."""
+    """Parse a number; None for `none`, or the text itself where it is neither."""
     if text == NONE:
         return None
     for kind in (int, float):
@@ -71,12 +71,12 @@ def number(text: str) -> object:
 
 
 def names(text: str) -> list[str]:
-    """What stands between commas; nothing for `none`."""
+    """Split a text at its commas; empty for `none`."""
     return [] if text == NONE else [part.strip() for part in text.split(",")]
 
 
 def metadata_from(pairs: list[str], current: dict[str, str]) -> dict[str, str]:
-    """The metadata with the pairs of `--metadata NAME=VALUE`; `none` takes away all that was there before it.
+    """Add the pairs of `--metadata NAME=VALUE` to the metadata; `none` removes all that was there before it.
 
     Raises:
         InvalidRequest: A pair has no `=`.
@@ -94,10 +94,10 @@ def metadata_from(pairs: list[str], current: dict[str, str]) -> dict[str, str]:
 
 
 def duration(text: str, field: str) -> float:
-    """Seconds of a duration such as 30d, 12h, 45m or 0s.
+    """Return the seconds of a duration such as 30d, 12h, 45m or 0s.
 
     Raises:
-        InvalidRequest: It is none; the message names the field.
+        InvalidRequest: The text is no duration; the message names the field.
     """
     match = _DURATION.fullmatch(text)
     if match is None:
@@ -106,10 +106,10 @@ def duration(text: str, field: str) -> float:
 
 
 def expiry(text: str, now: float) -> float | None:
-    """Seconds since 1970 for a duration from now, a date or a time (UTC unless it says otherwise); None for `never`.
+    """Return seconds since 1970 for a duration from now, a date or a time (UTC by default); None for `never`.
 
     Raises:
-        InvalidRequest: It is nothing of these.
+        InvalidRequest: The text is none of these.
     """
     if text in (NONE, "never"):
         return None

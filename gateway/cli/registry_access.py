@@ -1,4 +1,4 @@
-"""What the commands that manage tenants and keys share: the way to the registry, and who they act for."""
+"""Give commands that manage tenants and keys their connection to the registry and the actor's name."""
 
 import argparse
 import asyncio
@@ -16,7 +16,7 @@ from gateway.tenancy.tenants.tenant_registry import Registry
 from observability.terminal import fail
 from protos.errors import PenstockError, StoreUnavailable
 
-# A person waits here, not a request: a busy store gets longer than a worker would give it.
+# A person waits here, not a request: the store gets longer than a worker would give it.
 _TIMEOUT_SECONDS: Final = 5.0
 
 Run = Callable[[Registry, Config, argparse.Namespace], Awaitable[int]]
@@ -38,12 +38,12 @@ def add_action(
 
 
 def manage(command: str, path: Path, action: Callable[[Registry, Config], Awaitable[int]]) -> int:
-    """Run an action on the registry of a configuration; 1 and one line on stderr where that fails."""
+    """Run an action on the registry of a configuration; on failure print one line to stderr and return 1."""
     return with_store(command, path, lambda store, config: action(Registry(store, config), config))
 
 
 def with_store(command: str, path: Path, action: Callable[[Store, Config], Awaitable[int]]) -> int:
-    """Run an action on the store of a configuration; 1 and one line on stderr where that fails."""
+    """Run an action on the store of a configuration; on failure print one line to stderr and return 1."""
     try:
         config = load_config(path)
         return asyncio.run(_connected(config, action))
@@ -55,7 +55,7 @@ def with_store(command: str, path: Path, action: Callable[[Store, Config], Await
     except PenstockError as error:
         return fail(command, error.message)
     except (ValueError, SocketPathError) as error:
-        # A bad configuration says so itself.
+        # ConfigError has its own message.
         return fail(command, str(error))
 
 
@@ -68,7 +68,7 @@ async def _connected(config: Config, action: Callable[[Store, Config], Awaitable
 
 
 def actor() -> str:
-    """Who runs the command, for the audit trail."""
+    """Return the name of the user who runs the command, for the audit trail."""
     try:
         return f"cli:{pwd.getpwuid(os.getuid()).pw_name}"
     except KeyError:

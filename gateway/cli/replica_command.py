@@ -16,7 +16,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def load_tokenizer(source: str) -> ModelTokenizer:
-    """The tokenizer of a bundled name or a path, for engines. Raises NoTokenizer."""
+    """Load the tokenizer of a bundled name or a path, for engines. Raises NoTokenizer."""
     try:
         loaded = loader.load_tokenizer(source)
     except TokenizerError as error:

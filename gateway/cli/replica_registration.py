@@ -1,4 +1,4 @@
-"""What makes `penstock replica` announce itself in the store, so that gateways find it."""
+"""Let `penstock replica` announce itself in the store, so that gateways find it."""
 
 import argparse
 import asyncio
@@ -18,17 +18,17 @@ from protos.types import ReplicaInfo
 
 log = logging.getLogger(__name__)
 
-#: A call longer than this would make a heartbeat come too late.
+#: Seconds; a longer call would delay a heartbeat.
 _TIMEOUT_SECONDS: Final = 0.5
 _WILDCARDS: Final = ("0.0.0.0", "[::]", "*")
 
 
 class RegistrationError(ValueError):
-    """The options do not go together; one line that says how."""
+    """The options do not fit together; the text is one line that says how."""
 
 
 def add_registration_options(parser: argparse.ArgumentParser) -> None:
-    """Add what concerns registration to `penstock replica`."""
+    """Add the registration options to `penstock replica`."""
     group = parser.add_argument_group("registration, for pools with `replicas: registered`")
     group.add_argument(
         "--register",
@@ -47,7 +47,7 @@ def add_registration_options(parser: argparse.ArgumentParser) -> None:
 
 
 def check_registration(arguments: argparse.Namespace) -> None:
-    """Raises RegistrationError where the options do not go together, before anything is started."""
+    """Check that the options fit together, before anything is started. Raises RegistrationError."""
     if arguments.register is None:
         if arguments.pool is not None or arguments.advertise:
             raise RegistrationError("--pool and --advertise go with --register")
@@ -67,39 +67,38 @@ def check_registration(arguments: argparse.Namespace) -> None:
 
 
 class StoreRegistration:
-    """The registration of `penstock replica` in the gateways' store."""
+    """Register replicas of `penstock replica` in the gateways' store."""
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """Add `--register`, `--pool` and `--advertise`."""
         add_registration_options(parser)
 
     def check(self, arguments: argparse.Namespace) -> None:
-        """Raises RegistrationError where the options do not go together."""
+        """Raises RegistrationError where the options do not fit together."""
         check_registration(arguments)
 
     async def run(
         self, arguments: argparse.Namespace, infos: Sequence[ReplicaInfo], addresses: Sequence[str], stop: asyncio.Event
     ) -> None:
-        """Announce the replicas until `stop` is set; nothing without `--register`."""
+        """Announce the replicas until `stop` is set; do nothing without `--register`."""
         if arguments.register is not None:
             await Registrar(arguments, infos, addresses).run(stop)
 
 
 class Registrar:
-    """Repeats what replicas say of themselves. An outage of the store is only waited for."""
+    """Repeat the replicas' announcements as heartbeats. During an outage of the store, wait."""
 
     def __init__(self, arguments: argparse.Namespace, infos: Sequence[ReplicaInfo], addresses: Sequence[str]) -> None:
         """`addresses` are those that the replicas listen on, in the order of `infos`."""
-        from gateway.store.store import Store  # its client takes 10 MB that other replicas do not need
+        from gateway.store.store import Store  # imported here: its client takes 10 MB that other replicas do not need
 
         self._store = Store(_store_url(arguments.register), timeout=_TIMEOUT_SECONDS)
         epoch = time.time_ns()
-        places = arguments.advertise or [_advertised(address, _has_tls(arguments)) for address in addresses]
+        advertised = arguments.advertise or [_advertised(address, _has_tls(arguments)) for address in addresses]
         self._replicas = [
             Registration(
                 model=info.model,
                 pool=arguments.pool,
-                address=place,
+                address=address,
                 epoch=epoch,
                 engine=info.engine,
                 shape=info.shape,
@@ -108,33 +107,35 @@ class Registrar:
                 tokenizer_hash=info.tokenizer_hash,
                 adapters=info.adapters,
             )
-            for info, place in zip(infos, places, strict=True)
+            for info, address in zip(infos, advertised, strict=True)
         ]
         self._state = ""
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Say it until `stop` is set, and then that they are not there any more; to be run once."""
+        """Announce until `stop` is set, then withdraw; run it once."""
         try:
             while not stop.is_set():
-                await self._say()
+                await self._announce()
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(stop.wait(), HEARTBEAT_SECONDS)
             await asyncio.gather(*(deregister(self._store, replica) for replica in self._replicas))
         except StoreUnavailable as error:
-            # The record ends by itself.
+            # The record expires by itself.
             log.warning("cannot deregister: %s", error.__cause__ or error)
         finally:
             await self._store.aclose()
 
-    async def _say(self) -> None:
+    async def _announce(self) -> None:
         try:
             done = await asyncio.gather(*(register(self._store, replica) for replica in self._replicas))
         except StoreUnavailable as error:
             self._note(f"cannot register: {error.__cause__ or error}", logging.WARNING)
             return
-        taken = [replica.address for replica, told in zip(self._replicas, done, strict=True) if not told]
-        if taken:
-            self._note(f"another replica that began later has registered as {', '.join(taken)}", logging.ERROR)
+        taken_over = [
+            replica.address for replica, registered in zip(self._replicas, done, strict=True) if not registered
+        ]
+        if taken_over:
+            self._note(f"another replica that began later has registered as {', '.join(taken_over)}", logging.ERROR)
         else:
             self._note(f"registered as {', '.join(replica.address for replica in self._replicas)}", logging.INFO)
 
@@ -145,7 +146,7 @@ class Registrar:
 
 
 def _store_url(named: str) -> str:
-    """The store's address, from where the option says. Raises RegistrationError; no message holds the address."""
+    """Read the store's address from where the option says. Raises RegistrationError; no message holds the address."""
     kind, _, rest = named.partition(":")
     url = named
     if kind == "env":

@@ -1,4 +1,4 @@
-"""`penstock replicas`: how replicas are, and which get no requests, while the gateway runs."""
+"""`penstock replicas`: list replicas, and drain and resume them, while the gateway runs."""
 
 import argparse
 import shutil
@@ -16,7 +16,7 @@ from observability.printable import printable
 from observability.terminal import print_json, table
 from protos.types import Role
 
-#: From these widths on there is room for the addresses, and for where they are known from and what is served there.
+#: Widths from which on addresses, then sources and served versions, are shown.
 _WIDE = 110
 _WIDEST = 150
 _LONGEST_ADDRESS = 48
@@ -89,11 +89,11 @@ async def _resume(registry: ReplicaRegistry, arguments: argparse.Namespace) -> i
     if arguments.json:
         print_json({"drains": ended})
     else:
-        print(_said(ended) or f"{arguments.target} was not drained")
+        print(_resumed_lines(ended) or f"{arguments.target} was not drained")
     return 0
 
 
-def _said(ended: Sequence[Drain]) -> str:
+def _resumed_lines(ended: Sequence[Drain]) -> str:
     return "\n".join(f"resumed {drain.target} of {drain.model}" for drain in ended)
 
 
@@ -102,7 +102,7 @@ def _by_model(rows: Sequence[ReplicaView]) -> Iterator[tuple[str, Iterator[Repli
 
 
 def _block(model: str, rows: Sequence[ReplicaView], width: int) -> Iterator[str]:
-    """A model's replicas as a table, and below it the reasons of those that do not get all requests."""
+    """Format a model's replicas as a table, with the reasons of those that do not get all requests below."""
     serving = _with_partners(row for row in rows if row.share > 0)
     count = len(serving)
     yield f"{model}: {len(rows)} replicas, {count} {'takes' if count == 1 else 'take'} requests"
@@ -120,7 +120,7 @@ def _block(model: str, rows: Sequence[ReplicaView], width: int) -> Iterator[str]
 
 
 def _with_partners(rows: Iterable[ReplicaView]) -> list[ReplicaView]:
-    """Those of them that need no partner, or have one among them."""
+    """Keep the replicas that need no partner, or have one among them."""
     rows = list(rows)
     roles = {row.role for row in rows}
     return [row for row in rows if _PARTNER[row.role] in roles]
@@ -150,7 +150,7 @@ def _shape(shape: ShapeView) -> str:
 
 
 def _shortened(address: str) -> str:
-    """Of a long path its end, which tells replicas apart."""
+    """Keep the end of a long path, which tells replicas apart."""
     return address if len(address) <= _LONGEST_ADDRESS else f"...{address[3 - _LONGEST_ADDRESS :]}"
 
 

@@ -1,4 +1,4 @@
-"""`penstock route`: asks a running gateway where a request would go, and why."""
+"""`penstock route`: ask a running gateway where a request would go, and why."""
 
 import argparse
 import json
@@ -15,7 +15,7 @@ from observability.terminal import fail, print_json
 from routing.contracts.explanation import RouteExplanation
 
 _URL: Final = "http://127.0.0.1:8080"
-#: A token by itself in any vocabulary that knows English, however often it is repeated.
+#: A word that is one token in any vocabulary with English, however often it is repeated.
 _WORD: Final = " the"
 
 
@@ -26,7 +26,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     explain = actions.add_parser(
         "explain",
         help="show what the routing policy makes of every replica; nothing is run or charged",
-        # A key given as `--key` would be taken for a file's name, and shown in the error.
+        # A key given as `--key` would be taken for a file's name and shown in the error.
         allow_abbrev=False,
         description=f"Needs a key that may ask (penstock keys create --explain), in {KEY_VARIABLE} or --key-file.",
     )
@@ -47,7 +47,7 @@ def _explain(arguments: argparse.Namespace) -> int:
         gateway = LiveGateway(arguments.url, api_key(arguments.key_file))
         text = _prompt(arguments)
         model = arguments.model or _only_model(gateway)
-        explanation = _asked(gateway, model, text, arguments.max_tokens)
+        explanation = _explanation(gateway, model, text, arguments.max_tokens)
     except LiveGatewayError as error:
         return fail("route", _advised(error))
     if arguments.json:
@@ -72,7 +72,7 @@ def _prompt(arguments: argparse.Namespace) -> str:
 
 def _only_model(gateway: LiveGateway) -> str:
     try:
-        answer = gateway.ask("GET", "/v1/models")
+        answer = gateway.call("GET", "/v1/models")
     except LiveGatewayError as error:
         if error.code == "endpoint_not_allowed":
             raise LiveGatewayError("this API key may not list the models: say which with --model") from error
@@ -88,11 +88,11 @@ def _only_model(gateway: LiveGateway) -> str:
     return names[0]
 
 
-def _asked(gateway: LiveGateway, model: str, text: str, max_tokens: int | None) -> RouteExplanation:
+def _explanation(gateway: LiveGateway, model: str, text: str, max_tokens: int | None) -> RouteExplanation:
     body: dict[str, Any] = {"model": model, "messages": [{"role": "user", "content": text}]}
     if max_tokens is not None:
         body["max_tokens"] = max_tokens
-    answer = gateway.ask("POST", "/v1/chat/completions", body, {"x-penstock-explain": "dry-run"})
+    answer = gateway.call("POST", "/v1/chat/completions", body, {"x-penstock-explain": "dry-run"})
     try:
         return msgspec.json.decode(answer, type=RouteExplanation)
     except msgspec.DecodeError:
@@ -100,7 +100,7 @@ def _asked(gateway: LiveGateway, model: str, text: str, max_tokens: int | None) 
 
 
 def _advised(error: LiveGatewayError) -> str:
-    """The problem, or what to do about it where a command helps."""
+    """Return the problem, or the remedy where a command helps."""
     if error.code == "explain_not_allowed":
         return "this API key may not ask; let it with: penstock keys update ID_OR_NAME --explain"
     return str(error)

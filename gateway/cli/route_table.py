@@ -1,4 +1,4 @@
-"""A route's explanation as a table that fits a terminal."""
+"""Format a route's explanation as tables that fit a terminal."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -6,15 +6,15 @@ from itertools import groupby
 
 from routing.contracts.explanation import Candidate, RouteExplanation
 
-#: What marks the chosen one.
+#: The mark of the chosen candidate.
 CHOSEN = ">"
 _GAP = "  "
 
 
 def explanation_lines(explanation: RouteExplanation, width: int) -> Iterator[str]:
-    """The decision in words, then the candidates it was made among, then those that could not be taken.
+    """Describe the decision, then the candidates it was made among, then those that were excluded.
 
-    What does not fit into `width` columns goes on in a second table below.
+    Columns that do not fit into `width` go on in a second table below.
     """
     yield from _summary(explanation)
     weighed = [candidate for candidate in explanation.candidates if not candidate.excluded]
@@ -67,7 +67,7 @@ def _table(weighed: Sequence[Candidate], chosen: tuple[str | None, str | None], 
     measures = [_Column(["VALUE"], _numbers([candidate.value for candidate in weighed]), right=True)]
     if any(candidate.cached_tokens for candidate in weighed):
         measures.append(_Column(["CACHED"], [f"{candidate.cached_tokens:,}" for candidate in weighed], right=True))
-    # In the order of the policy, which is the same for all; a candidate may lack some.
+    # In the policy's order, which is the same for all; a candidate may lack some.
     parts = dict.fromkeys(part for candidate in weighed for part in candidate.parts)
     zero = [part for part in parts if not any(candidate.parts.get(part) for candidate in weighed)]
     for part in parts:
@@ -85,7 +85,7 @@ def _table(weighed: Sequence[Candidate], chosen: tuple[str | None, str | None], 
 
 
 class _Column:
-    """Cells under a heading of words, which stand on one line as far as the cells are wide enough."""
+    """Cells under a heading of words, which share a line as far as the cells' width allows."""
 
     def __init__(self, words: Sequence[str], cells: Sequence[str], *, right: bool = False) -> None:
         self.width = max(len(text) for text in [*words, *cells])
@@ -99,12 +99,12 @@ class _Column:
                 self.heading.append(word)
 
     def shown(self, text: str) -> str:
-        """A text in its place."""
+        """Pad a text to the column's width."""
         return text.rjust(self.width) if self.right else text.ljust(self.width)
 
 
 def _groups(columns: Sequence[_Column], room: int) -> Iterator[list[_Column]]:
-    """As many columns as fit beside each other, at least one."""
+    """Group the columns that fit beside each other, at least one a group."""
     group: list[_Column] = []
     used = -len(_GAP)
     for column in columns:
@@ -126,7 +126,7 @@ def _lines(columns: Sequence[_Column]) -> Iterator[str]:
 
 
 def _numbers(values: Sequence[float | None]) -> list[str]:
-    """Numbers of one column, with the same places each; 0 and columns of whole numbers have none.
+    """Format the numbers of a column with equal decimal places; 0 and columns of whole numbers have none.
 
     The largest has four significant digits, and the smallest two where four places are enough for that.
     """
@@ -138,12 +138,12 @@ def _numbers(values: Sequence[float | None]) -> list[str]:
 
 
 def _places(size: float, digits: int) -> int:
-    """After the point, for so many significant digits."""
+    """Return the decimal places for this many significant digits."""
     return max(0, digits - 1 - math.floor(math.log10(size)))
 
 
 def _wrapped(start: str, words: Sequence[str], width: int) -> Iterator[str]:
-    """Words after commas, in lines of at most `width` where that is possible; further lines are set in."""
+    """Join words by commas in lines of at most `width` where possible; further lines are indented."""
     line = start
     for number, word in enumerate(words):
         more = word + ("," if number < len(words) - 1 else "")

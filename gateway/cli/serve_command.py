@@ -51,7 +51,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from gateway.telemetry.journal_keys import TelemetryKeyError, make_keys
     from gateway.telemetry.metrics_publisher import begin_metrics
 
-    # Workers are fresh processes: a fork would carry this one's threads and locks over.
+    # Workers are fresh processes: a fork would copy this one's threads and locks.
     multiprocessing.set_start_method("spawn")
     take_signals()
     try:
@@ -61,7 +61,7 @@ def _run(arguments: argparse.Namespace) -> int:
         check_ports(config)
         with embedded_store(config):
             begin_metrics(config)
-            # Made here if need be, so that one that cannot be used ends the start, and not each worker's.
+            # Created here, so that an unusable key ends the start, and not each worker's.
             make_keys(config)
             key = asyncio.run(_fresh_key(config)) if arguments.quickstart else None
             with admin_api(config, arguments.config), local_replicas(config):
@@ -84,7 +84,7 @@ async def _fresh_key(config: Config) -> str:
 
 
 def _announce(config: Config, key: str | None) -> None:
-    """Wait until the gateway is ready, then say where it is and how to use it."""
+    """Wait until the gateway is ready, then print its address and how to use it."""
     host = "127.0.0.1" if config.listen.host in ("0.0.0.0", "::") else config.listen.host
     scheme = "http" if config.listen.tls is None else "https"
     base = f"{scheme}://{f'[{host}]' if ':' in host else host}:{config.listen.port}"
@@ -102,8 +102,7 @@ def _announce(config: Config, key: str | None) -> None:
 
 
 def _wait_until_ready(url: str) -> bool:
-    # The gateway is on this machine, whatever proxy the environment names for others, and whatever name its
-    # certificate is for.
+    # The gateway is on this machine, so proxies of the environment are ignored, as is the name in its certificate.
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))

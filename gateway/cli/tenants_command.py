@@ -61,7 +61,7 @@ def _from_file(path: Path) -> dict[str, Any]:
 
 
 def _with_flags(tenant: Tenant, arguments: argparse.Namespace) -> Tenant:
-    """A tenant with what the flags say."""
+    """Apply the flags to a tenant."""
     plain = msgspec.to_builtins(tenant)
     for field in ("tier", "safety", "cache_group"):
         if (name := getattr(arguments, field)) is not None:
@@ -89,10 +89,10 @@ async def _create(registry: Registry, config: Config, arguments: argparse.Namesp
 
 async def _update(registry: Registry, config: Config, arguments: argparse.Namespace) -> int:
     plain = _from_file(arguments.file) if arguments.file else None
-    whole = None if plain is None else record_of({"name": arguments.name, **plain}, Tenant)
+    replacement = None if plain is None else record_of({"name": arguments.name, **plain}, Tenant)
 
     def change(tenant: Tenant) -> Tenant:
-        return _with_flags(whole or tenant, arguments)
+        return _with_flags(replacement or tenant, arguments)
 
     _print_tenant(await registry.edit_tenant(arguments.name, change, actor()), config, arguments)
     return 0

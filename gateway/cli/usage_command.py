@@ -1,4 +1,4 @@
-"""`penstock usage`: requests, tokens and cost, by the same code as the admin API's `GET /admin/usage`."""
+"""`penstock usage`: print requests, tokens and cost, by the same code as the admin API's `GET /admin/usage`."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -63,7 +63,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _table(rows: Sequence[UsageRow], by: Sequence[str]) -> Iterator[str]:
-    """Names to the left and numbers to the right, with the sums below. (TOKENS) are those of refused requests."""
+    """Align names left and numbers right, with the sums below. (TOKENS) are those of refused requests."""
     cells = [[*(getattr(row, name) for name in by), *_numbers([row])] for row in rows]
     header = [name.upper() for name in by] + [title for title, _ in _COUNTS]
     total = ["TOTAL", *("" for _ in by[1:]), *_numbers(rows)]

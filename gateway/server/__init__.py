@@ -1,1 +1,1 @@
-"""Processes of the gateway: the supervisor, the workers, the ASGI application and what a worker is composed of."""
+"""Processes of the gateway: the supervisor, the workers, their ASGI application and its composition root."""

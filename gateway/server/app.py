@@ -38,15 +38,15 @@ from gateway.server.end_streams import END_STREAMS
 from gateway.server.gateway import Gateway
 from protos.errors import MethodNotAllowed, RouteNotFound
 
-#: Requests leave next to no cycles, so looking for them at every 700 new objects, Python's default, finds nothing and
+#: Requests leave almost no reference cycles: a collection at every 700 new objects, Python's default, finds nothing and
 #: costs some microseconds of each request.
 _GC_THRESHOLDS: Final = (10_000, 20, 50)
-#: Stands for every method.
+#: The key of a handler that takes every method.
 ANY: Final = "*"
 
 
 class Endpoint:
-    """An ASGI application for one path: checks the method, counts the request, renders what goes wrong."""
+    """An ASGI application for one path: check the method, count the request, render errors."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Endpoint:
         errors: ErrorForm = OPENAI_ERRORS,
         cross_origin: CrossOrigin | None = None,
     ) -> None:
-        """`handlers` by method, which may be `ANY`. Requests to an endpoint with a name are told of once they end."""
+        """`handlers` are by method, which may be `ANY`. Requests to a named endpoint are recorded when they end."""
         self._state = state
         self._handlers = dict(handlers)
         self._methods = [*(method for method in handlers if method != ANY), "OPTIONS"]
@@ -69,7 +69,7 @@ class Endpoint:
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Answer one request; raises nothing but a cancellation."""
-        # No coroutine of its own: it would be resumed with every token.
+        # Returns the awaitable without a coroutine of its own, which would be resumed with every token.
         services = self._state.services
         return serve(services, partial(self._begin, services, scope, receive, send))
 
@@ -82,20 +82,20 @@ class Endpoint:
             self._cross_origin.mark(exchange, scope)
         handler, named = self._handlers.get(exchange.method), self._named
         if handler is None:
-            handler, named = self._of_other_method(exchange, scope)
+            handler, named = self._other_method_handler(exchange, scope)
         return exchange, handler, named
 
-    def _of_other_method(self, exchange: HttpExchange, scope: Scope) -> tuple[Handler, bool]:
-        """A handler, and whether the request is told of: not if it only asks what may be asked."""
+    def _other_method_handler(self, exchange: HttpExchange, scope: Scope) -> tuple[Handler, bool]:
+        """Choose a handler, and whether the request is recorded: a question for the allowed methods is not."""
         if exchange.method == "HEAD":
             # GET without the body (RFC 9110, 9.3.2).
             exchange.leave_out_body()
             if "GET" in self._handlers:
                 return self._handlers["GET"], self._named
         if self._cross_origin is not None:
-            told = self._cross_origin.preflight(scope, self._methods)
-            if told is not None:
-                return partial(_answer_empty, headers=told), False
+            headers = self._cross_origin.preflight(scope, self._methods)
+            if headers is not None:
+                return partial(_answer_empty, headers=headers), False
         if ANY in self._handlers:
             return self._handlers[ANY], self._named
         if exchange.method == "OPTIONS":
@@ -113,7 +113,7 @@ class Endpoint:
 
 
 class State:
-    """What the lifespan fills in; requests come only after it."""
+    """What the lifespan fills in before any request arrives."""
 
     services: Services
 
@@ -145,12 +145,12 @@ _ROUTES: Final = (
     ApiRoute("GET", "/healthz", healthz),
     ApiRoute("GET", "/readyz", readyz),
 )
-#: The whole API; neighbours with the same path share an endpoint.
+#: All routes of the API; neighbours with the same path share an endpoint.
 ROUTES: Final = documented(_ROUTES)
 
 
 def build(config: Config) -> ASGIApp:
-    """The application for a configuration; its lifespan opens and closes everything."""
+    """Build the application of a configuration; its lifespan opens and closes all parts."""
     state = State()
 
     @contextlib.asynccontextmanager

@@ -1,4 +1,4 @@
-"""A penstock command as a child of `penstock serve`, restarted with growing delays when it dies."""
+"""Run a penstock command as a child of `penstock serve` and restart it with growing delays when it dies."""
 
 import logging
 import os
@@ -23,9 +23,10 @@ HEALTHY_SECONDS = 60.0
 
 
 class ChildProcess:
-    """One process. All its methods belong to one thread, for the kernel ends a child with the thread that started it.
+    """A child process. One thread must call all its methods: the kernel ends a child with the thread that started
+    it.
 
-    `name` is what the log calls it; `sockets` are files that it makes once it is ready.
+    `name` is its name in the log; `sockets` are files that it creates once it is ready.
     """
 
     def __init__(self, name: str, command: list[str], sockets: Sequence[Path] = ()) -> None:
@@ -50,7 +51,7 @@ class ChildProcess:
         )
 
     def wait_until_ready(self, deadline: float, stopping: threading.Event) -> None:
-        """Return once every socket is there, or when it is to stop. Raises StartError."""
+        """Wait until every socket exists or `stopping` is set. Raises StartError."""
         assert self._process is not None
         while not all(path.exists() for path in self._sockets) and not stopping.is_set():
             status = self._process.poll()
@@ -61,7 +62,7 @@ class ChildProcess:
             time.sleep(0.02)
 
     def watch(self) -> None:
-        """Called at regular times: restarts the process, when its delay is over, if it has died."""
+        """Restart the process if it has died and its delay is over. Call it at regular times."""
         now = time.monotonic()
         if self._process is not None and self._process.poll() is not None:
             if now - self._started > HEALTHY_SECONDS:
@@ -78,7 +79,7 @@ class ChildProcess:
             self._restart_at = None
 
     def stop(self, deadline: float) -> None:
-        """End the process: at first kindly."""
+        """End the process: SIGTERM first, SIGKILL after the deadline."""
         process, self._process = self._process, None
         if process is None:
             return

@@ -1,4 +1,4 @@
-"""The signal on which a worker ends its streams with an error that their clients can see."""
+"""The signal that makes a worker end its streams with an error that their clients can see."""
 
 import signal
 from typing import Final

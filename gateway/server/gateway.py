@@ -1,4 +1,4 @@
-"""The composition root: everything one worker process holds, built once from the configuration."""
+"""The composition root: build everything one worker process holds from the configuration."""
 
 import asyncio
 import logging
@@ -68,16 +68,18 @@ from routing.prefix.prefix_directory import PrefixDirectory
 
 log = logging.getLogger(__name__)
 
-#: How long a starting worker waits for a replica of each model, and then for the others, before it serves without.
+#: Seconds that a starting worker waits for a replica of each model, and then for the others, before it serves without.
 START_SECONDS = 10.0
 STRAGGLER_SECONDS = 1.0
 
 
 class Gateway:
-    """Composes one worker's parts, starts and closes them; `services` are those that endpoints work with."""
+    """Compose, start and close one worker's parts; `services` are the parts that endpoints use."""
 
     def __init__(self, config: Config, routes: Iterable[ApiRoute]) -> None:
-        """Load tokenizers, which takes a second; needs a running event loop. Batches may ask for `routes`."""
+        """Load tokenizers, which takes a second. Needs a running event loop; batches run their requests through
+        `routes`.
+        """
         self.config = config
         self.watchdog = RequestWatchdog(config.listen.stream_keep_alive_seconds)
         self._store = Store(store_url(config), timeout=config.store.timeout_seconds)
@@ -93,9 +95,9 @@ class Gateway:
         self._files = Files(self._store, Contents(partial(open_content, location)), config.files)
         jobs = Jobs(self._store, config.batches)
         self._alerts = Alerts(config.alerts.webhook)
-        # The process id alone would be the same again after a restart in a container.
+        # The process id alone would repeat after a restart in a container.
         worker = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
-        # In the store it is part of every lease's name, so a short one will do; the log tells whose it is.
+        # It is part of every lease's name in the store, so it is short; the log maps it to the worker.
         holder = secrets.token_hex(5)
         log.info("worker %s holds its leases as %s", worker, holder)
         self._limits_batcher = LimitsBatcher(
@@ -156,13 +158,13 @@ class Gateway:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Connect to the store and the replicas; returns when ready, or when waiting longer would not help."""
-        # Replicas that want a key are asked for a first sign of life with it.
+        """Connect to the store and the replicas; return when ready, or when waiting longer would not help."""
+        # Replicas that require a key are probed with it first.
         await self._provider_keys.load()
         for model in self.models.values():
             model.fleet.start(prove_first=True)
         await self._discovery.start()
-        # What is drained gets no request, not even the first.
+        # Drains are read first: a drained replica gets no request at all.
         await self._exchange.exchange()
         self._tasks = [
             asyncio.create_task(self.authenticator.run()),
@@ -185,7 +187,6 @@ class Gateway:
             log.warning("serving although not every replica is ready: %s", "; ".join(await self.problems()))
 
     async def aclose(self) -> None:
-        """Release everything."""
         await self._background.aclose(self.config.listen.drain_seconds)
         await self._runner.aclose()
         self.limiter.book_now()
@@ -204,7 +205,7 @@ class Gateway:
         await self._store.aclose()
 
     async def problems(self) -> list[str]:
-        """What keeps this worker from being ready, one line each; for operators, not for clients."""
+        """List what keeps this worker from being ready, one line each; for operators, not for clients."""
         found = [
             f"model {model.name}: {replica}: {problem}"
             for model in self.models.values()
@@ -219,13 +220,13 @@ class Gateway:
         return found
 
     async def ready(self) -> bool:
-        """Whether a request for any model could be served now, of some tenant at least."""
+        """Return whether a request for any model could be served now, of at least one tenant."""
         if not all(model.fleet.ready for model in self.models.values()):
             return False
         try:
             await self._store.ping()
         except StoreUnavailable:
-            # A load balancer that turned away from every worker would undo what these tenants have asked for.
+            # A load balancer that avoided every worker would cut off tenants that are served while the store is away.
             return self._directory.any_fail_open
         return True
 
@@ -236,7 +237,7 @@ class Gateway:
 
 
 def serve_model(config: Config, model_index: int, worker: str, created: int, key_of: KeyOf) -> ServedModel:
-    """A configured model with its tokenizer loaded. Raises TokenizerError and HeatmapError."""
+    """Load the tokenizer of a configured model. Raises TokenizerError and HeatmapError."""
     model = config.models[model_index]
     loaded = load_tokenizer(model.tokenizer)
     output = model_output(model, loaded)

@@ -1,4 +1,4 @@
-"""What a configuration refers to on this machine: tokenizers, files, certificates, secrets, filters."""
+"""Check what a configuration refers to on this machine: tokenizers, files, certificates, secrets, filters."""
 
 from collections.abc import Collection
 
@@ -14,7 +14,7 @@ from routing.contracts.heatmap import HeatmapError
 
 
 def resolve(config: Config, source: str, bundled: Collection[str]) -> None:
-    """Check what the file refers to on this machine: tokenizers, of which `bundled` need no files, and other files.
+    """Check every tokenizer and file that the configuration names; `bundled` tokenizers need no files.
 
     Raises:
         ConfigError: A tokenizer is neither a bundled name nor a readable file or folder, a heatmap is not one of the

@@ -1,4 +1,4 @@
-"""`penstock serve`: store, admin API, local replica pools and workers as one unit that starts and stops in order.
+"""Run `penstock serve`: start and stop the store, admin API, local replica pools and workers in order.
 
 The store starts first and stops last. Replicas outlive the workers, so that streams can finish while these drain.
 A worker that dies is restarted by Granian's own supervisor, any other process that dies by this one.
@@ -40,25 +40,25 @@ from gateway.store.embedded import EmbeddedStore, EmbeddedStoreError
 
 log = logging.getLogger(__name__)
 
-#: A worker that was restarted this often within the time below is not restarted again: the gateway ends instead.
+#: If a worker is restarted this often within WORKER_RESTARTS_SECONDS, the gateway ends instead.
 MAX_WORKER_RESTARTS = 5
 WORKER_RESTARTS_SECONDS = 60.0
-#: What a worker gets beyond the grace, to end its streams with an error.
+#: Seconds that a worker gets beyond the grace period, to end its streams with an error.
 KILL_SECONDS = 2
-#: Of one request over HTTP/2, names and values together.
+#: Bound on one HTTP/2 request's headers, names and values together.
 MAX_HEADER_BYTES = 1 << 16
-#: What the admin API gets to end after SIGTERM, beyond its own grace.
+#: Seconds that the admin API gets after SIGTERM, beyond its own grace period.
 ADMIN_STOP_SECONDS = 5.0
 
 
 def take_signals() -> None:
-    """Let SIGINT and SIGTERM mean the same, for this process alone; both end a start with KeyboardInterrupt.
+    """Make SIGINT and SIGTERM mean the same, for this process alone; either ends a start with KeyboardInterrupt.
 
     A Ctrl-C on a terminal goes to every process of the foreground group. A blocked signal stays so in the processes
     that are started from here, hence only this one acts on it and ends the others in order. Call it from the main
     thread, before anything is started; Granian handles SIGTERM once it serves.
     """
-    # It unblocks SIGINT when it starts this helper of its own, so that comes first.
+    # Granian unblocks SIGINT when it starts this helper, so the helper comes first.
     resource_tracker.ensure_running()
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -74,7 +74,7 @@ def take_signals() -> None:
 
 
 def check_ports(config: Config) -> None:
-    """Raises StartError when an address cannot be bound, before anything is started."""
+    """Check that every configured address can be bound, before anything is started. Raises StartError."""
     listen, admin = config.listen, config.admin
     check_port(listen.host, listen.port, "listen.port")
     if admin.enabled:
@@ -82,7 +82,7 @@ def check_ports(config: Config) -> None:
 
 
 class StoreProcess:
-    """The embedded store, restarted with growing delays when it dies."""
+    """Restart the embedded store with growing delays when it dies."""
 
     def __init__(self, store: EmbeddedStore) -> None:
         self._store = store
@@ -91,7 +91,7 @@ class StoreProcess:
         self._healthy_at = 0.0
 
     def watch(self) -> None:
-        """Called at regular times: restarts the store, when its delay is over, if it has died."""
+        """Restart the store if it has died and its delay is over. Call it at regular times."""
         now = time.monotonic()
         if self._store.pid is not None or now < self._restart_at:
             return
@@ -109,7 +109,7 @@ class StoreProcess:
 
 @contextlib.contextmanager
 def embedded_store(config: Config) -> Iterator[None]:
-    """The embedded store, if the configuration has one, watched until the end. Raises EmbeddedStoreError."""
+    """Run the embedded store, if the configuration has one, until the block ends. Raises EmbeddedStoreError."""
     if not config.store.embedded:
         yield
         return
@@ -118,13 +118,13 @@ def embedded_store(config: Config) -> Iterator[None]:
     def start(_: threading.Event) -> None:
         store.start()
 
-    with _kept("store", start, StoreProcess(store).watch, store.stop):
+    with _running_in_thread("store", start, StoreProcess(store).watch, store.stop):
         yield
 
 
 @contextlib.contextmanager
 def local_replicas(config: Config) -> Iterator[None]:
-    """Every local pool, started together, watched until the end. Raises StartError."""
+    """Run all local replica pools until the block ends; they start together. Raises StartError."""
     processes = [
         ChildProcess(
             f"replica pool {model.name}/{pool.name}",
@@ -152,18 +152,18 @@ def local_replicas(config: Config) -> Iterator[None]:
         for process in processes:
             process.stop(deadline)
 
-    with _kept("replicas", start, watch, stop):
+    with _running_in_thread("replicas", start, watch, stop):
         yield
 
 
 @contextlib.contextmanager
 def admin_api(config: Config, config_file: Path) -> Iterator[None]:
-    """The admin API's process, if the configuration wants it, watched until the end. Raises StartError."""
+    """Run the admin API's process, if it is enabled, until the block ends. Raises StartError."""
     if not config.admin.enabled:
         yield
         return
     try:
-        # Made here if need be, so that one that cannot be used ends the start.
+        # Create the key here, so that an unusable one ends the start.
         admin_key(config)
     except AdminKeyError as error:
         raise StartError(str(error)) from error
@@ -176,17 +176,17 @@ def admin_api(config: Config, config_file: Path) -> Iterator[None]:
     def stop() -> None:
         process.stop(time.monotonic() + ADMIN_STOP_SECONDS)
 
-    with _kept("admin API", start, process.watch, stop):
+    with _running_in_thread("admin API", start, process.watch, stop):
         yield
 
 
 @contextlib.contextmanager
-def _kept(
+def _running_in_thread(
     name: str, start: Callable[[threading.Event], None], watch: Callable[[], None], stop: Callable[[], None]
 ) -> Iterator[None]:
-    """Runs `start`, `watch` at regular times, and `stop`. Raises what `start` raises.
+    """Run `start`, `watch` at regular times and finally `stop` in one thread. Raises what `start` raises.
 
-    All in a thread of their own: the kernel ends a child with the thread that started it, and this one stays.
+    The thread lives as long as the child: the kernel ends a child with the thread that started it.
     """
     stopping, started = threading.Event(), threading.Event()
     failures: list[BaseException] = []
@@ -201,12 +201,12 @@ def _kept(
             try:
                 watch()
             except Exception:
-                # This thread's end would take its children with it; what failed is tried again at the next look.
+                # This thread's end would end its children too; the next round tries again.
                 log.exception("cannot look after the %s", name)
         stop()
 
-    keeper = threading.Thread(target=run, name=name, daemon=True)
-    keeper.start()
+    thread = threading.Thread(target=run, name=name, daemon=True)
+    thread.start()
     try:
         started.wait()
         if failures:
@@ -214,13 +214,13 @@ def _kept(
         yield
     finally:
         stopping.set()
-        keeper.join()
+        thread.join()
 
 
 class Restarts(dict[int, float]):
-    """Granian's record of when each worker was restarted, by which it recognizes a crash loop.
+    """Granian's record of worker restarts, by which it recognizes a crash loop.
 
-    Of its own it gives up as soon as a worker dies within 5.5 s of its restart; this record tells it of a restart
+    By default Granian gives up as soon as a worker dies within 5.5 s of its restart; this record shows it a restart
     only when there have been MAX_WORKER_RESTARTS within WORKER_RESTARTS_SECONDS.
     """
 
@@ -235,12 +235,12 @@ class Restarts(dict[int, float]):
             super().__setitem__(worker, time_)
 
     def clear(self) -> None:
-        """Granian forgets before each restart; what counts here goes by time."""
+        """Keep the record: Granian clears it before each restart, but restarts count here by time."""
 
 
 def serve_workers(config: Config, started: Callable[[], None]) -> None:
-    """Run Granian's workers until a signal ends them; `started` is called in a thread of its own once they run."""
-    # glibc gives each of a worker's threads a heap of its own, which costs 10 MB and more and gains nothing here.
+    """Run Granian's workers until a signal ends them; call `started` in a thread of its own once they run."""
+    # glibc gives each thread of a worker a heap of its own, which costs 10 MB and more and gains nothing here.
     os.environ.setdefault("MALLOC_ARENA_MAX", "2")
     listen = config.listen
     server = Server(
@@ -253,11 +253,11 @@ def serve_workers(config: Config, started: Callable[[], None]) -> None:
         http=HTTPModes.auto if listen.http2 else HTTPModes.http1,
         websockets=False,
         backlog=4096,
-        # Connections, not requests: idle keep-alive ones count, so it lies well above `max_in_flight`, which refuses
-        # with an answer where this would only let clients wait.
+        # The limit counts connections, idle keep-alive ones too, so it lies well above `max_in_flight`, which refuses
+        # requests with an answer where this limit would only let clients wait.
         backpressure=4 * listen.max_in_flight,
         http1_settings=HTTP1Settings(header_read_timeout=listen.header_timeout_seconds * 1000),
-        # Else a client that is gone without a word would keep its connection for ever.
+        # Without keep-alive probes a client that has vanished would keep its connection for ever.
         http2_settings=HTTP2Settings(
             keep_alive_interval=listen.header_timeout_seconds * 1000, max_headers_size=MAX_HEADER_BYTES
         ),
@@ -268,7 +268,7 @@ def serve_workers(config: Config, started: Callable[[], None]) -> None:
         respawn_interval=0.1,
         workers_kill_timeout=max(1, round(listen.drain_seconds)) + KILL_SECONDS,
         log_level=LogLevels.warning,
-        # Its lines go where all others go, in their form.
+        # Granian's log lines take the same form as all others.
         log_dictconfig={"handlers": {}, "loggers": {"_granian": {"propagate": True}}},
     )
     server.respawned_wrks = Restarts()
@@ -278,7 +278,7 @@ def serve_workers(config: Config, started: Callable[[], None]) -> None:
 
 
 def _end_streams(server: MPServer, drain_seconds: float) -> None:
-    """When the grace after a signal is over, have the workers end their streams with an error; then they are killed."""
+    """After the grace period following a signal, make the workers end their streams; Granian then kills them."""
     while not server.interrupt_signal:
         time.sleep(0.2)
     time.sleep(drain_seconds)

@@ -1,4 +1,4 @@
-"""What a worker process runs first. It imports only what serving needs: each worker pays for it in memory."""
+"""Load the ASGI application in a worker process. This module imports only what serving needs, to save memory."""
 
 import ctypes
 import gc
@@ -14,22 +14,23 @@ _PR_SET_PDEATHSIG = 1
 
 
 def load_worker(config: Config) -> ASGIApp:
-    """The application of this process, which from now on dies with the supervisor: the kernel sees to it (Linux only).
+    """Build the application of this process and tie the process to the supervisor's life (by the kernel; Linux
+    only).
 
-    The configuration comes from the supervisor and not from the file, so that a worker that is restarted serves what
-    the others serve, whatever has become of the file.
+    The configuration comes from the supervisor and not from the file, so that a restarted worker serves what the
+    others serve even if the file has changed.
     """
     if sys.platform == "linux":
-        # Not SIGTERM, whose grace nobody would be left to end.
+        # SIGKILL, not SIGTERM: without a supervisor nobody would end the grace period.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     configure_logging(config.observability.logs.format)
     # A collector that runs every 700 allocations costs a fifth of a busy worker's time; what requests leave behind
     # is freed by reference counts, cycles are rare.
     gc.set_threshold(50_000, 20, 50)
-    # Filters and tokenizers let go of the interpreter's lock: the event loop shall have it back sooner than after the
-    # usual 5 ms when another thread is at work.
+    # Filters and tokenizers release the GIL: the event loop shall get it back sooner than after the default 5 ms when
+    # another thread is busy.
     sys.setswitchinterval(0.0005)
-    # Here, since the supervisor imports this module and has no use for what serves requests.
+    # Imported here: the supervisor imports this module and does not need the serving code.
     from gateway.server.app import build
 
     return build(config)

@@ -14,12 +14,12 @@ def make_keys(config: Config) -> None:
     if not config.observability.journal.enabled:
         return
     # Whoever keeps no journal does without what it needs.
-    from observability.journal.signer import JournalKeyError, made_key
+    from observability.journal.signer import JournalKeyError, create_key
 
     settings = journal_settings(config.observability.journal, config.state_dir)
     try:
         digest_key(config.state_dir)
         if settings.key_file is not None:
-            made_key(settings.key_file)
+            create_key(settings.key_file)
     except (DigestKeyError, JournalKeyError) as error:
         raise TelemetryKeyError(f"{error}") from error

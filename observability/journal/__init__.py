@@ -1,1 +1,1 @@
-"""The audit journal: what requests and admin changes were, on local disk, so that a cut or an edit is found."""
+"""The audit journal: requests and admin changes on local disk, in chains that reveal cuts and edits."""

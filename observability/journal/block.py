@@ -1,4 +1,4 @@
-"""A block: some lines, compressed, behind a header that links it to the block before it.
+"""Encode and scan blocks: compressed lines behind a header that links them to the block before.
 
 Header and lines are two frames of Zstandard (RFC 8878): a skippable frame, which readers pass over, and a data frame.
 So a segment is a compressed file that `zstdcat` and DuckDB read as it is.
@@ -11,9 +11,9 @@ from typing import BinaryIO, Final, NamedTuple
 
 from observability.journal.signer import NO_KEY, Signer
 
-#: Longest lines of a block, before they are compressed; and longest data frame.
+#: Bounds of a block's lines before compression, and of its data frame, in bytes.
 MOST_BYTES: Final = 16 << 20
-#: A block's flag: it says something of the journal itself. Earlier versions flagged a segment's last block with 2.
+#: Flag: the block has events of the journal itself. Earlier versions flagged a segment's last block with 2.
 EVENTS: Final = 1
 FIRST_LINK: Final = bytes(32)
 
@@ -28,7 +28,7 @@ _WINDOW: Final = 1 << 20
 
 
 class Header(NamedTuple):
-    """What is linked. `written` is in microseconds since 1970, `chain` and `key_id` are 8 bytes, the hashes 32."""
+    """The signed header. `written` is in microseconds since 1970, `chain` and `key_id` are 8 bytes, the hashes 32."""
 
     flags: int
     segment: int
@@ -44,7 +44,7 @@ class Header(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A block that is of one piece. `checked`: its link was made with the signer's key, or is a plain one."""
+    """A whole block. `checked`: its link was made with the signer's key, or is a plain one."""
 
     header: Header
     link: bytes
@@ -53,32 +53,32 @@ class Block(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Where the next one begins."""
+        """Return the offset of the next block."""
         return self.offset + HEAD_BYTES + self.header.frame_bytes
 
 
 class Damage(NamedTuple):
-    """Bytes that are no block."""
+    """A range of bytes that is not a block."""
 
     offset: int
     end: int
     problem: str
 
 
-def packed(header: Header, frame: bytes, signer: Signer) -> tuple[bytes, bytes]:
-    """A block as it is written, and its link. The header's `frame_bytes` and `frame_hash` are those of `frame`."""
+def encode_block(header: Header, frame: bytes, signer: Signer) -> tuple[bytes, bytes]:
+    """Encode a block and return it with its link. The header's `frame_bytes` and `frame_hash` are those of `frame`."""
     written = _HEADER.pack(_MAGIC[_SKIPPABLE.size :], _VERSION, *header)
     link = signer.link(written)
     return b"".join((_MAGIC[: _SKIPPABLE.size], written, link, frame)), link
 
 
 def frame_hash(frame: bytes) -> bytes:
-    """What a header says of its frame."""
+    """Return the hash that a header states of its frame."""
     return hashlib.sha256(frame).digest()
 
 
 def scan(file: BinaryIO, signer: Signer, offset: int = 0) -> Iterator[Block | Damage]:
-    """All blocks of a file from an offset on, and what lies between them that is none; each is looked at by itself."""
+    """Yield all blocks of a file from an offset on, and the damage between them; each block is checked by itself."""
     while True:
         found = _read(file, offset, signer)
         if found is None:
@@ -93,7 +93,7 @@ def scan(file: BinaryIO, signer: Signer, offset: int = 0) -> Iterator[Block | Da
 
 
 def _next(file: BinaryIO, offset: int, signer: Signer) -> int:
-    """Where the first whole block after an offset begins, or where the file ends."""
+    """Return the offset of the first whole block after an offset, or the file's end."""
     at = offset + 1
     while True:
         file.seek(at)
@@ -110,7 +110,7 @@ def _next(file: BinaryIO, offset: int, signer: Signer) -> int:
 
 
 def _read(file: BinaryIO, offset: int, signer: Signer) -> Block | str | None:
-    """The block at an offset, what is wrong there, or None at the file's end."""
+    """Read the block at an offset; return the damage instead where there is any, and None at the file's end."""
     file.seek(offset)
     head = file.read(HEAD_BYTES)
     if not head:

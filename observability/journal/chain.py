@@ -1,4 +1,4 @@
-"""Writes a chain: appends linked blocks, seals segments and removes old ones. Everything here may wait for the disk."""
+"""Write a chain: append linked blocks, seal segments and remove old ones. Every call may wait for the disk."""
 
 import contextlib
 import os
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from observability.journal.block import EVENTS, MOST_BYTES, Header, frame_hash, packed
+from observability.journal.block import EVENTS, MOST_BYTES, Header, encode_block, frame_hash
 from observability.journal.continuity import Continuity, Removed
 from observability.journal.entries import JournalEvent, event, event_lines
 from observability.journal.folder import sync_folder
@@ -17,17 +17,17 @@ from observability.journal.recovery import close_off, recover
 from observability.journal.segment import Segment, read_segment, segment_path, segments
 from observability.journal.signer import Signer
 
-#: On lines of requests, higher levels of Zstandard gain nothing.
+#: On request lines, higher levels of Zstandard gain nothing.
 _LEVEL: Final = 1
 
 
-class ChangedUnderneath(OSError):
-    """Somebody else has removed or cut what this process writes to."""
+class ChainReplaced(OSError):
+    """Another process has removed or cut the files that this process writes to."""
 
 
 class Chain:
-    """Appends blocks to the chain of a folder that this process holds. Every method but `close` raises OSError, and may
-    be called again after that unless it was `ChangedUnderneath`.
+    """Append blocks to the chain of a folder that this process holds. Every method but `close` raises OSError, and may
+    be called again after that unless it was `ChainReplaced`.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Chain:
         wall: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`known`: how far this process has come with the chain already; `pending`: events for the next block."""
+        """`known`: how far this process has written the chain already; `pending`: events for the next block."""
         import zstandard
 
         self._folder, self._signer = folder, signer
@@ -48,14 +48,14 @@ class Chain:
         self._compressor = zstandard.ZstdCompressor(level=_LEVEL)
         self._file: int | None = None
         self._began = clock()
-        #: `position`: the last acknowledged block, and where the next one goes.
+        #: `position`: the last acknowledged block and the place of the next one.
         self.position, self._removed, found = recover(folder, signer, known, wall())
         #: Events for the next block.
         self.pending = [*pending, *found]
 
     @property
     def age(self) -> float:
-        """Seconds since the first block of the segment; 0 where there is none."""
+        """Return the seconds since the first block of the segment; 0 where there is none."""
         return self._clock() - self._began if self.position.offset else 0.0
 
     def write_pending(self) -> None:
@@ -64,7 +64,7 @@ class Chain:
             self.append(b"", 0)
 
     def append(self, lines: bytes, entries: int, events: Sequence[JournalEvent] = ()) -> int:
-        """Make lines durable, and give how many bytes that took. Where it raises, they are not there."""
+        """Write lines durably and return the bytes that they took. Where it raises, the lines are not there."""
         at, events = self.position, [*self.pending, *events]
         descriptor = self._ready()
         if at.offset == 0:
@@ -85,10 +85,10 @@ class Chain:
             previous=at.link,
             frame_hash=frame_hash(frame),
         )
-        block, link = packed(header, frame, self._signer)
+        block, link = encode_block(header, frame, self._signer)
         _write_all(descriptor, block, at.offset)
         os.fsync(descriptor)
-        # What no head names does not count: where this fails the next block takes the place of this one.
+        # A block that no head names does not count: if this fails, the next block takes its place.
         position = Head(at.chain, at.segment, at.offset + len(block), header.sequence, link)
         write_head(self._folder, position, self._signer)
         if at.offset == 0:
@@ -97,7 +97,7 @@ class Chain:
         return len(block)
 
     def seal(self) -> None:
-        """End the segment, if one has been begun."""
+        """Seal the segment, if one has been begun."""
         at = self.position
         if at.offset > 0:
             self._ready()
@@ -110,11 +110,11 @@ class Chain:
                     self.position = at._replace(segment=at.segment + 1, offset=0)
 
     def sealed(self) -> list[Segment]:
-        """The chain's segments that are complete, the oldest first."""
+        """List the chain's sealed segments, the oldest first."""
         return [each for each in segments(self._folder) if each.chain == self.position.chain and not each.open]
 
     def remove(self, oldest: Sequence[Segment], why: str) -> None:
-        """Remove the oldest segments, after a block that says so, and what is wrong with them."""
+        """Remove the oldest segments, after writing a block that names them and the damage found in them."""
         gone = [segment for segment in oldest if segment.number > self._removed.segment]
         if gone:
             continuity, faults = Continuity(*self._removed), list[JournalEvent]()
@@ -132,14 +132,14 @@ class Chain:
         sync_folder(self._folder)
 
     def close(self) -> None:
-        """Let the file go; the segment stays open for the next."""
+        """Close the file; the segment stays open for the next process."""
         if self._file is not None:
             with contextlib.suppress(OSError):
                 os.close(self._file)
         self._file = None
 
     def _event(self, name: str, removed: Removed, detail: str, size: int = 0) -> JournalEvent:
-        """An event that says of removed segments what is known, for whoever checks the chain without them."""
+        """Make an event that describes removed segments, so that the chain can be verified without them."""
         return event(
             name,
             self._wall(),
@@ -155,7 +155,7 @@ class Chain:
         return segment_path(self._folder, self.position.chain, self.position.segment, sealed=False)
 
     def _ready(self) -> int:
-        """The segment's file, which ends with the last acknowledged block."""
+        """Open the segment's file, which ends with the last acknowledged block."""
         path, offset = self._path(), self.position.offset
         if self._file is None:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -163,7 +163,7 @@ class Chain:
                 sync_folder(self._folder)
         status = os.fstat(self._file)
         if status.st_nlink == 0 or status.st_size < offset:
-            raise ChangedUnderneath(None, "somebody else has removed or cut the segment", str(path))
+            raise ChainReplaced(None, "somebody else has removed or cut the segment", str(path))
         if status.st_size > offset:
             os.ftruncate(self._file, offset)
         return self._file

@@ -1,4 +1,4 @@
-"""Owns the chain of one process: claims its folder, reopens it after failures, rotates and expires segments."""
+"""Own the chain of one process: claim its folder, reopen it after failures, rotate and expire segments."""
 
 import contextlib
 import logging
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from observability.journal.chain import Chain, ChangedUnderneath
+from observability.journal.chain import Chain, ChainReplaced
 from observability.journal.entries import JournalEvent, event
 from observability.journal.folder import HeldFolder, chain_folders, claim, take_folder
 from observability.journal.head import Head, write_head
@@ -16,12 +16,12 @@ from observability.journal.recovery import new_chain
 from observability.journal.retention import due_for_removal, modified
 from observability.journal.segment import Segment, segments
 from observability.journal.settings import JournalSettings
-from observability.journal.signer import Signer, made_key
+from observability.journal.signer import Signer, create_key
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS: Final = 60.0
-#: Segments that are removed at one look, and how soon the next look is where there were more.
+MAINTAIN_SECONDS: Final = 60.0
+#: Segments removed in one round, and seconds until the next round where there are more.
 _MOST_REMOVED: Final = 4
 _SOON_SECONDS: Final = 1.0
 
@@ -37,41 +37,41 @@ class ChainWriter:
         wall: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`kind` is what the chain's folder is called."""
+        """`kind` is the prefix of the chain folder's name."""
         self._settings, self._kind = settings, kind
         self._wall, self._clock = wall, clock
-        # A clock that is set must not make the journal look old: what is kept goes by the time that has continuity.
+        # Retention goes by a continuous clock: setting the clock must not make the journal look old.
         self._started = wall() - clock()
-        self._look_at = clock() + _SOON_SECONDS
+        self._maintain_at = clock() + _SOON_SECONDS
         self._signer = Signer()
         self._held: HeldFolder | None = None
         self._chain: Chain | None = None
-        #: Where the chain ended that was changed underneath, and the events that it had not written.
+        #: The end of a chain that was changed underneath, and the events that it had not written.
         self._known: Head | None = None
         self._pending: list[JournalEvent] = []
-        self._told = False
+        self._logged = False
 
     def append(self, lines: bytes, entries: int, events: Sequence[JournalEvent] = ()) -> int:
-        """Make lines durable; gives how many bytes that took."""
+        """Write lines durably; return the bytes that they took."""
         with self._use() as (_, chain):
             return chain.append(lines, entries, events)
 
     def seal(self) -> None:
-        """End the segment."""
+        """Seal the segment."""
         with self._use() as (_, chain):
             chain.seal()
 
     def maintain(self) -> None:
-        """Seal the segment when it is due; once a minute apply retention. Called at least once a second."""
+        """Seal the segment when it is due; once a minute apply retention. Call it at least once a second."""
         settings = self._settings
         with self._use() as (held, chain):
             if chain.position.offset >= settings.segment_bytes or chain.age >= settings.segment_seconds:
                 chain.seal()
-            if self._clock() < self._look_at:
+            if self._clock() < self._maintain_at:
                 return
-            self._look_at = self._clock() + LOOK_SECONDS
+            self._maintain_at = self._clock() + MAINTAIN_SECONDS
             if not held.held():
-                raise ChangedUnderneath(None, "somebody else has removed or exchanged it", str(held.path))
+                raise ChainReplaced(None, "somebody else has removed or exchanged it", str(held.path))
         try:
             with self._use() as (held, chain):
                 self._remove(chain)
@@ -79,15 +79,15 @@ class ChainWriter:
                 if folder != held.path:
                     self._adopt(folder)
         except OSError as error:
-            # It can be written to nevertheless.
-            if not self._told:
+            # The chain can be written to nevertheless.
+            if not self._logged:
                 log.error("cannot remove old segments of the audit journal: %s", error)  # noqa: TRY400
-            self._told = True
+            self._logged = True
         else:
-            self._told = False
+            self._logged = False
 
     def close(self) -> None:
-        """Let everything go."""
+        """Close the chain and release the folder."""
         if self._chain is not None:
             self._chain.close()
         if self._held is not None:
@@ -96,13 +96,15 @@ class ChainWriter:
 
     @contextlib.contextmanager
     def _use(self) -> Iterator[tuple[HeldFolder, Chain]]:
-        """The open chain, its pending events written. One that was changed underneath is reopened the next time."""
+        """Return the open chain with its pending events written. One that was changed underneath is reopened
+        next time.
+        """
         held, chain = self._open()
         try:
             chain.write_pending()
             yield held, chain
         except OSError as error:
-            if isinstance(error, ChangedUnderneath) or not held.held():
+            if isinstance(error, ChainReplaced) or not held.held():
                 self._known, self._pending, self._chain = chain.position, chain.pending, None
                 chain.close()
             raise
@@ -112,7 +114,7 @@ class ChainWriter:
             return self._held, self._chain
         settings = self._settings
         if settings.key_file is not None:
-            self._signer = Signer(made_key(settings.key_file))
+            self._signer = Signer(create_key(settings.key_file))
         if self._held is not None and not self._held.held():
             os.close(self._held.lock)
             if self._known is not None:
@@ -140,12 +142,12 @@ class ChainWriter:
         if due:
             chain.remove(due[:_MOST_REMOVED], why)
         if len(due) > _MOST_REMOVED:
-            self._look_at = self._clock() + _SOON_SECONDS
+            self._maintain_at = self._clock() + _SOON_SECONDS
 
     def _adopt(self, folder: Path) -> None:
-        """Seal and remove what is due in a chain to which no process writes any more."""
+        """Seal and remove what is due in a chain that no process writes any more."""
         own = segments(folder)
-        old = self._started + self._clock() - self._settings.segment_seconds - LOOK_SECONDS
+        old = self._started + self._clock() - self._settings.segment_seconds - MAINTAIN_SECONDS
         left_open = bool(own) and own[-1].open and modified(own[-1]) < old
         if not left_open and not self._due_for_removal([each for each in own if not each.open])[0]:
             return

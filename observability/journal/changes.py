@@ -1,4 +1,4 @@
-"""Finds the last admin change in the journal."""
+"""Find the last admin change in the journal."""
 
 from pathlib import Path
 from typing import Final
@@ -19,7 +19,7 @@ class _Id(msgspec.Struct):
 
 
 def last_change(folder: Path, kind: str) -> str:
-    """The id of the newest change in the chains of a kind; empty where there is none. Raises OSError."""
+    """Return the id of the newest change in the chains of a kind; empty where there is none. Raises OSError."""
     chains = [chain for chain in chain_folders(folder) if chain.name.startswith(f"{kind}-")]
     return max(map(_newest, chains), key=_order, default="")
 

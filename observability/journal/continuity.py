@@ -1,4 +1,4 @@
-"""Checks that the blocks of a chain follow one another: from segment to segment, up to the one that the head names."""
+"""Check that the blocks of a chain follow one another, across segments, up to the block that the head names."""
 
 import contextlib
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from observability.journal.signer import Signer
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong, or worth knowing; `block` and `offset` are None where it is about a whole file."""
+    """A defect or a notable fact; `block` and `offset` are None where it concerns a whole file."""
 
     path: Path
     problem: str
@@ -23,7 +23,7 @@ class Finding:
 
 
 class Removed(NamedTuple):
-    """The youngest segment that was removed by age or size, its last block, and that one's link."""
+    """The youngest segment that was removed by age or size, its last block, and that block's link."""
 
     segment: int = 0
     sequence: int = 0
@@ -31,7 +31,7 @@ class Removed(NamedTuple):
 
 
 def last_removed(own: Sequence[Segment], signer: Signer) -> Removed:
-    """What the newest segments say of those that were removed; the first block of every segment says it."""
+    """Read the last removed segment from the newest segments; the first block of every segment states it."""
     for segment in reversed(own if own and own[0].number > 1 else []):
         with contextlib.suppress(OSError):
             newest = max(read_segment(segment, signer).events, key=lambda each: each.removed_segment, default=None)
@@ -42,20 +42,20 @@ def last_removed(own: Sequence[Segment], signer: Signer) -> Removed:
 
 
 class Continuity:
-    """Follows one chain. `segment`, `sequence` and `link` are those of the last block that was seen; where `link` is
-    None the next block is believed.
+    """Follow one chain. `segment`, `sequence` and `link` are those of the last block that was seen; where `link` is
+    None the next block is trusted.
     """
 
     def __init__(self, segment: int, sequence: int, link: bytes | None, head: Head | None = None) -> None:
         self.segment, self.sequence, self.link = segment, sequence, link
         self._head = head
-        #: Blocks that the damage at hand must have been, at least.
+        #: The least number of blocks that the current damage must have held.
         self._damaged = 0
-        #: What ends the open segment and was never acknowledged.
+        #: The tail of the open segment that was never acknowledged.
         self.torn: Damage | None = None
 
     def follow(self, segment: Segment, contents: Contents, *, growing: bool = False) -> list[Finding]:
-        """Give what does not fit. `growing`: a process may write to the segment if it is open."""
+        """Return the defects of a segment. `growing`: a process may write to the segment if it is open."""
         found: list[Finding] = []
         if segment.number > self.segment + 1:
             problem = f"segments {self.segment + 1} to {segment.number - 1} before it are missing"
@@ -71,13 +71,13 @@ class Continuity:
                 self._damaged = 1
             else:
                 problem = self._follow(segment, item)
-                # What all blocks of a segment have in common is said once.
+                # A defect that all blocks of a segment share is reported once.
                 if problem and (not found or found[-1].problem != problem):
                     found.append(Finding(segment.path, problem, item.header.sequence, item.offset))
         return found
 
     def cut(self) -> str:
-        """What is missing at the end; empty where nothing is."""
+        """Return what is missing at the end; empty where nothing is."""
         first, last = self.sequence + 1, self._head.sequence if self._head is not None else 0
         return f"the end is cut: blocks {first} to {last} are missing" if last >= first + self._damaged else ""
 

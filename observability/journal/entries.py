@@ -1,7 +1,7 @@
-"""The journal's entries: one line of JSON each. Names and meanings are version 1 of the format.
+"""Encode the journal's entries: one line of JSON each. Names and meanings are version 1 of the format.
 
-What is not known is left out of a line. Times but the first are microseconds after it, taken from the monotonic clock:
-a clock that is set while a request runs does not tear its entry.
+Unknown values are left out of a line. Times but the first are microseconds after it, taken from the monotonic clock:
+a clock that is set while a request runs does not break its entry.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,9 +14,9 @@ from observability.outcome import Outcome
 from observability.record import RequestRecord
 
 VERSION: Final = 1
-#: Entries that are encoded at one go: about 0.2 ms in which no other thread runs Python.
+#: Entries encoded in one piece: about 0.2 ms in which no other thread runs Python.
 CHUNK: Final = 64
-#: What a line has on average before its texts are looked at and cut.
+#: Bytes per line of a chunk, on average; above it each line is encoded by itself and its texts are cut.
 _LONG: Final = 4096
 _MOST_CHARACTERS: Final = 512
 _MOST_ITEMS: Final = 64
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class VerdictEntry(msgspec.Struct, frozen=True, gc=False):
-    """What one rule of the filters did, as in `observability.record.Verdict`."""
+    """The verdict of one filter rule, as in `observability.record.Verdict`."""
 
     rule: str
     action: str
@@ -44,7 +44,7 @@ class RequestEntry(msgspec.Struct, omit_defaults=True, gc=False, tag_field="kind
 
     schema: int
     id: str
-    #: When it arrived.
+    #: When the request arrived.
     time: datetime
     endpoint: str = ""
     outcome: Outcome | str = ""
@@ -99,7 +99,7 @@ class RequestEntry(msgspec.Struct, omit_defaults=True, gc=False, tag_field="kind
 
 
 class ChangeEntry(msgspec.Struct, omit_defaults=True, gc=False, tag_field="kind", tag="change"):
-    """One admin change; `id` and `time` are the store's, `before` and `after` records as JSON has them."""
+    """One admin change; `id` and `time` are the store's, `before` and `after` are records in JSON."""
 
     schema: int
     id: str
@@ -112,13 +112,14 @@ class ChangeEntry(msgspec.Struct, omit_defaults=True, gc=False, tag_field="kind"
 
 
 class JournalEvent(msgspec.Struct, omit_defaults=True, gc=False, tag_field="kind", tag="journal"):
-    """What happened to the journal itself.
+    """An event of the journal itself.
 
-    `event` is `opened` (a segment begins), `repaired` (what a crash had torn was cut off), `missing` (what was
-    acknowledged was not found again), `damaged` (a segment was not whole when it was removed), `lost` (records were
-    dropped), `removed` (segments were removed by age or size), or `changes_missing` (of admin changes, some may not
-    have been seen). Earlier versions wrote `sealed` and `begun` too. `removed_...` say of the youngest segment that was
-    ever removed its number, its last block and that one's link.
+    `event` is `opened` (a segment begins), `repaired` (a torn tail was cut off after a crash), `missing` (acknowledged
+    blocks were not found again), `damaged` (a segment was not whole when it was removed), `lost` (records were
+    dropped), `removed` (segments were removed by age or size), or `changes_missing` (some admin changes may not have
+    been seen). Earlier versions wrote `sealed` and `begun` too. `removed_...` are the number, the last block and its
+    link
+    of the youngest segment that was ever removed.
     """
 
     schema: int
@@ -134,7 +135,7 @@ class JournalEvent(msgspec.Struct, omit_defaults=True, gc=False, tag_field="kind
 
 
 class Lines(NamedTuple):
-    """Encoded entries: how many, and how many could not be encoded."""
+    """Encoded entries: their number, and the number that could not be encoded."""
 
     data: bytes
     entries: int
@@ -142,27 +143,27 @@ class Lines(NamedTuple):
 
 
 def event(name: str, now: float, **fields: Any) -> JournalEvent:
-    """Something that happened to the journal; `now` in seconds since 1970."""
+    """Make an event of the journal; `now` in seconds since 1970."""
     return JournalEvent(VERSION, _at(now, UTC), name, **fields)
 
 
 def request_lines(records: Sequence[RequestRecord]) -> Lines:
-    """The lines of some requests."""
+    """Encode the lines of requests."""
     return lines(records, request_entry)
 
 
 def change_lines(changes: Sequence[ChangeEntry | JournalEvent]) -> Lines:
-    """The lines of some changes, and of what is to be said of them."""
+    """Encode the lines of admin changes and of events about them."""
     return lines(changes, lambda change: change)
 
 
 def event_lines(events: Sequence[JournalEvent]) -> bytes:
-    """The lines of what happened to the journal."""
+    """Encode the lines of the journal's events."""
     return _ENCODER.encode_lines(events)
 
 
 def request_entry(record: RequestRecord) -> RequestEntry:
-    """What the journal says of a request."""
+    """Make a request's entry from its record."""
     start, trace = record.arrived, record.trace
     return RequestEntry(
         VERSION,
@@ -222,11 +223,11 @@ def request_entry(record: RequestRecord) -> RequestEntry:
 
 
 def lines(values: Sequence[T], entry_of: Callable[[T], msgspec.Struct]) -> Lines:
-    """The lines of a chunk of values, all at once where every text is short and well-formed."""
+    """Encode a chunk of values, all at once where every text is short and well-formed."""
     try:
         data = _ENCODER.encode_lines([entry_of(value) for value in values])
     except Exception:
-        # Whatever is wrong with one value, it shall cost neither the others nor the thread.
+        # A defect of one value shall cost neither the others nor the thread.
         data = None
     if data is not None and len(data) <= len(values) * _LONG:
         return Lines(data, len(values), 0)
@@ -235,7 +236,7 @@ def lines(values: Sequence[T], entry_of: Callable[[T], msgspec.Struct]) -> Lines
 
 
 def _line(value: T, entry_of: Callable[[T], msgspec.Struct]) -> bytes | None:
-    """The line of a value whose texts may be of any length and form; None where it has values that no line can have."""
+    """Encode a value whose texts may have any length and form; None where no line can hold its values."""
     try:
         return _ENCODER.encode(_short(msgspec.to_builtins(entry_of(value)))) + b"\n"
     except Exception:

@@ -1,4 +1,4 @@
-"""Chain folders: one for each process that writes, held by a file lock."""
+"""Manage chain folders: one for each process that writes, held by a file lock."""
 
 import contextlib
 import errno
@@ -23,7 +23,7 @@ class HeldFolder(NamedTuple):
     lock: int
 
     def held(self) -> bool:
-        """Whether the lock is still that of the folder, which somebody may have removed or exchanged."""
+        """Return whether the lock is still that of the folder, which somebody may have removed or replaced."""
         try:
             return os.path.samestat((self.path / _LOCK).stat(), os.fstat(self.lock))
         except OSError:
@@ -31,14 +31,14 @@ class HeldFolder(NamedTuple):
 
 
 def chain_folders(folder: Path) -> list[Path]:
-    """The folders of all chains, by name."""
+    """List the folders of all chains, by name."""
     with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
         return sorted(Path(each.path) for each in entries if _FOLDER.fullmatch(each.name) and each.is_dir())
     return []
 
 
 def take_folder(folder: Path) -> int | None:
-    """The lock of a chain's folder, a descriptor; None where another process has it. Raises OSError."""
+    """Lock a chain's folder and return the descriptor; None where another process has it. Raises OSError."""
     descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -52,7 +52,7 @@ def take_folder(folder: Path) -> int | None:
 
 
 def is_held(folder: Path) -> bool:
-    """Whether a process writes to a chain's folder."""
+    """Return whether a process writes to a chain's folder."""
     with contextlib.suppress(OSError), (folder / _LOCK).open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -62,10 +62,10 @@ def is_held(folder: Path) -> bool:
 
 
 def claim(folder: Path, kind: str, begin: Callable[[Path], None]) -> HeldFolder:
-    """The first folder of a kind, such as `worker-0`, that no other process holds. `begin` fills one that is made.
+    """Claim the first folder of a kind, such as `worker-0`, that no other process holds. `begin` fills a new one.
 
     Raises:
-        OSError: None can be made.
+        OSError: No folder can be created.
     """
     for number in range(_MOST_CHAINS):
         path = folder / f"{kind}-{number}"
@@ -76,9 +76,9 @@ def claim(folder: Path, kind: str, begin: Callable[[Path], None]) -> HeldFolder:
 
 
 def _made(path: Path, begin: Callable[[Path], None]) -> int | None:
-    """The lock of a folder that was not there; None where another process was faster.
+    """Create a folder and return its lock; None where another process was faster.
 
-    It is there with its lock held and its head written, or not at all: one without a head is one that was emptied.
+    The folder appears with its lock held and its head written, or not at all: one without a head was emptied.
     """
     fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     fresh.mkdir(mode=0o700, parents=True)

@@ -1,4 +1,4 @@
-"""The head file: which block of a chain was acknowledged last. A cut at the chain's end is found by it.
+"""Read and write the head file, which names a chain's last acknowledged block and so reveals a cut at its end.
 
 The file is one signed record. It is synchronized and then renamed over the one before, so at every moment there is one
 whole record. It never names a block that is not durable; after a power cut it may name an earlier one than there is.
@@ -15,12 +15,12 @@ NAME: Final = "head"
 _FORM: Final = struct.Struct("<8s8s8sIQq32s")
 _LINK_BYTES: Final = 32
 _MAGIC: Final = b"PENSHEAD"
-#: Earlier versions wrote two records by turns, each padded to so many bytes.
+#: Earlier versions wrote two records by turns, each padded to this many bytes.
 _OLD_RECORD_BYTES: Final = 256
 
 
 class Head(NamedTuple):
-    """The last durable block, and where its segment ended then. `sequence` is 0 where there is no block yet."""
+    """The last durable block, and the segment's length after it. `sequence` is 0 where there is no block yet."""
 
     chain: bytes
     segment: int
@@ -30,7 +30,7 @@ class Head(NamedTuple):
 
 
 def write_head(folder: Path, head: Head, signer: Signer) -> None:
-    """Put a head in the place of the one before. Where it raises OSError, the one before is still there."""
+    """Replace the head. Where it raises OSError, the old one is still there."""
     fresh = folder / f"{NAME}.new"
     body = _FORM.pack(_MAGIC, head.chain, signer.key_id, *head[1:])
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -42,11 +42,11 @@ def write_head(folder: Path, head: Head, signer: Signer) -> None:
 
 
 def read_head(folder: Path, signer: Signer) -> Head | None:
-    """How far the chain of a folder was acknowledged; None where there is no file.
+    """Read how far the chain of a folder was acknowledged; None where there is no file.
 
     Raises:
-        ValueError: There is a file that cannot be used; the text says why.
-        OSError: It cannot be read.
+        ValueError: The file cannot be used; the text says why.
+        OSError: The file cannot be read.
     """
     try:
         data = (folder / NAME).read_bytes()
@@ -56,7 +56,7 @@ def read_head(folder: Path, signer: Signer) -> Head | None:
         return _unpacked(data, signer)
     records = [_unpacked(data[start : start + _OLD_RECORD_BYTES], signer) for start in (0, _OLD_RECORD_BYTES)]
     before, head = sorted(records, key=lambda record: record.sequence)
-    # Who blanks or copies a record, to have the file name an earlier block, is noticed.
+    # Blanking or copying a record to make the file name an earlier block is detected.
     if (before.chain, before.sequence) != (head.chain, head.sequence - 1):
         raise ValueError("was changed: its two records are not of blocks that follow each other")
     return head
@@ -66,7 +66,7 @@ def _unpacked(data: bytes, signer: Signer) -> Head:
     body, link = data[: _FORM.size], data[_FORM.size : _FORM.size + _LINK_BYTES]
     if len(body) == _FORM.size:
         magic, chain, key_id, *rest = _FORM.unpack(body)
-        # A record with no key or with another one could be anybody's, who has cut the chain before.
+        # A record without a key or with another one may be forged, after the chain was cut.
         if magic == _MAGIC and key_id == signer.key_id and link == signer.link(body):
             return Head(chain, *rest)
     raise ValueError("was not made with this key, or was changed")

@@ -1,4 +1,4 @@
-"""Reads the journal with DuckDB: segments as they lie there, and of damaged ones the blocks that are whole.
+"""Query the journal with DuckDB: segments are read in place, and of damaged ones the whole blocks.
 
 The database lives in memory and can read the journal's files alone, whatever an expression asks for.
 """
@@ -21,13 +21,13 @@ from observability.journal.signer import Signer
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-#: What is asked for -> the entries that it means.
+#: Table -> the kinds of its entries.
 TABLES: Final[dict[str, type[msgspec.Struct]]] = {
     "requests": RequestEntry,
     "changes": ChangeEntry,
     "journal": JournalEvent,
 }
-#: The types of their fields in SQL; all others are texts.
+#: SQL types of entries' fields; all others are texts.
 _TYPES: Final[dict[Any, str]] = {
     int: "BIGINT",
     int | None: "BIGINT",
@@ -36,21 +36,21 @@ _TYPES: Final[dict[Any, str]] = {
     list[VerdictEntry]: 'STRUCT(rule VARCHAR, "action" VARCHAR, "where" VARCHAR, label VARCHAR, times BIGINT)[]',
     Any: "JSON",
 }
-#: A segment that was sealed this long before the time asked for has nothing of it, even if the clock was set meanwhile.
+#: A segment sealed this long before the period has nothing of it, even if the clock was set meanwhile.
 _SLACK_SECONDS: Final = 86_400.0
 _MEMORY: Final = "1GiB"
 
 
 class QueryError(ValueError):
-    """A question that cannot be answered; the text is one line that names the option at fault."""
+    """A query cannot be answered; the text is one line that names the option at fault."""
 
 
 class SegmentsRemoved(QueryError):
-    """Retention was faster than the question, which may be asked again."""
+    """Retention removed segments while the query ran; the query may be repeated."""
 
 
 class Answer(NamedTuple):
-    """What was found: names and rows, and whether there was more than the limit."""
+    """A query's result: column names and rows, and whether there were more rows than the limit."""
 
     columns: list[str]
     rows: list[tuple[Any, ...]]
@@ -58,7 +58,7 @@ class Answer(NamedTuple):
 
 
 class Period(NamedTuple):
-    """From a moment on and until another one, which is left out; seconds since 1970."""
+    """A half-open interval of time, in seconds since 1970; the end is excluded."""
 
     since: float
     until: float
@@ -69,7 +69,7 @@ class JournalReader:
 
     def __init__(self, connection: "DuckDBPyConnection", files: Sequence[Path], unreadable: list[str]) -> None:
         self._connection, self._files = connection, files
-        #: What could not be read, a line for each segment.
+        #: A line for each segment that could not be read.
         self.unreadable = unreadable
 
     def rows(
@@ -84,8 +84,9 @@ class JournalReader:
         order: str | None = None,
         limit: int,
     ) -> Answer:
-        """Entries, the newest first, or groups of them if `select` counts or sums up. Both it and `where` are SQL
-        expressions of whoever asks.
+        """Return entries, the newest first, or groups of them if `select` aggregates.
+
+        `select` and `where` are SQL expressions of the user.
 
         Raises:
             QueryError: An expression cannot be used.
@@ -96,7 +97,7 @@ class JournalReader:
                 raise QueryError("--where: expected an SQL expression")
             self._check("--where", f"SELECT 1 FROM {table} WHERE ({where}\n)")
         self._single("--select", f"SELECT {select}\nFROM {table}")
-        if order is None and self._one_by_one(table, select):
+        if order is None and self._has_times(table, select):
             order = "time DESC"
         elif group is None:
             group = "ALL"
@@ -115,8 +116,8 @@ class JournalReader:
         rows = cursor.fetchall()
         return Answer([column[0] for column in cursor.description], rows[:limit], len(rows) > limit)
 
-    def _one_by_one(self, table: str, select: str) -> bool:
-        """Whether each row is an entry, and so has a time."""
+    def _has_times(self, table: str, select: str) -> bool:
+        """Return whether each row is an entry, and so has a time."""
         import duckdb
 
         try:
@@ -126,18 +127,18 @@ class JournalReader:
         return True
 
     def _check(self, option: str, question: str) -> None:
-        """See that an expression by itself can be used, before it stands beside others."""
+        """Check that an expression is valid by itself, before it stands beside others."""
         self._single(option, question)
         self._run(option, f"EXPLAIN {question}", [])
 
     def _single(self, option: str, question: str) -> None:
-        """See that a question is one, and only asks: a second one could write to the files that may be read."""
+        """Check that the SQL is a single SELECT: a second statement could write to the files that may be read."""
         import duckdb
 
         try:
             statements = self._connection.extract_statements(question)
         except duckdb.Error as error:
-            raise QueryError(f"{option}: {_words(error)}") from error
+            raise QueryError(f"{option}: {_message(error)}") from error
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
             raise QueryError(f"{option}: expected one SQL expression")
 
@@ -149,12 +150,12 @@ class JournalReader:
         except duckdb.Error as error:
             if not all(path.exists() for path in self._files):
                 raise SegmentsRemoved("segments were removed while they were read") from error
-            raise QueryError(f"{option}: {_words(error)}") from error
+            raise QueryError(f"{option}: {_message(error)}") from error
 
 
 @contextlib.contextmanager
-def opened(folder: Path, period: Period) -> Iterator[JournalReader]:
-    """The part of a journal that may have entries of a period.
+def open_journal(folder: Path, period: Period) -> Iterator[JournalReader]:
+    """Open the part of a journal that may have entries of a period.
 
     Raises:
         OSError: The folder cannot be read.
@@ -187,7 +188,7 @@ def _files(folder: Path, period: Period, scratch: Path, unreadable: list[str]) -
                 if segment.open or segment.path.stat().st_mtime + _SLACK_SECONDS >= period.since:
                     yield _usable(segment, scratch, unreadable)
             except FileNotFoundError:
-                # Sealed or removed since the folder was read.
+                # The segment was sealed or removed since the folder was read.
                 if segment.open and segment.sealed().path.exists():
                     yield _usable(segment.sealed(), scratch, unreadable)
             except OSError as error:
@@ -195,7 +196,7 @@ def _files(folder: Path, period: Period, scratch: Path, unreadable: list[str]) -
 
 
 def _usable(segment: Segment, scratch: Path, unreadable: list[str]) -> Path | None:
-    """The segment itself where it is whole and complete, else a copy of its whole blocks; None where it has none."""
+    """Return a complete segment's path, else a copy of its whole blocks; None where it has none."""
     with segment.path.open("rb") as file:
         whole: list[tuple[int, int]] = []
         damages: list[Damage] = []
@@ -204,7 +205,7 @@ def _usable(segment: Segment, scratch: Path, unreadable: list[str]) -> Path | No
                 whole.append((item.offset + HEAD_BYTES, item.end))
             else:
                 damages.append(item)
-        # What ends an open segment may just be being written.
+        # The tail of an open segment may be in the middle of a write.
         if damages and not (segment.open and len(damages) == 1 and damages[0].end >= file.seek(0, 2)):
             many = f"{len(damages)} places" if len(damages) > 1 else f"byte {damages[0].offset}"
             unreadable.append(f"{segment.path}: damaged at {many}: {damages[0].problem}; the rest is read")
@@ -221,7 +222,7 @@ def _usable(segment: Segment, scratch: Path, unreadable: list[str]) -> Path | No
 
 
 def _fence(connection: "DuckDBPyConnection", files: list[str]) -> None:
-    """Make the views, and forbid everything else."""
+    """Create the views, and forbid everything else."""
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute(f"SET memory_limit = '{_MEMORY}'")
     connection.execute("SET autoinstall_known_extensions = false")
@@ -245,7 +246,7 @@ def _fence(connection: "DuckDBPyConnection", files: list[str]) -> None:
 
 
 def _expression(field: msgspec.structs.FieldInfo) -> str:
-    """A column. What a line leaves out has its default."""
+    """Select a column; a field that a line leaves out has its default."""
     default = [] if field.default_factory is list else field.default
     if default is None or default is msgspec.NODEFAULT:
         return field.name
@@ -264,8 +265,8 @@ def _moment(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
 
 
-def _words(error: Exception) -> str:
-    """The first line of what DuckDB says, without the kind of its error, and with the fields that it proposes."""
+def _message(error: Exception) -> str:
+    """Return the first line of DuckDB's error, without the error's class, and with the fields that it proposes."""
     text = str(error).strip()
     first, *rest = [line.strip() for line in text.splitlines() if line.strip()] or [text]
     _, _, words = first.partition("Error: ")

@@ -1,4 +1,4 @@
-"""Recovery of a chain after a crash or a stop: where the next block goes, and what is missing before it."""
+"""Recover a chain after a crash or a stop: find the next block's place and what is missing before it."""
 
 import secrets
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from observability.journal.signer import Signer
 
 
 class Recovery(NamedTuple):
-    """The last block and where the next one goes; what retention has removed; events for the next block."""
+    """The last block and the next one's place, what retention has removed, and events for the next block."""
 
     position: Head
     removed: Removed
@@ -23,12 +23,12 @@ class Recovery(NamedTuple):
 
 
 def new_chain() -> Head:
-    """A chain that has no block yet."""
+    """Return the state of a chain without blocks."""
     return Head(secrets.token_bytes(8), 1, 0, 0, FIRST_LINK)
 
 
 def close_off(segment: Segment) -> None:
-    """Give a segment its sealed name and make it read-only. Raises OSError."""
+    """Rename a segment to its sealed name and make it read-only. Raises OSError."""
     sealed = segment.sealed().path
     segment.path.rename(sealed)
     sealed.chmod(0o400)
@@ -38,8 +38,8 @@ def close_off(segment: Segment) -> None:
 def recover(folder: Path, signer: Signer, known: Head | None, now: float) -> Recovery:
     """Find the end of the chain in a folder that this process holds. A torn tail behind it is overwritten.
 
-    Whatever else is wrong there stays as it is, for whoever wants to see it. `known`: how far this process itself has
-    come with the chain; None: it goes by the head.
+    Any other damage stays on disk for inspection. `known`: how far this process itself has written the chain;
+    None: the head decides.
 
     Raises:
         OSError: The folder cannot be read or written.
@@ -67,7 +67,7 @@ def recover(folder: Path, signer: Signer, known: Head | None, now: float) -> Rec
         torn = sizes[number] - end.offset if own[-1].number == number == end.segment else -1
         if torn >= 0 and not believe:
             if torn:
-                # The block that says so is written in its place.
+                # The block with the event takes its place.
                 detail = "a torn tail was cut off"
                 events.append(event("repaired", now, detail=detail, segment=number, bytes=torn))
             return Recovery(end, removed, events)
@@ -76,8 +76,8 @@ def recover(folder: Path, signer: Signer, known: Head | None, now: float) -> Rec
 
 
 def _end(newest: Sequence[Segment], head: Head, signer: Signer, *, believe: bool) -> Head:
-    """The last of the blocks that follow on a head: the process was ended before a head named them. `believe`: there is
-    no head that could be used, so all blocks count.
+    """Find the last block that follows the head: the process may have ended before a head named it. `believe`: there is
+    no usable head, so all blocks count.
     """
     for segment in newest:
         with segment.path.open("rb") as file:

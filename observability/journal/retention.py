@@ -1,4 +1,4 @@
-"""Retention: which segments are removed by age and by size."""
+"""Choose the segments that retention removes, by age and by size."""
 
 from collections.abc import Sequence
 from itertools import takewhile
@@ -11,10 +11,10 @@ from observability.journal.segment import Segment, segments
 def due_for_removal(
     own: Sequence[Segment], folder: Path, *, keep_bytes: int, before: float
 ) -> tuple[list[Segment], str]:
-    """The first of a chain's sealed segments that are to go, and why; none where there is nothing to remove.
+    """Return the oldest of a chain's sealed segments that are to be removed, and why; empty where there are none.
 
-    `own` has the oldest first; `before`: what was sealed earlier goes, in seconds since 1970. Beyond `keep_bytes`, of
-    all chains the oldest segments go; each process removes its own.
+    `own` has the oldest first. Segments sealed before `before`, in seconds since 1970, are removed, and beyond
+    `keep_bytes` the oldest segments of all chains; each process removes its own.
     """
     if aged := list(takewhile(lambda segment: modified(segment) < before, own)):
         return aged, "older than is kept"
@@ -29,7 +29,7 @@ def due_for_removal(
 
 
 def modified(segment: Segment) -> float:
-    """When a segment was written to last, in seconds since 1970; infinite where it is not there any more."""
+    """Return a segment's time of modification, in seconds since 1970; infinite where it no longer exists."""
     try:
         return segment.path.stat().st_mtime
     except FileNotFoundError:

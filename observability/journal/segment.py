@@ -1,4 +1,4 @@
-"""Segment files: their names, and the blocks and events in them."""
+"""Name and read segment files: the blocks and events in them."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ from observability.journal.block import EVENTS, HEAD_BYTES, MOST_BYTES, Block, D
 from observability.journal.entries import JournalEvent
 from observability.journal.signer import Signer
 
-#: Behind the name of a segment, and before that while it is written.
+#: Suffix of a sealed segment, and of one that is being written.
 SUFFIX: Final = ".ndjson.zst"
 _OPEN: Final = ".open"
 _NAME: Final = re.compile(r"(?P<chain>[0-9a-f]{16})-(?P<number>[0-9]{8})(?P<open>\.open)?\.ndjson\.zst")
@@ -28,12 +28,12 @@ class Segment(NamedTuple):
     path: Path
 
     def sealed(self) -> "Segment":
-        """The same segment under its name once it is sealed."""
+        """Return the same segment under its sealed name."""
         return self._replace(open=False, path=segment_path(self.path.parent, self.chain, self.number, sealed=True))
 
 
 class Contents(NamedTuple):
-    """What is in a segment, in the order of the file, and what it says of the journal itself."""
+    """A segment's blocks, damage and events, in the order of the file."""
 
     items: list[Block | Damage]
     events: list[JournalEvent]
@@ -41,12 +41,12 @@ class Contents(NamedTuple):
 
 
 def segment_path(folder: Path, chain: bytes, number: int, *, sealed: bool) -> Path:
-    """Where a segment lies."""
+    """Return the path of a segment."""
     return folder / f"{chain.hex()}-{number:08}{'' if sealed else _OPEN}{SUFFIX}"
 
 
 def segments(folder: Path) -> list[Segment]:
-    """The segments of a chain's folder by number; those of other chains that lie there come after one another too."""
+    """List the segments of a chain's folder by number; segments of other chains there follow one another too."""
     found = []
     with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:
@@ -57,7 +57,7 @@ def segments(folder: Path) -> list[Segment]:
 
 
 def read_segment(segment: Segment, signer: Signer) -> Contents:
-    """Look at every byte of a segment, which may have been sealed since it was found. Raises OSError."""
+    """Read every byte of a segment, which may have been sealed since it was listed. Raises OSError."""
     try:
         opened = segment.path.open("rb")
     except FileNotFoundError:
@@ -68,13 +68,13 @@ def read_segment(segment: Segment, signer: Signer) -> Contents:
         lines = [line for block in said for line in block_lines(file, block) if _JOURNAL in line[:32]]
         events = []
         for line in lines:
-            with contextlib.suppress(msgspec.DecodeError):  # Not what this program writes.
+            with contextlib.suppress(msgspec.DecodeError):  # This program does not write such lines.
                 events.append(msgspec.json.decode(line, type=JournalEvent))
         return Contents(items, events, file.seek(0, 2))
 
 
 def block_lines(file: BinaryIO, block: Block) -> list[bytes]:
-    """The lines of a block; none where they are not what this program writes."""
+    """Return the lines of a block; empty where this program cannot have written them."""
     import zstandard
 
     file.seek(block.offset + HEAD_BYTES)

@@ -1,4 +1,4 @@
-"""What a journal needs to know."""
+"""Settings of a journal."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class JournalSettings:
-    """`key_file`: None for a plain chain. `refuse`: whether requests are refused while the disk takes nothing.
+    """`key_file`: None for a plain chain. `refuse`: whether requests are refused while the disk does not accept writes.
 
     A segment is sealed when it is as long or as old as it may be; the oldest sealed ones are removed when all chains
     together have more than `keep_bytes`, or when they are older than `keep_seconds`.

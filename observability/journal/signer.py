@@ -1,4 +1,4 @@
-"""What links each block of the journal to the one before it: SHA-256, or HMAC-SHA-256 with a key."""
+"""Link each block of the journal to the one before it: SHA-256, or HMAC-SHA-256 with a key."""
 
 import hashlib
 import hmac
@@ -10,7 +10,7 @@ from typing import Final
 
 from observability.secret_file import create_once
 
-#: The key's name in plain chains.
+#: The key id in plain chains.
 NO_KEY: Final = bytes(8)
 _SECRET_BYTES: Final = 32
 _FORM: Final = re.compile(rf"[0-9a-f]{{{2 * _SECRET_BYTES}}}")
@@ -21,22 +21,22 @@ class JournalKeyError(OSError):
 
 
 class Signer:
-    """Makes links. Without a secret anybody can."""
+    """Make links. Without a secret anybody can make them."""
 
     def __init__(self, secret: bytes | None = None) -> None:
         self._secret = secret
-        #: Names the key in what it signed and tells nothing of it.
+        #: Identifies the key in what it signed and reveals nothing about it.
         self.key_id = NO_KEY if secret is None else hashlib.sha256(b"penstock journal key" + secret).digest()[:8]
 
     def link(self, signed: bytes) -> bytes:
-        """32 bytes that stand for what was signed."""
+        """Return the 32-byte link of the signed bytes."""
         if self._secret is None:
             return hashlib.sha256(signed).digest()
         return hmac.digest(self._secret, signed, "sha256")
 
 
 def read_key(path: Path) -> bytes:
-    """The secret in a file.
+    """Read the secret in a file.
 
     Raises:
         JournalKeyError: There is none, others may read it, or it is not of the right form.
@@ -55,11 +55,11 @@ def read_key(path: Path) -> bytes:
     return bytes.fromhex(text)
 
 
-def made_key(path: Path) -> bytes:
-    """The secret in a file, which is made where there is none.
+def create_key(path: Path) -> bytes:
+    """Read the secret in a file, which is created where there is none.
 
     Raises:
-        JournalKeyError: It cannot be used or made.
+        JournalKeyError: The file cannot be used or created.
     """
     if not path.exists():
         try:

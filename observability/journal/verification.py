@@ -1,4 +1,4 @@
-"""Verifies a journal: whether it is whole, unchanged and in order."""
+"""Verify a journal: whether it is complete, unchanged and in order."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from observability.journal.head import NAME, Head, read_head
 from observability.journal.segment import Contents, Segment, read_segment, segments
 from observability.journal.signer import NO_KEY, Signer
 
-#: Events that say what was found to be wrong when a process began.
+#: Events about damage found when a process began.
 _FAULTS: Final = ("damaged", "missing")
 #: Events that an operator should know of. No process of this version writes `begun`.
 _NOTES: Final = ("begun", "repaired", "lost", "removed", "changes_missing")
@@ -21,7 +21,7 @@ _NOTES: Final = ("begun", "repaired", "lost", "removed", "changes_missing")
 
 @dataclass(slots=True)
 class Report:
-    """What was found; the journal is as it was written where `problems` is empty."""
+    """The result of a verification; the journal is as it was written where `problems` is empty."""
 
     chains: int = 0
     segments: int = 0
@@ -34,9 +34,9 @@ class Report:
 
 
 def verify(folder: Path, secret: bytes | None) -> Report:
-    """Look at every byte of every chain. `secret`: the key of keyed chains, without which these cannot be checked.
+    """Check every byte of every chain. `secret`: the key of keyed chains, without which these cannot be checked.
 
-    Processes may write meanwhile; what they append after this began is not asked for.
+    Processes may write meanwhile; blocks appended after the start need not be covered.
 
     Raises:
         OSError: The folder cannot be read.
@@ -94,9 +94,9 @@ def _check_chain(folder: Path, own: Sequence[Segment], head: Head | None, signer
 
 
 def _beginning(own: Sequence[Segment], signer: Signer) -> tuple[int, int, bytes | None]:
-    """What the first segment follows: nothing, or segments of which the newest say that they were removed."""
+    """Return what the first segment follows: nothing, or the removed segments that the newest segments name."""
     first, removed = own[0].number if own else 1, last_removed(own, signer)
-    # A removal that was interrupted has left some: the first block that is there is believed.
+    # An interrupted removal has left some segments: the first block that is there is trusted.
     return removed if removed.segment < first else (first - 1, 0, None)
 
 

@@ -1,7 +1,7 @@
-"""Every metric of Penstock. Nothing is exposed that is not declared here, and dashboards are made from it.
+"""Declare every metric of Penstock. Nothing else is exposed, and dashboards are made from these declarations.
 
 `model` is a model of the configuration, `pool` and `replica` are those that answered last, `tenant` is one of the
-tenants with series of their own or `other`. Times are in seconds. Whatever is unknown shows as `-`.
+tenants with series of their own or `other`. Times are in seconds. Unknown values show as `-`.
 """
 
 from typing import Final
@@ -9,7 +9,7 @@ from typing import Final
 from observability.metrics import buckets
 from observability.metrics.metric import GenAi, Metric
 
-#: Of replicas, from the best to the worst.
+#: States of replicas, from the best to the worst.
 REPLICA_STATES: Final = (
     *("ready", "returning", "draining", "drained", "probing", "connecting", "refused", "wedged", "ejected"),
 )
@@ -240,7 +240,7 @@ JOURNAL_UNWRITTEN: Final = Metric(
     "journal_unwritten_records", "gauge", "Records of the audit journal that wait to be written."
 )
 
-# From the store, asked when somebody reads the metrics.
+# From the store, read when somebody reads the metrics.
 STORE_UP: Final = Metric("store_up", "gauge", "Whether the store has answered; where not, limits are not shown.")
 LIMIT: Final = Metric("limit", "gauge", "A limit, by its name in the tenant's record.", _LIMIT)
 LIMIT_USED: Final = Metric("limit_used", "gauge", "Its use in the last 60 seconds; of concurrency, now.", _LIMIT)
@@ -258,6 +258,6 @@ BUDGET_RESERVED: Final = Metric(
 BUDGET_ALERTS: Final = Metric("budget_alerts_passed", "gauge", "Alerts of the budget that the period has had.", _BUDGET)
 TENANTS_LEFT_OUT: Final = Metric("tenants_left_out", "gauge", "Tenants with limits beyond those that are shown.")
 
-#: All of them, in the order in which they are exposed.
+#: All metrics, in the order in which they are exposed.
 METRICS: Final = tuple(value for value in tuple(globals().values()) if isinstance(value, Metric))
 BY_NAME: Final = {metric.name: metric for metric in METRICS}

@@ -1,4 +1,4 @@
-"""The series of one pool, of one model and of one tenant, and how a request is added to them."""
+"""Hold the series of one pool, model or tenant, and fold requests into them."""
 
 from bisect import bisect_left
 from operator import add
@@ -18,12 +18,12 @@ _ENGINE: Final = declared.ENGINE_SECONDS.bounds
 _TOKENS: Final = declared.PROMPT_TOKENS.bounds
 _FILTER: Final = declared.FILTER_SECONDS.bounds
 _NANO: Final = 1e9
-#: A policy has a handful.
+#: Bound on reasons; a policy has a handful.
 _MOST_REASONS: Final = 64
 
 
 class PoolSeries:
-    """What is told apart by model and pool."""
+    """Series by model and pool."""
 
     __slots__ = (
         "cached",
@@ -53,7 +53,7 @@ class PoolSeries:
         self.routed: dict[tuple[str, str], int] = {}
 
     def fold(self, record: RequestRecord) -> None:
-        """One more request."""
+        """Add a request."""
         arrived, sent, last, ended = record.arrived, record.sent, record.last_token, record.ended
         self.request.add(ended - arrived, _REQUEST)
         if not sent:
@@ -74,7 +74,7 @@ class PoolSeries:
         self.gateway.add(sent - arrived + ended - last, _GATEWAY)
         self.engine.add(last - sent, _ENGINE)
         if record.stream:
-            # Only there do tokens come one by one.
+            # Only streams deliver tokens one by one.
             first = record.first_token
             self.first_token.add(first - arrived, _FIRST_TOKEN)
             tokens = record.completion_tokens / (record.sequences or 1)
@@ -86,7 +86,7 @@ class PoolSeries:
             gaps.sum += record.gap_seconds
 
     def collect(self, numbers: Numbers, model: str, pool: str) -> None:
-        """Put all in; histograms without observations, such as those of a pool that only streams, are left out."""
+        """Put all series in; empty histograms, such as those of a pool that only streams, are left out."""
         for metric, distribution in (
             (declared.REQUEST_SECONDS, self.request),
             (declared.FIRST_TOKEN_SECONDS, self.first_token),
@@ -109,7 +109,7 @@ class PoolSeries:
 
 
 class ModelSeries:
-    """What is told apart by model."""
+    """Series by model."""
 
     __slots__ = ("answer", "filtering", "held", "prompt")
 
@@ -120,7 +120,7 @@ class ModelSeries:
         self.held = empty(declared.FILTER_HELD_SECONDS)
 
     def fold(self, record: RequestRecord) -> None:
-        """One more request."""
+        """Add a request."""
         if record.sent:
             self._count(self.prompt, record.prompt_tokens)
             if record.last_token:
@@ -136,7 +136,7 @@ class ModelSeries:
         distribution.sum += tokens
 
     def collect(self, numbers: Numbers, model: str) -> None:
-        """Put all in."""
+        """Put all series in."""
         for metric, distribution in (
             (declared.PROMPT_TOKENS, self.prompt),
             (declared.ANSWER_TOKENS, self.answer),
@@ -148,17 +148,17 @@ class ModelSeries:
 
 
 class TenantSeries:
-    """What is told apart by model and tenant."""
+    """Series by model and tenant."""
 
     __slots__ = ("cached", "cost", "input", "output", "reasoning", "rejected")
 
     def __init__(self) -> None:
         self.input = self.cached = self.output = self.reasoning = self.rejected = 0
-        #: In thousand-millionths of a dollar, so that sums are exact.
+        #: In nanodollars, so that sums are exact.
         self.cost = 0
 
     def fold(self, record: RequestRecord) -> None:
-        """One more request."""
+        """Add a request."""
         self.rejected += record.rejected_tokens
         if record.sent:
             cached, reasoning = record.cached_tokens, record.reasoning_tokens
@@ -168,13 +168,13 @@ class TenantSeries:
             self.output += max(0, record.completion_tokens - reasoning)
             self.cost += record.cost_nano_usd
 
-    def take_in(self, other: "TenantSeries") -> None:
-        """Add what another one has."""
+    def add(self, other: "TenantSeries") -> None:
+        """Add the series of another tenant."""
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def collect(self, numbers: Numbers, model: str, tenant: str) -> None:
-        """Put all in; kinds of tokens that there were none of are left out."""
+        """Put all series in; kinds of tokens with a count of 0 are left out."""
         numbers.set(declared.COST, self.cost / _NANO, model, tenant)
         counts = (self.input, self.cached, self.output, self.reasoning, self.rejected)
         for kind, count in zip(declared.TOKEN_KINDS, counts, strict=True):

@@ -1,4 +1,4 @@
-"""OpenTelemetry's names for generative AI, made from our numbers when somebody reads them: requests cost no more."""
+"""Convert metrics to OpenTelemetry's conventions for generative AI when they are read: requests cost no more."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,18 +8,20 @@ from observability.exposition import Family, Observed
 from observability.metrics.declarations import BY_NAME, METRICS
 from observability.metrics.metric import GenAi
 
-#: Labels as Prometheus has them, and the attributes that they stand for.
+#: Labels in Prometheus -> attributes of the conventions.
 MODEL: Final = "gen_ai_request_model"
 TOKEN_TYPE: Final = "gen_ai_token_type"
 ATTRIBUTES: Final = {MODEL: "gen_ai.request.model", TOKEN_TYPE: "gen_ai.token.type"}
-#: The names and units of the conventions, by the names that are exposed.
+#: Exposed names -> names and units of the conventions.
 NAMES: Final = {
     metric.genai.exposed: (metric.genai.name, metric.unit) for metric in METRICS if metric.genai is not None
 }
 
 
 def genai_families(families: Iterable[Family]) -> list[Family]:
-    """Those of our histograms that have a name there, summed over pools, with the buckets that are wanted there."""
+    """Convert the histograms that have a name in the conventions, summed over pools, to the buckets that these
+    require.
+    """
     found: dict[str, Family] = {}
     for family in families:
         metric = BY_NAME.get(family.name)
@@ -52,7 +54,7 @@ def _labels(model: str, genai: GenAi) -> Mapping[str, str]:
 
 
 def _narrowed(counts: Sequence[int], bounds: Sequence[float], wanted: Sequence[float]) -> list[int]:
-    """The same observations in fewer buckets, whose bounds are among the others."""
+    """Move observations to fewer buckets, whose bounds are among the old ones."""
     narrowed = [0] * (len(wanted) + 1)
     for bound, count in zip((*bounds, float("inf")), counts, strict=True):
         narrowed[bisect_left(wanted, bound)] += count

@@ -1,4 +1,4 @@
-"""What all workers of a gateway, those that live and those that have ended, say together."""
+"""Merge the numbers of all workers of a gateway, living and ended."""
 
 import contextlib
 import logging
@@ -25,9 +25,9 @@ from observability.metrics.snapshot import VERSION, Distribution, Ended, Labels,
 
 log = logging.getLogger(__name__)
 
-#: What a worker says of now is believed for so long.
+#: Seconds for which a worker's gauges are believed.
 FRESH_SECONDS: Final = 15.0
-#: How often the folder is looked through when it changes meanwhile.
+#: Attempts to read the folder when it changes meanwhile.
 _ATTEMPTS: Final = 5
 _SNAPSHOT: Final = msgspec.msgpack.Decoder(Snapshot)
 _ENDED: Final = msgspec.msgpack.Decoder(Ended)
@@ -36,12 +36,12 @@ _RANKS: Final = {state: rank for rank, state in enumerate(REPLICA_STATES)}
 
 @dataclass(slots=True)
 class Merged:
-    """The numbers of all workers, and what they remember of their last requests."""
+    """The numbers of all workers, and their recent requests."""
 
     numbers: Numbers = field(default_factory=Numbers)
-    #: Of workers that live.
+    #: Process ids of living workers.
     pids: list[int] = field(default_factory=list)
-    #: The process that has started the workers, where any live.
+    #: The process that started the workers, where any live.
     parent: int | None = None
     #: When the first worker began, in seconds since 1970; 0 where there was none.
     started: float = 0.0
@@ -49,7 +49,7 @@ class Merged:
     recent: list[dict[str, Any]] = field(default_factory=list)
 
     def families(self) -> list[Family]:
-        """Every declared metric that has a number, in the order of the declarations."""
+        """Return every declared metric that has a number, in the order of the declarations."""
         values, distributions = self.numbers.values, self.numbers.distributions
         return [
             _family(metric, values.get(metric.name, {}), distributions.get(metric.name, {}))
@@ -59,7 +59,7 @@ class Merged:
 
 
 def read(folder: Path, clock: Callable[[], float] = time.monotonic) -> Merged:
-    """What the files say that workers have written to a folder, which need not be there. May block."""
+    """Read the workers' files in a folder, which need not exist. May block."""
     for _ in range(_ATTEMPTS):
         before = _bytes(folder / ENDED)
         found = [(path, lives(path), data) for path in worker_files(folder) if (data := _bytes(path))]
@@ -75,7 +75,7 @@ def read(folder: Path, clock: Callable[[], float] = time.monotonic) -> Merged:
 
 
 def merged(ended: Ended, snapshots: Sequence[tuple[Snapshot, bool]], now: float) -> Merged:
-    """All numbers; with each snapshot whether its worker lives. Neither it nor `ended` is of use afterwards."""
+    """Merge snapshots, each with whether its worker lives. Changes and reuses the snapshots and `ended`."""
     numbers = Numbers(ended.values, ended.distributions)
     living = sorted((one for one, alive in snapshots if alive), key=lambda one: one.written)
     everyone = [one for one, _ in snapshots]
@@ -99,7 +99,7 @@ def merged(ended: Ended, snapshots: Sequence[tuple[Snapshot, bool]], now: float)
 
 
 def add_totals(numbers: Numbers, snapshots: Iterable[Snapshot]) -> None:
-    """Add counters and histograms."""
+    """Add the counters and histograms of snapshots to `numbers`."""
     for snapshot in snapshots:
         for name, values in snapshot.values.items():
             metric = BY_NAME.get(name)
@@ -121,19 +121,19 @@ def add_totals(numbers: Numbers, snapshots: Iterable[Snapshot]) -> None:
 
 
 def add_gauges(numbers: Numbers, snapshots: Sequence[Snapshot]) -> None:
-    """What is now, of workers that live; `snapshots` are in the order in which they were written."""
+    """Combine the gauges of living workers; `snapshots` are in the order in which they were written."""
     for metric in METRICS:
         if metric.kind != "gauge":
             continue
-        said = [values for one in snapshots if (values := one.values.get(metric.name))]
-        if said:
-            together = _ACROSS[metric.across](said)
+        gauges = [values for one in snapshots if (values := one.values.get(metric.name))]
+        if gauges:
+            together = _ACROSS[metric.across](gauges)
             width = len(metric.labels)
             numbers.values[metric.name] = {labels: value for labels, value in together.items() if len(labels) == width}
 
 
 def snapshot_of(path: Path, data: bytes) -> Snapshot | None:
-    """A worker's file; None, and a line in the log, where it cannot be read."""
+    """Decode a worker's file; where it cannot be read, log that once and return None."""
     with contextlib.suppress(msgspec.MsgspecError):
         snapshot = _SNAPSHOT.decode(data)
         if snapshot.version == VERSION:
@@ -145,12 +145,12 @@ def snapshot_of(path: Path, data: bytes) -> Snapshot | None:
     return None
 
 
-#: Files of which that has been said.
+#: Names of unreadable files that have been logged.
 _unreadable: set[str] = set()
 
 
 def ended_of(data: bytes) -> Ended:
-    """What has ended; nothing where that is not known."""
+    """Decode the sums of ended workers; empty where they cannot be read."""
     with contextlib.suppress(msgspec.MsgspecError):
         if data:
             ended = _ENDED.decode(data)
@@ -170,22 +170,22 @@ def _sum(one: Distribution, other: Distribution) -> Distribution:
     return Distribution(list(map(add, one.counts, other.counts)), one.sum + other.sum)
 
 
-def _by_labels(said: Sequence[Mapping[Labels, float]]) -> dict[Labels, list[float]]:
+def _by_labels(gauges: Sequence[Mapping[Labels, float]]) -> dict[Labels, list[float]]:
     found: dict[Labels, list[float]] = {}
-    for values in said:
+    for values in gauges:
         for labels, value in values.items():
             found.setdefault(labels, []).append(value)
     return found
 
 
-def _newest(said: Sequence[Mapping[Labels, float]]) -> dict[Labels, float]:
-    return {labels: value for values in said for labels, value in values.items()}
+def _newest(gauges: Sequence[Mapping[Labels, float]]) -> dict[Labels, float]:
+    return {labels: value for values in gauges for labels, value in values.items()}
 
 
-def _worst(said: Sequence[Mapping[Labels, float]]) -> dict[Labels, float]:
-    """The state is the last label; of those that are 1, the worst remains."""
+def _worst(gauges: Sequence[Mapping[Labels, float]]) -> dict[Labels, float]:
+    """Keep the worst of the states, which are the last label, whose value is 1."""
     states: dict[Labels, str] = {}
-    for values in said:
+    for values in gauges:
         for (*of, state), value in values.items():
             known = states.get(tuple(of))
             if value and (known is None or _RANKS.get(state, -1) > _RANKS.get(known, -1)):
@@ -194,7 +194,7 @@ def _worst(said: Sequence[Mapping[Labels, float]]) -> dict[Labels, float]:
 
 
 def _each(combine: Callable[[list[float]], float]) -> Callable[[Sequence[Mapping[Labels, float]]], dict[Labels, float]]:
-    return lambda said: {labels: combine(values) for labels, values in _by_labels(said).items()}
+    return lambda gauges: {labels: combine(values) for labels, values in _by_labels(gauges).items()}
 
 
 _ACROSS: Final[dict[str, Callable[[Sequence[Mapping[Labels, float]]], dict[Labels, float]]]] = {

@@ -1,42 +1,44 @@
-"""What a metric is: everything that is known of it before there is any number."""
+"""Define the declaration of a metric."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
 
-#: In front of each name.
+#: Prefix of every name.
 PREFIX: Final = "penstock_"
-#: What a label shows that is not known, such as the pool of a request that never came to one.
+#: The value of an unknown label, such as the pool of a request that reached none.
 NOTHING: Final = "-"
-#: What stands for names that have no series of their own.
+#: The value that stands for names without a series of their own.
 OTHER: Final = "other"
 
 Kind = Literal["counter", "gauge", "histogram"]
-#: How the numbers of several workers become one. Counters and histograms are sums, of workers that have ended too.
-#: `newest`: the worker that has spoken last; `worst`: the state, by its last label, that is worst of all.
+#: How the gauges of several workers are combined. Counters and histograms are sums, ended workers included. `newest`:
+#: the last written value; `worst`: the worst state, by its last label.
 Across = Literal["sum", "min", "max", "mean", "newest", "worst"]
-#: As UCUM writes them, which OpenTelemetry wants; empty for plain counts and parts.
+#: UCUM units, which OpenTelemetry requires; empty for plain counts and ratios.
 Unit = Literal["", "s", "By", "USD", "{token}", "{request}"]
 
 
 @dataclass(frozen=True, slots=True)
 class GenAi:
-    """The name of a metric in OpenTelemetry's semantic conventions for generative AI, with the buckets they want."""
+    """A metric's name in OpenTelemetry's semantic conventions for generative AI, with the buckets they require."""
 
     name: str
     bounds: tuple[float, ...]
-    #: The kind of tokens, where the convention tells them apart.
+    #: The kind of tokens, where the convention has an attribute for it.
     token_type: str = ""
 
     @property
     def exposed(self) -> str:
-        """The name in Prometheus' alphabet, with its unit."""
+        """Return the name in Prometheus' alphabet, with its unit."""
         flat = self.name.replace(".", "_")
         return flat if self.token_type else f"{flat}_seconds"
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One declaration. `short` is the name without its prefix; `bounds` are a histogram's upper bounds."""
+    """The declaration of one metric. `short` is the name without its prefix; `bounds` are a histogram's upper
+    bounds.
+    """
 
     short: str
     kind: Kind
@@ -49,5 +51,5 @@ class Metric:
 
     @property
     def name(self) -> str:
-        """As it is exposed."""
+        """Return the exposed name."""
         return PREFIX + self.short

@@ -1,9 +1,9 @@
-"""The folder through which the workers of a gateway share their numbers: its files, and who may write what.
+"""Manage the folder through which a gateway's workers share their numbers: its files and locks.
 
 A worker writes its own file, `<worker>.metrics`, which is replaced whole, and holds a lock on `<worker>.lock` for as
-long as its process lives: the kernel lets go of it however the process ends, and process ids, which come again, do not
-matter. `ended` has the sums of workers whose files are gone, `places` the tenants that have series of their own.
-Nothing here must outlive a crash of the machine, so nothing waits for the disk. Every function may block.
+long as its process lives: the kernel releases it however the process ends, and reused process ids do not matter.
+`ended` has the sums of workers whose files are gone, `places` the tenants that have series of their own. Nothing here
+must outlive a crash of the machine, so nothing waits for the disk. Every function may block.
 """
 
 import contextlib
@@ -17,14 +17,14 @@ SUFFIX: Final = ".metrics"
 LOCK_SUFFIX: Final = ".lock"
 ENDED: Final = "ended"
 PLACES: Final = "places"
-#: Held by whoever changes `ended` or `places`.
+#: The lock for changes of `ended` and `places`.
 SHARED_LOCK: Final = "shared.lock"
 _PART: Final = ".part"
 _MODE: Final = 0o600
 
 
 def clear(folder: Path) -> None:
-    """Begin anew, with an empty folder. Call it before there is any worker; raises OSError."""
+    """Empty the folder. Call it before there is any worker; raises OSError."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for path in folder.iterdir():
         if path.name in (ENDED, PLACES) or path.suffix in (SUFFIX, LOCK_SUFFIX, _PART):
@@ -32,7 +32,7 @@ def clear(folder: Path) -> None:
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Write a file that others see whole or not at all. Raises OSError, and leaves nothing half done behind."""
+    """Write a file atomically for its readers. Raises OSError, and leaves no partial file behind."""
     part = path.with_name(path.name + _PART)
     try:
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _MODE)
@@ -48,20 +48,20 @@ def replace(path: Path, data: bytes) -> None:
 
 
 def worker_files(folder: Path) -> list[Path]:
-    """The files of all workers, by name; none where there is no folder."""
+    """List the files of all workers, by name; empty where there is no folder."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         return sorted(path for path in folder.iterdir() if path.suffix == SUFFIX)
     return []
 
 
 def lives(path: Path) -> bool:
-    """Whether the worker of a file holds its lock."""
+    """Return whether the worker of a file holds its lock."""
     try:
         descriptor = os.open(path.with_suffix(LOCK_SUFFIX), os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return False
     try:
-        # Shared, so that several who ask at once do not take each other for the worker.
+        # Shared, so that several readers at once do not take each other for the worker.
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -73,7 +73,7 @@ def lives(path: Path) -> bool:
 
 
 class OwnLock:
-    """A worker's hold of its lock file, taken again where somebody has removed the file."""
+    """A worker's own lock file, locked again where somebody has removed the file."""
 
     def __init__(self, path: Path) -> None:
         """`path` is the lock file's."""
@@ -81,12 +81,13 @@ class OwnLock:
         self._descriptor: int | None = None
 
     def hold(self) -> None:
-        """See to it that the lock is held, and the folder is there. Raises OSError."""
+        """Make sure that the folder exists and the lock is held. Raises OSError."""
         while not self._holds():
             self.release()
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
-            # Others have it for microseconds, to see whether it is free. One of them may have removed the file.
+            # Other processes hold it for microseconds, to test whether it is free. One of them may have removed the
+            # file.
             fcntl.flock(self._descriptor, fcntl.LOCK_EX)
 
     def _holds(self) -> bool:
@@ -97,7 +98,7 @@ class OwnLock:
         return False
 
     def release(self) -> None:
-        """Let go of it. Idempotent."""
+        """Release the lock. Idempotent."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -119,7 +120,7 @@ def remove_stray_locks(folder: Path) -> None:
 
 @contextlib.contextmanager
 def shared_lock(folder: Path) -> Iterator[bool]:
-    """Whether this process may change what all share; somebody else is at it where it may not. Raises OSError."""
+    """Yield whether this process may change the shared files: not while another one does. Raises OSError."""
     descriptor = os.open(folder / SHARED_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
     try:
         try:

@@ -1,4 +1,4 @@
-"""Folds ended requests into counters and histograms: a few microseconds for each, and no series without a bound."""
+"""Fold ended requests into counters and histograms, in a few microseconds each and with a bounded number of series."""
 
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
@@ -14,20 +14,20 @@ from observability.metrics.tenant_series import TenantNames, Wanted
 from observability.outcome import FAILED, Outcome
 from observability.record import RequestRecord
 
-#: Names of filters' rules are the configuration's, and endpoints are few; this is for what nobody has thought of.
+#: Bounds against surprises: names of rules come from the configuration, and endpoints are few.
 MOST_RULES: Final = 1024
 MOST_ENDPOINTS: Final = 32
-#: What is remembered of the last requests: the service's own failures are not pushed out by others' mistakes.
+#: Recent requests that are remembered: clients' errors do not push out the service's own failures.
 FAILURES_KEPT: Final = 48
 MISTAKES_KEPT: Final = 16
 ROUTED_KEPT: Final = 32
-#: Between what names a model and what names its adapter, in models' names of requests.
+#: Between the model and the adapter in a requested model's name.
 _SEPARATOR: Final = ":"
 _FINE: Final = (Outcome.OK, Outcome.CUT)
 
 
 class MetricsSink:
-    """A worker's, for `observability.sink.Sink`. Nothing here waits or touches a disk."""
+    """A worker's `observability.sink.Sink` for metrics. Nothing here waits or touches a disk."""
 
     def __init__(self, pools: Mapping[str, Collection[str]], tiers: Collection[str], tenants: TenantNames) -> None:
         """`pools` are the configured ones, by model."""
@@ -48,16 +48,16 @@ class MetricsSink:
         self._routed: deque[RequestRecord] = deque(maxlen=ROUTED_KEPT)
 
     def take(self, records: Sequence[RequestRecord]) -> None:
-        """Fold a batch."""
+        """Fold a batch of records."""
         for record in records:
             self._fold(record)
         self._routed.extend([record for record in records[-ROUTED_KEPT:] if record.replica])
 
     async def aclose(self) -> None:
-        """Nothing is open here."""
+        """Do nothing: no resource is open."""
 
     def settle(self, wanted: Wanted, placed: Collection[str]) -> None:
-        """These tenants have series of their own from now on; who `wanted` that in vain counts as `other`."""
+        """Give these tenants series of their own; `wanted` tenants without a place count as `other`."""
         refused = self.tenants.settle(wanted, placed)
         if not refused:
             return
@@ -66,7 +66,7 @@ class MetricsSink:
             to = (endpoint, model, OTHER, outcome)
             self._requests[to] = self._requests.get(to, 0) + self._requests.pop(key)
         for model, tenant in [pair for pair in self._by_tenant if pair[1] in refused]:
-            self._of_tenant(model, OTHER).take_in(self._by_tenant.pop((model, tenant)))
+            self._of_tenant(model, OTHER).add(self._by_tenant.pop((model, tenant)))
 
     def collect(self, numbers: Numbers) -> None:
         """Put all numbers in; they are not copied and change with the next batch."""
@@ -87,7 +87,7 @@ class MetricsSink:
                 tenant_series.collect(numbers, model, tenant)
 
     def recent(self) -> list[dict[str, Any]]:
-        """The last requests that failed and that were routed, in no order."""
+        """Return the last requests that failed and that were routed, in no order."""
         failed = [failed_view(record) for record in (*self._failures, *self._mistakes)]
         return failed + [routed_view(record) for record in self._routed]
 
@@ -105,7 +105,7 @@ class MetricsSink:
             self._verdicts[labels] = self._verdicts.get(labels, 0) + times
         pools = self._pool_names.get(model)
         if pools is None:
-            # Nothing that is configured was asked for.
+            # The request named no configured model.
             return
         pair = (model, pools[record.pool])
         pool_series = self._by_pool.get(pair)

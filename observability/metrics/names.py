@@ -1,4 +1,4 @@
-"""Values of labels: safe to show, and no more of them than were meant."""
+"""Bound and sanitize the values of labels."""
 
 from collections.abc import Iterable
 from hashlib import blake2s
@@ -11,7 +11,7 @@ LONGEST: Final = 128
 
 
 def label(text: str) -> str:
-    """A label's value for whatever text: without control characters, not too long, and never empty."""
+    """Make a label's value of any text: without control characters, not too long, and never empty."""
     if not text:
         return NOTHING
     shown = printable(text)
@@ -23,7 +23,7 @@ def label(text: str) -> str:
 
 
 class KnownNames(dict[str, str]):
-    """What to show for each name: itself if it was known from the beginning, else `other`. Never grows."""
+    """Map each name to itself if it was known from the beginning, else to `other`. Never grows."""
 
     def __init__(self, names: Iterable[str]) -> None:
         super().__init__({"": NOTHING} | {name: label(name) for name in names})
@@ -33,7 +33,7 @@ class KnownNames(dict[str, str]):
 
 
 class FirstNames(dict[str, str]):
-    """Likewise, for names that nobody knows before they come, in so small a number that the first `most` are all."""
+    """Map the first `most` names to themselves and all later ones to `other`."""
 
     def __init__(self, most: int) -> None:
         super().__init__({"": NOTHING})

@@ -1,7 +1,8 @@
-"""Sends all metrics to an OpenTelemetry collector from time to time, in a thread of its own.
+"""Export all metrics to an OpenTelemetry collector at an interval, in a thread of its own.
 
-The numbers are made elsewhere and added up over processes, which the SDK's instruments cannot do; so its data is built
-here, and its exporter sends it.
+The numbers are summed over processes, which the SDK's instruments cannot do; so its data is built here, and its
+exporter
+sends it.
 """
 
 import logging
@@ -37,72 +38,72 @@ from observability.tracing.spans import process_resource
 log = logging.getLogger(__name__)
 
 SERVICE: Final = "penstock"
-#: What one export may take, its repetitions included, and what an end waits for one.
+#: Seconds that one export may take, its retries included, and that closing waits for an export.
 TIMEOUT_SECONDS: Final = 10.0
 CLOSE_SECONDS: Final = 1.0
-#: Attributes that the conventions want of each of their metrics. Requests of all endpoints are in one.
+#: Attributes that the conventions require of each of their metrics. Requests of all endpoints are in one.
 _GENAI_CONSTANT: Final = {"gen_ai.provider.name": SERVICE, "gen_ai.operation.name": "inference"}
-#: The exporter's own lines: one or more for each export that fails.
-_LOUD: Final = "opentelemetry.exporter.otlp.proto.http.metric_exporter"
+#: The exporter logs one or more lines for each export that fails.
+_SDK_LOGGER: Final = "opentelemetry.exporter.otlp.proto.http.metric_exporter"
 _MOST_TEXT: Final = 300
 _CUMULATIVE: Final = AggregationTemporality.CUMULATIVE
 
 
 class Gathered(NamedTuple):
-    """All families, and since when they count, in seconds since 1970."""
+    """All families, and the start of their counts, in seconds since 1970."""
 
     families: list[Family]
     started: float
 
 
 class MetricsExporter:
-    """One of a gateway, however many workers it has. A collector that is slow or away costs nothing else."""
+    """Export a gateway's metrics, however many workers it has. A slow or absent collector costs nothing else."""
 
     def __init__(
         self, gather: Callable[[], Gathered], endpoint: str, headers: Mapping[str, str], interval_seconds: float
     ) -> None:
-        """`gather` is called in the thread; what it raises ends nothing."""
+        """`gather` is called in the thread; its exceptions do not end the export."""
         self._gather = gather
         self._endpoint = metrics_url(endpoint)
         self._headers = dict(headers)
         self._interval = interval_seconds
         self._ended = threading.Event()
         self._exporter: OTLPMetricExporter | None = None
-        # A daemon, since nothing can be done about a collector that says nothing while the process ends.
+        # A daemon: nothing can be done about a collector that hangs while the process ends.
         self._thread = threading.Thread(target=self._run, name="metrics export", daemon=True)
-        self._reasons = _Reasons()
+        self._message = _LastMessage()
         self._failing = False
-        #: Exports that failed.
+        #: Failed exports.
         self.failures = 0
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def close(self) -> None:
-        """End, without the numbers of the last moments."""
+        """Stop without exporting the numbers of the last moments."""
         self._ended.set()
         if self._exporter is not None:
             self._exporter.shutdown()
         if self._thread.ident is not None:
             self._thread.join(CLOSE_SECONDS)
-        logging.getLogger(_LOUD).removeFilter(self._reasons)
+        logging.getLogger(_SDK_LOGGER).removeFilter(self._message)
 
     def _run(self) -> None:
-        logging.getLogger(_LOUD).addFilter(self._reasons)
+        logging.getLogger(_SDK_LOGGER).addFilter(self._message)
         self._exporter = OTLPMetricExporter(
             endpoint=self._endpoint, headers=self._headers, timeout=TIMEOUT_SECONDS, compression=Compression.Gzip
         )
         while not self._ended.wait(self._interval):
-            self._reasons.last = ""
+            self._message.last = ""
             try:
                 sent = self._exporter.export(metrics_data(self._gather(), time.time_ns())) is MetricExportResult.SUCCESS
             except Exception as error:
-                sent, self._reasons.last = False, f"{type(error).__name__}"
+                sent, self._message.last = False, f"{type(error).__name__}"
             if not self._ended.is_set():
-                self._tell(sent)
+                self._log_result(sent)
 
-    def _tell(self, sent: bool) -> None:
+    def _log_result(self, sent: bool) -> None:
         self.failures += not sent
         if sent is not self._failing:
             return
@@ -110,32 +111,32 @@ class MetricsExporter:
         if sent:
             log.warning("metrics go to %s again", self._endpoint)
         else:
-            reason = self._reasons.last or "it failed"
+            reason = self._message.last or "it failed"
             log.warning("metrics cannot be sent to %s, which is tried again: %s", self._endpoint, reason)
 
 
-class _Reasons(logging.Filter):
-    """Keeps the exporter's last words instead of letting them out."""
+class _LastMessage(logging.Filter):
+    """Keep the exporter's last log message instead of writing it."""
 
     def __init__(self) -> None:
         super().__init__()
         self.last = ""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Never."""
+        """Keep the message and suppress the record."""
         self.last = printable(record.getMessage())[:_MOST_TEXT]
         return False
 
 
 def metrics_url(endpoint: str) -> str:
-    """Where metrics go, of a collector's address: OTLP's own path follows, unless it is there."""
+    """Return the URL for metrics of a collector's address: OTLP's own path is appended unless it is there."""
     base = endpoint.rstrip("/")
     return base if base.endswith("/v1/metrics") else f"{base}/v1/metrics"
 
 
 def metrics_data(gathered: Gathered, now_ns: int) -> MetricsData:
-    """The SDK's form of all families, at a moment in nanoseconds since 1970."""
-    # A clock that was set back must not make the beginning later than the end.
+    """Build the SDK's form of all families, at a moment in nanoseconds since 1970."""
+    # The start must not be later than the end after the clock was set back.
     start_ns = min(int(gathered.started * 1e9) or now_ns, now_ns)
     metrics = [_metric(family, start_ns, now_ns) for family in gathered.families]
     scope = ScopeMetrics(InstrumentationScope(SERVICE), metrics, "")
@@ -165,7 +166,7 @@ def _metric(family: Family, start_ns: int, now_ns: int) -> Metric:
                     sum=total,
                     bucket_counts=counts,
                     explicit_bounds=family.bounds,
-                    # Optional, and not known.
+                    # Minimum and maximum are optional, and not known.
                     min=None,  # type: ignore[arg-type]
                     max=None,  # type: ignore[arg-type]
                 )

@@ -1,4 +1,4 @@
-"""Writes a worker's numbers to its file, once a second, from a thread: the event loop never waits for a disk."""
+"""Write a worker's numbers to its file, once a second, from a thread: the event loop never waits for a disk."""
 
 import asyncio
 import logging
@@ -23,24 +23,26 @@ from observability.ticks import until_tick
 log = logging.getLogger(__name__)
 
 WRITE_SECONDS: Final = 1.0
-#: Who has nothing to ask for still looks in every so many rounds who has series of their own.
+#: A worker without candidates still reads the list of tenants with series every so many rounds.
 CLAIM_ROUNDS: Final = 10
 _CLAIM_TRIES: Final = 40
 _CLAIM_WAIT_SECONDS: Final = 0.005
-#: How long the last file may take.
+#: Seconds that the last write may take.
 CLOSE_SECONDS: Final = 2.0
 
 
 class Source(Protocol):
-    """Something with numbers of its own."""
+    """A part of the worker with numbers of its own."""
 
     def collect(self, numbers: Numbers) -> None:
-        """Put them in. Called on the event loop, once a second."""
+        """Add the numbers to `numbers`. Called on the event loop, once a second."""
         ...
 
 
 class Publisher:
-    """One of a worker; `run` must be running. What cannot be written is counted, and said once until it can be."""
+    """Publish one worker's numbers while `run` is running. Failed writes are counted, and logged once until one
+    succeeds.
+    """
 
     def __init__(
         self,
@@ -52,7 +54,7 @@ class Publisher:
         tenants: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`workers` is how many there are meant to be, `tenants` how many have series of their own."""
+        """`workers` is the configured number of workers, `tenants` the number of tenants with series of their own."""
         self._folder = folder
         self._sink = sink
         self._sources = sources
@@ -71,7 +73,7 @@ class Publisher:
         self._rounds = 0
 
     def counts(self) -> dict[str, float]:
-        """How often the file could not be written."""
+        """Return how often the file could not be written."""
         return {"telemetry_dropped_total": self._failures}
 
     async def run(self) -> None:
@@ -81,7 +83,7 @@ class Publisher:
             await asyncio.sleep(until_tick(WRITE_SECONDS, self._clock()))
 
     async def aclose(self) -> None:
-        """Write once more, and let others count this worker as ended. Idempotent; `run` must have ended."""
+        """Write once more, and mark this worker as ended for the others. Idempotent; `run` must have ended."""
         if self._closed:
             return
         self._closed = True
@@ -94,10 +96,10 @@ class Publisher:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def publish(self) -> None:
-        """One round. Never raises but for a cancellation."""
+        """Run one round. Raises nothing but a cancellation."""
         self._rounds += 1
         try:
-            if self._sink.tenants.asks or self._rounds % CLAIM_ROUNDS == 1:
+            if self._sink.tenants.has_candidates or self._rounds % CLAIM_ROUNDS == 1:
                 wanted = self._sink.tenants.wanted()
                 placed = await self._in_thread(lambda: self._claim(wanted))
                 if placed is not None:
@@ -128,7 +130,7 @@ class Publisher:
         for _ in range(_CLAIM_TRIES):
             if placed is not None:
                 break
-            # All workers of a machine have the same beats: others are at it, for a millisecond.
+            # All workers of a machine share their ticks: another holds the lock, for a millisecond.
             time.sleep(_CLAIM_WAIT_SECONDS)
             placed = claim(self._folder, wanted, self._tenants)
         return placed
@@ -140,7 +142,7 @@ class Publisher:
     def _hold(self) -> None:
         self._lock.hold()
         if not self._retired:
-            # Only a worker that begins does so: workers begin as often as others end.
+            # Only a starting worker retires ended ones: workers start as often as others end.
             retire(self._folder)
             self._retired = True
 

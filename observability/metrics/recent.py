@@ -1,4 +1,4 @@
-"""What is remembered of the last requests, for those who look at a gateway that runs."""
+"""Describe recent requests for the live views of a running gateway."""
 
 from typing import Any, Final
 
@@ -9,7 +9,7 @@ _LONGEST: Final = 240
 
 
 def failed_view(record: RequestRecord) -> dict[str, Any]:
-    """A request that failed. `time` is in seconds since 1970, `detail` is for operators alone."""
+    """Describe a failed request. `time` is in seconds since 1970, `detail` is for operators alone."""
     return {
         "kind": "failed",
         **_common(record),
@@ -21,7 +21,7 @@ def failed_view(record: RequestRecord) -> dict[str, Any]:
 
 
 def routed_view(record: RequestRecord) -> dict[str, Any]:
-    """A request that came to a replica. `ttft`, in seconds, is 0 where there was no token."""
+    """Describe a request that reached a replica. `ttft`, in seconds, is 0 where there was no token."""
     return {
         "kind": "routed",
         **_common(record),

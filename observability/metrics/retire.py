@@ -1,4 +1,4 @@
-"""Workers that have ended: their files become one, so that however many come and go nothing grows."""
+"""Merge the files of ended workers into one, so that nothing grows with the number of restarts."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,14 +19,14 @@ from observability.metrics.metrics_folder import (
 )
 from observability.metrics.snapshot import Ended, Numbers, Snapshot
 
-#: Replicas come and go; what ended workers have counted of those that nobody knows any more is forgotten.
+#: Ended workers' counts of replicas that no worker knows any more are dropped: replicas come and go.
 _OF_REPLICAS: Final = [metric for metric in METRICS if metric.kind == "counter" and "replica" in metric.labels]
 
 
 def retire(folder: Path) -> None:
     """Add the files of ended workers to `ended`, and remove them. Raises OSError.
 
-    Killed at any point it has lost nothing and counted nothing twice: `ended` names those whose files it has already.
+    A kill at any point loses nothing and counts nothing twice: `ended` names the workers whose files it includes.
     """
     with shared_lock(folder) as mine:
         if not mine:

@@ -1,4 +1,4 @@
-"""The list of tenants that have series of their own, which all workers of a gateway share."""
+"""Assign the places of tenants with series of their own, in a list that all workers of a gateway share."""
 
 import contextlib
 from pathlib import Path
@@ -13,7 +13,9 @@ _DECODER: Final = msgspec.json.Decoder(list[str])
 
 
 def claim(folder: Path, wanted: Wanted, most: int) -> list[str] | None:
-    """All who have a place, with those that get one now; None if another worker is at it. Raises OSError."""
+    """Return all tenants with a place, newly assigned ones included; None if another worker is at it. Raises
+    OSError.
+    """
     with shared_lock(folder) as mine:
         if not mine:
             return None

@@ -1,4 +1,4 @@
-"""What one worker says of itself, as its file has it."""
+"""Define the contents of a worker's metrics file."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ import msgspec
 
 from observability.metrics.metric import Metric
 
-#: Of the form below; files of another one are left alone.
+#: Version of the form below; files of another one are left alone.
 VERSION: Final = 1
 
 #: The values of a metric's labels, in their order.
@@ -16,13 +16,13 @@ Labels = tuple[str, ...]
 
 
 class Distribution(msgspec.Struct, array_like=True):
-    """Observations by bucket, the one above all bounds last, and their sum."""
+    """A histogram's series: observations by bucket, the one above all bounds last, and their sum."""
 
     counts: list[int]
     sum: float = 0.0
 
     def add(self, value: float, bounds: Sequence[float]) -> None:
-        """One observation; a time that clocks would have be negative was none."""
+        """Add one observation; a negative time, from clocks that disagree, counts as 0."""
         if value < 0.0:
             value = 0.0
         self.counts[bisect_left(bounds, value)] += 1
@@ -30,7 +30,7 @@ class Distribution(msgspec.Struct, array_like=True):
 
 
 def empty(metric: Metric) -> Distribution:
-    """A histogram's series without observations."""
+    """Return a histogram's series without observations."""
     return Distribution([0] * (len(metric.bounds) + 1))
 
 
@@ -41,23 +41,25 @@ class Numbers(msgspec.Struct):
     distributions: dict[str, dict[Labels, Distribution]] = msgspec.field(default_factory=dict)
 
     def set(self, metric: Metric, value: float, *labels: str) -> None:
-        """One series of a counter or a gauge."""
+        """Set one series of a counter or a gauge."""
         self.values.setdefault(metric.name, {})[labels] = value
 
     def put(self, metric: Metric, distribution: Distribution, *labels: str) -> None:
-        """One series of a histogram, which is not copied."""
+        """Set one series of a histogram, which is not copied."""
         self.distributions.setdefault(metric.name, {})[labels] = distribution
 
 
 class Snapshot(msgspec.Struct, kw_only=True):
-    """A worker at one moment. `started` is in seconds since 1970, `written` on the monotonic clock of its machine."""
+    """A worker's numbers at one moment. `started` is in seconds since 1970, `written` on the machine's
+    monotonic clock.
+    """
 
     version: int = VERSION
     worker: str
     pid: int
-    #: The process that has started it.
+    #: The process that started the worker.
     parent: int
-    #: How many workers there are meant to be.
+    #: The configured number of workers.
     workers: int
     started: float
     written: float
@@ -70,9 +72,9 @@ class Ended(msgspec.Struct):
     """Counters and histograms of all workers that have ended."""
 
     version: int = VERSION
-    #: Those whose files may still be there.
+    #: Ended workers whose files may still exist.
     names: list[str] = []
-    #: How many there were, and how many were meant to be at a time.
+    #: How many workers ended, and how many were configured.
     workers: int = 0
     meant: int = 0
     started: float = 0.0

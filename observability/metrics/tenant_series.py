@@ -1,9 +1,9 @@
-"""Which tenants have series of their own: a bounded number, the same in all workers, and each for ever.
+"""Choose the tenants with series of their own: a bounded number, the same in all workers, none ever replaced.
 
 A tenant that comes first takes a place at once while more than a quarter of them are free. The last quarter is kept
-for tenants that have shown that they are no passing crowd. Places are given out by whoever holds the list that all
-workers share (series_slots.py), about once a second; until then a newcomer's counts are kept apart and shown to nobody,
-so that nothing is ever counted under one name and later under another.
+for tenants that come repeatedly. The worker that holds the list that all workers share
+(observability/metrics/series_slots.py) assigns places about once a second; until then a newcomer's numbers are kept
+apart and not shown, so that nothing is ever counted under one name and later under another.
 """
 
 from collections.abc import Collection, Iterable
@@ -12,13 +12,13 @@ from typing import Final, NamedTuple
 from observability.metrics.metric import NOTHING, OTHER
 from observability.metrics.names import label
 
-#: The part of all places that a tenant must have earned, and by how many requests.
+#: The share of places reserved for frequent tenants, and the requests that make a tenant frequent.
 EARNED_PART: Final = 0.25
 EARNED_REQUESTS: Final = 10
 
 
 class Wanted(NamedTuple):
-    """Labels that have a place, that wait for one, and that have earned one; the most deserving first."""
+    """Labels with a place, those waiting for one, and those that have earned one; the most frequent first."""
 
     placed: list[str]
     pending: list[str]
@@ -26,7 +26,7 @@ class Wanted(NamedTuple):
 
 
 def places(wanted: Wanted, given: Collection[str], most: int) -> list[str]:
-    """All places, those that are `given` first, in their order."""
+    """Assign places: those `given` first, in their order."""
     names = dict.fromkeys((*given, *wanted.placed))
     for candidates, bound in ((wanted.earned, most), (wanted.pending, free_places(most))):
         for name in candidates:
@@ -36,40 +36,40 @@ def places(wanted: Wanted, given: Collection[str], most: int) -> list[str]:
 
 
 class TenantNames:
-    """One worker's view. `most` is how many places there are for all of them."""
+    """One worker's view of the tenants' labels. `most` is the number of places for all workers."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        #: What to show for a tenant, of those whose numbers may be shown or wait for a place.
+        #: Labels of tenants whose numbers may be shown or that wait for a place.
         self._shown: dict[str, str] = {"": NOTHING}
         self._placed: set[str] = set()
         self._pending: set[str] = set()
-        #: Requests of tenants without a place, fading, so that many passing ones leave nothing behind.
+        #: Fading request counts of tenants without a place, so that many passing ones leave nothing behind.
         self._counts: dict[str, int] = {}
 
     def shown(self, tenant: str) -> str:
-        """The label of a request's tenant. Counts the request."""
+        """Return the label of a request's tenant, and count the request."""
         found = self._shown.get(tenant)
         return found if found is not None else self._newcomer(tenant)
 
     @property
     def pending(self) -> Collection[str]:
-        """Labels that wait for a place: their numbers must not be shown yet."""
+        """Return labels that wait for a place: their numbers must not be shown yet."""
         return self._pending
 
     @property
-    def asks(self) -> bool:
-        """Whether there are tenants without a place, so that what others have been given matters."""
+    def has_candidates(self) -> bool:
+        """Return whether there are tenants without a place, so that other workers' assignments matter."""
         return bool(self._pending or self._counts)
 
     def wanted(self) -> Wanted:
-        """What this worker knows and would like."""
+        """Return this worker's labels with places and its candidates."""
         earned = [name for name, count in self._counts.items() if count >= EARNED_REQUESTS]
         earned.sort(key=lambda name: -self._counts[name])
         return Wanted(sorted(self._placed), list(self._pending), earned)
 
     def settle(self, wanted: Wanted, placed: Iterable[str]) -> set[str]:
-        """All labels that have a place by now. Gives those that waited in vain: they are `other` from now on."""
+        """Adopt all labels that have a place by now. Return those that waited in vain: they are `other` from now on."""
         self._placed.update(placed)
         refused = {name for name in wanted.pending if name not in self._placed}
         self._pending.difference_update(wanted.pending)
@@ -99,5 +99,5 @@ class TenantNames:
 
 
 def free_places(most: int) -> int:
-    """How many of all places are given to whoever comes."""
+    """Return how many of all places go to newcomers."""
     return most - int(most * EARNED_PART)

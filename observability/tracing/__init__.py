@@ -1,1 +1,1 @@
-"""Traces: where requests come from and go on to (W3C Trace Context), and what of them is shown to a collector."""
+"""Distributed tracing: W3C Trace Context in and out, sampling, and spans for a collector."""

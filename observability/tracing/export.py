@@ -1,4 +1,4 @@
-"""What of the SDK's exporter is said, and counted, of the spans that it gives to a collector."""
+"""Wrap the SDK's span exporter: log its failures once and count lost spans."""
 
 import logging
 import threading
@@ -16,43 +16,43 @@ from observability.printable import printable
 
 log = logging.getLogger(__name__)
 
-#: What one attempt to export may take, its repetitions included, in seconds.
+#: Seconds that one export may take, its retries included.
 TIMEOUT_SECONDS: Final = 5.0
-#: A collector that has failed works again once an export succeeds so long after.
+#: Seconds after a failure from which on a successful export means that the collector works again.
 RECOVERY_SECONDS: Final = 5.0
-#: The exporter's own lines: one or more for each batch that fails.
-_LOUD: Final = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
+#: The exporter logs one or more lines for each batch that fails.
+_SDK_LOGGER: Final = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
 _MOST_TEXT: Final = 300
 
 
-class _Reasons(logging.Filter):
-    """Keeps the exporter's last words instead of letting them out."""
+class _LastMessage(logging.Filter):
+    """Keep the exporter's last log message instead of writing it."""
 
     def __init__(self) -> None:
         super().__init__()
         self.last = ""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Never."""
+        """Keep the message and suppress the record."""
         self.last = printable(record.getMessage())[:_MOST_TEXT]
         return False
 
 
-class ToldExporter(SpanExporter):
-    """Around an exporter: says once that it fails and once that it works again.
+class LoggedExporter(SpanExporter):
+    """Wrap an exporter; log once when it fails and once when it works again.
 
-    `taken` counts spans that have left the processor's queue, `lost` requests whose spans no collector has got. Both
+    `taken` counts spans that have left the processor's queue, `lost` requests whose spans reached no collector. Both
     are written by the processor's thread alone.
     """
 
     def __init__(self, exporter: SpanExporter, endpoint: str, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` gives seconds."""
+        """`clock` returns seconds."""
         self._exporter = exporter
         self._endpoint = endpoint
         self._clock = clock
-        self._reasons = _Reasons()
-        self._logger = logging.getLogger(_LOUD)
-        self._logger.addFilter(self._reasons)
+        self._message = _LastMessage()
+        self._logger = logging.getLogger(_SDK_LOGGER)
+        self._logger.addFilter(self._message)
         self._failed_at: float | None = None
         self._lost_before = 0
         self._given_up = threading.Event()
@@ -63,34 +63,34 @@ class ToldExporter(SpanExporter):
 
     @property
     def failing(self) -> bool:
-        """Whether the collector is away, as far as is known."""
+        """Return whether the collector is down, as far as is known."""
         return self._failed_at is not None
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Give them to the collector; raises nothing."""
+        """Export spans; raises nothing."""
         requests = sum(span.kind is SpanKind.SERVER for span in spans)
         self.taken += len(spans)
         result = SpanExportResult.FAILURE
         if not self._given_up.is_set():
-            self._reasons.last = ""
+            self._message.last = ""
             try:
                 result = self._exporter.export(spans)
             except Exception as error:
-                self._reasons.last = type(error).__name__
+                self._message.last = type(error).__name__
         if result is SpanExportResult.SUCCESS:
-            self._works()
+            self._note_success()
         else:
-            self._fails(requests)
+            self._note_failure(requests)
         return result
 
-    def _works(self) -> None:
+    def _note_success(self) -> None:
         if self._failed_at is not None and self._clock() - self._failed_at >= RECOVERY_SECONDS:
             self._failed_at = None
             log.info(
                 "traces go to %s again; those of %d requests were lost", self._endpoint, self.lost - self._lost_before
             )
 
-    def _fails(self, requests: int) -> None:
+    def _note_failure(self, requests: int) -> None:
         first = self._failed_at is None
         if first:
             self._lost_before = self.lost
@@ -100,18 +100,18 @@ class ToldExporter(SpanExporter):
             log.warning(
                 "traces cannot be sent to %s and are lost until they can: %s",
                 self._endpoint,
-                self._reasons.last or "it failed",
+                self._message.last or "it failed",
             )
 
     def give_up(self) -> None:
-        """Export nothing more; what is under way ends by its timeout."""
+        """Export nothing more; an export under way ends by its timeout."""
         self._given_up.set()
         self._close()
 
     def shutdown(self) -> None:
-        """Called by the processor at its end."""
+        """Close; the processor calls it at its end."""
         self._close()
-        self._logger.removeFilter(self._reasons)
+        self._logger.removeFilter(self._message)
 
     def _close(self) -> None:
         with self._closing:
@@ -121,11 +121,11 @@ class ToldExporter(SpanExporter):
 
 
 def traces_url(endpoint: str) -> str:
-    """Where spans go, of a collector's address: OTLP's own path follows, unless it is there."""
+    """Return the URL for spans of a collector's address: OTLP's own path is appended unless it is there."""
     base = endpoint.rstrip("/")
     return base if base.endswith("/v1/traces") else f"{base}/v1/traces"
 
 
 def otlp_exporter(endpoint: str, headers: Mapping[str, str]) -> OTLPSpanExporter:
-    """The SDK's, with a bounded time."""
+    """Make the SDK's exporter, with a bounded time."""
     return OTLPSpanExporter(endpoint=endpoint, headers=headers, timeout=TIMEOUT_SECONDS, compression=Compression.Gzip)

@@ -1,4 +1,4 @@
-"""Which requests are traced, decided at their start."""
+"""Decide at a request's start whether it is traced."""
 
 import random
 from collections.abc import Callable
@@ -12,19 +12,21 @@ _RANDOM: Final = random.Random()
 
 
 class HeadSampler:
-    """Who comes with a context has decided; of the others a ratio is taken, by their trace id as OpenTelemetry does.
+    """Follow the decision of a received trace context; of other requests sample a ratio by trace id, as
+    OpenTelemetry does.
 
-    A request that is not taken gets no ids here: should its end make it worth showing, nobody has been told any.
+    A request that is not sampled gets no ids here, so none are sent on; if its end makes it worth showing, it gets new
+    ones.
     """
 
     def __init__(self, ratio: float | None, bits: Callable[[int], int] = _RANDOM.getrandbits) -> None:
-        """No `ratio`: nothing is recorded here, and contexts pass through. `bits` gives so many random ones."""
+        """`ratio` None: nothing is recorded here, and contexts pass through. `bits` returns random bits."""
         self._bits = bits
         self._records = ratio is not None
         self._bound = round((ratio or 0.0) * (1 << _HALF))
 
     def start(self, record: RequestRecord, parent: TraceContext | None = None) -> None:
-        """Fill in `trace`, `span_id` and `sampled`."""
+        """Set `trace`, `span_id` and `sampled` of a record."""
         if parent is not None:
             record.trace = parent
             if parent.flags & SAMPLED:

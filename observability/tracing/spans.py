@@ -1,7 +1,7 @@
-"""The spans of a request that has ended, out of its record: stages of the gateway, the replica, its engine's phases.
+"""Make the spans of an ended request from its record: stages of the gateway, the replica, its engine's phases.
 
-Names of attributes are OpenTelemetry's semantic conventions where there is one, else `penstock.*`. Nothing of a prompt
-or an answer is in any of them.
+Names of attributes are OpenTelemetry's semantic conventions where there is one, else `penstock.*`. No attribute holds
+text of a prompt or an answer.
 """
 
 import random
@@ -23,10 +23,10 @@ from observability.outcome import FAILED, Outcome
 from observability.printable import printable
 from observability.record import RequestRecord
 
-#: No request has more spans.
+#: The most spans that a request can have.
 MOST_SPANS: Final = 12
 SERVICE: Final = "penstock"
-#: Our names of endpoints -> GenAI's operations, and HTTP's routes.
+#: Endpoint names -> GenAI's operations, and HTTP's routes.
 _OPERATIONS: Final = {
     "chat": gen_ai.GenAiOperationNameValues.CHAT.value,
     "completions": gen_ai.GenAiOperationNameValues.TEXT_COMPLETION.value,
@@ -48,7 +48,7 @@ _ROUTES: Final = {
     "files": "/v1/files",
     "batches": "/v1/batches",
 }
-#: Stages in order: the field of the record with the moment of its end, and what the span is called.
+#: Stages in order: the record's field with the moment of its end, and the span's name.
 _STAGES: Final = (
     ("identified", "authenticate"),
     ("screened", "read and filter"),
@@ -69,7 +69,7 @@ _Attributes = dict[str, str | int | float | bool | list[str]]
 
 
 class _Resource(Resource):
-    """The one of this process, told apart by itself: the SDK writes one into JSON for each span that it encodes."""
+    """A resource that is equal only to itself: the SDK compares resources for each span that it encodes."""
 
     __hash__ = object.__hash__
 
@@ -78,27 +78,27 @@ class _Resource(Resource):
 
 
 def process_resource(instance: str, attributes: Mapping[str, str] | None = None) -> Resource:
-    """Who says it; what the environment says (`OTEL_RESOURCE_ATTRIBUTES`) is in it too."""
+    """Make this process's resource, with the environment's attributes (`OTEL_RESOURCE_ATTRIBUTES`)."""
     own = {"service.name": SERVICE, "service.instance.id": instance}
-    made = Resource.create({**own, **(attributes or {})})
-    return _Resource(made.attributes, made.schema_url)
+    resource = Resource.create({**own, **(attributes or {})})
+    return _Resource(resource.attributes, resource.schema_url)
 
 
 class SpanMaker:
-    """Makes spans as the SDK's processors take them, with explicit times and with the ids that were sent out."""
+    """Make spans in the form of the SDK's processors, with explicit times and with the ids that were sent out."""
 
     def __init__(self, resource: Resource, host: str, bits: Callable[[int], int] = _RANDOM.getrandbits) -> None:
-        """`host` is this machine's name; `bits` gives so many random ones."""
+        """`host` is this machine's name; `bits` returns random bits."""
         self._resource = resource
         self._host = host
         self._bits = bits
         self._scope = InstrumentationScope(SERVICE)
 
     def spans(self, record: RequestRecord) -> list[ReadableSpan]:
-        """The request's first, which is the parent of the others."""
+        """Return the request's spans, the root first."""
         return _Tree(self, record).spans
 
-    def made(
+    def make_span(
         self,
         name: str,
         context: SpanContext,
@@ -110,7 +110,7 @@ class SpanMaker:
         kind: SpanKind = SpanKind.INTERNAL,
         status: Status = _UNSET,
     ) -> ReadableSpan:
-        """One span; `times` are nanoseconds since 1970."""
+        """Make one span; `times` are nanoseconds since 1970."""
         return ReadableSpan(
             name,
             context,
@@ -128,16 +128,16 @@ class SpanMaker:
         )
 
     def new_id(self) -> int:
-        """Of a span."""
+        """Make a random span id."""
         return self._bits(64) or 1
 
     def new_trace(self) -> int:
-        """Of a request that was not thought worth showing at its start."""
+        """Make a random trace id, for a request that was not sampled at its start."""
         return self._bits(128) or 1
 
     @property
     def host(self) -> str:
-        """This machine's name."""
+        """Return this machine's name."""
         return self._host
 
 
@@ -147,7 +147,7 @@ class _Tree:
     def __init__(self, maker: SpanMaker, record: RequestRecord) -> None:
         self._maker, self._record = maker, record
         self._arrived = round(record.wall * 1e9)
-        # A gateway that was told to end may not have come to the request's end.
+        # A gateway that is shutting down may not have recorded the request's end.
         self._end = max(record.ended, record.arrived)
         context, self._state = record.trace, TraceState()
         parent: SpanContext | None = None
@@ -188,7 +188,7 @@ class _Tree:
         context = self._context(self._maker.new_id())
         times = self._at(start), self._at(end)
         self.spans.append(
-            self._maker.made(
+            self._maker.make_span(
                 name,
                 context,
                 parent or self._root,
@@ -202,7 +202,7 @@ class _Tree:
         return context
 
     def _server(self, parent: SpanContext | None) -> ReadableSpan:
-        """Of the client's request here."""
+        """Add the server span of the client's request."""
         record = self._record
         operation = _OPERATIONS.get(record.endpoint)
         named = [operation or record.endpoint, record.model]
@@ -226,7 +226,7 @@ class _Tree:
         attributes.update({name: value for name, value in known.items() if value})
         if operation:
             attributes.update(self._generation(operation))
-        return self._maker.made(
+        return self._maker.make_span(
             " ".join(filter(None, named)),
             self._root,
             parent,
@@ -238,7 +238,7 @@ class _Tree:
         )
 
     def _generation(self, operation: str) -> _Attributes:
-        """What GenAI's conventions say of a request for a model."""
+        """Return the attributes of GenAI's conventions for a request to a model."""
         record = self._record
         known: _Attributes = {
             gen_ai.GEN_AI_REQUEST_MODEL: record.asked_model or record.model,
@@ -260,13 +260,13 @@ class _Tree:
         return found
 
     def _gateway(self) -> None:
-        """The stages, as far as the request came; the one that it ended in lasts until then."""
+        """Add the stages that the request reached; the one that it ended in lasts until its end."""
         record = self._record
         before = record.arrived
         for field, name in _STAGES:
             moment: float = getattr(record, field)
             if not moment:
-                # What answers without a model has no further stages.
+                # A request without a model has no further stages.
                 if record.outcome is not Outcome.OK:
                     self._add(name, before, self._end, events=self._verdicts_of(name, self._end), status=self._status)
                 return
@@ -279,7 +279,7 @@ class _Tree:
         return self._verdicts("prompt", moment) if stage == "read and filter" else None
 
     def _verdicts(self, where: str, moment: float) -> list[Event]:
-        """What filters said; when they did is not known more closely."""
+        """Add the filters' verdicts; their exact times are not known."""
         return [
             Event(
                 "filter verdict",
@@ -307,12 +307,12 @@ class _Tree:
         return {name: value for name, value in known.items() if value}
 
     def _replica(self) -> None:
-        """From the first submit to the last token, wherever it came from."""
+        """Add the span from the first submit to the last token, over all replicas."""
         record = self._record
         answered = record.last_token or self._end
         events = [
             Event(name, {f"penstock.{name}.count": count}, self._at(moment))
-            # What moved moved before these moments; when exactly is not known.
+            # A migration happened before these moments; its exact time is not known.
             for name, count, moment in (
                 ("retry", record.retries, record.first_token or self._end),
                 ("hedge", record.hedges, record.first_token or self._end),
@@ -344,7 +344,7 @@ class _Tree:
             self._add(_WRITING, record.last_token, self._end, status=self._status)
 
     def _engine(self, parent: SpanContext, answered: float) -> None:
-        """The phases by the engine's own clock, which says how long and not when: they end with the last token."""
+        """Add the engine's phases: its clock gives durations only, so they are placed to end with the last token."""
         record = self._record
         phases = (
             ("engine queue", record.engine_queue_us),

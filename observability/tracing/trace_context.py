@@ -1,4 +1,4 @@
-"""W3C Trace Context, level 1 (https://www.w3.org/TR/trace-context-1/): read, written and passed on. Pure."""
+"""Parse, write and forward W3C Trace Context, level 1 (https://www.w3.org/TR/trace-context-1/). Pure."""
 
 import re
 from collections.abc import Sequence
@@ -12,19 +12,20 @@ _PARENT: Final = re.compile(rb"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9
 _KEY: Final = rb"(?:[a-z][a-z0-9_*/-]{0,255}|[a-z0-9][a-z0-9_*/-]{0,240}@[a-z][a-z0-9_*/-]{0,13})"
 _MEMBER: Final = re.compile(rb"(" + _KEY + rb")=[ -+\--<>-~]{0,255}[!-+\--<>-~]")
 _MOST_MEMBERS: Final = 32
-#: What of a state is passed on at least, and which of its members go first where there is more (section 3.3.1.5).
+#: Characters of a state that are forwarded at least, and the length above which members are dropped first (section
+#: 3.3.1.5).
 _STATE_CHARACTERS: Final = 512
 _LONG_MEMBER: Final = 128
-#: More bytes of a state are not looked into.
+#: Bytes of a state that are parsed at most.
 _MOST_BYTES: Final = 8192
 _NO_TRACE: Final = bytes(16)
 _NO_PARENT: Final = bytes(8)
 
 
 def parse(parent: bytes, states: Sequence[bytes] = ()) -> TraceContext | None:
-    """What the headers `traceparent` and `tracestate` say; None where the first one is not valid.
+    """Parse the headers `traceparent` and `tracestate`; None where the first one is not valid.
 
-    The latter may come several times. One that is not valid counts as none.
+    The latter may come several times. An invalid one counts as none.
     """
     match = _PARENT.fullmatch(parent.strip(b" \t"))
     if match is None:
@@ -63,10 +64,11 @@ def _length(members: Sequence[bytes]) -> int:
 
 
 def context_to_send(record: RequestRecord) -> str:
-    """What `Submit.trace` is for a request: the values of both headers with a blank between them, without the second
-    where there is no state. Empty where it is not sampled.
+    """Return `Submit.trace` for a request: the values of both headers with a blank between them, without the second
+    where
+    there is no state. Empty where it is not sampled.
 
-    Where this gateway makes no spans, whoever is next is told of the span that the client has told of.
+    Where this gateway makes no spans, the next hop gets the client's span as its parent.
     """
     context = record.trace
     if not record.sampled or context is None:
@@ -76,7 +78,7 @@ def context_to_send(record: RequestRecord) -> str:
 
 
 def trace_headers(trace: str) -> dict[str, str]:
-    """The headers, or metadata, that pass on what `context_to_send` gave; none for nothing."""
+    """Return the headers, or metadata, that carry `Submit.trace`; none if it is empty."""
     if not trace:
         return {}
     parent, _, state = trace.partition(" ")
@@ -84,7 +86,7 @@ def trace_headers(trace: str) -> dict[str, str]:
 
 
 def received_trace(parent: str, state: str = "") -> str:
-    """`Submit.trace` of metadata that a server got; empty where that is not valid or not sampled."""
+    """Return `Submit.trace` from a server's received metadata; empty where that is not valid or not sampled."""
     if not parent:
         return ""
     context = parse(parent.encode("latin-1", "replace"), [state.encode("latin-1", "replace")] if state else [])

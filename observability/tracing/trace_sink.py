@@ -1,6 +1,7 @@
-"""Ended requests become spans: those that were sampled at their start, those that failed, and those that were slow.
+"""Turn ended requests into spans: those that were sampled at their start, that failed, or that were slow.
 
-It imports the SDK, which takes 12 MB and a sixth of a second; whoever makes no traces imports `sampling` alone.
+This module imports the SDK, which takes 12 MB and a sixth of a second; a gateway without traces imports `sampling`
+alone.
 """
 
 import asyncio
@@ -15,30 +16,31 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 
 from observability.outcome import FAILED, Outcome
 from observability.record import RequestRecord
-from observability.tracing.export import ToldExporter, otlp_exporter, traces_url
+from observability.tracing.export import LoggedExporter, otlp_exporter, traces_url
 from observability.tracing.spans import MOST_SPANS, SpanMaker, process_resource
 
 log = logging.getLogger(__name__)
 
-#: What is left when the gateway ends may take so long, in seconds.
+#: Seconds for the remaining spans when the gateway ends.
 CLOSE_SECONDS: Final = 2.0
-#: How long spans wait for others, and how many go together.
+#: Seconds that spans wait for others, and the most that are sent together.
 _DELAY_MS: Final = 1000
 _BATCH: Final = 512
-#: A queue that has been full is said to be so again after such a time without a loss, in seconds.
+#: Seconds without a loss after which a full queue is logged anew.
 _QUIET_SECONDS: Final = 600.0
-#: Requests that nobody has sampled and that are shown for their end, at most so many in a second: an outage fails
-#: thousands, and a trace costs a quarter of a millisecond.
+#: Unsampled requests exported for their end, at most this many a second: an outage fails thousands, and a trace costs a
+#: quarter of a millisecond.
 LATE_PER_SECOND: Final = 100
-#: Sampled requests of one batch, of which there are ten a second and more: their spans are made on the event loop.
+#: Sampled requests of one batch (ten and more a second) whose spans are made: that happens on the event loop.
 MOST_AT_ONCE: Final = 20
 
 
 class TraceSink:
-    """The `Sink` of traces. A thread of the SDK's gives them to the collector; what it does not take in time is lost.
+    """The `Sink` of traces. The SDK's thread sends them to the collector; what it does not take in time is lost.
 
-    `slow_seconds` is a time to the first token, or to the end of a request without one: how long an answer goes on
-    says nothing. 0: nothing is slow. `queue` bounds the spans that wait.
+    `slow_seconds` bounds the time to the first token, or the time to the end of a request without one; how long an
+    answer
+    streams does not count. 0: no request is slow. `queue` bounds the spans that wait.
     """
 
     def __init__(
@@ -53,12 +55,13 @@ class TraceSink:
         exporter: SpanExporter | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`endpoint` is a collector's address for OTLP over HTTP; `instance` names this process; `clock` gives seconds.
+        """`endpoint` is a collector's address for OTLP over HTTP; `instance` names this process; `clock` returns
+        seconds.
 
         `exporter` takes the place of OTLP's.
         """
         url = traces_url(endpoint)
-        self._exporter = ToldExporter(exporter or otlp_exporter(url, headers or {}), url, clock=clock)
+        self._exporter = LoggedExporter(exporter or otlp_exporter(url, headers or {}), url, clock=clock)
         self._queue = max(queue, MOST_SPANS)
         self._processor = BatchSpanProcessor(
             self._exporter,
@@ -77,11 +80,11 @@ class TraceSink:
         self._closed = False
 
     def take(self, records: Sequence[RequestRecord]) -> None:
-        """Never waits: what finds no room is dropped."""
+        """Queue spans without waiting; what finds no room is dropped."""
         slow, ok = self._slow, Outcome.OK
         room = MOST_AT_ONCE
         for record in records:
-            # Who sends a context has decided for its request, but nobody without a key has.
+            # A received context decides for its request, but only with a valid key.
             if record.sampled and record.identified:
                 room -= 1
                 if room < 0:
@@ -94,7 +97,7 @@ class TraceSink:
                 self._export_late(record)
 
     def counts(self) -> Mapping[str, float]:
-        """How many requests' spans were lost."""
+        """Return how many requests' spans were lost."""
         return {"telemetry_dropped_total": self._dropped + self._exporter.lost}
 
     def _export_late(self, record: RequestRecord) -> None:
@@ -108,7 +111,7 @@ class TraceSink:
             self._export(record)
 
     def _export(self, record: RequestRecord) -> None:
-        # A request's spans all go or none, and those that do not cost nothing.
+        # A request's spans are queued all or none; dropped spans are not even built.
         if self._closed or self._put - self._exporter.taken > self._queue - MOST_SPANS:
             self._drop()
             return
@@ -141,7 +144,7 @@ class TraceSink:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(done.set)
 
-        # Not one of the loop's own threads, for which the process would wait at its end.
+        # Not one of the event loop's own threads, for which the process would wait at its end.
         threading.Thread(target=close, name="traces", daemon=True).start()
         try:
             async with asyncio.timeout(CLOSE_SECONDS):

@@ -47,7 +47,7 @@ def test_a_changed_file_is_read_anew_and_looked_at_once_a_second(file: Path) -> 
 def test_what_cannot_be_read_leaves_the_last_value_and_is_told_once(
     file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    renewed = Renewed([file], lambda: number_in(file), look_seconds=0.0)
+    renewed = Renewed([file], lambda: number_in(file), check_seconds=0.0)
     file.write_text("none")
     assert [renewed.get() for _ in range(3)] == [1, 1, 1]
     file.unlink()
@@ -62,7 +62,9 @@ def test_a_link_is_followed_as_kubernetes_swaps_them(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         (tmp_path / name / "number").write_text("1" if name == "a" else "2")
     (tmp_path / "data").symlink_to("a")
-    renewed = Renewed([tmp_path / "data" / "number"], lambda: number_in(tmp_path / "data" / "number"), look_seconds=0.0)
+    renewed = Renewed(
+        [tmp_path / "data" / "number"], lambda: number_in(tmp_path / "data" / "number"), check_seconds=0.0
+    )
     assert renewed.get() == 1
     (tmp_path / "fresh").symlink_to("b")
     os.replace(tmp_path / "fresh", tmp_path / "data")
@@ -81,7 +83,7 @@ def test_threads_make_it_once_for_a_change(file: Path) -> None:
         reads.append(1)
         return number_in(file)
 
-    renewed = Renewed([file], make, look_seconds=0.0)
+    renewed = Renewed([file], make, check_seconds=0.0)
     file.write_text("22")
     threads = [threading.Thread(target=renewed.get) for _ in range(8)]
     for thread in threads:

@@ -1,10 +1,10 @@
 import json
 
-from tools.published_shapes import FILE, shapes, written
+from tools.published_shapes import FILE, file_text, shapes
 
 
 def test_the_file_is_what_the_clients_say_now() -> None:
-    assert FILE.read_text() == written(), "run `python -m tools.published_shapes`"
+    assert FILE.read_text() == file_text(), "run `python -m tools.published_shapes`"
 
 
 def test_every_shape_is_there_and_none_has_prose() -> None:

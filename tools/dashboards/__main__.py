@@ -1,4 +1,4 @@
-"""`python -m tools.dashboards`: write Grafana's dashboards and Prometheus' rules, made from the declared metrics."""
+"""`python -m tools.dashboards`: write Grafana's dashboards and Prometheus' rules from the declared metrics."""
 
 import argparse
 import sys

@@ -1,17 +1,17 @@
-"""What an alert is."""
+"""Define an alert."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from tools.dashboards.conditions import Condition
 
-#: Where operators find what to do: a heading for each alert.
+#: The page of runbooks: a heading for each alert.
 RUNBOOK = "docs/alerts.md"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Alert:
-    """One alert. `wait` is for how long it must hold; `summary` and `now` may be templates of Prometheus.
+    """One alert. `wait` is how long its condition must hold; `summary` and `now` may be templates of Prometheus.
 
     `page`: somebody must act at once; `ticket`: within days.
     """
@@ -21,20 +21,20 @@ class Alert:
     condition: Condition
     wait: str
     summary: str
-    #: How bad it is now.
+    #: The current state, in words.
     now: str = ""
-    #: What that means, for whoever has not seen it before.
+    #: The meaning, for a reader who has not seen the alert before.
     meaning: str
     #: What to do, in steps.
     actions: tuple[str, ...]
 
     @property
     def full_name(self) -> str:
-        """As it is raised."""
+        """Return the name under which the alert is raised."""
         return f"Penstock{self.name}"
 
     def rule(self) -> dict[str, Any]:
-        """In the form of Prometheus' rule files."""
+        """Return the rule in the form of Prometheus' rule files."""
         return {
             "alert": self.full_name,
             "expr": self.condition.expr,

@@ -1,4 +1,4 @@
-"""Alerts on objectives: an error budget burns too fast."""
+"""Alerts on objectives: the error budget burns too fast."""
 
 from collections.abc import Sequence
 from functools import reduce
@@ -25,7 +25,7 @@ _ACTIONS = {
 
 
 def burn_alerts(objectives: Objectives) -> list[Alert]:
-    """Two for each objective: one that pages, one that can wait."""
+    """Make two alerts for each objective: one that pages, one that opens a ticket."""
     found = []
     for objective in objectives.all:
         for burns, severity, speed, wait in ((FAST, "page", "Fast", "2m"), (SLOW, "ticket", "Slowly", "15m")):

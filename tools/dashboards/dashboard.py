@@ -1,4 +1,4 @@
-"""A whole dashboard: sections of panels laid out on Grafana's grid, variables, and links to the others."""
+"""Build a whole dashboard: sections of panels laid out on Grafana's grid, variables, and links to the others."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,35 +9,35 @@ from observability.metrics.metric import Metric
 from tools.dashboards.panels import DATASOURCE, Json, Panel
 from tools.dashboards.promql import Scope
 
-#: Of Grafana 11.6 and 12.0; older and newer ones bring it to their own when they load it.
+#: The schema of Grafana 11.6 and 12.0; other versions migrate it when they load it.
 SCHEMA_VERSION: Final = 41
 #: All dashboards with this tag link to one another.
 TAG: Final = "penstock"
-#: Where it is found how alerts that fire are called.
+#: Selects the firing alerts of Penstock.
 FIRING: Final = 'ALERTS{alertname=~"Penstock.+", alertstate="firing"}'
 _COLUMNS: Final = 24
 
 
 @dataclass(frozen=True)
 class Variable:
-    """A choice of values of a label, as a metric has them."""
+    """A variable that chooses among the values of a metric's label."""
 
     label: str
     title: str
     metric: Metric
-    #: Variables that narrow its values.
+    #: Variables that restrict its values.
     within: tuple[str, ...] = ()
 
     @property
     def query(self) -> str:
-        """In the form that Grafana's Prometheus data source reads."""
+        """Return the query in the form of Grafana's Prometheus data source."""
         selector = Scope({name: f'=~"${name}"' for name in self.within}).series(self.metric)
         if self.label not in self.metric.labels:
             raise ValueError(f"{self.metric.name} has no label {self.label}")
         return f"label_values({selector}, {self.label})"
 
     def json(self) -> Json:
-        """As the dashboard's model has it: several values may be chosen, at first all."""
+        """Return the dashboard model's JSON: several values may be chosen, at first all."""
         return {
             "name": self.label,
             "label": self.title,
@@ -61,14 +61,14 @@ class Variable:
 MODEL: Final = Variable("model", "Model", m.REPLICA_UP)
 POOL: Final = Variable("pool", "Pool", m.REPLICA_UP, ("model",))
 TENANT: Final = Variable("tenant", "Tenant", m.REQUESTS)
-#: What queries of dashboards look at. A dashboard must have the variables that its queries' metrics have labels for.
+#: The scope of all dashboards' queries. A dashboard must have the variables for the labels of its queries' metrics.
 CHOSEN: Final = Scope({name: f'=~"${name}"' for name in ("model", "pool")})
 CHOSEN_TENANTS: Final = Scope({name: f'=~"${name}"' for name in ("model", "tenant")})
 
 
 @dataclass(frozen=True)
 class Section:
-    """Panels under a heading, laid out in lines."""
+    """Panels under a heading, laid out in rows."""
 
     title: str
     panels: tuple[Panel, ...]
@@ -76,7 +76,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Dashboard:
-    """`uid` is its address, `/d/UID`, and its file's name."""
+    """A dashboard. `uid` is its address, `/d/UID`, and its file's name."""
 
     uid: str
     title: str
@@ -87,11 +87,11 @@ class Dashboard:
 
     @property
     def panels(self) -> tuple[Panel, ...]:
-        """All of them."""
+        """List all panels."""
         return tuple(panel for section in self.sections for panel in section.panels)
 
     def json(self) -> Json:
-        """What Grafana loads."""
+        """Return the JSON that Grafana loads."""
         return {
             "uid": self.uid,
             "title": self.title,

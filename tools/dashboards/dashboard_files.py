@@ -1,4 +1,4 @@
-"""Everything that is generated, as files."""
+"""List every generated file and its content."""
 
 import json
 from typing import Final
@@ -21,7 +21,7 @@ ALERTS: Final = "prometheus/rules/alerts.yaml"
 
 
 def all_dashboards(objectives: Objectives) -> tuple[Dashboard, ...]:
-    """Every dashboard."""
+    """Make every dashboard."""
     return (
         fleet(objectives),
         latency(objectives),
@@ -35,7 +35,7 @@ def all_dashboards(objectives: Objectives) -> tuple[Dashboard, ...]:
 
 
 def files(objectives: Objectives) -> dict[str, str]:
-    """Paths below one folder, and what is in them."""
+    """Return paths below one folder, with their contents."""
     found = {
         f"{DASHBOARDS}/{dashboard.uid}.json": json.dumps(dashboard.json(), indent=2, ensure_ascii=False) + "\n"
         for dashboard in all_dashboards(objectives)

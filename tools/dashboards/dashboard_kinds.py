@@ -1,4 +1,4 @@
-"""Closed sets of labels' values: in which colours they are shown everywhere, and what counts as a failure."""
+"""Closed sets of labels' values: their colours on every dashboard, and which ones count as failures."""
 
 from typing import Final
 
@@ -22,12 +22,12 @@ OUTCOME_COLORS: Final = {
         Outcome.INTERNAL_ERROR: "dark-purple",
     }.items()
 }
-#: Requests that say nothing of the service: the client's own doing.
+#: Outcomes that say nothing about the service: the client's own doing.
 NOT_COUNTED: Final = frozenset((Outcome.INVALID, Outcome.DENIED, Outcome.LIMITED, Outcome.CLIENT_GONE))
 FAILURES: Final = tuple(sorted(outcome.value for outcome in FAILED))
 COUNTED: Final = tuple(sorted(outcome.value for outcome in Outcome if outcome not in NOT_COUNTED))
 
-#: Of replicas, from the best to the worst.
+#: States of replicas, from the best to the worst.
 STATE_COLORS: Final = {
     "ready": GREEN,
     "returning": "light-green",
@@ -47,6 +47,6 @@ TOKEN_COLORS: Final = {
     "reasoning": PURPLE,
     "rejected": RED,
 }
-#: What loses records, by the name that the metrics have for it. The log leaves lines out by design.
+#: Counters of lost records, by their names in the metrics. The log leaves lines out by design.
 JOURNAL: Final = "journal"
 LOG: Final = "log"

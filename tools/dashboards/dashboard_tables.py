@@ -1,4 +1,4 @@
-"""Tables: several instant queries whose series with the same labels become one line."""
+"""Make table panels: several instant queries whose series with the same labels share a row."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,8 +34,8 @@ def table(
     height: int = 9,
     empty: str = "-",
 ) -> Panel:
-    """One line for each set of the labels `keys`, which says their headings. `link` is label, words and address;
-    `empty` stands for what is not there.
+    """Make a table with a row for each set of the labels `keys`, which map to their headings. `link` is label, words
+    and address; `empty` stands for missing values.
     """
     queries = tuple(Query(column.expr, column.title, instant=True, format="table") for column in columns)
     values = {f"Value #{letter}": column.title for letter, column in zip(_LETTERS, columns, strict=False)}

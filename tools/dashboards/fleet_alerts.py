@@ -1,4 +1,4 @@
-"""Alerts on replicas, and on work that comes faster than they can do it."""
+"""Alerts on replicas, and on more work than they can do."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ _AILING: Final = ("ejected", "wedged")
 
 
 def fleet_alerts() -> list[Alert]:
-    """All of them, the worst first."""
+    """List the fleet's alerts, the worst first."""
     return [*_replica_alerts(), *_saturation_alerts()]
 
 

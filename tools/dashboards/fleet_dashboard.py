@@ -1,4 +1,4 @@
-"""The dashboard to look at first: is everything well, and if not, where to look on."""
+"""The fleet dashboard, the first one to look at: is everything well, and if not, which dashboard says more."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ _ALERTS: Final = 'ALERTS{alertname=~"Penstock.+"}'
 
 
 def fleet(objectives: Objectives) -> Dashboard:
-    """Fleet."""
+    """Make the fleet dashboard."""
     return Dashboard(
         uid=UID,
         title="Penstock / Fleet",

@@ -1,4 +1,4 @@
-"""Alerts on the gateway itself: its processes, its store, its filters, and what it writes down."""
+"""Alerts on the gateway itself: its processes, its store, its filters, and the records it writes."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ _UP: Final = 'up{job="penstock"}'
 
 
 def gateway_alerts() -> list[Alert]:
-    """All of them."""
+    """List the gateway's alerts."""
     return [*_process_alerts(), *_store_alerts(), *_record_alerts(), *_policy_alerts()]
 
 

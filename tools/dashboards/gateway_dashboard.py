@@ -1,4 +1,4 @@
-"""The gateway itself: its processes, its store, and what it writes down."""
+"""The gateway dashboard: its processes, its store, and the records it writes."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ _ALL: Final = Scope()
 
 
 def gateway() -> Dashboard:
-    """Gateway."""
+    """Make the gateway dashboard."""
     return Dashboard(
         uid=UID,
         title="Penstock / Gateway",
@@ -23,7 +23,7 @@ def gateway() -> Dashboard:
             Section("Now", _now()),
             Section("Processes", _processes()),
             Section("Store and limits", _store()),
-            Section("What is written down", _written()),
+            Section("What is written down", _records()),
         ),
     )
 
@@ -165,7 +165,7 @@ def _store() -> tuple[Panel, ...]:
     )
 
 
-def _written() -> tuple[Panel, ...]:
+def _records() -> tuple[Panel, ...]:
     return (
         lines(
             "Telemetry dropped",

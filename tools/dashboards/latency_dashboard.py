@@ -1,4 +1,4 @@
-"""Where the time of requests goes."""
+"""The latency dashboard: where the time of requests goes."""
 
 from typing import Final
 
@@ -14,7 +14,7 @@ _COLORS: Final = {"engine": "green", "queue": "#EAB839", "gateway": "blue"}
 
 
 def latency(objectives: Objectives) -> Dashboard:
-    """Latency."""
+    """Make the latency dashboard."""
     return Dashboard(
         uid=UID,
         title="Penstock / Latency",
@@ -25,7 +25,7 @@ def latency(objectives: Objectives) -> Dashboard:
             Section("First token", _first_token(objectives)),
             Section("Streams", _streams()),
             Section("Queue and gateway", _gateway()),
-            Section("Engine and whole requests", _whole()),
+            Section("Engine and whole requests", _whole_requests()),
         ),
     )
 
@@ -101,7 +101,7 @@ def _gateway() -> tuple[Panel, ...]:
     )
 
 
-def _whole() -> tuple[Panel, ...]:
+def _whole_requests() -> tuple[Panel, ...]:
     return (
         *_pair("Engine", "From the submit to the last token, the engine's own queue included.", m.ENGINE_SECONDS),
         *_pair("Whole requests", "From arrival to the end of the answer; long answers take long.", m.REQUEST_SECONDS),
@@ -109,7 +109,7 @@ def _whole() -> tuple[Panel, ...]:
 
 
 def _pair(title: str, description: str, metric: Metric, limit: dict[str, object] | None = None) -> tuple[Panel, Panel]:
-    """Percentiles and, beside them, all of it."""
+    """Make two panels: percentiles and, beside them, the whole distribution."""
     return (
         percentiles(title, description, CHOSEN, metric, thresholds=limit, width=12),
         spread(f"{title}, all of it", description, CHOSEN, metric),

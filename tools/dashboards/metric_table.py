@@ -1,11 +1,11 @@
-"""Every metric as a table of the documentation."""
+"""Write the documentation's table of metrics."""
 
 from observability.metrics.declarations import METRICS
 from observability.metrics.metric import Metric
 
 
 def metric_table() -> str:
-    """In Markdown, in the order in which metrics are exposed."""
+    """Return the table in Markdown, in the order in which metrics are exposed."""
     head = ("| Metric | Kind | Labels | What it is |", "| --- | --- | --- | --- |")
     return "\n".join((*head, *map(_row, METRICS))) + "\n"
 

@@ -1,4 +1,4 @@
-"""Service levels: what counts, what is promised, and how fast the error budget may burn.
+"""Define service-level objectives: good and bad events, targets, and burn rates of the error budget.
 
 Windows and factors are those of "Alerting on SLOs" in Google's Site Reliability Workbook, for a period of 30 days:
 https://sre.google/workbook/alerting-on-slos/
@@ -11,10 +11,10 @@ from observability.metrics import declarations as m
 from tools.dashboards.dashboard_kinds import COUNTED, FAILURES
 from tools.dashboards.promql import Scope, ratio
 
-#: What the budget is for.
+#: The period of the error budget.
 PERIOD: Final = "30d"
 PERIOD_DAYS: Final = 30
-#: Windows of rates that are made from the counters themselves; longer ones are means of what the first one recorded.
+#: Windows whose rates come from the counters themselves; longer ones are means of the first one's recorded series.
 SHORT_WINDOWS: Final = ("5m", "30m", "1h", "2h", "6h")
 LONG_WINDOWS: Final = ("1d", "3d", PERIOD)
 WINDOWS: Final = (*SHORT_WINDOWS, *LONG_WINDOWS)
@@ -23,7 +23,7 @@ WINDOWS: Final = (*SHORT_WINDOWS, *LONG_WINDOWS)
 class Burn(NamedTuple):
     """An alert's condition: the budget burns `factor` times as fast as it may, over the long and the short window.
 
-    The short one lets the alert end soon after its cause. `spent` of the budget is gone by then, in percent.
+    The short one lets the alert end soon after its cause. `spent` percent of the budget is gone by then.
     """
 
     factor: float
@@ -32,55 +32,55 @@ class Burn(NamedTuple):
     spent: int
 
 
-#: Somebody must act at once, ...
+#: Conditions that page an operator at once ...
 FAST: Final = (Burn(14.4, "1h", "5m", 2), Burn(6, "6h", "30m", 5))
-#: ... or within days.
+#: ... and that open a ticket for the next days.
 SLOW: Final = (Burn(3, "1d", "2h", 10), Burn(1, "3d", "6h", 10))
 
 
 @dataclass(frozen=True)
 class Objective:
-    """A promise: this part of what counts is good."""
+    """An objective: this part of the events is good."""
 
-    #: As it stands in the names of rules.
+    #: The name within the names of rules.
     name: str
     title: str
-    #: What is bad, in words.
+    #: The bad events, in words.
     bad: str
     target: float
-    #: Bad ones and all of them in a second, by model, over a window.
+    #: Rates of bad and of all events, by model, over a window.
     bad_rate: str
     all_rate: str
 
     @property
     def budget(self) -> float:
-        """The part that may be bad."""
+        """Return the part that may be bad."""
         return round(1 - self.target, 9)
 
     @property
     def bad_rule(self) -> str:
-        """The recorded rate of what is bad."""
+        """Return the name of the recorded rate of bad events."""
         return f"model:penstock_{self.name}_bad:rate5m"
 
     @property
     def all_rule(self) -> str:
-        """The recorded rate of what counts."""
+        """Return the name of the recorded rate of all events."""
         return f"model:penstock_{self.name}_all:rate5m"
 
     def ratio_rule(self, window: str) -> str:
-        """The recorded part that is bad, over one of the windows."""
+        """Return the name of the recorded bad part, over one of the windows."""
         if window not in WINDOWS:
             raise ValueError(f"nothing is recorded over {window}")
         return f"model:penstock_{self.name}_bad:ratio_rate{window}"
 
     def ratio(self, window: str) -> str:
-        """The part that is bad: what is recorded under that name."""
+        """Return the expression of the bad part that is recorded under that name."""
         if window in LONG_WINDOWS:
             return f"avg_over_time({self.bad_rule}[{window}])\n/\n(\n  avg_over_time({self.all_rule}[{window}]) > 0\n)"
         return ratio(self.bad_rate.replace("$window", window), self.all_rate.replace("$window", window))
 
     def recorded(self) -> list[tuple[str, str]]:
-        """Names and expressions of the recording rules, in the order in which they need one another."""
+        """Return names and expressions of the recording rules, each after those that it uses."""
         bad, counted = (rate.replace("$window", "5m") for rate in (self.bad_rate, self.all_rate))
         rates = [(self.bad_rule, f"{bad}\nor\n0 * {counted}"), (self.all_rule, counted)]
         return rates + [(self.ratio_rule(window), self.ratio(window)) for window in WINDOWS]
@@ -88,7 +88,7 @@ class Objective:
 
 @dataclass(frozen=True)
 class Objectives:
-    """What is promised. The time to the first token must be the bound of one of its histogram's buckets."""
+    """All objectives. The bound on the time to the first token must be one of its histogram's bucket bounds."""
 
     availability: float = 0.999
     first_token_seconds: float = 2.5
@@ -96,7 +96,7 @@ class Objectives:
 
     @property
     def answered(self) -> Objective:
-        """Requests are answered."""
+        """Make the objective that requests are answered."""
         scope = Scope(window="$window")
         return Objective(
             name="availability",
@@ -109,7 +109,7 @@ class Objectives:
 
     @property
     def first_token(self) -> Objective:
-        """Streams begin soon."""
+        """Make the objective that streams begin soon."""
         scope = Scope(window="$window")
         seen = scope.observed(m.FIRST_TOKEN_SECONDS, "model")
         return Objective(
@@ -123,5 +123,5 @@ class Objectives:
 
     @property
     def all(self) -> tuple[Objective, ...]:
-        """Each of them."""
+        """List all objectives."""
         return (self.answered, self.first_token)

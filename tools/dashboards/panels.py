@@ -1,4 +1,4 @@
-"""Panels, as Grafana's JSON model has them: https://grafana.com/docs/grafana/latest/dashboards/build-dashboards/"""
+"""Build panels in Grafana's JSON model: https://grafana.com/docs/grafana/latest/dashboards/build-dashboards/"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,14 +14,14 @@ RED: Final = "red"
 BLUE: Final = "blue"
 PURPLE: Final = "purple"
 GREY: Final = "#8e8e8e"
-#: Points of a heatmap's time axis: finer ones are not seen, and cost queries.
+#: Points of a heatmap's time axis: finer ones are not visible, and cost queries.
 HEATMAP_POINTS: Final = 120
 _LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 @dataclass(frozen=True)
 class Query:
-    """PromQL and what its series are called. `instant`: only the last moment of what is shown."""
+    """PromQL and the legend of its series. `instant`: only the last moment of the shown time."""
 
     expr: str
     legend: str = ""
@@ -31,7 +31,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Panel:
-    """One panel. `defaults` are of all its fields, `overrides` change them for single ones."""
+    """One panel. `defaults` apply to all its fields, `overrides` change them for single ones."""
 
     kind: str
     title: str
@@ -45,11 +45,11 @@ class Panel:
     more: Json = field(default_factory=dict)
 
     def sized(self, width: int, height: int | None = None) -> "Panel":
-        """The same, `width` of 24 columns wide."""
+        """Return the same panel, `width` of 24 columns wide."""
         return replace(self, width=width, height=height or self.height)
 
     def json(self, number: int, x: int, y: int) -> Json:
-        """The panel in its place."""
+        """Return the panel's JSON at a position."""
         return {
             "id": number,
             "type": self.kind,
@@ -78,13 +78,13 @@ def _target(query: Query, letter: str) -> Json:
 
 
 def steps(*changes: tuple[float, str], base: str = GREEN) -> Json:
-    """Thresholds: `base` below the first of the changes, and each one's colour from its value on."""
+    """Make thresholds: `base` below the first step, then each step's colour from its value on."""
     first: Json = {"color": base, "value": None}
     return {"mode": "absolute", "steps": [first, *({"color": color, "value": value} for value, color in changes)]}
 
 
 def colored(colors: Mapping[str, str]) -> tuple[Json, ...]:
-    """Fixed colours for series by their names."""
+    """Assign fixed colours to series by their names."""
     return tuple(
         {
             "matcher": {"id": "byName", "options": name},
@@ -107,7 +107,7 @@ def lines(
     most: float | None = None,
     width: int = 8,
 ) -> Panel:
-    """Values over time; with `thresholds` the limits are drawn as lines."""
+    """Plot values over time; `thresholds` are drawn as lines."""
     custom = {
         "drawStyle": "line",
         "lineInterpolation": "linear",
@@ -146,7 +146,7 @@ def stat(
     instant: bool = False,
     width: int = 3,
 ) -> Panel:
-    """One number; unless `instant`, with its course behind it."""
+    """Show one number; unless `instant`, with its history behind it."""
     defaults: Json = {
         "unit": unit,
         "color": {"mode": "thresholds"} if thresholds else {"mode": "fixed", "fixedColor": "text"},
@@ -170,7 +170,7 @@ def stat(
 
 
 def heatmap(title: str, description: str, expr: str, *, unit: str = "s", width: int = 12) -> Panel:
-    """How a histogram's observations lie over time."""
+    """Show how a histogram's observations are distributed over time."""
     color = {
         "mode": "scheme",
         "scheme": "Spectral",
@@ -202,7 +202,7 @@ def heatmap(title: str, description: str, expr: str, *, unit: str = "s", width: 
 def gauges(
     title: str, description: str, query: Query, unit: str, *, thresholds: Json, most: float = 1.0, width: int = 12
 ) -> Panel:
-    """The last value of each series as a bar."""
+    """Show the last value of each series as a bar."""
     defaults = {
         "unit": unit,
         "min": 0,
@@ -228,7 +228,7 @@ def gauges(
 
 
 def states(title: str, description: str, query: Query, names: Mapping[str, str], *, width: int = 24) -> Panel:
-    """Which state each series is in over time. Values are places in `names`, which say each state's colour."""
+    """Show each series' state over time. Values are positions in `names`, which give each state's colour."""
     mapped = {str(place): {"text": name, "color": names[name], "index": place} for place, name in enumerate(names)}
     defaults = {
         "color": {"mode": "thresholds"},

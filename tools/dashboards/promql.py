@@ -1,4 +1,4 @@
-"""PromQL over declared metrics: a label that is not declared fails here, when the query is made."""
+"""Build PromQL over declared metrics; an undeclared label fails here, when the query is made."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,9 +6,9 @@ from typing import Final, NamedTuple
 
 from observability.metrics.metric import Metric
 
-#: What Grafana puts in: a range that holds at least four scrapes.
+#: Grafana's variable for a range that holds at least four scrapes.
 RATE_INTERVAL: Final = "$__rate_interval"
-#: What Grafana puts in: the whole time that is shown.
+#: Grafana's variable for the whole time that is shown.
 WHOLE_RANGE: Final = "$__range"
 
 
@@ -23,7 +23,7 @@ Wanted = str | tuple[str, ...] | Not
 
 @dataclass(frozen=True)
 class Scope:
-    """What queries look at: `filters`, by label, apply to each metric that has the label.
+    """The scope of queries: `filters`, by label, apply to each metric that has the label.
 
     `window` is the range of rates.
     """
@@ -32,51 +32,51 @@ class Scope:
     window: str = RATE_INTERVAL
 
     def over(self, window: str) -> "Scope":
-        """The same with another range of rates."""
+        """Return the same scope with another range of rates."""
         return Scope(self.filters, window)
 
     def series(self, metric: Metric, **where: Wanted) -> str:
-        """A selector of the metric's series, as they are."""
+        """Select the metric's series."""
         return self._selector(metric, "", where)
 
     def rate(self, metric: Metric, *by: str, **where: Wanted) -> str:
-        """What a counter gains in a second."""
+        """Return a counter's growth per second."""
         return _sum(_by(metric, by), f"rate({self._selector(metric, '', where)}[{self.window}])")
 
     def increase(self, metric: Metric, *by: str, **where: Wanted) -> str:
-        """What a counter gains in the window."""
+        """Return a counter's growth in the window."""
         return _sum(_by(metric, by), f"increase({self._selector(metric, '', where)}[{self.window}])")
 
     def now(self, metric: Metric, *by: str, how: str = "sum", **where: Wanted) -> str:
-        """A gauge, of which several series become one."""
+        """Return a gauge, with several series aggregated by `how`."""
         return _aggregate(how, _by(metric, by), self._selector(metric, "", where))
 
     def quantile(self, quantile: float, metric: Metric, *by: str, **where: Wanted) -> str:
-        """A quantile of a histogram."""
+        """Return a quantile of a histogram."""
         return f"histogram_quantile({quantile:g}, {self.buckets(metric, *by, **where)})"
 
     def buckets(self, metric: Metric, *by: str, **where: Wanted) -> str:
-        """How fast each bucket of a histogram grows: what quantiles are made from."""
+        """Return the growth of each bucket of a histogram per second, from which quantiles are made."""
         return _sum(("le", *_by(metric, by)), f"rate({self._selector(metric, '_bucket', where)}[{self.window}])")
 
     def heat(self, metric: Metric, **where: Wanted) -> str:
-        """A histogram's buckets for a heatmap."""
+        """Return a histogram's buckets for a heatmap."""
         return _sum(("le",), f"increase({self._selector(metric, '_bucket', where)}[{self.window}])")
 
     def observed(self, metric: Metric, *by: str, **where: Wanted) -> str:
-        """Observations of a histogram in a second."""
+        """Return the observations of a histogram per second."""
         return _sum(_by(metric, by), f"rate({self._selector(metric, '_count', where)}[{self.window}])")
 
     def amount(self, metric: Metric, *by: str, **where: Wanted) -> str:
-        """What the observations of a second add up to."""
+        """Return the sum of a histogram's observations per second."""
         return _sum(_by(metric, by), f"rate({self._selector(metric, '_sum', where)}[{self.window}])")
 
     def mean(self, metric: Metric, *by: str, **where: Wanted) -> str:
-        """The mean of a histogram's observations."""
+        """Return the mean of a histogram's observations."""
         return f"{self.amount(metric, *by, **where)}\n/\n{self.observed(metric, *by, **where)}"
 
     def within(self, metric: Metric, seconds: float, *by: str, **where: Wanted) -> str:
-        """Observations of at most `seconds`, which must be the bound of a bucket, in a second.
+        """Return the observations of at most `seconds`, which must be the bound of a bucket, per second.
 
         Prometheus 3 writes whole bounds as `2.0`, earlier ones as they are exposed.
         """
@@ -89,7 +89,7 @@ class Scope:
         return _sum(_by(metric, by), f"rate({selector}[{self.window}])")
 
     def of_replicas(self, metric: Metric, *by: str, **where: Wanted) -> str:
-        """What replicas report, added up: several gateways that see one replica count once."""
+        """Sum what replicas report: several gateways that see one replica count once."""
         one = _aggregate("max", ("model", "pool", "replica"), self._selector(metric, "", where))
         return one if by == ("model", "pool", "replica") else _sum(_by(metric, by), one)
 
@@ -127,20 +127,20 @@ def _aggregate(how: str, labels: tuple[str, ...], inner: str) -> str:
 
 
 def ratio(part: str, whole: str) -> str:
-    """The part of a whole that has the same labels, 0 where it has no series; nothing where the whole is 0."""
+    """Divide a part by a whole with the same labels: 0 where the part has no series, nothing where the whole is 0."""
     return share(f"(\n{indented(or_zero(part, whole))}\n)", whole)
 
 
 def share(part: str, whole: str) -> str:
-    """The same of a part that has series wherever the whole has."""
+    """Divide a part that has series wherever the whole has."""
     return f"{part}\n/\n(\n  {whole} > 0\n)"
 
 
 def or_zero(part: str, whole: str) -> str:
-    """`part`, and 0 where only `whole` has a series: a counter of failures has none before the first failure."""
+    """Return `part`, or 0 where only `whole` has a series: a counter of failures has none before the first failure."""
     return f"{part}\nor\n0 * {whole}"
 
 
 def indented(text: str) -> str:
-    """The lines, two columns further in."""
+    """Indent the lines by two columns."""
     return "\n".join(f"  {line}" for line in text.splitlines())

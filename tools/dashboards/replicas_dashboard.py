@@ -1,4 +1,4 @@
-"""Each replica: its state, its load and its KV cache."""
+"""The replica dashboard: each replica's state, load and KV cache."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ _NAMED: Final = "{{replica}} ({{model}})"
 
 
 def replicas() -> Dashboard:
-    """Replicas."""
+    """Make the replica dashboard."""
     return Dashboard(
         uid=UID,
         title="Penstock / Replicas",
@@ -38,7 +38,7 @@ def _kv() -> str:
 
 
 def _state() -> str:
-    """The place of a replica's state in `STATE_COLORS`, the worst where gateways differ."""
+    """Map a replica's state to its position in `STATE_COLORS`, the worst where gateways differ."""
     by = ", ".join(_REPLICA)
     one_each = (
         f"{place} * max by ({by}) ({CHOSEN.series(m.REPLICA_STATE, state=state)} == 1)"

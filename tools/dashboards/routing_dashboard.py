@@ -1,4 +1,4 @@
-"""Which replicas requests go to, what the KV caches save, and what goes elsewhere after a failure."""
+"""The routing dashboard: which replicas get requests, what the KV caches save, and what moves after a failure."""
 
 from typing import Final
 
@@ -14,7 +14,7 @@ _POOL: Final = "{{pool}} ({{model}})"
 
 
 def routing() -> Dashboard:
-    """Routing and cache."""
+    """Make the routing and cache dashboard."""
     return Dashboard(
         uid=UID,
         title="Penstock / Routing and cache",

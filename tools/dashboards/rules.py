@@ -1,4 +1,4 @@
-"""Prometheus' rule files: what is recorded of the objectives, and the alerts."""
+"""Prometheus' rule files: recording rules of the objectives, and the alerts."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -17,12 +17,12 @@ _HEAD: Final = "# Made by `python -m tools.dashboards`; changes are lost when it
 
 
 def all_alerts(objectives: Objectives) -> list[Alert]:
-    """Every alert."""
+    """List every alert."""
     return [*burn_alerts(objectives), *fleet_alerts(), *gateway_alerts()]
 
 
 def recording_rules(objectives: Objectives, interval: str = INTERVAL) -> str:
-    """The file of recording rules."""
+    """Write the file of recording rules."""
     groups = [
         _group(
             f"penstock-{objective.name.replace('_', '-')}",
@@ -35,7 +35,7 @@ def recording_rules(objectives: Objectives, interval: str = INTERVAL) -> str:
 
 
 def alert_rules(objectives: Objectives, interval: str = INTERVAL) -> str:
-    """The file of alerts."""
+    """Write the file of alerts."""
     groups = (
         ("penstock-objectives", burn_alerts(objectives)),
         ("penstock-fleet", fleet_alerts()),
@@ -49,10 +49,10 @@ def _group(name: str, rules: Sequence[dict[str, Any]], interval: str) -> dict[st
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes texts of several lines as blocks, and indents lists."""
+    """Write texts of several lines as blocks, and indent lists."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
-        """Lists stand deeper than what they belong to."""
+        """Indent lists deeper than what they belong to."""
         super().increase_indent(flow, False)
 
 

@@ -1,4 +1,4 @@
-"""The alerts as a page of the documentation: what each means, and what to do."""
+"""Write the documentation's page of alerts: the meaning of each, and what to do."""
 
 import re
 import textwrap
@@ -24,7 +24,7 @@ _WIDTH: Final = 120
 
 
 def runbook(objectives: Objectives) -> str:
-    """The page, in Markdown."""
+    """Return the page in Markdown."""
     return "\n".join(_page(objectives)) + "\n"
 
 

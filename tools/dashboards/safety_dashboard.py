@@ -1,4 +1,4 @@
-"""What filters find in prompts and answers, and what they cost."""
+"""The safety dashboard: what filters find in prompts and answers, and their cost."""
 
 from typing import Final
 
@@ -15,7 +15,7 @@ _RULE: Final = ("rule", "action", "where")
 
 
 def safety() -> Dashboard:
-    """Safety."""
+    """Make the safety dashboard."""
     return Dashboard(
         uid=UID,
         title="Penstock / Safety",

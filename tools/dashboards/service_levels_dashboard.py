@@ -1,4 +1,4 @@
-"""What is promised, what is left of the error budgets, and how fast they burn."""
+"""The service-level dashboard: objectives, the rest of the error budgets, and their burn rates."""
 
 from typing import Final
 
@@ -9,19 +9,19 @@ from tools.dashboards.objectives import FAST, PERIOD, PERIOD_DAYS, SLOW, Objecti
 from tools.dashboards.panels import GREEN, ORANGE, RED, YELLOW, Panel, Query, lines, stat, steps
 
 UID: Final = "penstock-slo"
-#: Recorded series have the label too.
+#: Recorded series have the model's label too.
 _CHOSEN: Final = '{model=~"$model"}'
 
 
 def service_levels(objectives: Objectives) -> Dashboard:
-    """SLOs."""
+    """Make the service-level dashboard."""
     return Dashboard(
         uid=UID,
         title="Penstock / SLOs",
         description="What is promised, what is left of the error budgets, and how fast they burn.",
         variables=(MODEL,),
         sections=(
-            *(Section(_promise(objective), _of(objective)) for objective in objectives.all),
+            *(Section(_promise(objective), _panels(objective)) for objective in objectives.all),
             Section("What went wrong", _failures()),
         ),
         hours=24,
@@ -36,7 +36,7 @@ def _recorded(name: str) -> str:
     return f"{name}{_CHOSEN}"
 
 
-def _of(objective: Objective) -> tuple[Panel, ...]:
+def _panels(objective: Objective) -> tuple[Panel, ...]:
     budget, target = objective.budget, objective.target
     over_period = _recorded(objective.ratio_rule(PERIOD))
     windows = tuple(dict.fromkeys(window for burn in (*FAST, *SLOW) for window in (burn.long, burn.short)))

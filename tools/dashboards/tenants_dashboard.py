@@ -1,4 +1,4 @@
-"""Who uses what, what it costs, and how near the limits they are."""
+"""The tenants dashboard: each tenant's usage, cost and distance to its limits."""
 
 from typing import Final
 
@@ -17,7 +17,7 @@ _NAMED: Final = "{{tenant}} {{scope}} {{limit}}"
 
 
 def tenants() -> Dashboard:
-    """Tenants."""
+    """Make the tenants dashboard."""
     return Dashboard(
         uid=UID,
         title="Penstock / Tenants",

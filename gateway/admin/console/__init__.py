@@ -1,4 +1,4 @@
-"""The console: one page and what it loads, without any data; the browser reads that from `/admin/live` with the key."""
+"""The console's static page and assets, without any data; the browser reads data from `/admin/live` with the key."""
 
 from functools import cache
 from importlib import resources
@@ -13,7 +13,7 @@ _FILES: Final = {
     "/console/console.js": ("console.js", "text/javascript; charset=utf-8"),
     "/console/icon.svg": ("icon.svg", "image/svg+xml"),
 }
-#: Nothing is loaded from elsewhere or run from the page itself, and no text becomes HTML.
+#: A policy by which nothing is loaded from elsewhere, no inline script runs, and no text becomes HTML.
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
@@ -28,7 +28,7 @@ _HEADERS: Final = {
 
 
 def page_at(path: str) -> Response | None:
-    """What the console has at a path."""
+    """Return the console's file at a path."""
     if path == "/console/":
         return Response(status_code=308, headers={"location": "../console"})
     found = _FILES.get(path)

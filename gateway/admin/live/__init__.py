@@ -1,1 +1,1 @@
-"""How the gateway does now, for the console and `penstock top`: rates, times, the fleet, tenants, failures."""
+"""Live snapshots for the console and `penstock top`: rates, latencies, the fleet, tenants, failures."""

@@ -1,4 +1,4 @@
-"""What workers have written of their counts, in the form that looks are made from."""
+"""Read the counts that workers have written, in the form that snapshots are made from."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,13 +18,13 @@ from routing.health.replica_status import ReplicaStatus, State
 
 R = TypeVar("R", bound=msgspec.Struct)
 
-#: Of what others have said, such as an upstream in an error, so much is shown.
+#: Characters shown of texts from others, such as an upstream's error.
 MOST_CHARACTERS: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
-    """Everything that workers say. `replicas` are as their metrics have them, without reasons and addresses."""
+class WorkerCounts:
+    """All counts and gauges of the workers. `replicas` have no reasons and addresses."""
 
     totals: Totals = field(default_factory=lambda: Totals(at=0.0))
     replicas: Report = field(default_factory=dict)
@@ -32,35 +32,35 @@ class Counted:
     routes: tuple[RecentRoute, ...] = ()
 
 
-def read_counted(folder: Path, at: float) -> Counted:
-    """What the files of a folder say at the moment `at`. Reads files; to be called in a thread.
+def read_counts(folder: Path, at: float) -> WorkerCounts:
+    """Read the files of a metrics folder at the moment `at`. Blocks: call it in a thread.
 
     Raises:
-        OSError, ValueError: They cannot be read.
+        OSError, ValueError: The files cannot be read.
     """
-    return counted(merge.read(folder), at)
+    return worker_counts(merge.read(folder), at)
 
 
-def counted(merged: merge.Merged, at: float) -> Counted:
-    """The same of what has been read."""
+def worker_counts(merged: merge.Merged, at: float) -> WorkerCounts:
+    """Convert merged metrics at the moment `at`."""
     families = {family.name: family for family in merged.families()}
 
-    def of(metric: Metric) -> Family:
+    def family_of(metric: Metric) -> Family:
         return families.get(metric.name) or Family(metric.name, metric.kind, metric.help)
 
-    in_flight = [value for _, value in of(metrics.IN_FLIGHT).samples]
+    in_flight = [value for _, value in family_of(metrics.IN_FLIGHT).samples]
     totals = Totals(
         at=at,
         started=merged.started,
-        requests=_sums(of(metrics.REQUESTS), ("model", "tenant", "outcome")),
-        tokens=_sums(of(metrics.TOKENS), ("model", "tenant", "kind")),
-        request_seconds=_histograms(of(metrics.REQUEST_SECONDS)),
-        first_token_seconds=_histograms(of(metrics.FIRST_TOKEN_SECONDS)),
-        inter_token_seconds=_histograms(of(metrics.INTER_TOKEN_SECONDS)),
+        requests=_sums(family_of(metrics.REQUESTS), ("model", "tenant", "outcome")),
+        tokens=_sums(family_of(metrics.TOKENS), ("model", "tenant", "kind")),
+        request_seconds=_histograms(family_of(metrics.REQUEST_SECONDS)),
+        first_token_seconds=_histograms(family_of(metrics.FIRST_TOKEN_SECONDS)),
+        inter_token_seconds=_histograms(family_of(metrics.INTER_TOKEN_SECONDS)),
         in_flight=sum(in_flight) if in_flight else None,
-        queued={labels["model"]: value for labels, value in of(metrics.QUEUE_DEPTH).samples},
+        queued={labels["model"]: value for labels, value in family_of(metrics.QUEUE_DEPTH).samples},
     )
-    return Counted(
+    return WorkerCounts(
         totals=totals,
         replicas=_replicas(families),
         errors=tuple(_recent(merged.recent, "failed", RecentError)),
@@ -86,7 +86,7 @@ def _histograms(family: Family) -> dict[Place, Histogram]:
 
 
 def _replicas(families: Mapping[str, Family]) -> Report:
-    """What the gauges say of replicas; of those without a state nothing."""
+    """Return the state of each replica from its gauges; replicas without a state are left out."""
     values: dict[tuple[str, str, str], dict[str, float]] = {}
     for metric in (
         *(metrics.REPLICA_RUNNING, metrics.REPLICA_WAITING, metrics.REPLICA_IN_FLIGHT, metrics.REPLICA_KV_USED),
@@ -104,7 +104,7 @@ def _replicas(families: Mapping[str, Family]) -> Report:
 
 
 def _status(labels: Mapping[str, str], values: Mapping[str, float]) -> ReplicaStatus:
-    def whole(metric: Metric) -> int:
+    def count(metric: Metric) -> int:
         return int(values.get(metric.name, 0.0))
 
     return ReplicaStatus(
@@ -112,11 +112,11 @@ def _status(labels: Mapping[str, str], values: Mapping[str, float]) -> ReplicaSt
         pool=labels["pool"],
         state=State(labels["state"]),
         reason="",
-        running=whole(metrics.REPLICA_RUNNING),
-        waiting=whole(metrics.REPLICA_WAITING),
-        kv_blocks_used=whole(metrics.REPLICA_KV_USED),
-        kv_blocks_total=whole(metrics.REPLICA_KV_TOTAL),
-        in_flight=whole(metrics.REPLICA_IN_FLIGHT),
+        running=count(metrics.REPLICA_RUNNING),
+        waiting=count(metrics.REPLICA_WAITING),
+        kv_blocks_used=count(metrics.REPLICA_KV_USED),
+        kv_blocks_total=count(metrics.REPLICA_KV_TOTAL),
+        in_flight=count(metrics.REPLICA_IN_FLIGHT),
         share=values.get(metrics.REPLICA_SHARE.name, 0.0),
         breaker_seconds=values.get(metrics.REPLICA_BREAKER.name, 0.0),
         accuracy=values.get(metrics.REPLICA_ACCURACY.name),
@@ -124,7 +124,7 @@ def _status(labels: Mapping[str, str], values: Mapping[str, float]) -> ReplicaSt
 
 
 def _recent(entries: Iterable[Mapping[str, Any]], kind: str, record: type[R]) -> Iterable[R]:
-    """Those of a kind; what another version of the program wrote is left out."""
+    """Decode the entries of a kind; entries written by another version of the program are left out."""
     names = record.__struct_fields__
     for entry in entries:
         if entry.get("kind") == kind:

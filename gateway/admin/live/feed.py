@@ -1,4 +1,4 @@
-"""One look a second for all viewers, while there are any: none waits for another, and none holds up the looking."""
+"""Take one snapshot a second for all viewers, while there are any; no viewer waits for another or delays the feed."""
 
 import asyncio
 import contextlib
@@ -15,15 +15,15 @@ from protos.errors import Overloaded
 log = logging.getLogger(__name__)
 log.addFilter(RateLimit(per_second=1))
 
-#: Between two looks.
-LOOK_SECONDS: Final = 1.0
-#: Looking goes on for so long after the last viewer has left: one that asks again and again finds rates.
+#: Seconds between two snapshots.
+SNAPSHOT_SECONDS: Final = 1.0
+#: Seconds that the feed continues after the last viewer has left, so that a viewer who polls finds rates.
 LINGER_SECONDS: Final = 5.0
 MAX_VIEWERS: Final = 16
 
 
-class Look(NamedTuple):
-    """What one look gave, and the same as JSON, which is written once for all viewers. `number` grows with each."""
+class LiveEvent(NamedTuple):
+    """One snapshot, as values and as JSON, which is encoded once for all viewers. `number` grows with each."""
 
     number: int
     value: msgspec.Struct
@@ -31,31 +31,31 @@ class Look(NamedTuple):
 
 
 class FeedClosed(Exception):
-    """There will be no more looks."""
+    """There will be no more snapshots."""
 
 
 class Feed:
-    """Looks while it has viewers. `look` is called about once a second, never twice at one time."""
+    """Take snapshots while there are viewers. `read` is called about once a second, never twice at one time."""
 
     def __init__(
         self,
-        look: Callable[[], Awaitable[msgspec.Struct]],
+        read: Callable[[], Awaitable[msgspec.Struct]],
         *,
-        seconds: float = LOOK_SECONDS,
+        seconds: float = SNAPSHOT_SECONDS,
         linger: float = LINGER_SECONDS,
     ) -> None:
-        self._look = look
+        self._read = read
         self._seconds = seconds
         self._linger = linger
-        self._latest: Look | None = None
+        self._latest: LiveEvent | None = None
         self._next: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
-        self._left_at = 0.0
+        self._last_left_at = 0.0
         self._closed = False
         self.viewers = 0
 
     def check_room(self) -> None:
-        """Raises Overloaded where there is no place for another viewer."""
+        """Raises Overloaded where there is no room for another viewer."""
         if self._closed:
             raise Overloaded("The admin API is shutting down.")
         if self.viewers >= MAX_VIEWERS:
@@ -63,7 +63,7 @@ class Feed:
 
     @contextlib.contextmanager
     def viewer(self) -> Iterator[None]:
-        """Be one of the viewers until the end of the block. Raises Overloaded."""
+        """Count as a viewer until the block ends. Raises Overloaded."""
         self.check_room()
         self.viewers += 1
         if self._task is None or self._task.done():
@@ -73,10 +73,10 @@ class Feed:
             yield
         finally:
             self.viewers -= 1
-            self._left_at = time.monotonic()
+            self._last_left_at = time.monotonic()
 
-    async def after(self, number: int) -> Look:
-        """The newest look with a greater number, once there is one. Raises FeedClosed."""
+    async def after(self, number: int) -> LiveEvent:
+        """Return the newest snapshot with a greater number, once there is one. Raises FeedClosed."""
         while self._latest is None or self._latest.number <= number:
             if self._closed:
                 raise FeedClosed
@@ -86,31 +86,31 @@ class Feed:
         return self._latest
 
     async def aclose(self) -> None:
-        """End looking and let all viewers go. Idempotent."""
+        """End the feed and release all viewers. Idempotent."""
         self._closed = True
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        self._tell()
+        self._wake_viewers()
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
         number = 0
-        while self.viewers or time.monotonic() - self._left_at < self._linger:
+        while self.viewers or time.monotonic() - self._last_left_at < self._linger:
             due = loop.time() + self._seconds
             number += 1
             try:
-                value = await self._look()
-                self._latest = Look(number, value, msgspec.json.encode(value))
+                value = await self._read()
+                self._latest = LiveEvent(number, value, msgspec.json.encode(value))
             except Exception:
-                # The viewers see that nothing comes; the next look may be better.
+                # The viewers see that nothing comes; the next snapshot may succeed.
                 log.exception("cannot look at the gateway")
             else:
-                self._tell()
+                self._wake_viewers()
             await asyncio.sleep(max(0.0, due - loop.time()))
         self._latest = None
 
-    def _tell(self) -> None:
+    def _wake_viewers(self) -> None:
         if self._next is not None and not self._next.done():
             self._next.set_result(None)
         self._next = None

@@ -1,4 +1,4 @@
-"""The operation that gives looks, one or a stream of them."""
+"""The operation that returns live snapshots, one or a stream of them."""
 
 from typing import Annotated, Final, Literal
 
@@ -11,12 +11,12 @@ from gateway.admin.operation import Call, Operation
 from gateway.config.base import Record
 from protos.errors import Overloaded
 
-#: One look waits for so many others at most, until there are rates.
-_PATIENCE: Final = 4
+#: A single snapshot waits for at most this many others, until there are rates.
+_MOST_WAITS: Final = 4
 
 
 class LiveQuery(Record, frozen=True, kw_only=True):
-    """One look or many."""
+    """Query parameters: one snapshot or a stream."""
 
     once: Annotated[Literal["1"] | None, Meta(description="`1`: one look, as JSON, instead of a stream of events.")] = (
         None
@@ -24,21 +24,21 @@ class LiveQuery(Record, frozen=True, kw_only=True):
 
 
 async def get_live(call: Call[LiveQuery, None]) -> Live | LiveStream:
-    """A look each second as server-sent events, or one."""
+    """Return one snapshot, or one each second as server-sent events."""
     feed = call.service.live
     if call.query.once is None:
         feed.check_room()
         return LiveStream(feed)
     try:
         with feed.viewer():
-            look = await feed.after(0)
-            for _ in range(_PATIENCE):
-                live = look.value
+            item = await feed.after(0)
+            for _ in range(_MOST_WAITS):
+                live = item.value
                 assert isinstance(live, Live)
                 # Where nothing is counted there will be no rates.
                 if live.seconds or live.headline.in_flight is None:
                     break
-                look = await feed.after(look.number)
+                item = await feed.after(item.number)
             assert isinstance(live, Live)
             return live
     except FeedClosed:

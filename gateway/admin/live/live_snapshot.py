@@ -1,4 +1,4 @@
-"""The figures of one look: a pure function of counts, the fleet, tenants and what has lately happened."""
+"""Compute one snapshot's figures: a pure function of counts, the fleet, tenants and recent requests."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,9 +28,9 @@ MOST_TENANTS: Final = 50
 MOST_ERRORS: Final = 64
 MOST_ROUTES: Final = 32
 
-#: Where all tenants are counted that have no label of their own, and requests of nobody.
+#: Labels of tenants without a series of their own, and of requests without a tenant.
 NO_TENANTS: Final = frozenset(("", NOTHING, OTHER))
-#: Kinds of tokens that prompts and answers are made of.
+#: Kinds of tokens of prompts and answers.
 _ASKED: Final = frozenset(("input", "cached"))
 _ANSWERED: Final = frozenset(("output", "reasoning"))
 _FAILED: Final = frozenset(outcome.value for outcome in FAILED)
@@ -39,7 +39,7 @@ _R = TypeVar("_R", RecentError, RecentRoute)
 
 @dataclass(frozen=True, slots=True)
 class PoolFacts:
-    """A pool as the configuration has it."""
+    """A pool as it is configured."""
 
     model: str
     name: str
@@ -48,8 +48,8 @@ class PoolFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """All that one look has found. `growth`, `tiers` and `scopes` are None where they are not known.
+class SnapshotInputs:
+    """The inputs of one snapshot. `growth`, `tiers` and `scopes` are None where they are not known.
 
     `tiers` has every tenant; `scopes` those that were asked for.
     """
@@ -66,25 +66,25 @@ class Seen:
     problems: Sequence[str]
 
 
-def snapshot(seen: Seen) -> Live:
-    """What viewers get."""
-    shown = busiest(seen.totals, seen.growth, seen.tiers or {})
-    known = _tenant_names(seen.totals, seen.tiers or {})
+def snapshot(inputs: SnapshotInputs) -> Live:
+    """Compute what viewers get."""
+    shown = busiest(inputs.totals, inputs.growth, inputs.tiers or {})
+    known = _tenant_names(inputs.totals, inputs.tiers or {})
     return Live(
-        time=seen.time,
-        seconds=round(seen.growth.seconds, 1) if seen.growth else 0.0,
-        problems=list(seen.problems),
-        headline=_headline(seen.totals, seen.growth),
-        models=_models(seen),
-        tenants=_tenants(seen, shown),
+        time=inputs.time,
+        seconds=round(inputs.growth.seconds, 1) if inputs.growth else 0.0,
+        problems=list(inputs.problems),
+        headline=_headline(inputs.totals, inputs.growth),
+        models=_models(inputs),
+        tenants=_tenants(inputs, shown),
         tenants_left_out=len(known) - len(shown),
-        errors=_alike(_newest(seen.errors, len(seen.errors)))[:MOST_ERRORS],
-        routes=_newest(seen.routes, MOST_ROUTES),
+        errors=_grouped(_newest(inputs.errors, len(inputs.errors)))[:MOST_ERRORS],
+        routes=_newest(inputs.routes, MOST_ROUTES),
     )
 
 
 def busiest(totals: Totals, growth: Growth | None, known: Iterable[str]) -> list[str]:
-    """The tenants to show: those with the most requests now, and else so far, by name among equals."""
+    """Choose the tenants to show: most requests now, then most so far, then by name."""
     now = _by_tenant(growth.requests) if growth else {}
     ever = _by_tenant(totals.requests)
     names = _tenant_names(totals, known)
@@ -123,19 +123,19 @@ def _headline(totals: Totals, growth: Growth | None) -> Headline:
 
 
 def _figures(growth: Growth | None, model: str | None, pool: str | None) -> Figures:
-    """Of a model's pool, of a whole model, or of everything. Nobody counts a pool's tokens."""
+    """Compute the figures of a pool, a model or everything. Pools have no token counts."""
     if growth is None:
         return Figures()
 
-    def here(place: Place) -> bool:
+    def included(place: Place) -> bool:
         return model in (None, place[0]) and pool in (None, place[1])
 
     def times(of: Mapping[Place, Histogram]) -> Times | None:
-        # What was refused at once says nothing of how long answers take.
-        answered = [histogram for place, histogram in of.items() if here(place) and place[1] != NOTHING]
+        # A request refused at once says nothing about latency.
+        answered = [histogram for place, histogram in of.items() if included(place) and place[1] != NOTHING]
         return _times(merged(answered))
 
-    ended = sum(histogram.total for place, histogram in growth.request_seconds.items() if here(place))
+    ended = sum(histogram.total for place, histogram in growth.request_seconds.items() if included(place))
     if pool is None:
         ended = sum(count for (name, _, _), count in growth.requests.items() if model in (None, name))
     answered = sum(c for (name, _, kind), c in growth.tokens.items() if kind in _ANSWERED and model in (None, name))
@@ -157,32 +157,32 @@ def _times(histogram: Histogram | None) -> Times | None:
     return Times(count=round(histogram.total), p50=_short(p50), p95=_short(p95), p99=_short(p99))
 
 
-def _models(seen: Seen) -> list[ModelLive]:
-    queued = seen.totals.queued
+def _models(inputs: SnapshotInputs) -> list[ModelLive]:
+    queued = inputs.totals.queued
     replicas: dict[Place, list[ReplicaView]] = {}
-    for row in seen.replicas:
+    for row in inputs.replicas:
         replicas.setdefault((row.model, row.pool), []).append(row)
     found = []
-    for model in dict.fromkeys(pool.model for pool in seen.pools):
+    for model in dict.fromkeys(pool.model for pool in inputs.pools):
         pools = [
             PoolLive(
                 name=pool.name,
                 shape=pool.shape,
                 role=pool.role,
-                figures=_figures(seen.growth, model, pool.name),
+                figures=_figures(inputs.growth, model, pool.name),
                 replicas=replicas.get((model, pool.name), []),
             )
-            for pool in seen.pools
+            for pool in inputs.pools
             if pool.model == model
         ]
-        waiting = round(queued.get(model, 0.0)) if seen.totals.in_flight is not None else None
-        found.append(ModelLive(name=model, queued=waiting, figures=_figures(seen.growth, model, None), pools=pools))
+        waiting = round(queued.get(model, 0.0)) if inputs.totals.in_flight is not None else None
+        found.append(ModelLive(name=model, queued=waiting, figures=_figures(inputs.growth, model, None), pools=pools))
     return found
 
 
-def _tenants(seen: Seen, shown: Sequence[str]) -> list[TenantLive]:
-    growth = seen.growth
-    ever = _by_tenant(seen.totals.requests)
+def _tenants(inputs: SnapshotInputs, shown: Sequence[str]) -> list[TenantLive]:
+    growth = inputs.growth
+    ever = _by_tenant(inputs.totals.requests)
     requests = _by_tenant(growth.requests) if growth else {}
     refused = _by_tenant(growth.requests, {Outcome.LIMITED.value}) if growth else {}
     failed = _by_tenant(growth.requests, _FAILED) if growth else {}
@@ -194,20 +194,20 @@ def _tenants(seen: Seen, shown: Sequence[str]) -> list[TenantLive]:
     return [
         TenantLive(
             name=name,
-            tier=(seen.tiers or {}).get(name),
+            tier=(inputs.tiers or {}).get(name),
             requests_per_second=rate(requests, name),
             tokens_per_second=rate(tokens, name),
             refused_per_second=rate(refused, name),
             failed_per_second=rate(failed, name),
             requests=round(ever.get(name, 0.0)),
-            scopes=None if seen.scopes is None else seen.scopes.get(name, []),
+            scopes=None if inputs.scopes is None else inputs.scopes.get(name, []),
         )
         for name in shown
     ]
 
 
 def _by_tenant(counts: Mapping[tuple[str, str, str], float], last: Iterable[str] | None = None) -> dict[str, float]:
-    """Sums by tenant, of all or of those whose last label is one of these."""
+    """Sum by tenant, over all series or those whose last label is one of these."""
     wanted = None if last is None else frozenset(last)
     sums: dict[str, float] = {}
     for (_, tenant, name), count in counts.items():
@@ -220,13 +220,13 @@ def _newest(found: Sequence[_R], most: int) -> list[_R]:
     return sorted(found, key=lambda one: one.time, reverse=True)[:most]
 
 
-def _alike(errors: Sequence[RecentError]) -> list[RecentError]:
-    """The first of each kind of failure stands for all of them: a flood of refusals hides nothing else."""
+def _grouped(errors: Sequence[RecentError]) -> list[RecentError]:
+    """Keep the first of each kind of failure with the number of the others: a flood of refusals hides nothing else."""
     found: dict[tuple[str, ...], list[RecentError]] = {}
     for error in errors:
-        way = (error.outcome, error.code, error.detail, error.tenant, error.model, error.pool, error.replica)
-        found.setdefault(way, []).append(error)
-    return [msgspec.structs.replace(alike[0], times=len(alike)) for alike in found.values()]
+        cause = (error.outcome, error.code, error.detail, error.tenant, error.model, error.pool, error.replica)
+        found.setdefault(cause, []).append(error)
+    return [msgspec.structs.replace(group[0], times=len(group)) for group in found.values()]
 
 
 def _rate(count: float, growth: Growth) -> float:
@@ -234,5 +234,5 @@ def _rate(count: float, growth: Growth) -> float:
 
 
 def _short(value: float) -> float:
-    """Four digits are more than anyone reads, and a third of the bytes."""
+    """Round to four significant digits, which saves two thirds of the bytes."""
     return float(f"{value:.4g}")

@@ -1,6 +1,6 @@
-"""What all workers have counted up to one moment, and what came to pass between two such moments.
+"""The workers' summed counts at one moment, and their growth between two moments.
 
-Counts only grow while a gateway runs; a fall means that it has been restarted, and that nothing is known of the time
+Counts only grow while a gateway runs; a fall means that it was restarted, and that nothing is known of the time
 between.
 """
 
@@ -14,20 +14,20 @@ K = TypeVar("K")
 
 
 class Histogram(NamedTuple):
-    """`counts[i]` values were at most `bounds[i]` and above the bound before; the last is of those above all."""
+    """A histogram: `counts[i]` values lie in (`bounds[i - 1]`, `bounds[i]`]; the last count is above all bounds."""
 
     bounds: tuple[float, ...]
     counts: tuple[float, ...]
 
     @property
     def total(self) -> float:
-        """How many values there are."""
+        """Return the number of values."""
         return sum(self.counts)
 
     def quantile(self, share: float) -> float | None:
-        """The value that this share of all values does not exceed, within its bucket; None of nothing.
+        """Return the value that this share of all values does not exceed, interpolated in its bucket; None if empty.
 
-        What lies above all bounds is told as the last bound.
+        A quantile above all bounds is returned as the last bound.
         """
         total = self.total
         if total <= 0:
@@ -44,14 +44,14 @@ class Histogram(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """All counts at the moment `at`, in seconds on a clock that does not jump; gauges are as they were then."""
+    """All counts at the moment `at`, in seconds on a monotonic clock; gauges are as of that moment."""
 
     at: float
-    #: When the gateway was started, as its workers tell it.
+    #: When the gateway was started, as its workers report it.
     started: float = 0.0
-    #: By model, tenant and outcome.
+    #: Requests by model, tenant and outcome.
     requests: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
-    #: By model, tenant and kind.
+    #: Tokens by model, tenant and kind.
     tokens: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
     request_seconds: Mapping[Place, Histogram] = field(default_factory=dict)
     first_token_seconds: Mapping[Place, Histogram] = field(default_factory=dict)
@@ -62,13 +62,13 @@ class Totals:
 
     @property
     def mark(self) -> float:
-        """A number that only grows while the gateway runs."""
+        """Return a number that only grows while the gateway runs."""
         return sum(self.requests.values()) + sum(self.tokens.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """What came to pass in some seconds. No count is negative."""
+    """What was counted in some seconds. No count is negative."""
 
     seconds: float
     requests: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class Growth:
 
 
 def growth(before: Totals, after: Totals) -> Growth:
-    """What was counted between two moments of one run of the gateway."""
+    """Return what was counted between two moments of one run of the gateway."""
     return Growth(
         seconds=max(0.0, after.at - before.at),
         requests=_counted(before.requests, after.requests),
@@ -91,7 +91,7 @@ def growth(before: Totals, after: Totals) -> Growth:
 
 
 def merged(histograms: list[Histogram]) -> Histogram | None:
-    """Several as one; those whose bounds are not the first's are left out. None of none."""
+    """Add histograms up; those whose bounds differ from the first's are left out. None if there are none."""
     if not histograms:
         return None
     bounds = histograms[0].bounds
@@ -100,7 +100,7 @@ def merged(histograms: list[Histogram]) -> Histogram | None:
 
 
 def _counted(before: Mapping[K, float], after: Mapping[K, float]) -> dict[K, float]:
-    """Only what grew. A series that is new may be one that was part of another before: all of them together cannot have
+    """Return only the series that grew. A new series may have been part of another one before: all together cannot have
     grown by more than their sum.
     """
     most = max(0.0, sum(after.values()) - sum(before.values()))

@@ -1,4 +1,4 @@
-"""One look at the gateway, as the console, `penstock top` and scripts get it. What is not known is null."""
+"""A live snapshot of the gateway, as the console, `penstock top` and scripts get it. Unknown values are null."""
 
 from typing import Annotated, Literal
 
@@ -11,7 +11,7 @@ from protos.types import Role
 
 
 class Times(Record, frozen=True, kw_only=True):
-    """How long something took, in seconds: half, 95 % and 99 % took no longer."""
+    """Latency percentiles 50, 95 and 99, in seconds."""
 
     count: Annotated[int, Meta(description="How many values these are of.")]
     p50: float
@@ -20,7 +20,7 @@ class Times(Record, frozen=True, kw_only=True):
 
 
 class Figures(Record, frozen=True, kw_only=True):
-    """What passed in the last `seconds`; null where nothing did, or while too little has been seen."""
+    """Rates and latencies over the last `seconds`; null where nothing passed or too little was seen."""
 
     requests_per_second: Annotated[float | None, Meta(description="Requests that ended, failed ones too.")] = None
     tokens_per_second: Annotated[float | None, Meta(description="Of answers.")] = None
@@ -32,7 +32,7 @@ class Figures(Record, frozen=True, kw_only=True):
 
 
 class Headline(Figures, frozen=True, kw_only=True):
-    """The same of everything."""
+    """The figures of the whole gateway."""
 
     prompt_tokens_per_second: Annotated[float | None, Meta(description="Cached ones too.")] = None
     errors_per_second: Annotated[float | None, Meta(description="Requests that the service itself failed.")] = None
@@ -63,7 +63,7 @@ class ModelLive(Record, frozen=True, kw_only=True):
 
 
 class TenantLive(Record, frozen=True, kw_only=True):
-    """A tenant, what it does and what its limits hold."""
+    """A tenant with its rates and its limits."""
 
     name: str
     tier: Annotated[str | None, Meta(description="Null while the store does not answer, and where it is the last.")]
@@ -79,7 +79,7 @@ class TenantLive(Record, frozen=True, kw_only=True):
 
 
 class RecentError(Record, frozen=True, kw_only=True):
-    """A request that failed, and how many others failed alike."""
+    """A failed request, and how many others failed in the same way."""
 
     time: Annotated[float, Meta(description="When the last of them arrived, in seconds since 1970.")]
     id: Annotated[str, Meta(description="Of the last of them.")]
@@ -95,7 +95,7 @@ class RecentError(Record, frozen=True, kw_only=True):
 
 
 class RecentRoute(Record, frozen=True, kw_only=True):
-    """A request that was routed, where to and why."""
+    """A routed request: its replica and the reason."""
 
     time: Annotated[float, Meta(description="When it arrived, in seconds since 1970.")]
     id: str
@@ -111,7 +111,7 @@ class RecentRoute(Record, frozen=True, kw_only=True):
 
 
 class Live(Record, frozen=True, kw_only=True):
-    """One look."""
+    """One live snapshot."""
 
     object: Literal["live"] = "live"
     time: Annotated[float, Meta(description="Of the look, in seconds since 1970.")]

@@ -1,32 +1,31 @@
-"""The last seconds of a gateway's counts, from which rates are made."""
+"""Keep the last seconds of a gateway's counts, from which rates are made."""
 
 from collections import deque
 from typing import Final
 
 from gateway.admin.live.totals import Growth, Totals, growth
 
-#: Rates and times are those of so many seconds: workers tell their counts once a second, so less would flicker.
+#: Seconds that rates and latencies cover: workers report counts once a second, so a shorter window would flicker.
 WINDOW_SECONDS: Final = 15.0
-#: From so many seconds on there are any.
+#: Rates exist from this many seconds on.
 LEAST_SECONDS: Final = 1.5
-#: A pause in looking that is longer than this begins a new window.
+#: A pause between snapshots longer than this begins a new window.
 PAUSE_SECONDS: Final = 5.0
 
 
 class Window:
-    """Takes in totals as they come, and tells what has grown over the window's length at most."""
+    """Take totals as they come, and return the growth over at most the window's length."""
 
     def __init__(self) -> None:
         self._seen: deque[Totals] = deque()
-        #: What the counts had come to before they fell.
+        #: The counts before they fell.
         self._fallen_from = 0.0
 
     def add(self, totals: Totals) -> Growth | None:
-        """The growth up to these totals; None while too little is seen to say.
+        """Return the growth up to these totals; None while too little has been seen.
 
-        Counts that fall are those of a gateway that has been restarted, or of one where a worker's are missing for the
-        moment: then they come back above where they fell from. Nothing from before either is compared with what
-        comes after.
+        Counts fall when the gateway was restarted, or when a worker's counts are missing for the moment: then they come
+        back above where they fell from. In both cases nothing from before is compared with what comes after.
         """
         if self._seen:
             last = self._seen[-1]

@@ -1,1 +1,1 @@
-"""`penstock audit`: verifies, queries and measures the audit journal."""
+"""`penstock audit`: verify, query and measure the audit journal."""

@@ -1,4 +1,4 @@
-"""`penstock audit bench`: what journalling costs, and how fast this disk takes it."""
+"""`penstock audit bench`: measure the cost of journalling and the throughput of this disk."""
 
 import argparse
 import asyncio
@@ -14,13 +14,13 @@ from observability.record import RequestRecord
 from observability.terminal import fail, print_fields
 
 _BATCH: Final = 512
-#: Distinct records that are made beforehand and handed over again and again.
+#: Distinct records that are made beforehand and used repeatedly.
 _RECORDS: Final = 32 * _BATCH
 _LONGEST_SECONDS: Final = 60.0
 
 
 def bench(arguments: argparse.Namespace) -> int:
-    """Journal made-up records in a temporary folder, and print what that took."""
+    """Journal made-up records in a temporary folder, and print the cost."""
     where = arguments.folder or Path()
     try:
         with tempfile.TemporaryDirectory(prefix=".penstock-audit-", dir=where) as folder:
@@ -44,7 +44,7 @@ async def _measure(folder: Path, count: int, rate: int) -> int:
         await asyncio.sleep(max(0.0, began + sent / rate - time.monotonic()))
     handed = time.monotonic()
     while journal.written + journal.lost < sent and time.monotonic() - handed < _LONGEST_SECONDS:  # noqa: ASYNC110
-        await asyncio.sleep(0.001)  # A thread writes, which no event of this loop tells of.
+        await asyncio.sleep(0.001)  # A thread writes, of which no event tells this loop.
     ended = time.monotonic()
     writing = time.process_time() - cpu - (time.thread_time() - own)
     written = journal.written

@@ -1,11 +1,11 @@
-"""`penstock audit`: checks the audit journal, asks it, and measures it."""
+"""`penstock audit`: parse the arguments of the audit journal's commands."""
 
 import argparse
 from pathlib import Path
 
 import msgspec
 
-from gateway.cli.audit.audit_place import place_of
+from gateway.cli.audit.journal_location import locate_journal
 from observability.journal.signer import read_key
 from observability.journal.verification import Report, verify
 from observability.printable import printable
@@ -28,7 +28,7 @@ def _add_verify(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="check that the journal is whole, unchanged and in order",
         description="Exit status: 0 if it is, 1 if it is not, 2 if it cannot be read. May run beside the gateway.",
     )
-    _add_place(parser)
+    _add_location(parser)
     parser.add_argument("--key-file", type=Path, metavar="FILE", help="with --folder: the key of its chains")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=_verify)
@@ -41,7 +41,7 @@ def _add_query(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         description="Expressions are DuckDB's SQL over the entries' fields, such as "
         "\"status >= 500 and model = 'm'\" or \"list_contains([v.rule for v in verdicts], 'pii')\".",
     )
-    _add_place(parser)
+    _add_location(parser)
     _add_period(parser)
     parser.add_argument(
         "--of",
@@ -58,7 +58,7 @@ def _add_query(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -
 
 def _add_usage(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = actions.add_parser("usage", help="report requests, tokens and cost from the journal")
-    _add_place(parser)
+    _add_location(parser)
     _add_period(parser)
     parser.add_argument(
         "--by",
@@ -80,7 +80,7 @@ def _add_bench(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     parser.set_defaults(run=_bench)
 
 
-def _add_place(parser: argparse.ArgumentParser) -> None:
+def _add_location(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", type=Path, default=Path("penstock.yaml"), metavar="FILE")
     parser.add_argument("--folder", type=Path, metavar="DIR", help="the journal's folder, instead of a configuration")
 
@@ -99,11 +99,11 @@ def _add_format(parser: argparse.ArgumentParser) -> None:
 
 def _verify(arguments: argparse.Namespace) -> int:
     try:
-        place = place_of(arguments)
-        key_file = arguments.key_file or place.key_file
-        report = verify(place.folder, read_key(key_file) if key_file is not None else None)
+        location = locate_journal(arguments)
+        key_file = arguments.key_file or location.key_file
+        report = verify(location.folder, read_key(key_file) if key_file is not None else None)
     except OSError as error:
-        # A key that cannot be used says so itself.
+        # An unusable key has its own error message.
         fail("audit verify", f"{error.filename}: {error.strerror}" if error.filename else str(error))
         return 2
     except ValueError as error:
@@ -112,7 +112,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(msgspec.to_builtins(report, enc_hook=str))
     else:
-        _print_report(place.folder, report)
+        _print_report(location.folder, report)
     return 1 if report.problems else 0
 
 
@@ -130,7 +130,7 @@ def _print_report(folder: Path, report: Report) -> None:
 
 
 def _query(arguments: argparse.Namespace) -> int:
-    # Here and below: the database takes long to import, and `penstock --help` needs none.
+    # Imported here and below: the database takes long to import, and `penstock --help` needs none.
     from gateway.cli.audit.audit_query import query
 
     return query(arguments)

@@ -1,4 +1,4 @@
-"""`penstock audit query` and `penstock audit usage`: what the journal says, as a table, JSON or CSV."""
+"""`penstock audit query` and `penstock audit usage`: print journal entries and usage as a table, JSON or CSV."""
 
 import argparse
 import contextlib
@@ -11,16 +11,16 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
-from gateway.cli.audit.audit_place import place_of
+from gateway.cli.audit.journal_location import locate_journal
 from gateway.cli.record_fields import duration
-from observability.journal.query import Answer, JournalReader, Period, QueryError, SegmentsRemoved, opened
+from observability.journal.query import Answer, JournalReader, Period, QueryError, SegmentsRemoved, open_journal
 from observability.printable import printable
 from observability.terminal import fail, print_json, table
 from protos.errors import InvalidRequest
 
-_Ask = Callable[[JournalReader, Period], Answer]
+_Query = Callable[[JournalReader, Period], Answer]
 
-#: What is shown of entries unless something else is asked for.
+#: The columns that are shown by default.
 _SHOWN: Final = {
     "requests": "time, id, tenant, model, pool, replica, outcome, status, prompt_tokens AS input, "
     "completion_tokens AS output, round(cost_nano_usd / 1e9, 6) AS usd, round(ended_us / 1e6, 3) AS seconds",
@@ -48,11 +48,11 @@ _SUMS: Final = (
 
 
 def query(arguments: argparse.Namespace) -> int:
-    """Show entries, the newest first."""
+    """Print entries, the newest first."""
     if arguments.tenant is not None and arguments.of != "requests":
         return fail("audit query", "--tenant: only requests have a tenant")
 
-    def ask(reader: JournalReader, period: Period) -> Answer:
+    def run(reader: JournalReader, period: Period) -> Answer:
         return reader.rows(
             arguments.of,
             period,
@@ -62,36 +62,36 @@ def query(arguments: argparse.Namespace) -> int:
             limit=arguments.limit,
         )
 
-    return _answer("audit query", arguments, ask)
+    return _answer("audit query", arguments, run)
 
 
 def usage(arguments: argparse.Namespace) -> int:
-    """Show what was used."""
+    """Print usage."""
     by = [name.strip() for name in arguments.by.split(",")]
     if unknown := [name for name in by if name not in _BY]:
         return fail("audit usage", f"--by: expected some of {', '.join(_BY)}, got {printable(unknown[0][:64])!r}")
-    places = ", ".join(str(place + 1) for place in range(len(by)))
+    columns = ", ".join(str(column + 1) for column in range(len(by)))
 
-    def ask(reader: JournalReader, period: Period) -> Answer:
+    def run(reader: JournalReader, period: Period) -> Answer:
         return reader.rows(
             "requests",
             period,
             tenant=arguments.tenant,
             where=arguments.where,
             select=f"{', '.join(f'{_BY[name]} AS {name}' for name in by)}, {_SUMS}",
-            group=places,
-            order=places,
+            group=columns,
+            order=columns,
             limit=arguments.limit,
         )
 
-    return _answer("audit usage", arguments, ask)
+    return _answer("audit usage", arguments, run)
 
 
-def _answer(command: str, arguments: argparse.Namespace, ask: _Ask) -> int:
+def _answer(command: str, arguments: argparse.Namespace, run: _Query) -> int:
     try:
         now = time.time()
         period = Period(_moment(arguments.since, "since", now), _moment(arguments.until, "until", now))
-        answer, unreadable = _asked(place_of(arguments).folder, period, ask)
+        answer, unreadable = _answer_of(locate_journal(arguments).folder, period, run)
     except InvalidRequest as error:
         return fail(command, f"--{error.message}")
     except OSError as error:
@@ -106,15 +106,15 @@ def _answer(command: str, arguments: argparse.Namespace, ask: _Ask) -> int:
     return 0
 
 
-def _asked(folder: Path, period: Period, ask: _Ask) -> tuple[Answer, list[str]]:
-    """The answer, and what could not be read."""
+def _answer_of(folder: Path, period: Period, run: _Query) -> tuple[Answer, list[str]]:
+    """Return the answer, and a line for each segment that could not be read."""
     while True:
-        with contextlib.suppress(SegmentsRemoved), opened(folder, period) as reader:
-            return ask(reader, period), reader.unreadable
+        with contextlib.suppress(SegmentsRemoved), open_journal(folder, period) as reader:
+            return run(reader, period), reader.unreadable
 
 
 def _moment(text: str, field: str, now: float) -> float:
-    """A time, or how long ago it was. Raises InvalidRequest."""
+    """Parse a time, or a duration before now. Raises InvalidRequest."""
     try:
         time_ = datetime.fromisoformat(text)
     except ValueError:
@@ -143,7 +143,7 @@ def _plain(value: Any) -> Any:
 
 
 def _text(value: Any) -> str:
-    """A value in a cell, in one line."""
+    """Format a value as one line of a cell."""
     if value is None:
         return ""
     return printable(value.isoformat(" ", "milliseconds") if isinstance(value, datetime) else str(value))

@@ -1,1 +1,1 @@
-"""`penstock batch`: submits and follows batches at a running gateway."""
+"""`penstock batch`: submit and follow batches at a running gateway."""

@@ -1,4 +1,4 @@
-"""Files and batches of a running gateway, as `penstock batch` asks for them; nothing is in memory whole."""
+"""The files and batches API of a running gateway, for `penstock batch`; files are streamed, never whole in memory."""
 
 import json
 import os
@@ -10,18 +10,18 @@ from typing import Any, BinaryIO, Final, cast
 from gateway.cli.live_gateway import LiveGateway, LiveGatewayError
 
 _PIECE_BYTES: Final = 1 << 18
-#: More than any error takes.
+#: Bytes: more than any error takes.
 _LONGEST_ERROR: Final = 1 << 20
 
 
 class BatchClient:
-    """Every method raises LiveGatewayError."""
+    """Calls the API; every method raises LiveGatewayError."""
 
     def __init__(self, gateway: LiveGateway) -> None:
         self._gateway = gateway
 
     def upload(self, path: Path, sent: Callable[[int], object]) -> str:
-        """The id of a new file with a local one's content; `sent` is told of each piece's length."""
+        """Upload a local file and return its id; `sent` gets each piece's length."""
         boundary = secrets.token_hex(16)
         head = (
             f'--{boundary}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n'
@@ -37,7 +37,7 @@ class BatchClient:
                     "content-length": str(len(head) + size + len(tail)),
                 }
                 body = _pieces(head, file, tail, sent)
-                with self._gateway.answered("POST", "/v1/files", body, headers) as response:
+                with self._gateway.open_response("POST", "/v1/files", body, headers) as response:
                     status, answer = response.status, response.read(_LONGEST_ERROR)
         except OSError as error:
             raise LiveGatewayError(f"cannot read {path}: {error.strerror or error}") from error
@@ -46,29 +46,29 @@ class BatchClient:
         return str(self._object(answer)["id"])
 
     def create(self, file_id: str, endpoint: str, metadata: Mapping[str, str]) -> dict[str, Any]:
-        """A new batch."""
+        """Create a batch."""
         body: dict[str, Any] = {"input_file_id": file_id, "endpoint": endpoint, "completion_window": "24h"}
         if metadata:
             body["metadata"] = metadata
         headers = {"idempotency-key": secrets.token_hex(16)}
-        return self._object(self._gateway.ask("POST", "/v1/batches", body, headers))
+        return self._object(self._gateway.call("POST", "/v1/batches", body, headers))
 
     def get(self, batch_id: str) -> dict[str, Any]:
-        """A batch as it is now."""
-        return self._object(self._gateway.ask("GET", f"/v1/batches/{_id(batch_id)}"))
+        """Return a batch's current state."""
+        return self._object(self._gateway.call("GET", f"/v1/batches/{_id(batch_id)}"))
 
     def cancel(self, batch_id: str) -> dict[str, Any]:
-        """Begin to end a batch."""
-        return self._object(self._gateway.ask("POST", f"/v1/batches/{_id(batch_id)}/cancel"))
+        """Begin to cancel a batch."""
+        return self._object(self._gateway.call("POST", f"/v1/batches/{_id(batch_id)}/cancel"))
 
     def newest(self, count: int) -> list[dict[str, Any]]:
-        """The batches that were made last."""
-        answer = self._object(self._gateway.ask("GET", f"/v1/batches?limit={count}"))
+        """List the batches that were created last."""
+        answer = self._object(self._gateway.call("GET", f"/v1/batches?limit={count}"))
         return cast("list[dict[str, Any]]", answer["data"])
 
     def download(self, file_id: str, write: Callable[[bytes], object]) -> None:
-        """A file's content, piece by piece."""
-        with self._gateway.answered("GET", f"/v1/files/{_id(file_id)}/content", None, {}) as response:
+        """Pass a file's content to `write`, piece by piece."""
+        with self._gateway.open_response("GET", f"/v1/files/{_id(file_id)}/content", None, {}) as response:
             if response.status != 200:
                 raise self._gateway.refusal(response.status, response.read(_LONGEST_ERROR))
             while piece := response.read(_PIECE_BYTES):
@@ -97,7 +97,7 @@ def _quoted(name: str) -> str:
 
 
 def _id(text: str) -> str:
-    """One that fits into a path."""
+    """Return the id if it is fit for a path."""
     if not text or not all(char.isalnum() or char in "_-" for char in text) or not text.isascii():
         raise LiveGatewayError(f"{text[:64]!r} is no id")
     return text

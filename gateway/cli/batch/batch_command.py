@@ -1,4 +1,4 @@
-"""`penstock batch`: hands in files of requests at a running gateway, watches them and fetches what came of them."""
+"""`penstock batch`: submit files of requests to a running gateway, watch the batches and fetch their results."""
 
 import argparse
 import contextlib
@@ -61,7 +61,7 @@ def _action(
     text: str,
     run: Callable[[BatchClient, argparse.Namespace], int],
 ) -> argparse.ArgumentParser:
-    # A key given as `--key` would be taken for a file's name, and shown in the error.
+    # A key given as `--key` would be taken for a file's name and shown in the error.
     parser = actions.add_parser(
         name,
         help=text,
@@ -96,7 +96,7 @@ def _submit(client: BatchClient, arguments: argparse.Namespace) -> int:
     if arguments.wait:
         if not arguments.json:
             print(batch["id"], flush=True)
-        return _shown(_awaited(client, batch), arguments)
+        return _print_batch(_wait_until_ended(client, batch), arguments)
     if arguments.json:
         print_json(batch)
     else:
@@ -106,7 +106,7 @@ def _submit(client: BatchClient, arguments: argparse.Namespace) -> int:
 
 def _status(client: BatchClient, arguments: argparse.Namespace) -> int:
     batch = client.get(arguments.batch)
-    return _shown(_awaited(client, batch) if arguments.wait else batch, arguments)
+    return _print_batch(_wait_until_ended(client, batch) if arguments.wait else batch, arguments)
 
 
 def _results(client: BatchClient, arguments: argparse.Namespace) -> int:
@@ -119,7 +119,7 @@ def _results(client: BatchClient, arguments: argparse.Namespace) -> int:
     if arguments.output is None:
         client.download(file_id, sys.stdout.buffer.write)
         return 0
-    # Beside its place first: half a file is never taken for a whole one.
+    # Written to a temporary file beside it first: half a file is never taken for a whole one.
     unfinished: Path = arguments.output.with_name(arguments.output.name + ".part")
     try:
         with unfinished.open("wb") as file:
@@ -128,7 +128,7 @@ def _results(client: BatchClient, arguments: argparse.Namespace) -> int:
                 try:
                     file.write(piece)
                 except OSError as error:
-                    # It is not the gateway's connection that fails.
+                    # The failure is the local disk's, not the connection's.
                     raise LiveGatewayError(f"cannot write {arguments.output}: {error.strerror or error}") from error
 
             client.download(file_id, write)
@@ -142,7 +142,7 @@ def _results(client: BatchClient, arguments: argparse.Namespace) -> int:
 
 
 def _cancel(client: BatchClient, arguments: argparse.Namespace) -> int:
-    _shown(client.cancel(arguments.batch), arguments)
+    _print_batch(client.cancel(arguments.batch), arguments)
     return 0
 
 
@@ -159,9 +159,9 @@ def _list(client: BatchClient, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _awaited(client: BatchClient, batch: dict[str, Any]) -> dict[str, Any]:
-    """The batch once it has ended."""
-    with _watching() as show:
+def _wait_until_ended(client: BatchClient, batch: dict[str, Any]) -> dict[str, Any]:
+    """Wait until the batch has ended, and return it."""
+    with _progress() as show:
         while True:
             show(batch)
             if batch["status"] in _OVER:
@@ -182,8 +182,8 @@ def _uploading(name: str, size: int) -> Iterator[Callable[[int], object]]:
 
 
 @contextlib.contextmanager
-def _watching() -> Iterator[_Show]:
-    """A bar on a terminal; elsewhere nothing, for a log has no use for it."""
+def _progress() -> Iterator[_Show]:
+    """Show a bar on a terminal; show nothing elsewhere, since a log has no use for it."""
     if not sys.stdout.isatty():
         yield lambda batch: None
         return
@@ -193,8 +193,8 @@ def _watching() -> Iterator[_Show]:
         yield show
 
 
-def _shown(batch: dict[str, Any], arguments: argparse.Namespace) -> int:
-    """Print it; 1 where it has ended badly."""
+def _print_batch(batch: dict[str, Any], arguments: argparse.Namespace) -> int:
+    """Print the batch; return 1 where it has failed."""
     if arguments.json:
         print_json(batch)
     else:

@@ -1,4 +1,4 @@
-"""A batch's progress as a bar on a terminal."""
+"""Show a batch's progress as a bar on a terminal."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progres
 
 @contextlib.contextmanager
 def upload_bar(name: str, size: int) -> Iterator[Callable[[int], object]]:
-    """Shown until the end of the block; gives what is told of each piece's length."""
+    """Show a bar until the block ends; yield the function that takes each piece's length."""
     with Progress(TextColumn("{task.description}"), BarColumn(), DownloadColumn()) as progress:
         task = progress.add_task(f"uploading {name}", total=size)
         yield lambda count: progress.advance(task, count)
@@ -17,7 +17,7 @@ def upload_bar(name: str, size: int) -> Iterator[Callable[[int], object]]:
 
 @contextlib.contextmanager
 def batch_bar() -> Iterator[Callable[[dict[str, Any]], object]]:
-    """Shown until the end of the block; gives what is told of the batch as it is now."""
+    """Show a bar until the block ends; yield the function that takes the batch's current state."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns) as progress:
         task = progress.add_task("", total=None)

@@ -1,1 +1,1 @@
-"""`penstock safety`: tries and measures filters."""
+"""`penstock safety`: try and measure filters."""

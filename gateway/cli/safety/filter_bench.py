@@ -1,4 +1,4 @@
-"""`penstock safety bench`: precision, recall and speed of filters on labelled texts."""
+"""`penstock safety bench`: measure precision, recall and speed of filters on labelled texts."""
 
 import argparse
 from collections.abc import Mapping
@@ -20,15 +20,15 @@ _MOST_KINDS: Final = 5
 
 
 def bench(arguments: argparse.Namespace) -> int:
-    """Measure, and show it."""
+    """Measure the filters and print the figures."""
     try:
-        put(_measured(arguments))
+        put(_measure(arguments))
     except (Unusable, SetError) as error:
         return unusable(error)
     return 0
 
 
-def _measured(arguments: argparse.Namespace) -> str:
+def _measure(arguments: argparse.Namespace) -> str:
     filters, kinds, thresholds = chosen_filters(arguments)
     labelled = load(arguments.data or SHIPPED)
     finders = {name: one for name, one in filters.items() if not isinstance(one, InjectionFilter)}
@@ -38,7 +38,7 @@ def _measured(arguments: argparse.Namespace) -> str:
         for name, one in filters.items()
         if isinstance(one, InjectionFilter) and labelled.injections
     ]
-    if not injections and (problem := _unmeasured(spans, labelled)):
+    if not injections and (problem := _no_measures(spans, labelled)):
         raise Unusable(f"nothing was measured: {problem} ({', '.join(filters)})")
     speeds = _speeds(filters, labelled)
     misses = arguments.misses
@@ -52,8 +52,8 @@ def _measured(arguments: argparse.Namespace) -> str:
     return "\n\n".join("\n".join(block) for block in blocks)
 
 
-def _unmeasured(spans: SpanMeasures | None, labelled: Labelled) -> str:
-    """Why nothing is known of any filter; empty if something is."""
+def _no_measures(spans: SpanMeasures | None, labelled: Labelled) -> str:
+    """Say why no filter could be measured; empty if one could."""
     if spans is None:
         there, wanted = ("spans", "finds stretches") if labelled.spans else ("injection", "scores attempts")
         return f"the data has texts with `{there}` alone, and no chosen filter {wanted}"

@@ -1,4 +1,4 @@
-"""The measures of filters, as a terminal shows them."""
+"""Format the measures of filters as tables for a terminal."""
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ _LEAST_WIDTH: Final = 20
 
 
 def spans_table(measures: SpanMeasures) -> Iterator[str]:
-    """Each kind's figures, and those of all."""
+    """Return each kind's figures and the totals."""
     yield f"{' + '.join(measures.filters)}: {measures.texts:,} texts"
     yield ""
     header = ("KIND", "LABELLED", "MISSED", "REPORTED", "FALSE", "PRECISION", "RECALL", "F1")
@@ -23,7 +23,9 @@ def spans_table(measures: SpanMeasures) -> Iterator[str]:
 
 
 def injection_table(measures: InjectionMeasures) -> Iterator[str]:
-    """Each family's figures at the threshold, those of all, and the best that another threshold would give."""
+    """Return each family's figures at the threshold, the totals, and the best figures that another threshold would
+    give.
+    """
     yield f"{measures.filter}: {measures.texts:,} texts, threshold {measures.threshold:.2f}"
     yield ""
     rows = [
@@ -47,7 +49,7 @@ def injection_table(measures: InjectionMeasures) -> Iterator[str]:
 
 
 def speed_table(speeds: Mapping[str, Speed]) -> Iterator[str]:
-    """Each filter's speed."""
+    """Return each filter's speed."""
     yield "processor time and hold-back"
     yield ""
     rows = [(name, f"{speed.whole:.1f}", f"{speed.token:.2f}", str(speed.held_back)) for name, speed in speeds.items()]
@@ -55,7 +57,7 @@ def speed_table(speeds: Mapping[str, Speed]) -> Iterator[str]:
 
 
 def miss_lines(measures: SpanMeasures | InjectionMeasures, most: int) -> Iterator[str]:
-    """The first misses and false alarms, a line each."""
+    """Format the first misses and false alarms, a line each."""
     name = measures.filter if isinstance(measures, InjectionMeasures) else " + ".join(measures.filters)
     for title, misses in (("missed", measures.misses), ("false alarms", measures.false_alarms)):
         shown = "" if len(misses) <= most else f", the first {most}"
@@ -83,7 +85,7 @@ def _share(whole: int, part: int) -> tuple[str, str, str]:
 
 
 def _numbers(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Names to the left and numbers to the right."""
+    """Align names to the left and numbers to the right."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for first, *rest in rows:
         yield "  ".join([first.ljust(widths[0]), *map(str.rjust, rest, widths[1:])])

@@ -1,4 +1,4 @@
-"""What `penstock safety bench` finds out about filters on labelled texts."""
+"""Measure filters on labelled texts for `penstock safety bench`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -10,12 +10,12 @@ from safety.pii.kinds import KINDS
 from safety.sets.labelled import InjectionText, Span, SpanText
 from safety.sets.scoring import Score, best_recall, difference, score_any_kind, score_kinds, score_threshold
 
-#: The best recall is sought among thresholds whose alarms are right at least this often.
+#: The best recall is sought among thresholds with at least this precision.
 PRECISION: Final = 0.9
 
 
 class Miss(NamedTuple):
-    """Something labelled that was not found, or found that is not labelled, in its text."""
+    """A labelled stretch that was not found, or a match that is not labelled, in its text."""
 
     kind: str
     text: str
@@ -24,7 +24,7 @@ class Miss(NamedTuple):
 
 
 class SpanMeasures(NamedTuple):
-    """How filters together find labelled stretches."""
+    """Precision and recall of filters together on labelled stretches."""
 
     filters: Sequence[str]
     texts: int
@@ -36,14 +36,16 @@ class SpanMeasures(NamedTuple):
 
 
 class Family(NamedTuple):
-    """How texts of one sort were judged, attacks and others."""
+    """Verdicts on one family of texts, attacks and others."""
 
     score: Score
     texts: int
 
 
 class InjectionMeasures(NamedTuple):
-    """How a filter tells attacks from other texts; `best` is the threshold with the most recall at that precision."""
+    """Separation of attacks and other texts by a filter; `best` is the threshold with the most recall at that
+    precision.
+    """
 
     filter: str
     texts: int
@@ -59,7 +61,7 @@ class InjectionMeasures(NamedTuple):
 def span_measures(
     filters: Mapping[str, StreamFilter], kinds: frozenset[str], texts: Sequence[SpanText]
 ) -> SpanMeasures:
-    """What the filters find together, each thing once.
+    """Measure what the filters find together; overlapping matches count once.
 
     `kinds` are those that the filters look for; labels of other known kinds do not count, nor do matches of filters
     such as blocklists whose label is nowhere in the texts.
@@ -91,7 +93,7 @@ def span_measures(
 def injection_measures(
     name: str, filter_: InjectionFilter, threshold: float, texts: Sequence[InjectionText]
 ) -> InjectionMeasures:
-    """How the filter scores the texts."""
+    """Measure the filter's scores of the texts."""
     guarded = [(text, filter_.score(text.text).score) for text in texts]
     numbers = [(text.injection, score) for text, score in guarded]
     return InjectionMeasures(

@@ -1,4 +1,4 @@
-"""`penstock safety test`: what each filter does to texts."""
+"""`penstock safety test`: show what each filter does to texts."""
 
 import argparse
 import re
@@ -11,10 +11,10 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from gateway.cli.safety.filter_looks import Found, Guards, looked
 from gateway.cli.safety.safe_text import excerpt, one_line, printable
 from gateway.cli.safety.safety_output import Unusable, put, unusable
-from gateway.cli.safety.safety_rules import Chosen, chosen_rules
+from gateway.cli.safety.safety_rules import ChosenRules, chosen_rules
+from gateway.cli.safety.text_filtering import Found, Guards, filter_text
 from observability.terminal import table
 from protos.errors import FilterFailed
 from safety.injection.filter import InjectionFilter
@@ -27,14 +27,14 @@ _MOST_CHARACTERS: Final = 4_000
 _LEAST_WIDTH: Final = 12
 
 
-class _Placed(NamedTuple):
+class _Located(NamedTuple):
     found: Found
     line: int
     column: int
 
 
 class _Scored(NamedTuple):
-    """A text's score by a filter that adds features up."""
+    """A text's score by a filter that adds up features."""
 
     rule: Rule
     score: float
@@ -45,13 +45,13 @@ class _Scored(NamedTuple):
 class _Report(NamedTuple):
     name: str
     text: str
-    found: list[_Placed]
+    found: list[_Located]
     scores: list[_Scored]
     screened: Screened
 
 
 def test(arguments: argparse.Namespace) -> int:
-    """Look at each file, and show what was found."""
+    """Run the filters on each file, and print what they found."""
     try:
         chosen = chosen_rules(arguments)
     except Unusable as error:
@@ -60,11 +60,11 @@ def test(arguments: argparse.Namespace) -> int:
         return _test(arguments, chosen, guards)
 
 
-def _test(arguments: argparse.Namespace, chosen: Chosen, guards: Guards) -> int:
+def _test(arguments: argparse.Namespace, chosen: ChosenRules, guards: Guards) -> int:
     status = 0
     for index, file in enumerate(arguments.files):
         try:
-            report = _looked(file, _read(file), chosen, guards, arguments.direction)
+            report = _report_on(file, _read(file), chosen, guards, arguments.direction)
             if arguments.json:
                 shown = _json(report, chosen, arguments.direction)
             else:
@@ -98,29 +98,29 @@ def _read(name: str) -> str:
         raise Unusable(f"{shown}: is not UTF-8: byte {error.start} is {data[error.start]:#04x}") from error
 
 
-def _looked(name: str, text: str, chosen: Chosen, guards: Guards, direction: str) -> _Report:
+def _report_on(name: str, text: str, chosen: ChosenRules, guards: Guards, direction: str) -> _Report:
     try:
-        found, rest = looked(text, chosen, guards, prompt=direction == "input")
+        found, rest = filter_text(text, chosen, guards, prompt=direction == "input")
     except FilterFailed as error:
         raise Unusable(f"{_shown(name)}: {error.detail or error.message}") from error
     breaks = [line_break.start() for line_break in re.finditer("\n", text)]
-    placed, scores = [], []
+    located, scores = [], []
     for one in found:
         line = bisect_left(breaks, one.match.start)
         begin = breaks[line - 1] + 1 if line else 0
-        placed.append(_Placed(one, line + 1, one.match.start - begin + 1))
+        located.append(_Located(one, line + 1, one.match.start - begin + 1))
     for rule in chosen.rules:
         if isinstance(rule.filter, InjectionFilter):
             verdict = rule.filter.score(text)
             scores.append(_Scored(rule, verdict.score, chosen.thresholds[rule.name], verdict.matches))
-    return _Report(name, text, placed, scores, rest)
+    return _Report(name, text, located, scores, rest)
 
 
 def _shown(name: str) -> str:
     return "standard input" if name == "-" else one_line(name)
 
 
-def _lines(report: _Report, chosen: Chosen, direction: str) -> Iterator[str]:
+def _lines(report: _Report, chosen: ChosenRules, direction: str) -> Iterator[str]:
     yield f"{_shown(report.name)}: {len(report.found) or 'nothing'} found in {_counted(len(report.text), 'character')}"
     if report.found:
         yield ""
@@ -139,7 +139,7 @@ def _lines(report: _Report, chosen: Chosen, direction: str) -> Iterator[str]:
 
 
 def _rest_lines(report: _Report, direction: str) -> Iterator[str]:
-    """The text as it would go on."""
+    """Format the text after all filters."""
     rest, blocked = report.screened.text, report.screened.blocked
     by = "" if blocked is None else f"{blocked.rule} blocks it ({blocked.label})"
     if blocked is not None and direction == "input":
@@ -185,7 +185,7 @@ def _score_table(scored: _Scored, text: str) -> Iterator[str]:
 
 
 def _with_excerpts(rows: Sequence[Sequence[str]], text: str, matches: Sequence[Match]) -> Iterator[str]:
-    """The rows with a last column that has what matched, as wide as the terminal allows."""
+    """Add a last column with the matched text, as wide as the terminal allows."""
     lines = list(table(rows))
     left = max(map(len, lines)) + 2
     width = max(shutil.get_terminal_size().columns - left, _LEAST_WIDTH)
@@ -196,16 +196,16 @@ def _with_excerpts(rows: Sequence[Sequence[str]], text: str, matches: Sequence[M
         yield f"... {len(matches) - _MOST_ROWS:,} more (--json has all)"
 
 
-def _json(report: _Report, chosen: Chosen, direction: str) -> str:
+def _json(report: _Report, chosen: ChosenRules, direction: str) -> str:
     try:
         encoded = msgspec.json.encode(_plain(report, chosen, direction))
     except UnicodeEncodeError as error:
         raise Unusable(f"{_shown(report.name)}: the name is not UTF-8, which --json cannot show") from error
-    # What the encoder leaves as it is of what steers a terminal can stand as an escape in JSON, too.
+    # Control characters that the encoder leaves unchanged can stand as escapes in JSON, too.
     return printable(encoded.decode())
 
 
-def _plain(report: _Report, chosen: Chosen, direction: str) -> dict[str, Any]:
+def _plain(report: _Report, chosen: ChosenRules, direction: str) -> dict[str, Any]:
     blocked = report.screened.blocked
     return {
         "file": report.name,

@@ -1,4 +1,4 @@
-"""Texts of unknown origin on a terminal: nothing in them acts on it, and what is invisible is seen."""
+"""Show texts of unknown origin on a terminal: nothing in them acts on it, and invisible characters are seen."""
 
 import re
 import unicodedata
@@ -8,18 +8,18 @@ _CONTROLS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u
 
 
 def printable(text: str) -> str:
-    """The text with control characters, and those that turn the direction of writing, as escapes."""
+    """Escape control characters, and those that turn the direction of writing."""
     return _CONTROLS.sub(lambda match: _escaped(match[0]), text)
 
 
 def one_line(text: str) -> str:
-    """The text with everything that is not shown as it is, ends of lines too, as escapes."""
+    """Escape everything that is not shown as it is, ends of lines too."""
     return "".join(character if character.isprintable() else _escaped(character) for character in text)
 
 
 def excerpt(text: str, start: int, end: int, width: int) -> str:
-    """A stretch of a text in a line of at most so many columns, its middle left out where it is longer."""
-    # However long the stretch is, no more of it is seen than this.
+    """Show a stretch of a text in a line of at most `width` columns; the middle of a longer one is left out."""
+    # Bounds the work: no more of a long stretch could be shown.
     shown = text[start:end] if end - start <= 2 * width else f"{text[start : start + width]}…{text[end - width : end]}"
     cells = [character if character.isprintable() else _escaped(character) for character in shown]
     if _columns(cells) <= width:
@@ -39,7 +39,7 @@ def _fitting(cells: list[str], width: int, *, backwards: bool = False) -> str:
 
 
 def _columns(cells: list[str]) -> int:
-    """How wide a terminal shows it."""
+    """Return the width on a terminal."""
     return sum(
         0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
         for cell in cells

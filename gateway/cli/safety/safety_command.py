@@ -1,4 +1,4 @@
-"""`penstock safety`: shows what filters do to a text, and how well and how fast they do it."""
+"""`penstock safety`: show what filters do to a text, and how well and how fast they do it."""
 
 import argparse
 from pathlib import Path
@@ -68,7 +68,7 @@ def _add_filter_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _test(arguments: argparse.Namespace) -> int:
-    # Here and below: the filters take long to import, and `penstock --help` needs none.
+    # Imported here and below: the filters take long to import, and `penstock --help` needs none.
     from gateway.cli.safety.filter_test import test
 
     return test(arguments)

@@ -1,4 +1,4 @@
-"""What `penstock safety` commands print, of which nothing steers a terminal."""
+"""Print the output of `penstock safety` commands, free of terminal control characters."""
 
 import os
 import sys
@@ -6,22 +6,22 @@ from typing import Final
 
 from gateway.cli.safety.safe_text import one_line
 
-#: The exit status where a text or a filter cannot be used, or what was found cannot be shown.
+#: The exit status where a text or a filter cannot be used, or the findings cannot be shown.
 UNUSABLE: Final = 2
 
 
 class Unusable(Exception):
-    """A command cannot do what was asked; the text says why, and names the file or the field."""
+    """A command cannot do its work; the text says why, and names the file or the field."""
 
 
 def unusable(problem: object) -> int:
-    """Say in one line what is wrong, and give the exit status."""
+    """Print one line that says what is wrong, and return the exit status."""
     print(f"penstock safety: {one_line(str(problem))}", file=sys.stderr)
     return UNUSABLE
 
 
 def put(text: str) -> None:
-    """Print a text. Raises Unusable where standard output does not take it."""
+    """Print a text. Raises Unusable where standard output does not accept it."""
     try:
         print(text, flush=True)
     except UnicodeEncodeError as error:

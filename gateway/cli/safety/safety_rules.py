@@ -1,4 +1,4 @@
-"""Which filters a `penstock safety` command looks with."""
+"""Choose the filters that a `penstock safety` command runs."""
 
 import argparse
 from collections.abc import Mapping, Sequence
@@ -24,10 +24,10 @@ from safety.screen import Rule
 from safety.sizes import Sizes
 
 
-class Chosen(NamedTuple):
-    """The rules to look with; `thresholds` of those that score, by their names.
+class ChosenRules(NamedTuple):
+    """The chosen rules; `thresholds` are of those that score, by name.
 
-    `elsewhere` are filters of the policy that need more than a text and this process.
+    `elsewhere` are filters of the policy that cannot run on a text alone in this process.
     """
 
     rules: tuple[Rule, ...]
@@ -37,20 +37,20 @@ class Chosen(NamedTuple):
     elsewhere: tuple[str, ...]
 
 
-class Measured(NamedTuple):
-    """Filters by their names, the kinds of personal data and secrets that they look for, and thresholds by names."""
+class ChosenFilters(NamedTuple):
+    """Filters by name, the kinds of personal data and secrets that they find, and thresholds by name."""
 
     filters: dict[str, StreamFilter]
     kinds: frozenset[str]
     thresholds: dict[str, float]
 
 
-def chosen_filters(arguments: argparse.Namespace) -> Measured:
-    """The filters that --config and --filter name, or all. Raises Unusable."""
+def chosen_filters(arguments: argparse.Namespace) -> ChosenFilters:
+    """Choose the filters that --config and --filter name, or all. Raises Unusable."""
     safety = _safety(arguments)
     built, settings = _built(safety, prompts=True), all_settings(safety)
     configured = {one.name for one in safety.filters}
-    # As it is built in, `secrets` finds nothing that `pii` does not find.
+    # With its default settings `secrets` finds nothing that `pii` does not find.
     names = arguments.filter or [name for name in built if name != "secrets" or name in configured]
     filters = {name: _named(built, name) for name in names}
     kinds = [
@@ -58,11 +58,13 @@ def chosen_filters(arguments: argparse.Namespace) -> Measured:
         for name in names
         if (pii := settings[name][1].pii) is not None
     ]
-    return Measured(filters, frozenset().union(*kinds), _thresholds(safety))
+    return ChosenFilters(filters, frozenset().union(*kinds), _thresholds(safety))
 
 
-def chosen_rules(arguments: argparse.Namespace) -> Chosen:
-    """The filters that --config, --policy, --direction and --filter name, and what they do. Raises Unusable."""
+def chosen_rules(arguments: argparse.Namespace) -> ChosenRules:
+    """Choose the filters that --config, --policy, --direction and --filter name, with their actions. Raises
+    Unusable.
+    """
     safety, prompts = _safety(arguments), arguments.direction == "input"
     built, settings = _built(safety, prompts=prompts), all_settings(safety)
     rules = _policy(safety, arguments.policy)
@@ -86,7 +88,7 @@ def chosen_rules(arguments: argparse.Namespace) -> Chosen:
             found.append(SizeRule(name, bounds, action))
         else:
             found.append(Rule(name, built[name], action) if name in built else _guard_rule(one, where, action))
-    return Chosen(
+    return ChosenRules(
         tuple(rule for rule in found if isinstance(rule, Rule)),
         tuple(rule for rule in found if isinstance(rule, SizeRule)),
         tuple(rule for rule in found if isinstance(rule, GuardRule)),
@@ -96,7 +98,7 @@ def chosen_rules(arguments: argparse.Namespace) -> Chosen:
 
 
 def _needs_text_alone(settings: FilterSettings, *, prompts: bool) -> bool:
-    """Of filters that are not among `text_filters`: whether they can be asked without a gateway."""
+    """Return whether a filter that is not among `text_filters` can run without a gateway."""
     if settings.sizes is not None:
         return prompts
     return any(each is not None for each in (settings.plugin, settings.presidio, settings.onnx))

@@ -1,4 +1,4 @@
-"""`penstock top`: how the gateway does, live in a terminal; the same figures as the console's."""
+"""`penstock top`: show the gateway's live figures in a terminal; the same figures as the console's."""
 
 import argparse
 import os
@@ -19,7 +19,7 @@ from observability.terminal import fail
 
 _PATH: Final = "/admin/live?once=1"
 _SECONDS: Final = 1.0
-#: Of what no terminal reads: nothing is cut that somebody may look for.
+#: Width of output that is not a terminal: nothing is cut that somebody may search for.
 _PLAIN_WIDTH: Final = 200
 
 
@@ -28,7 +28,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser = subparsers.add_parser(
         "top",
         help="show how a running gateway does, live",
-        # A key given as `--key` would be taken for a file's name, and shown in the error.
+        # A key given as `--key` would be taken for a file's name and shown in the error.
         allow_abbrev=False,
         description="Asks the admin API that the configuration describes, with its key. Ctrl-C ends it.",
     )
@@ -44,11 +44,11 @@ def _run(arguments: argparse.Namespace) -> int:
         return fail("top", "the output is no terminal; print once with: penstock top --once")
     try:
         gateway = _gateway(arguments)
-        live = _ask(gateway)
+        live = _read_live(gateway)
     except (LiveGatewayError, ConfigError, AdminKeyError) as error:
         return fail("top", str(error))
     if arguments.once:
-        # Imported here, as below: other commands' help does not need it.
+        # Imported here and below: other commands' help does not need it.
         from gateway.cli.top.top_screen import plain
 
         print(plain(live, gateway.shown_url, shutil.get_terminal_size((_PLAIN_WIDTH, 0)).columns), end="")
@@ -58,7 +58,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _gateway(arguments: argparse.Namespace) -> LiveGateway:
-    """The admin API. Raises LiveGatewayError, ConfigError or AdminKeyError."""
+    """Connect to the admin API. Raises LiveGatewayError, ConfigError or AdminKeyError."""
     if arguments.url is not None:
         if arguments.key_file is None and not os.environ.get(VARIABLE):
             raise LiveGatewayError(f"no admin key: set {VARIABLE} or name a file that has it with --key-file")
@@ -78,9 +78,9 @@ def _key(file: Path | None) -> str:
     return os.environ[VARIABLE].strip() if file is None else api_key(file)
 
 
-def _ask(gateway: LiveGateway) -> Live:
-    """What there is now. Raises LiveGatewayError."""
-    answer = gateway.ask("GET", _PATH)
+def _read_live(gateway: LiveGateway) -> Live:
+    """Read one snapshot. Raises LiveGatewayError."""
+    answer = gateway.call("GET", _PATH)
     try:
         return msgspec.json.decode(answer, type=Live)
     except msgspec.DecodeError:
@@ -90,16 +90,16 @@ def _ask(gateway: LiveGateway) -> Live:
 
 
 def _watch(gateway: LiveGateway, live: Live) -> None:
-    """Show it until Ctrl-C; what cannot be had any longer stays on the screen, with since when and why."""
-    from gateway.cli.top.top_screen import Screen, shown_on
+    """Redraw until Ctrl-C; figures that are out of date stay on the screen with their age and the reason."""
+    from gateway.cli.top.top_screen import Screen, full_screen
 
     screen = Screen(live, gateway.shown_url)
-    with shown_on(screen) as refresh:
+    with full_screen(screen) as refresh:
         while True:
-            asked = time.monotonic()
+            began = time.monotonic()
             try:
-                screen.live, screen.problem = _ask(gateway), ""
+                screen.live, screen.problem = _read_live(gateway), ""
             except LiveGatewayError as error:
                 screen.problem = str(error)
             refresh()
-            time.sleep(max(0.0, asked + _SECONDS - time.monotonic()))
+            time.sleep(max(0.0, began + _SECONDS - time.monotonic()))

@@ -1,11 +1,11 @@
-"""Rows of `penstock top`: cells with their styles, in which no colour is the only sign of anything."""
+"""Make the rows of `penstock top`: cells with styles, in which colour is never the only sign of anything."""
 
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
 from gateway.admin.live.view import Live, PoolLive, RecentRoute, Times
-from gateway.cli.top.top_text import count, share, took
+from gateway.cli.top.top_text import count, duration, share
 from gateway.fleets.listing import UNKNOWN, UNREPORTED_LOAD, ReplicaView, ShapeView
 from routing.health.replica_status import State
 
@@ -18,21 +18,21 @@ _SILENT: Final = (UNKNOWN, *(state.value for state in UNREPORTED_LOAD))
 
 
 def times_cells(times: Times | None) -> list[str]:
-    """The half, 95 % and 99 %."""
-    return ["-", "-", "-"] if times is None else [took(times.p50), took(times.p95), took(times.p99)]
+    """Format percentiles 50, 95 and 99."""
+    return ["-", "-", "-"] if times is None else [duration(times.p50), duration(times.p95), duration(times.p99)]
 
 
 def replica_rows(live: Live, wide: bool) -> list[Row]:
-    """One row a replica, those in trouble first, as they may be the only ones that there is room for."""
+    """Make one row a replica, those in trouble first: there may be room for no others."""
     rows = [(model.name, pool, row) for model in live.models for pool in model.pools for row in pool.replicas]
     rows.sort(key=lambda found: found[2].state in _GOOD)
     return [_replica(model, pool, row, wide) for model, pool, row in rows]
 
 
 def route_row(route: RecentRoute) -> Row:
-    """Where a request went, and why."""
+    """Describe where a request went, and why."""
     at = datetime.fromtimestamp(route.time).astimezone().strftime("%H:%M:%S")
-    cells = [at, route.replica, route.policy, count(route.cached), count(route.predicted), took(route.ttft or None)]
+    cells = [at, route.replica, route.policy, count(route.cached), count(route.predicted), duration(route.ttft or None)]
     return [*((cell, "") for cell in cells), (route.reason, "dim")]
 
 

@@ -1,4 +1,4 @@
-"""What `penstock top` draws: one frame of figures, replicas, tenants and errors, cut to the terminal's size."""
+"""Draw `penstock top`: one frame of figures, replicas, tenants and errors, cut to the terminal's size."""
 
 import contextlib
 import io
@@ -13,20 +13,20 @@ from rich.text import Text
 
 from gateway.admin.live.view import Live, RecentError, TenantLive, Times
 from gateway.cli.top.top_rows import Row, replica_rows, route_row, times_cells
-from gateway.cli.top.top_text import count, number, share, shown_rate, took
+from gateway.cli.top.top_text import count, duration, number, share, shown_rate
 from observability.printable import printable
 
-#: From this width on there is room for why, for versions and for requests' ids.
+#: From this width on, reasons, versions and requests' ids are shown.
 _WIDE: Final = 110
 #: Lines of the title and of the figures.
 _FIXED: Final = 5
-#: From so many lines below them on, routes are shown too.
+#: From this many lines below them on, routes are shown too.
 _ROOMY: Final = 24
 _LONGEST: Final = 10_000
 
 
 class Screen:
-    """The last look, drawn at whatever size the terminal has then. `problem` is why there is no newer one."""
+    """Draw the last snapshot at the terminal's current size. `problem` is why there is no newer one."""
 
     def __init__(self, live: Live, url: str) -> None:
         self.live = live
@@ -34,17 +34,16 @@ class Screen:
         self.problem = ""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """All lines."""
         height = options.height or _LONGEST
         yield from _frame(self.live, self.url, self.problem, options.max_width, height)
 
 
 @contextlib.contextmanager
-def shown_on(screen: Screen) -> Iterator[Callable[[], None]]:
-    """Takes the whole terminal until the end of the block and gives it back as it was; gives what draws anew."""
+def full_screen(screen: Screen) -> Iterator[Callable[[], None]]:
+    """Take over the whole terminal until the block ends, then restore it; yields the function that redraws."""
     refreshed = Refreshed(screen, screen=True, auto_refresh=False, vertical_overflow="crop")
     try:
-        # Inside, for Ctrl-C may come before its end.
+        # Inside the block, for Ctrl-C may come before its end.
         refreshed.start(refresh=True)
         yield refreshed.refresh
     finally:
@@ -52,7 +51,7 @@ def shown_on(screen: Screen) -> Iterator[Callable[[], None]]:
 
 
 def plain(live: Live, url: str, width: int) -> str:
-    """All of it as text, however long."""
+    """Return everything as text of any length."""
     console = Console(file=io.StringIO(), width=width, color_system=None, force_terminal=False, legacy_windows=False)
     with console.capture() as captured:
         for part in _frame(live, url, "", width, _LONGEST):
@@ -85,7 +84,7 @@ def _title(live: Live, url: str, stale: bool, width: int) -> Text:
 
 
 def _headline(live: Live) -> Table:
-    """Four lines: times to the left, numbers to the right."""
+    """Make the four lines of figures: latencies to the left, numbers to the right."""
     head = live.headline
     grid = Table.grid(padding=(0, 2, 0, 0))
     for _ in range(4):
@@ -115,7 +114,7 @@ def _times(times: Times | None) -> list[Text]:
 
 
 class _Section:
-    """A table that can be cut; its header says how many rows are left out. `>` stands before titles of numbers."""
+    """A table that can be cut; its header says how many rows are left out. Titles that begin with `>` head numbers."""
 
     def __init__(self, weight: int, header: Sequence[str], rows: Sequence[Row], left_out: int = 0) -> None:
         self.weight = weight
@@ -124,7 +123,7 @@ class _Section:
         self.left_out = left_out
 
     def table(self, most: int) -> Table:
-        """The header and at most so many rows."""
+        """Return the header and at most this many rows."""
         left = self.left_out + max(0, len(self.rows) - most)
         table = Table(box=None, padding=(0, 2, 0, 0), expand=True, header_style="dim", show_edge=False)
         for place, title in enumerate(self.header):
@@ -162,7 +161,7 @@ def _sections(live: Live, width: int) -> list[_Section]:
 
 
 def _allotted(sections: Sequence[_Section], lines: int) -> Iterator[Table]:
-    """Tables that fit into so many lines; the last, routes, only where there is plenty of room."""
+    """Fit tables into the lines; the last one, routes, appears only where there is plenty of room."""
     shown = [section for section in sections if section.rows]
     if lines < _ROOMY and shown and shown[-1] is sections[-1]:
         shown.pop()
@@ -174,7 +173,7 @@ def _allotted(sections: Sequence[_Section], lines: int) -> Iterator[Table]:
 
 
 def allot(needs: Sequence[int], weights: Sequence[int], rows: int) -> list[int]:
-    """How many rows each gets of so many: no more than it needs, and otherwise by weight."""
+    """Divide `rows` among the tables by weight; none gets more than it needs."""
     given = [0] * len(needs)
     for _ in range(min(rows, sum(needs))):
         wanting = [place for place, need in enumerate(needs) if given[place] < need]
@@ -214,7 +213,7 @@ def _fullness(part: float) -> str:
 
 def _error(error: RecentError, wide: bool) -> Row:
     at = datetime.fromtimestamp(error.time).astimezone().strftime("%H:%M:%S")
-    more = [(took(error.seconds), ""), (error.id, "dim")] if wide else []
+    more = [(duration(error.seconds), ""), (error.id, "dim")] if wide else []
     why = error.detail or error.code
     return [
         (at, ""),

@@ -1,8 +1,8 @@
-"""Numbers as `penstock top` shows them: short, and as wide as they have to be."""
+"""Format numbers for `penstock top`, as short as possible."""
 
 
 def number(value: float | None) -> str:
-    """A rate, or any number that may have a fraction."""
+    """Format a rate, or any number that may have a fraction."""
     if value is None:
         return "-"
     if value == 0:
@@ -13,12 +13,12 @@ def number(value: float | None) -> str:
 
 
 def shown_rate(value: float | None) -> str:
-    """A rate of which a little is as good as none: never shown as 0 while there is any."""
+    """Format a rate that matters even when tiny: never shown as 0 unless it is 0."""
     return "<0.01" if value is not None and 0 < value < 0.005 else number(value)
 
 
 def count(value: int | None) -> str:
-    """A whole number."""
+    """Format a whole number."""
     if value is None:
         return "-"
     if value < 100_000:
@@ -26,8 +26,8 @@ def count(value: int | None) -> str:
     return f"{value / 1e3:,.0f}k" if value < 10_000_000 else f"{value / 1e6:,.0f}M"
 
 
-def took(seconds: float | None) -> str:
-    """A time."""
+def duration(seconds: float | None) -> str:
+    """Format a time in seconds."""
     if seconds is None:
         return "-"
     if seconds < 0.00995:
@@ -38,5 +38,5 @@ def took(seconds: float | None) -> str:
 
 
 def share(part: float) -> str:
-    """A part of a whole."""
+    """Format a part of a whole."""
     return f"{part:.0%}"

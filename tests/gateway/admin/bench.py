@@ -13,7 +13,7 @@ import msgspec
 from gateway.admin.admin_app import AdminApp
 from gateway.admin.admin_openapi import document
 from gateway.admin.live.feed import Feed
-from gateway.admin.live.live_readings import GatewayLook
+from gateway.admin.live.live_reader import LiveReader
 from gateway.admin.metrics_page import MetricsPage
 from gateway.admin.operation import Operation, Service
 from gateway.admin.operations import OPERATIONS
@@ -53,7 +53,7 @@ class Bench:
         self.store = store
         self.registry = Registry(store, config)
         replicas = ReplicaRegistry(store, config)
-        self.live = Feed(GatewayLook(config, self.registry, store, replicas))
+        self.live = Feed(LiveReader(config, self.registry, store, replicas))
         self.page = MetricsPage(config, self.registry, store)
         self.app = AdminApp(
             Service(self.registry, store, replicas, ProviderVault(store, config), self.live, self.page.text),

@@ -17,7 +17,7 @@ ERROR = (
 
 def problem(url: str) -> str:
     with pytest.raises(LiveGatewayError) as caught:
-        LiveGateway(url, "sk-1").ask("GET", "/v1/models")
+        LiveGateway(url, "sk-1").call("GET", "/v1/models")
     return str(caught.value)
 
 
@@ -27,8 +27,8 @@ def problem(url: str) -> str:
 def test_an_answer(suffix: str, path: str) -> None:
     with listening(http_answer(b"{}")) as listener:
         gateway = LiveGateway(f"http://{listener.address}{suffix}", "sk-1")
-        assert gateway.ask("GET", "/v1/models") == b"{}"
-        assert gateway.ask("POST", "/v1/models", {"a": "é"}, {"x-more": "1"}) == b"{}"
+        assert gateway.call("GET", "/v1/models") == b"{}"
+        assert gateway.call("POST", "/v1/models", {"a": "é"}, {"x-more": "1"}) == b"{}"
         assert gateway.shown_url == f"http://{listener.address}"
     got, posted = listener.asked
     assert got.startswith(b"GET %s HTTP/1.1\r\n" % path.encode())
@@ -40,7 +40,7 @@ def test_an_answer(suffix: str, path: str) -> None:
 def test_a_refusal_has_the_apis_words_and_code() -> None:
     with listening(http_answer(ERROR, "401 Unauthorized")) as listener:
         with pytest.raises(LiveGatewayError, match=r"^Wrong key\.$") as caught:
-            LiveGateway(f"http://{listener.address}", "sk-1").ask("GET", "/")
+            LiveGateway(f"http://{listener.address}", "sk-1").call("GET", "/")
         assert caught.value.code == "invalid_api_key"
 
 
@@ -105,7 +105,7 @@ def test_a_certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             "authorities"
         )
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-        assert LiveGateway(url, "sk-1").ask("GET", "/") == b"{}"
+        assert LiveGateway(url, "sk-1").call("GET", "/") == b"{}"
 
 
 def test_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from observability.journal.chain import ChangedUnderneath
+from observability.journal.chain import ChainReplaced
 from observability.journal.signer import Signer
 from tests.observability.journal.journals import (
     Clock,
@@ -216,7 +216,7 @@ def test_whoever_removes_the_segment_meanwhile_is_noticed(tmp_path: Path, action
     chain = chain_of(tmp_path / "worker-0")
     append(chain, 0)
     files(tmp_path)[0].unlink()
-    with pytest.raises(ChangedUnderneath):
+    with pytest.raises(ChainReplaced):
         append(chain, 3) if action == "append" else chain.seal()
     chain.close()
     again = chain_of(tmp_path / "worker-0", known=chain.position)
@@ -316,7 +316,7 @@ def test_a_cut_below_a_running_process_is_said_whatever_the_head_says(tmp_path: 
         (tmp_path / "worker-0" / "head").write_bytes(older)
     elif head == "gone":
         (tmp_path / "worker-0" / "head").unlink()
-    with pytest.raises(ChangedUnderneath):
+    with pytest.raises(ChainReplaced):
         append(chain, 9)
     chain.close()
     again = chain_of(tmp_path / "worker-0", known=chain.position)

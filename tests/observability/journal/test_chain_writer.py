@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from observability.journal.chain_writer import LOOK_SECONDS, ChainWriter
+from observability.journal.chain_writer import MAINTAIN_SECONDS, ChainWriter
 from observability.journal.entries import request_lines
 from observability.journal.folder import chain_folders, is_held
 from observability.journal.retention import due_for_removal
 from observability.journal.segment import segments
-from observability.journal.signer import made_key
+from observability.journal.signer import create_key
 from tests.observability.journal.journals import (
     Clock,
     append,
@@ -57,7 +57,7 @@ class Bench:
         os.utime(path, (self.wall() - age,) * 2)
 
     def look(self) -> None:
-        self.clock.now += LOOK_SECONDS
+        self.clock.now += MAINTAIN_SECONDS
         self.keeper.maintain()
 
     def numbers(self, kind: str = "worker-0") -> list[int]:
@@ -262,8 +262,8 @@ def test_a_folder_is_held_from_the_moment_it_is_there(bench: Bench, monkeypatch:
 
 def test_the_key_is_made_once(tmp_path: Path) -> None:
     path = tmp_path / "state" / "journal.key"
-    secret = made_key(path)
-    assert (made_key(path), len(secret), path.stat().st_mode & 0o777) == (secret, 32, 0o600)
+    secret = create_key(path)
+    assert (create_key(path), len(secret), path.stat().st_mode & 0o777) == (secret, 32, 0o600)
     assert [each.name for each in path.parent.iterdir()] == ["journal.key"]
 
 

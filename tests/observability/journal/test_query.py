@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 from observability.journal.entries import VERSION, ChangeEntry, RequestEntry, change_lines, request_lines
-from observability.journal.query import TABLES, Answer, Period, QueryError, SegmentsRemoved, opened
+from observability.journal.query import TABLES, Answer, Period, QueryError, SegmentsRemoved, open_journal
 from observability.outcome import Outcome
 from observability.record import Verdict
 from tests.observability.journal.journals import append, chain_of, files, record_of
@@ -51,7 +51,7 @@ def record_time() -> Any:
 
 
 def ask(folder: Path, table: str = "requests", period: Period = ALWAYS, **fields: Any) -> Answer:
-    with opened(folder, period) as reader:
+    with open_journal(folder, period) as reader:
         assert reader.unreadable == []
         return reader.rows(table, period, **{"select": "id", "limit": 100, **fields})
 
@@ -131,7 +131,7 @@ def test_of_a_damaged_segment_the_rest_is_read_and_that_is_said(journal: Path, t
     first.write_bytes(first.read_bytes()[:-9])
     second.unlink()
     third.write_bytes(third.read_bytes() + b"torn")
-    with opened(copy, ALWAYS) as reader:
+    with open_journal(copy, ALWAYS) as reader:
         assert len(reader.rows("requests", ALWAYS, select="id", limit=100).rows) == 6
         assert [line.partition(": ")[0] for line in reader.unreadable] == [str(first)]
         assert "the rest is read" in reader.unreadable[0]
@@ -142,7 +142,7 @@ def test_a_segment_that_cannot_be_opened(journal: Path, tmp_path: Path) -> None:
     append(chain, 0)
     chain.close()
     (tmp_path / "worker-0" / f"{'0' * 16}-00000001.ndjson.zst").mkdir()
-    with opened(tmp_path, ALWAYS) as reader:
+    with open_journal(tmp_path, ALWAYS) as reader:
         assert len(reader.rows("requests", ALWAYS, select="id", limit=9).rows) == 3
         assert ["Is a directory" in line for line in reader.unreadable] == [True]
 
@@ -151,7 +151,7 @@ def test_a_journal_with_nothing_in_it(tmp_path: Path) -> None:
     for table in TABLES:
         assert ask(tmp_path, table, select="*").rows == []
     assert ask(tmp_path, select="count(*)").rows == [(0,)]
-    with pytest.raises(FileNotFoundError), opened(tmp_path / "nowhere", ALWAYS):
+    with pytest.raises(FileNotFoundError), open_journal(tmp_path / "nowhere", ALWAYS):
         pass
 
 
@@ -176,7 +176,7 @@ def test_anybody_can_read_segments_as_they_are(journal: Path) -> None:
 def test_segments_that_are_removed_meanwhile_are_no_riddle(journal: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(journal, copy)
-    with opened(copy, ALWAYS) as reader:
+    with open_journal(copy, ALWAYS) as reader:
         files(copy)[1].unlink()
         with pytest.raises(SegmentsRemoved):
             reader.rows("requests", ALWAYS, select="id", limit=1)

@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from observability.outcome import FAILED, Outcome
 from observability.tracing import trace_sink as module
-from observability.tracing.export import RECOVERY_SECONDS, ToldExporter
+from observability.tracing.export import RECOVERY_SECONDS, LoggedExporter
 from observability.tracing.trace_sink import LATE_PER_SECOND, MOST_AT_ONCE, TraceSink
 from tests.harness import until
 from tests.observability.tracing.collector import collector
@@ -174,7 +174,7 @@ def test_a_full_queue_is_said_again_after_a_long_time(caplog: pytest.LogCaptureF
 
 def test_a_collector_that_fails_is_said_once_and_once_that_it_works() -> None:
     exporter, clock = Keeps(broken=True), Clock()
-    told = ToldExporter(exporter, "http://h/v1/traces", clock=clock)
+    told = LoggedExporter(exporter, "http://h/v1/traces", clock=clock)
     span = ReadableSpan("x")
     lines: list[str] = []
     handler = logging.Handler()

@@ -212,7 +212,7 @@ def test_a_context_for_http_shows_its_certificate_and_follows_its_files(authorit
         port = server.sockets[0].getsockname()[1]
         mine = authority.signed("mine")
         contexts = renewed_ssl_context(client_files(authority, mine))
-        contexts._look_seconds = 0.0
+        contexts._check_seconds = 0.0
         for name in ("mine", "renewed"):
             if name != "mine":
                 mine.replace_with(authority.signed(name))

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from gateway.admin.live.live_snapshot import PoolFacts, Seen
+from gateway.admin.live.live_snapshot import PoolFacts, SnapshotInputs
 from gateway.admin.live.totals import Histogram, Totals, growth
 from gateway.fleets.listing import ReplicaView, ShapeView
 from protos.types import Role
@@ -66,7 +66,7 @@ def replica(**fields: Any) -> ReplicaView:
     return msgspec.structs.replace(row, **fields)
 
 
-def seen(**fields: Any) -> Seen:
+def seen(**fields: Any) -> SnapshotInputs:
     """Ten seconds in which ten requests a second ended."""
     late = totals(20.0, 11.0)
     values: dict[str, Any] = {
@@ -81,4 +81,4 @@ def seen(**fields: Any) -> Seen:
         "routes": [],
         "problems": [],
     }
-    return Seen(**(values | fields))
+    return SnapshotInputs(**(values | fields))

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gateway.admin.live.counters import MOST_CHARACTERS, counted
+from gateway.admin.live.counters import MOST_CHARACTERS, worker_counts
 from gateway.admin.live.totals import Histogram
 from observability.exposition import Family, Observed
 from observability.metrics import declarations as declared
@@ -32,7 +32,7 @@ def family(metric: Metric, *samples: tuple[dict[str, str], float]) -> Family:
 
 def of(*families: Family, recent: list[dict[str, Any]] | None = None) -> Any:
     merged: Any = FakeMerged(list(families), recent or [])
-    return counted(merged, 7.0)
+    return worker_counts(merged, 7.0)
 
 
 def test_nothing_yet() -> None:

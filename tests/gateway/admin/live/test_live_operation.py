@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from gateway.admin.live import live_readings as module
-from gateway.admin.live.counters import Counted
+from gateway.admin.live import live_reader as module
+from gateway.admin.live.counters import WorkerCounts
 from gateway.admin.live.feed import MAX_VIEWERS
-from gateway.admin.live.live_readings import COUNTS_UNREADABLE, NO_COUNTS, STORE_AWAY
+from gateway.admin.live.live_reader import COUNTS_UNREADABLE, NO_COUNTS, STORE_AWAY
 from gateway.admin.live.view import Live
 from routing.health.replica_status import ReplicaStatus, State
 from tests.gateway.admin.bench import Bench, bench_of, run
@@ -27,9 +27,9 @@ class Workers:
 
     def __init__(self) -> None:
         self.problem: Exception | None = None
-        self.counted = Counted(replicas={"m": [STATUS]})
+        self.counted = WorkerCounts(replicas={"m": [STATUS]})
 
-    def __call__(self) -> Counted:
+    def __call__(self) -> WorkerCounts:
         if self.problem is not None:
             raise self.problem
         now = time.monotonic()
@@ -38,7 +38,7 @@ class Workers:
 
 def watch(bench: Bench, workers: Workers) -> None:
     """Have the feed look at these workers, and often."""
-    look: Any = bench.live._look
+    look: Any = bench.live._read
     look._read = workers
     bench.live._seconds = 0.1
 
@@ -178,7 +178,7 @@ def test_a_store_that_hangs_holds_no_look_up_for_long(store_url: str, monkeypatc
         async def hang(*_: object) -> Any:
             await asyncio.Event().wait()
 
-        look: Any = bench.live._look
+        look: Any = bench.live._read
         watch(bench, Workers())
         look._replicas.replicas = hang
         live = await bench.get(PATH, once="1")

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.cli.main import main
 from observability.journal.entries import request_lines
-from observability.journal.signer import Signer, made_key
+from observability.journal.signer import Signer, create_key
 from observability.outcome import Outcome
 from tests.observability.journal.journals import chain_of, files, record_of
 
@@ -26,7 +26,7 @@ def config(tmp_path: Path) -> str:
     """A configuration whose journal has six requests, and a key."""
     path = tmp_path / "penstock.yaml"
     path.write_text(CONFIG)
-    signer = Signer(made_key(tmp_path / "state" / "journal.key"))
+    signer = Signer(create_key(tmp_path / "state" / "journal.key"))
     chain = chain_of(tmp_path / "state" / "journal" / "worker-0", signer)
     for tenant in ("acme", "<b>\x1b[31m"):
         records = [

@@ -15,9 +15,9 @@ from gateway.admin.live.live_snapshot import snapshot
 from gateway.admin.live.view import Live, RecentError, RecentRoute
 from gateway.cli.live_gateway import LiveGateway, LiveGatewayError
 from gateway.cli.main import main
-from gateway.cli.top.top_command import _ask
+from gateway.cli.top.top_command import _read_live
 from gateway.cli.top.top_screen import Screen, allot, plain
-from gateway.cli.top.top_text import count, number, took
+from gateway.cli.top.top_text import count, duration, number
 from gateway.fleets.drains import Drain
 from tests.gateway.admin.live.samples import replica, seen
 
@@ -118,14 +118,14 @@ def test_numbers() -> None:
         "12,346",
     ]
     assert [count(value) for value in (None, 5, 12345, 123456, 12345678)] == ["-", "5", "12,345", "123k", "12M"]
-    assert [took(value) for value in (None, 0.0012, 0.5, 2, 60)] == ["-", "1.2 ms", "500 ms", "2.00 s", "60 s"]
+    assert [duration(value) for value in (None, 0.0012, 0.5, 2, 60)] == ["-", "1.2 ms", "500 ms", "2.00 s", "60 s"]
 
 
 def test_an_answer_of_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
     gateway = LiveGateway(URL, "key")
-    monkeypatch.setattr(gateway, "ask", lambda *_: msgspec.json.encode({"object": "live", "new": 1}))
+    monkeypatch.setattr(gateway, "call", lambda *_: msgspec.json.encode({"object": "live", "new": 1}))
     with pytest.raises(LiveGatewayError, match="no admin API of this version"):
-        _ask(gateway)
+        _read_live(gateway)
 
 
 @pytest.mark.parametrize(

@@ -232,7 +232,7 @@ def test_a_key_from_a_file_is_read_again_when_it_changes(tmp_path: Path) -> None
 
     async def main() -> None:
         async with moderation() as service, guard_at(service, api_key=SecretSource(file=str(file))) as (bounded, guard):
-            guard._key._renewed._look_seconds = 0.0  # type: ignore[attr-defined]
+            guard._key._renewed._check_seconds = 0.0  # type: ignore[attr-defined]
             await bounded.verdict("text 1")
             file.write_text("sk-the-second\n", encoding="utf-8")
             await bounded.verdict("text 2")

@@ -205,7 +205,7 @@ def test_environment_and_files(
     path = tmp_path / "key"
     path.write_text(f"{FIRST}\n")
     key = worker.key_of(ApiKeySource(file=str(path)))
-    key._renewed._look_seconds = 0.0  # type: ignore[attr-defined]
+    key._renewed._check_seconds = 0.0  # type: ignore[attr-defined]
     assert key() == FIRST
     path.write_text(f"{SECOND}\n")
     assert key() == SECOND

@@ -161,7 +161,7 @@ def test_new_files_make_a_new_connection_and_calls_end_on_the_old_one(tmp_path: 
                 await channel.connect()
                 client.replace_with(authority.signed("client-2"))
                 assert channel._contexts is not None
-                channel._contexts._looked -= 10.0
+                channel._contexts._checked_at -= 10.0
                 stream = Counted()
                 channel.start("/echo/Count", b"100", stream)
                 assert await channel.connect()

@@ -1,4 +1,4 @@
-"""Where the journal is that a command is about."""
+"""Find the journal that a command works on."""
 
 import argparse
 from pathlib import Path
@@ -8,21 +8,21 @@ from gateway.config.load import load_config
 from gateway.config.observability.journal import journal_settings
 
 
-class JournalPlace(NamedTuple):
+class JournalLocation(NamedTuple):
     """A journal's folder, and the key of its chains where there is one."""
 
     folder: Path
     key_file: Path | None
 
 
-def place_of(arguments: argparse.Namespace) -> JournalPlace:
-    """What `--folder` says, or else the configuration.
+def locate_journal(arguments: argparse.Namespace) -> JournalLocation:
+    """Locate the journal by `--folder`, or else by the configuration.
 
     Raises:
         ConfigError: The configuration cannot be used.
     """
     if arguments.folder is not None:
-        return JournalPlace(arguments.folder, None)
+        return JournalLocation(arguments.folder, None)
     config = load_config(arguments.config)
     settings = journal_settings(config.observability.journal, config.state_dir)
-    return JournalPlace(settings.folder, settings.key_file)
+    return JournalLocation(settings.folder, settings.key_file)

@@ -1,10 +1,10 @@
-"""A text before filters, as a gateway asks them: what each finds in it, and what they make of it together."""
+"""Run filters on a text as a gateway does: each filter's matches, and the text that results from all."""
 
 import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gateway.cli.safety.safety_rules import Chosen
+from gateway.cli.safety.safety_rules import ChosenRules
 from gateway.filtering.filters.filter_policy import GuardRule, SizeRule
 from gateway.filtering.filters.questions import guarded
 from gateway.filtering.guards.bounded import BoundedGuard
@@ -15,18 +15,18 @@ from safety.sizes import Part, oversized
 
 
 class Found(NamedTuple):
-    """A match of a rule in the text as it came."""
+    """A rule's match, located in the original text."""
 
     rule: Rule | SizeRule | GuardRule
     match: Match
 
 
 class Guards:
-    """Asks guards, and waits for what they say; in a `with`, at whose end they are closed."""
+    """Run guards and wait for their verdicts; a context manager that closes them at its end."""
 
     def __init__(self, rules: Sequence[GuardRule]) -> None:
         self._rules = rules
-        # Not around all: where nothing is awaited, it would keep the command from being interrupted.
+        # The runner covers no more than this: where nothing is awaited, it would keep Ctrl-C from interrupting.
         self._runner = asyncio.Runner()
 
     def __enter__(self) -> "Guards":
@@ -38,24 +38,24 @@ class Guards:
                 self._runner.run(rule.guard.aclose())
         self._runner.close()
 
-    def ask(self, rules: Sequence[GuardRule], text: str) -> list[Finding]:
-        """What they find. Raises FilterFailed."""
+    def find(self, rules: Sequence[GuardRule], text: str) -> list[Finding]:
+        """Return what the guards find. Raises FilterFailed."""
         return self._runner.run(guarded(rules, text, None, "", fail_open=False)) if rules else []
 
 
-def looked(text: str, chosen: Chosen, guards: Guards, *, prompt: bool) -> tuple[list[Found], Screened]:
-    """What each rule finds by itself, in order, and how the text goes on. Raises FilterFailed."""
+def filter_text(text: str, chosen: ChosenRules, guards: Guards, *, prompt: bool) -> tuple[list[Found], Screened]:
+    """Return each rule's own matches, in order, and the resulting text. Raises FilterFailed."""
     found = [Found(rule, match) for rule in chosen.rules for match in rule.filter.scan(text)]
     found += [Found(rule, match) for rule in chosen.sizes for _, match in oversized([Part(0, text)], rule.sizes)]
     for guard in chosen.guards:
-        found += [Found(guard, Match(one.start, one.end, one.label, one.score)) for one in guards.ask([guard], text)]
+        found += [Found(guard, Match(one.start, one.end, one.label, one.score)) for one in guards.find([guard], text)]
     rest = screened(text, chosen.rules)
-    rest = _sized_and_guarded(rest, chosen, guards) if prompt else _guarded(rest, guards.ask(chosen.guards, rest.text))
+    rest = _sized_and_guarded(rest, chosen, guards) if prompt else _guarded(rest, guards.find(chosen.guards, rest.text))
     return sorted(found, key=lambda one: one.match.start), rest
 
 
-def _sized_and_guarded(rest: Screened, chosen: Chosen, guards: Guards) -> Screened:
-    """A prompt is refused by the first that blocks it; what some guards redact the others do not see."""
+def _sized_and_guarded(rest: Screened, chosen: ChosenRules, guards: Guards) -> Screened:
+    """Refuse a prompt by the first rule that blocks it; later guards see the text that earlier ones redacted."""
     if rest.blocked is not None:
         return rest
     for rule in chosen.sizes:
@@ -65,7 +65,7 @@ def _sized_and_guarded(rest: Screened, chosen: Chosen, guards: Guards) -> Screen
     for redacts in (True, False):
         rules = [rule for rule in chosen.guards if (rule.action is Action.REDACT) is redacts]
         if rest.blocked is None:
-            rest = _guarded(rest, guards.ask(rules, rest.text))
+            rest = _guarded(rest, guards.find(rules, rest.text))
     return rest
 
 

@@ -1,4 +1,4 @@
-"""One look at the gateway: what workers have counted, the fleet, tenants and limits, from wherever each is known."""
+"""Read one live snapshot of the gateway: the workers' counts, the fleet, tenants and limits, each from its source."""
 
 import asyncio
 import time
@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from gateway.admin.limit_operations import ScopeLimits, limits_of, tenant_scopes
-from gateway.admin.live.counters import Counted, read_counted
-from gateway.admin.live.live_snapshot import PoolFacts, Seen, busiest, snapshot
+from gateway.admin.live.counters import WorkerCounts, read_counts
+from gateway.admin.live.live_snapshot import PoolFacts, SnapshotInputs, busiest, snapshot
 from gateway.admin.live.totals import Growth
 from gateway.admin.live.view import Live
 from gateway.admin.live.window import Window
@@ -22,9 +22,9 @@ from gateway.tenancy.tenants.tenant_registry import Registry
 from protos.errors import PenstockError
 from protos.types import Shape
 
-#: What the store gets to answer all questions of one look.
+#: Seconds that the store gets to answer all reads of one snapshot.
 STORE_SECONDS: Final = 2.0
-#: For so long a list of tenants is good: it may be long.
+#: Seconds for which a list of tenants is reused: it may be long.
 TENANTS_SECONDS: Final = 10.0
 
 NO_COUNTS: Final = "No worker tells its counts: rates, times, errors and routes are not known."
@@ -35,8 +35,8 @@ STORE_AWAY: Final = (
 )
 
 
-class GatewayLook:
-    """Looks when it is called; remembers the last seconds' counts for the rates, and who the tenants are."""
+class LiveReader:
+    """Take a snapshot when called; keep the last seconds' counts for rates, and the list of tenants."""
 
     def __init__(
         self,
@@ -45,16 +45,16 @@ class GatewayLook:
         store: ReadingStore,
         replicas: ReplicaRegistry,
         *,
-        read: Callable[[], Counted] | None = None,
+        read: Callable[[], WorkerCounts] | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        """`read` gives what workers have counted; it is called in a thread."""
+        """`read` returns the workers' counts; it is called in a thread."""
         self._config = config
         self._registry = registry
         self._store = store
         self._replicas = replicas
-        self._read = read or (lambda: read_counted(config.state_dir / FOLDER, clock()))
+        self._read = read or (lambda: read_counts(config.state_dir / FOLDER, clock()))
         self._clock = clock
         self._wall = wall
         self._window = Window()
@@ -67,66 +67,66 @@ class GatewayLook:
         ]
 
     async def __call__(self) -> Live:
-        """Everything that is known now, and what is not."""
+        """Return everything that is known now, and the problems of what is not."""
         problems: list[str] = []
-        counted, growth = await self._counts(problems)
-        fleet, scopes = await self._from_store(counted, growth, problems)
+        counts, growth = await self._counts(problems)
+        fleet, scopes = await self._from_store(counts, growth, problems)
         return snapshot(
-            Seen(
+            SnapshotInputs(
                 time=self._wall(),
-                totals=counted.totals,
+                totals=counts.totals,
                 growth=growth,
                 pools=self._pools,
                 replicas=fleet,
                 tiers={name: tenant.tier for name, tenant in self._tenants.items()} or None,
                 scopes=scopes,
-                errors=counted.errors,
-                routes=counted.routes,
+                errors=counts.errors,
+                routes=counts.routes,
                 problems=problems,
             )
         )
 
-    async def _counts(self, problems: list[str]) -> tuple[Counted, Growth | None]:
+    async def _counts(self, problems: list[str]) -> tuple[WorkerCounts, Growth | None]:
         try:
-            counted = await asyncio.to_thread(self._read)
+            counts = await asyncio.to_thread(self._read)
         except (OSError, ValueError):
             problems.append(COUNTS_UNREADABLE)
-            return Counted(), None
-        if counted.totals.in_flight is None:
+            return WorkerCounts(), None
+        if counts.totals.in_flight is None:
             problems.append(NO_COUNTS)
-            return counted, None
-        return counted, self._window.add(counted.totals)
+            return counts, None
+        return counts, self._window.add(counts.totals)
 
     async def _from_store(
-        self, counted: Counted, growth: Growth | None, problems: list[str]
+        self, counts: WorkerCounts, growth: Growth | None, problems: list[str]
     ) -> tuple[Sequence[ReplicaView], dict[str, list[ScopeLimits]] | None]:
         try:
             async with asyncio.timeout(STORE_SECONDS):
-                return await self._replicas.replicas(), await self._scopes(counted, growth)
+                return await self._replicas.replicas(), await self._scopes(counts, growth)
         except (PenstockError, TimeoutError):
             problems.append(STORE_AWAY)
-            return self._fleet_without_store(counted), None
+            return self._fleet_without_store(counts), None
 
-    async def _scopes(self, counted: Counted, growth: Growth | None) -> dict[str, list[ScopeLimits]]:
-        """The limits of the tenants that will be shown."""
+    async def _scopes(self, counts: WorkerCounts, growth: Growth | None) -> dict[str, list[ScopeLimits]]:
+        """Return the limits of the tenants that will be shown."""
         if self._clock() - self._tenants_at >= TENANTS_SECONDS:
             self._tenants = {entry.tenant.name: entry.tenant for entry in await self._registry.tenants()}
             self._tenants_at = self._clock()
-        shown = [name for name in busiest(counted.totals, growth, self._tenants) if name in self._tenants]
-        asked = [scope for name in sorted(shown) for scope in tenant_scopes(self._tenants[name])]
+        shown = [name for name in busiest(counts.totals, growth, self._tenants) if name in self._tenants]
+        scopes = [scope for name in sorted(shown) for scope in tenant_scopes(self._tenants[name])]
         found: dict[str, list[ScopeLimits]] = {}
-        for scope in await limits_of(self._store, asked):
+        for scope in await limits_of(self._store, scopes):
             found.setdefault(scope.tenant, []).append(scope)
         return found
 
-    def _fleet_without_store(self, counted: Counted) -> list[ReplicaView]:
-        said = counted.replicas
+    def _fleet_without_store(self, counts: WorkerCounts) -> list[ReplicaView]:
+        by_model = counts.replicas
         found = [
             FoundReplica(model, status.pool, status.id, status.address)
-            for model, statuses in said.items()
+            for model, statuses in by_model.items()
             for status in statuses
         ]
-        return listing(configured_replicas(self._config, found), [said] if said else [], [])
+        return listing(configured_replicas(self._config, found), [by_model] if by_model else [], [])
 
 
 def _shape(shape: Shape) -> ShapeView:
