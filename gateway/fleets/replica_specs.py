@@ -64,7 +64,7 @@ def replica_spec(
 
 
 def _settings(pool: Pool, address: str, key_of: KeyOf, tokenizer: Tokenizer | None) -> object:
-    """What the pool's link takes as `ReplicaSpec.settings`."""
+    """What the pool's transport takes as `ReplicaSpec.settings`."""
     if pool.engine == "openai":
         upstream = pool.upstream or UpstreamSettings()
         return KeyedUpstream(upstream, key_of(upstream.api_key))

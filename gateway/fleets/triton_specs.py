@@ -1,4 +1,4 @@
-"""From the configuration of a model behind Triton to what its link is told."""
+"""From the configuration of a model behind Triton to what its transport is told."""
 
 from urllib.parse import urlsplit
 

@@ -1,6 +1,6 @@
-"""Links to engines that report nothing by themselves: their load is what this worker has there, or what was scraped.
+"""Transports to engines that do not report their load: it is what this worker sent there, or what was scraped.
 
-Each request is a call of its own. Whether the replica can be reached is looked at regularly.
+Each request is a call of its own. Regular health checks find out whether the replica can be reached.
 """
 
 import asyncio

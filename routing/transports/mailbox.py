@@ -73,7 +73,7 @@ class Mailbox:
                 self.receiver.started(cached_tokens)
 
     def relay(self, relay: Relay) -> None:
-        """The answer comes as bytes. Called by the link only, once, and only of a mailbox with a receiver."""
+        """The answer comes as bytes. Called by the transport only, once, and only of a mailbox with a receiver."""
         if self.receiver is not None:
             self.receiver.relayed(relay)
 

@@ -1,4 +1,4 @@
-"""What every link to a replica shares: its health, its probes, and the view of it that decisions see."""
+"""What every transport to a replica shares: its health, its probes, and the view of it that decisions see."""
 
 import asyncio
 import logging
@@ -45,7 +45,7 @@ class Listener:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What links are made with. `worker` names this process to replicas, `clock` counts seconds.
+    """What transports are made with. `worker` names this process to replicas, `clock` counts seconds.
 
     `prefixes` is told of the replicas' KV caches, if anybody asks for them.
     """

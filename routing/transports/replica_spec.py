@@ -9,10 +9,10 @@ from routing.transports.replica_tls import TlsFiles
 
 @dataclass(frozen=True, slots=True)
 class ReplicaSpec:
-    """What answers at the address must match. `engine` says which link carries requests there (registry.py).
+    """What answers at the address must match. `engine` says which transport carries requests there (registry.py).
 
     `features` are what an engine that cannot say so itself is trusted with; a session's welcome goes before them.
-    `settings` are of the engine's kind, as its link documents them. Empty `version` and `tokenizer_hash` match any.
+    `settings` are those that the engine's transport documents. Empty `version` and `tokenizer_hash` match any.
     `host` is the name that one was found by whose address has none.
     """
 

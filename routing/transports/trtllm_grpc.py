@@ -1,4 +1,4 @@
-"""The link to a stock `trtllm-serve --grpc`: each request is a call of TensorRT-LLM's own gRPC service.
+"""The transport to a stock `trtllm-serve --grpc`: each request is a call of TensorRT-LLM's own gRPC service.
 
 The server says nothing of its load, passes over adapters, cache salts and hand-offs, and says nothing of several
 answers' ends before the last of them. Stop strings are looked for by the gateway, in the text.
@@ -161,7 +161,6 @@ class _Request:
     """One Generate call's `Handler`, from its sending to its end."""
 
     __slots__ = (
-        "_link",
         "_mailbox",
         "_over",
         "_progress",
@@ -170,15 +169,16 @@ class _Request:
         "_started",
         "_submit",
         "_timer",
+        "_transport",
         "call",
     )
 
-    def __init__(self, link: TrtllmConnection, submit: Submit, mailbox: Mailbox, request_id: str) -> None:
+    def __init__(self, transport: TrtllmConnection, submit: Submit, mailbox: Mailbox, request_id: str) -> None:
         self.call: Call | None = None
-        self._link = link
+        self._transport = transport
         self._mailbox = mailbox
         self._over = False
-        self._progress = link.health.progress
+        self._progress = transport.health.progress
         self._reader = codec.AnswerReader(submit)
         self._request_id = request_id
         self._started = False
@@ -190,7 +190,7 @@ class _Request:
         self._over = True
         if self.call is not None and self.call.open:
             self.call.cancel()
-            self._link.abort(self._request_id)
+            self._transport.abort(self._request_id)
 
     def received(self, message: bytes) -> None:
         """A part of the answer: called once per token."""
@@ -203,7 +203,7 @@ class _Request:
             if part.token_ids:
                 if not self._started:
                     self._started = True
-                    self._link.begun(mailbox, part.cached_tokens)
+                    self._transport.begun(mailbox, part.cached_tokens)
                 mailbox.sink.put((part.index - mailbox.base, part.token_ids, part.logprobs, None))
             if part.finish is not None:
                 if not self._reader.left and self.call is not None:
@@ -225,7 +225,7 @@ class _Request:
             self._timer.cancel()
         if self._over:
             return
-        # Of a request's own failure the server's words may quote the prompt; those of a lost connection are the link's.
+        # The server's words on a failed request may quote the prompt; those on a lost connection are the transport's.
         problem = f"{status.name}: {details if status in _GONE else redacted_words(details)}"
         if status is Status.OK:
             self.fail("engine_error", "the answer has stopped without its end")
@@ -234,7 +234,7 @@ class _Request:
             self.fail("context_length_exceeded" if too_long else "unsupported_parameter", problem)
         elif status in _GONE and "larger than max" not in details:
             if status is Status.UNAVAILABLE:
-                self._link.refuses(problem)
+                self._transport.refuses(problem)
             if _DRAINING in details:
                 self.fail("draining", problem)
             else:
@@ -251,7 +251,7 @@ class _Request:
     def given_up(self, error: PenstockError) -> None:
         """It has come to nothing."""
         self._over = True
-        self._link.given_up(self._mailbox, error)
+        self._transport.given_up(self._mailbox, error)
 
     def fail(self, code: str, message: str) -> None:
         """What has not ended fails, with a code of protos/errors.py."""

@@ -1,4 +1,4 @@
-"""The link to an upstream that speaks OpenAI's API over HTTP: its answers are relayed as they come."""
+"""The transport to an upstream that speaks OpenAI's API over HTTP: its answers are relayed as they come."""
 
 import logging
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What the link to Triton must know of a model there."""
+"""What the transport to Triton must know of a model there."""
 
 import enum
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The link to a model behind Triton: KServe's gRPC streams, one for each request, as TensorRT-LLM's backend answers.
+"""The transport to a model behind Triton: one gRPC stream of KServe's protocol per request to TensorRT-LLM's backend.
 
 What models take and answer is TensorRT-LLM's triton_backend/all_models; the protocol is Triton's
 docs/protocol/extension_*.md and docs/user_guide/decoupled_models.md.
@@ -191,7 +191,7 @@ class TritonConnection(CountedConnection):
             self._lost(mailbox, _lost(str(error)))
         except Exception:
             log.exception("replica %s at %s: request %s", self.spec.id, self.spec.address, submit.request_id)
-            self._lost(mailbox, _lost("the link failed"))
+            self._lost(mailbox, _lost("the transport failed"))
 
     async def _stream(self, submit: Submit, mailbox: Mailbox) -> None:
         model, channels = self._model, self._channel
