@@ -1,4 +1,4 @@
-"""Which transport carries requests to which engine; each is imported only where a replica needs it."""
+"""The registry of transports by engine; each is imported only when a replica needs it."""
 
 from importlib import import_module
 from typing import Final
@@ -17,7 +17,7 @@ TRANSPORTS: Final[dict[str, tuple[str, str]]] = {
 
 
 def connection_to(spec: ReplicaSpec, around: Surroundings) -> ReplicaConnection:
-    """The transport for a replica's engine, not started. Raises KeyError for an engine that is not known."""
+    """Make the transport for a replica's engine, not started. Raises KeyError for an unknown engine."""
     module, name = TRANSPORTS[spec.engine]
     kind: type[ReplicaConnection] = getattr(import_module(f"routing.transports.{module}"), name)
     return kind(spec, around)
