@@ -152,7 +152,7 @@ class StockServer(stubs.TrtllmServiceServicer):  # type: ignore[misc]
 
 
 class OwnNames:
-    """An engine that is told the requests' own ids, without what the link adds to them."""
+    """An engine that is told the requests' own ids, without what the transport adds to them."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -167,7 +167,7 @@ class OwnNames:
 
 @contextlib.asynccontextmanager
 async def trtllm_at(address: str, **options: Any) -> AsyncIterator[TrtllmConnection]:
-    """A link to the server there, once it has found it."""
+    """A transport to the server there, once it has found it."""
     ready = asyncio.Event()
     connection = TrtllmConnection(
         spec_of(address, engine="trtllm_grpc", **options), Surroundings("w", Listener(ready.set))

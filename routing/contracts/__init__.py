@@ -1,1 +1,1 @@
-"""Pure: what policies decide about and with; the seams RoutingPolicy and Transport, and explanations."""
+"""Pure types of routing: replica views, requests, decisions, explanations; protocols RoutingPolicy and Transport."""

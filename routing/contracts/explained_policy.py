@@ -1,4 +1,4 @@
-"""A policy as one request meets it whose owner asked why: it decides the same, and notes what it weighed."""
+"""Wraps a policy for one request that asked for an explanation: it decides the same and records what it weighed."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -8,16 +8,16 @@ import msgspec
 from routing.contracts.explanation import Candidate, Place, RouteExplanation
 from routing.contracts.policy import Decision, Ended, ReplicaView, Report, Routed, RouteRequest, RoutingPolicy, Score
 
-#: Of replicas that the policy was not asked about, where nobody says more.
+#: The reason shown for replicas that were not passed to the policy, where no better one is known.
 NOT_CONSIDERED = "not considered"
 TRIED = "tried before"
-#: Why there is no decision to tell.
+#: The reason shown where no decision was followed.
 UNSENT = "it was sent to no replica"
 NO_ROOM = "no replica can take it now"
 
 
 class _Note(msgspec.Struct, frozen=True):
-    """A decision and what it was made among."""
+    """A decision with the scores and exclusions that it was made from."""
 
     request: RouteRequest
     decision: Decision
@@ -25,10 +25,10 @@ class _Note(msgspec.Struct, frozen=True):
 
 
 class ExplainedPolicy:
-    """Notes the decisions for one request, each with the scores of the moment just before it."""
+    """Records the decisions for one request, each with the scores just before it."""
 
     def __init__(self, policy: RoutingPolicy, *, model: str, name: str) -> None:
-        """`model` and `name`, the policy's, are for the explanation."""
+        """`model` and `name` (of the policy) appear in the explanation."""
         self._policy = policy
         self._model = model
         self._name = name
@@ -36,27 +36,26 @@ class ExplainedPolicy:
         self._waiting = 0
         self._left_out: Callable[[], Mapping[str, str]] = dict
         self._picked: _Note | None = None
-        #: What was followed, and what of that is under way: two at a time where one is a hedge.
+        #: The decisions that were followed, and those still under way: two at a time where one is a hedge.
         self._followed: list[_Note] = []
         self._under_way: list[_Note] = []
         self._current: _Note | None = None
 
     def begin(self, request: RouteRequest, waiting: int, left_out: Callable[[], Mapping[str, str]]) -> None:
-        """The request is about to be decided; `waiting` others wait for their turn.
+        """Prepare for a request's decision while `waiting` others wait for admission.
 
-        `left_out` gives replicas by id and why each is none of the candidates now, as far as is known; what it says of
-        those that are candidates does not matter.
+        `left_out` returns why each replica is no candidate now, by id, as far as that is known; entries for candidates
+        are ignored.
         """
         self._request, self._waiting, self._left_out = request, waiting, left_out
 
     @property
     def uses_prefixes(self) -> bool:
-        """As the policy itself."""
         return self._policy.uses_prefixes
 
     def pick(self, request: RouteRequest, candidates: Sequence[ReplicaView]) -> Decision:
-        """What the policy picks. Raises NoCandidate."""
-        # Before it is asked: some take turns.
+        """Return the policy's pick and record it. Raises NoCandidate."""
+        # Before `pick`: it advances policies that rotate.
         scores = self._policy.explain(request, candidates)
         decision = self._policy.pick(request, candidates)
         asked = {view.id for view in candidates}
@@ -68,7 +67,7 @@ class ExplainedPolicy:
         return decision
 
     def observe(self, report: Report) -> None:
-        """As the policy itself; where the request is sent is noted."""
+        """Pass the report on; record where the request is sent."""
         if isinstance(report, Routed):
             note = self._picked
             if note is None or note.decision is not report.decision:
@@ -83,17 +82,16 @@ class ExplainedPolicy:
         self._policy.observe(report)
 
     def explain(self, request: RouteRequest, candidates: Sequence[ReplicaView]) -> list[Score]:
-        """As the policy itself."""
         return self._policy.explain(request, candidates)
 
     def explanation(self) -> RouteExplanation | None:
-        """Why the request is where it is, or was last; None before `begin`."""
+        """Explain the last decision followed; None before `begin`."""
         if self._current is not None:
             return self._decided(self._current)
         return None if self._request is None else self._undecided(self._request, UNSENT)
 
     def considered(self, request: RouteRequest, decision: Decision | None) -> RouteExplanation:
-        """Why it would go where `decision`, the last pick, says; or nowhere, where that is None."""
+        """Explain the last pick, `decision`, without following it; None: there was no candidate."""
         if decision is None or self._picked is None:
             return self._undecided(request, NO_ROOM)
         return self._decided(self._picked)
@@ -118,7 +116,7 @@ class ExplainedPolicy:
         return msgspec.structs.replace(self._blank(request), reason=reason, candidates=excluded)
 
     def _blank(self, request: RouteRequest) -> RouteExplanation:
-        """What is known of the request without a decision."""
+        """Return an explanation without a decision: only what is known of the request."""
         return RouteExplanation(
             request_id=request.request_id,
             model=self._model,
@@ -135,7 +133,7 @@ def _place(decision: Decision) -> Place:
 
 
 def _weighed(request: RouteRequest, scores: Iterable[Score]) -> Iterator[Candidate]:
-    """What the policy made of its candidates; what it could not take comes last."""
+    """Yield the policy's candidates in its order, the excluded ones last."""
     for score in sorted(scores, key=lambda score: bool(score.excluded)):
         cached = request.cached.get(score.prefill or score.replica, 0)
         value = score.value if math.isfinite(score.value) and not score.excluded else None
@@ -143,6 +141,6 @@ def _weighed(request: RouteRequest, scores: Iterable[Score]) -> Iterator[Candida
 
 
 def _excluded(request: RouteRequest, why_not: Mapping[str, str]) -> Iterator[Candidate]:
-    """Replicas that it was not asked about, those of one reason together."""
+    """Yield the replicas that were not passed to the policy, grouped by reason."""
     for replica, why in sorted(why_not.items(), key=lambda item: item[1]):
         yield Candidate(replica, cached_tokens=request.cached.get(replica, 0), excluded=why or NOT_CONSIDERED)

@@ -1,4 +1,4 @@
-"""Why a request goes where it goes: one value, which the debug header, the log and `penstock route explain` render."""
+"""Explains a routing decision as one value, rendered by the debug header, the log and `penstock route explain`."""
 
 import json
 from collections.abc import Mapping
@@ -6,13 +6,13 @@ from typing import Any, Final
 
 import msgspec
 
-#: What fits into a header beside all others: servers and proxies take 8 KiB of them and more.
+#: The size that fits into one header beside all others: servers and proxies accept at least 8 KiB of headers.
 BRIEF_CANDIDATES: Final = 16
 BRIEF_BYTES: Final = 4096
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where a request was sent: to a replica, after `prefill` where a pair served it."""
+    """The replica that a request was sent to; `prefill` is set where a pair served it."""
 
     replica: str
     prefill: str | None = None
@@ -21,8 +21,8 @@ class Place(msgspec.Struct, frozen=True):
 class Candidate(msgspec.Struct, frozen=True):
     """A replica or pair as the decision saw it.
 
-    `value` is the policy's own measure, of which the least wins, and `parts` is what it is made of; None and
-    `excluded` tell that, and why, it could not be taken. `cached_tokens` of the prompt are believed to be held there.
+    `value` is the policy's cost (the least wins) and `parts` are its summands; None: it could not be taken, for the
+    reason `excluded`. `cached_tokens` of the prompt are believed to be in its KV cache.
     """
 
     replica: str
@@ -34,12 +34,12 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 class RouteExplanation(msgspec.Struct, frozen=True):
-    """One decision. `replica` is None where none was taken, and `reason` then says why not.
+    """One decision. `replica` is None where none was chosen, and `reason` then says why.
 
-    `cached_tokens` and `expected_ttft_seconds` are what the policy predicts of the chosen one, the latter None where
-    it has no idea of it. `waiting` are the requests that waited for a turn in this worker. `candidates` are in the
-    policy's order, the best first and the excluded last; `left_out` of them are not shown. `earlier` is where the
-    request was sent before, when it had to go on elsewhere.
+    `cached_tokens` and `expected_ttft_seconds` are the policy's predictions for the chosen replica, the latter None
+    where it predicts none. `waiting` requests waited for admission in this worker. `candidates` are in the policy's
+    order, the best first and the excluded last; `left_out` of them are not shown. `earlier` lists the places of
+    attempts before a failover.
     """
 
     request_id: str
@@ -60,9 +60,9 @@ class RouteExplanation(msgspec.Struct, frozen=True):
 
 
 def brief(explanation: RouteExplanation) -> str:
-    """One line of JSON in ASCII, at most BRIEF_BYTES: what is not known is left out, and so are the parts of values.
+    """Render one line of ASCII JSON, at most BRIEF_BYTES, without unknown members and without the parts of values.
 
-    The candidates are the best ones, with the chosen one among them, and `left_out` says how many there are besides.
+    It shows the best candidates, the chosen one always among them; `left_out` counts the others.
     """
     head = _head(explanation)
     chosen = (explanation.replica, explanation.prefill)
@@ -79,7 +79,7 @@ def brief(explanation: RouteExplanation) -> str:
         )
         if len(line) <= BRIEF_BYTES or not shown:
             return line
-        # The worst goes, unless it is the chosen one.
+        # Drop the worst candidate, unless it is the chosen one.
         last = shown[-1]
         shown.pop(-2 if len(shown) > 1 and (last.replica, last.prefill) == chosen else -1)
 
@@ -115,5 +115,5 @@ def _place(place: Place) -> dict[str, str]:
 
 
 def rounded(value: float) -> float:
-    """To six significant digits."""
+    """Round to six significant digits."""
     return float(f"{value:.6g}")

@@ -1,4 +1,4 @@
-"""Where a prefill/decode pair answers sooner than colocated replicas: DeepFlow's heatmap (section 5.3), as a file.
+"""DeepFlow's heatmap (section 5.3) as a file: where a prefill/decode pair answers sooner than colocated replicas.
 
 Rows are prefill lengths, columns ratios of decode to prefill length. A cell is the mean completion time (JCT) of
 requests of these lengths on colocated replicas over that on a pair, minus one, summed over several request rates:
@@ -24,13 +24,13 @@ Cells = tuple[tuple[float | None, ...], ...]
 
 
 class HeatmapError(Exception):
-    """A file that is no usable heatmap; the message names the file, the field and the problem."""
+    """A file is not a usable heatmap; the message names the file, the field and the problem."""
 
 
 class Comparison(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Colocated replicas of one shape against a pair of two, with as many GPUs on either side.
 
-    `cells` are summed over the rates; `pair_seconds` is the pair's JCT, in the mean over the rates.
+    `cells` are summed over the rates; `pair_seconds` is the pair's JCT averaged over the rates.
     """
 
     colocated: Shape
@@ -41,7 +41,7 @@ class Comparison(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class HeatmapFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The file's form. `rates` are requests per second, `prefill_tokens` and `ratios` ascend."""
+    """The file's JSON schema. `rates` are requests per second; `prefill_tokens` and `ratios` ascend."""
 
     format: Literal["penstock-heatmap"]
     version: int
@@ -53,7 +53,7 @@ class HeatmapFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Heatmap:
-    """A valid file, ready for lookups."""
+    """A valid heatmap, indexed for lookups."""
 
     def __init__(self, file: HeatmapFile) -> None:
         """Raises ValueError, which names the field, for axes and cells that do not fit each other."""
@@ -67,15 +67,15 @@ class Heatmap:
 
     @property
     def model(self) -> str:
-        """The model that was measured."""
+        """Name of the model that was measured."""
         return self.file.model
 
     def gain(
         self, colocated: Shape, prefill: Shape, decode: Shape, prompt_tokens: float, output_tokens: float
     ) -> float | None:
-        """Seconds by which the pair is expected to answer sooner, negative where it is later.
+        """Return the seconds by which the pair is expected to answer sooner; negative: later.
 
-        None where these shapes were not compared. Lengths beyond the map are taken to be like those at its edge.
+        None where these shapes were not compared. Lengths beyond the map count as those at its edge.
         """
         comparison = self._comparisons.get((colocated, prefill, decode))
         if comparison is None:
@@ -93,13 +93,13 @@ class Heatmap:
     def missing(
         self, colocated: Iterable[Shape], prefill: Iterable[Shape], decode: Iterable[Shape]
     ) -> Iterator[tuple[Shape, Shape, Shape]]:
-        """The combinations of these shapes that were not compared."""
+        """Yield the combinations of these shapes that were not compared."""
         legs = [(before, after) for before in dict.fromkeys(prefill) for after in dict.fromkeys(decode)]
         for shape in dict.fromkeys(colocated):
             yield from ((shape, *pair) for pair in legs if (shape, *pair) not in self._comparisons)
 
     def gap(self, colocated: Iterable[Shape], prefill: Iterable[Shape], decode: Iterable[Shape]) -> str:
-        """What is missing of these shapes, in words; empty where nothing is."""
+        """Describe the missing combinations of these shapes; empty where none is missing."""
         missing = list(self.missing(colocated, prefill, decode))
         if not missing:
             return ""
@@ -109,7 +109,7 @@ class Heatmap:
 
 
 def _text(shape: Shape) -> str:
-    """As `penstock bench heatmap` takes it."""
+    """Format a shape as an argument of `penstock bench heatmap`."""
     degrees = (("tp", shape.tp), ("ep", shape.ep), ("pp", shape.pp))
     return ":".join(f"{name}={degree}" for name, degree in degrees if degree > 1 or name == "tp")
 
@@ -138,7 +138,7 @@ def _borders(axis: Sequence[float]) -> list[float]:
 
 
 def _problems(file: HeatmapFile) -> Iterator[tuple[str, str]]:
-    """What is wrong with the values of a file of the right form, as (field, problem)."""
+    """Yield (field, problem) for each value that is wrong in a file of the right schema."""
     if file.version != VERSION:
         yield "version", f"expected {VERSION}, got {file.version}"
     axes: tuple[tuple[str, Sequence[float]], ...] = (

@@ -1,4 +1,4 @@
-"""When a request has a second attempt, as the configuration writes it."""
+"""Settings of hedging: when a request gets a second attempt."""
 
 from typing import Annotated
 
@@ -20,5 +20,5 @@ class Hedging(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ]
 
     def applies(self, route: RouteRequest, decision: Decision) -> bool:
-        """Whether a request may have a second attempt; one on a pair may not."""
+        """Whether a request may be hedged; requests on a pair may not."""
         return decision.prefill is None and route.prompt_tokens <= self.max_prompt_tokens

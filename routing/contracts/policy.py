@@ -1,6 +1,6 @@
-"""The seam of routing decisions: pure functions over a snapshot of replicas.
+"""The RoutingPolicy protocol and its types: decisions are pure functions over a snapshot of replicas.
 
-A policy that learns does so from `observe` alone, and reads no clock: what it must know of time comes with the request.
+A policy learns from `observe` alone and reads no clock: the request carries the time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,9 +16,9 @@ class ReplicaView(msgspec.Struct, frozen=True):
     """One replica as a decision sees it.
 
     `load` is the engine's last report and covers all workers. What this worker sent and no report includes yet comes
-    on top: `sent` sequences, the tokens of their prompts that are to be computed, and the tokens that the KV cache
-    will hold for them. Of the sizes, 0 means that it is not known. `features` are the bits of protos/features.py, as a
-    plain number for speed, and `adapters` the LoRA adapters that are loaded now.
+    on top: `sent` sequences, the prompt tokens to compute for them, and the KV tokens they will hold. A size of 0 is
+    unknown. `features` are the bits of protos/features.py, as a plain number for speed, and `adapters` the LoRA
+    adapters that are loaded now.
     """
 
     id: str
@@ -38,15 +38,15 @@ class ReplicaView(msgspec.Struct, frozen=True):
 
 
 class RouteRequest(msgspec.Struct, frozen=True):
-    """What a decision may know of a request.
+    """A request as decisions see it.
 
-    `n` sequences share the prompt and are expected to have `expected_output` tokens each. `cached` says how many of
-    the prompt's tokens which replica (by id) is believed to hold; one that is not named holds none. `chain` are the
-    prefix hashes of the prompt's full blocks (protos/prefix_hash.py), empty where the policy does not ask for them.
+    `n` sequences share the prompt and are expected to have `expected_output` tokens each. `cached` maps replica ids
+    to the prompt tokens believed to be in their caches; a replica that is absent holds none. `chain` are the prefix
+    hashes of the prompt's full blocks (protos/prefix_hash.py), empty where the policy does not use them.
     `arrived`, `now` and `deadline` are seconds on one monotonic clock; `rank` is the tenant's tier, 0 for the highest.
-    With `may_wait` a policy may answer that the request had better wait (BetterWait), and is asked again soon.
-    `needs` are the features (protos/features.py) without which a replica is no candidate, and `adapter` is the LoRA
-    adapter to be used, if one is; candidates are chosen by both before a policy sees them.
+    With `may_wait` a policy may raise BetterWait; it is called again soon. `needs` are the features
+    (protos/features.py) that a replica must have and `adapter` is the LoRA adapter, if any; candidates are filtered by
+    both before a policy sees them.
     """
 
     request_id: str
@@ -66,9 +66,9 @@ class RouteRequest(msgspec.Struct, frozen=True):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """Where a request goes: `replica` answers it, after `prefill` has computed its prompt if one is named.
+    """The chosen replica; `prefill`, if set, computes the prompt first.
 
-    `reason` is a short constant for people; `expected_ttft` in seconds, where the policy has an idea of it.
+    `reason` is a short constant for people; `expected_ttft` is in seconds, None where the policy predicts none.
     """
 
     replica: ReplicaView
@@ -78,27 +78,27 @@ class Decision(msgspec.Struct, frozen=True):
 
     @property
     def entry(self) -> ReplicaView:
-        """The replica that the request is sent to first, where its prompt is computed."""
+        """The replica that gets the request first and computes its prompt."""
         return self.prefill or self.replica
 
 
 class Routed(msgspec.Struct, frozen=True):
-    """A request is on its way to where a decision said."""
+    """Report: a request was sent where a decision said."""
 
     request: RouteRequest
     decision: Decision
 
 
 class Stepped(msgspec.Struct, frozen=True):
-    """A replica's engine has done a step."""
+    """Report: a replica's engine has completed a step."""
 
     view: ReplicaView
     work: Work
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """A request is over: how it went. `ttft` and `seconds`, all that it took, count from `Routed` on; a `ttft` of None
-    says that no token came.
+    """Report: a request has ended. `ttft` and `seconds` (its whole duration) count from `Routed`; `ttft` is None if no
+    token came.
     """
 
     request: RouteRequest
@@ -111,20 +111,20 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 class Left(msgspec.Struct, frozen=True):
-    """A replica is gone for good: what is known of it can be forgotten. One of the same id may come later."""
+    """Report: a replica is gone for good, so its state can be dropped. Another of the same id may join later."""
 
     replica_id: str
 
 
-#: What a policy may learn from, in the order in which it happens.
+#: The reports that a policy learns from, in the order in which they happen.
 Report = Routed | Stepped | Ended | Left
 
 
 class Score(msgspec.Struct, frozen=True):
-    """Why a candidate was taken or left: its value (the least wins), and the parts of which it is made.
+    """The value of a candidate (the least wins) and its parts.
 
-    `prefill` is the partner that computes the prompt, where the candidate is a pair. `excluded` says why it could not
-    be taken at all.
+    `prefill` is the partner that computes the prompt, where the candidate is a pair. `excluded` is the reason why it
+    could not be taken.
     """
 
     replica: str
@@ -135,40 +135,40 @@ class Score(msgspec.Struct, frozen=True):
 
 
 class RoutingPolicy(Protocol):
-    """Picks where requests of one model go."""
+    """Chooses replicas for the requests of one model."""
 
     @property
     def uses_prefixes(self) -> bool:
-        """Whether `cached` and `chain` of its requests must be filled in, which costs a lookup."""
+        """Whether its requests need `cached` and `chain`, which cost a lookup."""
         ...
 
     def pick(self, request: RouteRequest, candidates: Sequence[ReplicaView]) -> Decision:
-        """Choose among at least one candidate; never awaits, and may be asked several times for one request.
+        """Choose among at least one candidate; never awaits, may be called several times for one request.
 
-        Candidates of the roles prefill and decode are only ever taken as a pair. Raises NoCandidate when there are
-        such alone, without partners, and BetterWait, of a request that may wait.
+        Candidates of the roles prefill and decode are only taken as a pair. Raises NoCandidate when only such without
+        partners are left, and BetterWait for a request that may wait.
         """
         ...
 
     def observe(self, report: Report) -> None:
-        """Take note of what happened."""
+        """Learn from a report."""
         ...
 
     def explain(self, request: RouteRequest, candidates: Sequence[ReplicaView]) -> list[Score]:
-        """What `pick` would weigh now, one score for each candidate or pair, the best first. Changes nothing."""
+        """Return the scores that `pick` would compare, one per candidate or pair, the best first. Changes nothing."""
         ...
 
 
 class BetterWait(Exception):
-    """The request had better wait, and be asked about again when a replica has reported."""
+    """The request should wait until a replica has reported and be picked again then."""
 
 
 class NoCandidate(Exception):
-    """There are candidates, but none that could serve a whole request."""
+    """None of the candidates could serve a whole request."""
 
 
 def colocated(candidates: Sequence[ReplicaView]) -> Sequence[ReplicaView]:
-    """The candidates that run whole requests. Raises NoCandidate when there are none."""
+    """Return the candidates that run whole requests. Raises NoCandidate when there are none."""
     if all(view.role is Role.BOTH for view in candidates):
         return candidates
     both = [view for view in candidates if view.role is Role.BOTH]

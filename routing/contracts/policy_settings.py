@@ -1,4 +1,4 @@
-"""What the configuration may tell a policy; each takes of it what concerns it."""
+"""Settings of routing policies; each policy uses those that concern it."""
 
 import random
 from typing import Annotated, Final
@@ -10,12 +10,12 @@ from routing.contracts.heatmap import Heatmap
 
 #: Concurrent requests from which on ScaleLLM (section 6) routes to many narrow replicas instead of few wide ones.
 CONCURRENCY_THRESHOLD: Final = 64
-#: Tokens from which on a request is long, unless it is configured: others wait for two whole engine steps behind it.
+#: Default tokens from which on a request is long: others wait for two whole engine steps behind it.
 LONG_CONTEXT_TOKENS: Final = 16_384
 
 
 class Targets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a good answer is."""
+    """Latency targets of an answer: TTFT and TPOT."""
 
     ttft_ms: Annotated[
         float, Meta(gt=0, le=600_000, description="Time to first token of an empty prompt, in milliseconds.")
@@ -28,12 +28,12 @@ class Targets(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ] = 50.0
 
     def first_token(self, prompt_tokens: int) -> float:
-        """The bound on the TTFT of a prompt, in seconds."""
+        """Return the TTFT bound for a prompt, in seconds."""
         return (self.ttft_ms + self.ttft_per_token_ms * prompt_tokens) * 1e-3
 
     @property
     def tpot(self) -> float:
-        """The bound on an answer's mean TPOT, in seconds."""
+        """Return the bound on an answer's mean TPOT, in seconds."""
         return self.tpot_ms * 1e-3
 
 
@@ -48,8 +48,8 @@ class PolicySettings(msgspec.Struct, frozen=True):
     """Settings of one model's policy.
 
     `tiers` are ordered by their bounds, the last one has none; without any they follow from the replicas' widths and
-    the `threshold`. With `learned` no bound counts: which tier is best at which concurrency is learned. A `seed`
-    makes what a policy draws repeatable.
+    the `threshold`. With `learned` the bounds are ignored and the best tier for each concurrency is learned. A `seed`
+    makes random draws repeatable.
     """
 
     targets: Targets = Targets()
@@ -62,5 +62,5 @@ class PolicySettings(msgspec.Struct, frozen=True):
 
     @property
     def rng(self) -> random.Random:
-        """A source of chance for one policy."""
+        """Return a random number generator for one policy."""
         return random.Random(self.seed)

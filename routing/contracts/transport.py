@@ -1,4 +1,4 @@
-"""The seam between a routing decision and the wire."""
+"""The Transport protocol: carries submits to a replica and delivers the events of the answer."""
 
 from collections.abc import Coroutine, Sequence
 from typing import Any, Protocol
@@ -7,42 +7,42 @@ from protos.errors import PenstockError
 from protos.types import Finish, Submit, TokenLogprobs
 
 #: (sequence index, new token ids, one logprob entry per token if asked for, the sequence's end if it is over).
-#: It has tokens or a finish, never both. A plain tuple: one is made per token.
+#: It has tokens or a finish, never both. A plain tuple, because one is made per token.
 Event = tuple[int, Sequence[int], list[TokenLogprobs] | None, Finish | None]
 
 
 class TokenStream(Protocol):
-    """The answer to one request, read by one task.
+    """The events of one request's answer, read by one task.
 
-    `cached_tokens` of the prompt were in the replica's KV cache; known from the first tokens on.
+    `cached_tokens` of the prompt were in the replica's KV cache; known once the first tokens have come.
     """
 
     cached_tokens: int
 
     def receive(self) -> Coroutine[Any, Any, list[Event]]:
-        """Everything that came since the last call, at least one event. Raises PenstockError when it broke."""
+        """Return all events since the last call, at least one. Raises PenstockError when the stream failed."""
         ...
 
     @property
     def failed(self) -> bool:
-        """Whether `receive` raises from now on."""
+        """Whether the stream has failed, so that `receive` raises."""
         ...
 
     def fail(self, error: PenstockError) -> None:
-        """End the stream from this side: the engine is told to stop, and `receive` raises `error`."""
+        """Fail the stream: cancel at the engine and let `receive` raise `error`."""
         ...
 
     def close(self) -> None:
-        """The stream's one ending: cancels upstream what has not finished. Idempotent, never waits."""
+        """End the stream: cancel upstream what has not finished. Idempotent, never waits."""
         ...
 
 
 class Relay(Protocol):
-    """An upstream's good answer in the API's own bytes, read by one task; only as fast as it is read does it come.
+    """An upstream's successful answer as raw bytes, read by one task with backpressure.
 
-    `streamed`: it is a stream of server-sent events, and each part is a number of whole ones, the end mark included;
-    else it is one JSON body of `length` bytes, or None where that is not known before its end. `seen` tokens, about,
-    have come so far, and `reasoning_tokens` is what the upstream says at the end of its thoughts.
+    `streamed`: it is a stream of server-sent events and each part holds whole events, the end mark included; else it is
+    one JSON body of `length` bytes, None where that is unknown before its end. `seen` approximates the tokens so far;
+    `reasoning_tokens` is the count that the upstream reports at the end.
     """
 
     streamed: bool
@@ -51,60 +51,60 @@ class Relay(Protocol):
     reasoning_tokens: int
 
     async def read(self) -> bytes:
-        """The next part; empty after the last one, and once the leg has been closed. Raises PenstockError."""
+        """Return the next part; empty after the last one and once the leg has been closed. Raises PenstockError."""
         ...
 
 
 class Sink(Protocol):
-    """Where tokens go."""
+    """Takes the token events of an answer."""
 
     def put(self, event: Event) -> None:
-        """Take one event; called once per token and sequence, so it must be quick."""
+        """Take one event; called once per token and sequence, so it must be fast."""
         ...
 
 
 class Receiver(Protocol):
-    """Told of everything that comes of one submit, at once and by whoever reads the wire: nothing here waits or raises.
+    """Callbacks for the events of one submit, called synchronously by the wire's reader: they neither wait nor raise.
 
-    Tokens go to `sink` directly. Indices of sequences count from `sequence` on.
+    Tokens go to `sink` directly. Sequence indices count from `sequence`.
     """
 
     @property
     def sequence(self) -> int:
-        """The index of the submit's first sequence."""
+        """Index of the submit's first sequence."""
         ...
 
     @property
     def sink(self) -> Sink:
-        """Where the tokens go, unless the stream's own `sink` is changed."""
+        """Sink of the tokens, unless the stream's own `sink` is changed."""
         ...
 
     def started(self, cached_tokens: int) -> None:
-        """The prompt has been computed, and so much of it was cached. Called once at most; the first tokens follow."""
+        """The prompt has been computed, `cached_tokens` of it from the cache. At most once, before the tokens."""
         ...
 
     def relayed(self, relay: Relay) -> None:
-        """The answer comes as bytes: no tokens follow, but the finishes do, when its end has been read."""
+        """The answer is relayed as bytes: no tokens follow; the finishes do, once its end has been read."""
         ...
 
     def finished(self, index: int, finish: Finish) -> None:
-        """A sequence has ended, after its last tokens."""
+        """A sequence has ended; all its tokens have been delivered."""
         ...
 
     def lost(self, error: PenstockError) -> None:
-        """The replica is gone or gives the request up: nothing more comes, and the receiver closes the stream."""
+        """The replica is gone or has dropped the request: nothing more comes, and the receiver closes the stream."""
         ...
 
 
 class Leg(TokenStream, Protocol):
-    """A submit under way: read by whoever sent it, or, if it has a receiver, held by that."""
+    """A submit in flight: read by its sender, or owned by its receiver if it has one."""
 
     sink: Sink
     receiver: Receiver | None
 
     @property
     def closed(self) -> bool:
-        """Whether nothing more can come, nor be cancelled."""
+        """Whether nothing more can come or be cancelled."""
         ...
 
 
@@ -118,9 +118,9 @@ class Transport(Protocol):
         compute_tokens: int | None = None,
         receiver: Receiver | None = None,
     ) -> Leg:
-        """Send a request, and tell `receiver` of what comes; None: the caller reads it.
+        """Send a request and deliver its events to `receiver`; None: the caller reads them.
 
-        It is expected to fill `kv_tokens` of the KV cache and to have `compute_tokens` of its prompt computed; None:
-        all that it may ask for, and the whole prompt. Raises ReplicaUnavailable when the replica cannot be reached now.
+        It is expected to fill `kv_tokens` of the KV cache (None: all it may ask for) and to need `compute_tokens` of
+        its prompt computed (None: all). Raises ReplicaUnavailable when the replica cannot be reached now.
         """
         ...

@@ -1,4 +1,4 @@
-"""What a decision chooses among: replicas that run whole requests, and pairs of a prefill and a decode replica."""
+"""Units of a decision: replicas that run whole requests, and pairs of a prefill and a decode replica."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,7 +9,7 @@ from routing.contracts.policy import Decision, NoCandidate, ReplicaView
 
 
 class Unit(msgspec.Struct, frozen=True):
-    """A candidate. `view` is the replica's own, or what a pair looks like as one; `prefill` is None but for a pair."""
+    """A candidate. `view` is the replica's own or a pair's combined one; `prefill` is None except for a pair."""
 
     view: ReplicaView
     replica: ReplicaView
@@ -17,19 +17,19 @@ class Unit(msgspec.Struct, frozen=True):
 
     @property
     def entry(self) -> ReplicaView:
-        """Where the prompt is computed, and so where its prefix may be cached."""
+        """The replica that computes the prompt, and so may have its prefix cached."""
         return self.prefill or self.replica
 
     def decision(self, reason: str) -> Decision:
-        """To take this unit."""
+        """Return the decision for this unit."""
         return Decision(self.replica, self.prefill, reason)
 
 
 def units(candidates: Sequence[ReplicaView]) -> list[Unit]:
-    """All units among the candidates. Raises NoCandidate when there is none.
+    """Return all units among the candidates. Raises NoCandidate when there is none.
 
-    Prefill and decode replicas are paired in turn, each in at least one pair, so that a policy that knows nothing of
-    pairs treats every one as a replica of the size of both.
+    Prefill and decode replicas are paired in turn, each in at least one pair, so that a policy without a notion of
+    pairs treats each pair as one replica of their joint size.
     """
     found = [Unit(view, view) for view in candidates if view.role is Role.BOTH]
     if len(found) < len(candidates):
@@ -40,7 +40,7 @@ def units(candidates: Sequence[ReplicaView]) -> list[Unit]:
 
 
 def pairs(candidates: Sequence[ReplicaView]) -> Iterator[tuple[ReplicaView, ReplicaView]]:
-    """Prefill and decode replicas in turn; nothing where one kind is missing."""
+    """Yield pairs of prefill and decode replicas in turn; nothing where one kind is missing."""
     prefill = [view for view in candidates if view.role is Role.PREFILL]
     decode = [view for view in candidates if view.role is Role.DECODE]
     if prefill and decode:
@@ -49,7 +49,7 @@ def pairs(candidates: Sequence[ReplicaView]) -> Iterator[tuple[ReplicaView, Repl
 
 
 def as_one(prefill: ReplicaView, decode: ReplicaView) -> ReplicaView:
-    """A pair as a single replica: all its GPUs, both loads, the decode side's KV cache."""
+    """Return a pair as a single view: all its GPUs, both loads, the decode side's KV cache."""
     before, after = prefill.load, decode.load
     load = Load(
         running=before.running + after.running,

@@ -1,1 +1,1 @@
-"""From an admitted request to its answer: attempts, failover, migration, hedging and prefill/decode pairs."""
+"""Runs an admitted request on replicas: attempts, failover, migration, hedging and prefill/decode pairs."""

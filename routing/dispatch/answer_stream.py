@@ -1,4 +1,4 @@
-"""The seam to the answer of one request, whatever replicas and submits it takes."""
+"""The AnswerStream protocol: one request's answer, whatever replicas and submits it takes."""
 
 from typing import Protocol
 
@@ -8,11 +8,11 @@ from routing.contracts.transport import Relay, TokenStream
 
 
 class AnswerStream(TokenStream, Protocol):
-    """A `TokenStream` that knows its way through the fleet.
+    """A `TokenStream` that also tells the decisions, retries and migrations behind it.
 
-    `relay` is where an upstream's bytes are read, None for tokens; `counts` is what the upstream says of a relayed
-    answer once it has ended. `retries`, `migrations` and `hedges` count submits beyond the first: in place of one that
-    came to nothing, of one that had begun, and beside a slow one. `decision` is the last one followed, for `route`.
+    `relay` gives an upstream's bytes, None for tokens; `counts` are the upstream's figures for a relayed answer that
+    has ended. `retries`, `migrations` and `hedges` count further submits: in place of a failed one, in place of one
+    that had begun to answer, and beside a slow one. `decision` is the last one followed, made for `route`.
     """
 
     relay: Relay | None
@@ -25,18 +25,18 @@ class AnswerStream(TokenStream, Protocol):
 
     @property
     def tokens(self) -> list[list[int]]:
-        """All tokens that came so far, by sequence."""
+        """All tokens so far, by sequence."""
         ...
 
     @property
     def replica_id(self) -> str:
-        """Where it is answered now, or was last; empty before the first decision."""
+        """Id of the replica that answers now or did last; empty before the first decision."""
         ...
 
     def check(self) -> None:
-        """Raises the error that has ended the stream, if one has: a relay read to its end may have been cut there."""
+        """Raise the error that has ended the stream, if any: a relay read to its end may have been cut there."""
         ...
 
     def dismiss(self, index: int) -> None:
-        """Nobody needs more of that sequence: it is not to go on elsewhere."""
+        """Stop a sequence of which no more is needed: it is not migrated."""
         ...

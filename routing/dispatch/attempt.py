@@ -1,4 +1,4 @@
-"""One decision followed: a submit to the chosen replica, and what comes of it."""
+"""One attempt at a request: a submit to the chosen replica, and its events."""
 
 from typing import Protocol
 
@@ -12,43 +12,43 @@ from routing.transports.inbox import Inbox
 
 
 class Owner(Protocol):
-    """Whose trip it is (routing/dispatch/failover_stream.py)."""
+    """Callbacks of the stream that an attempt belongs to (routing/dispatch/failover_stream.py)."""
 
     @property
     def inbox(self) -> Inbox:
-        """Where tokens go."""
+        """Inbox of the attempt's tokens."""
         ...
 
     def opened(self, attempt: "Attempt") -> None:
-        """A submit of the trip is on its way to `trip.replica_id`."""
+        """A submit of the attempt was sent to `attempt.replica_id`."""
         ...
 
     def started(self, attempt: "Attempt") -> None:
-        """Its prompt has been computed."""
+        ...
         ...
 
     def relayed(self, attempt: "Attempt", relay: Relay) -> None:
-        """Its answer comes as bytes."""
+        ...
         ...
 
     def finished(self, attempt: "Attempt", index: int, finish: Finish) -> None:
-        """One of its sequences is over."""
+        """One of its sequences has ended."""
         ...
 
     def parted(self, attempt: "Attempt") -> None:
-        """What has not finished must go on, each sequence by itself; nothing went wrong, and the trip is closed."""
+        """The attempt closed without a fault; each unfinished sequence must go on by itself."""
         ...
 
     def lost(self, attempt: "Attempt", error: PenstockError) -> None:
-        """It came to nothing; what has not finished must go on elsewhere. The trip has closed itself."""
+        """The attempt failed and closed itself; unfinished sequences must go on elsewhere."""
         ...
 
 
 class Attempt:
-    """A request's way through one replica; the `Receiver` of its leg.
+    """A request at one replica; the `Receiver` of its leg.
 
-    `left` of its sequences have not finished, and they had `tokens_before` tokens when it began. `cached_tokens` and
-    `started_at` are known once the prompt has been computed; the latter and `routed_at` are in seconds.
+    `left` of its sequences have not finished; they had `tokens_before` tokens when it began. `cached_tokens` and
+    `started_at` are known once the prompt has been computed; `started_at` and `routed_at` are in seconds.
     """
 
     __slots__ = (
@@ -81,10 +81,10 @@ class Attempt:
         self.sequences = self.left = submit.sampling.n
         self.tokens_before = submit.generated
         self.replica_id = decision.entry.id
-        #: The other attempt at the same, while nobody knows which of them answers first.
+        #: The other attempt at the same request while both race to answer first.
         self.rival: Attempt | None = None
         self.leg: Leg | None = None
-        #: The answer's bytes, where it is not one of tokens.
+        #: The answer's bytes, for an answer that is relayed.
         self.relay: Relay | None = None
         self.cached_tokens = 0
         self.routed_at = 0.0
@@ -93,17 +93,17 @@ class Attempt:
 
     @property
     def sink(self) -> Sink:
-        """Where its tokens go."""
+        """Sink of its tokens."""
         return self.owner.inbox
 
     @property
     def indices(self) -> range:
-        """Its sequences, as the request numbers them."""
+        """Indices of its sequences in the request."""
         return range(self.sequence, self.sequence + self.sequences)
 
     @property
     def tokens(self) -> int:
-        """What its sequences have by now, with what they had before."""
+        """Tokens that its sequences have by now, including those from before."""
         if self.relay is not None:
             return self.relay.seen
         tokens = self.owner.inbox.tokens
@@ -112,25 +112,23 @@ class Attempt:
         return sum(len(tokens[index]) for index in self.indices)
 
     def open(self, fleet: Fleet, kv_tokens: int | None) -> None:
-        """Send the submit, which is expected to fill so much KV cache. Raises ReplicaUnavailable."""
+        """Send the submit, which is expected to fill `kv_tokens` of KV cache. Raises ReplicaUnavailable."""
         route = self.route
         to_compute = route.prompt_tokens - route.cached.get(self.replica_id, 0)
         self.leg = fleet.open(self.replica_id, self.submit, kv_tokens, to_compute, self)
         self.owner.opened(self)
 
     def started(self, cached_tokens: int) -> None:
-        """The prompt has been computed."""
-        # A tenant pays by this, so that it is never more than can be.
+        # Tenants are billed by this, so it is bounded by what is possible.
         self.cached_tokens = min(cached_tokens, self.route.prompt_tokens)
         self.owner.started(self)
 
     def relayed(self, relay: Relay) -> None:
-        """The answer comes as bytes."""
         self.relay = relay
         self.owner.relayed(self, relay)
 
     def finished(self, index: int, finish: Finish) -> None:
-        """A sequence has ended, well or with a failure."""
+        """End a sequence, whether it succeeded or failed."""
         error = error_of(finish)
         if error is not None:
             self.lost(error)
@@ -138,13 +136,12 @@ class Attempt:
             self.deliver(index, finish)
 
     def deliver(self, index: int, finish: Finish) -> None:
-        """A sequence has ended well."""
+        """Deliver the end of a sequence that succeeded."""
         self.left -= 1
         self.timing = finish.timing
         self.owner.finished(self, index, finish)
 
     def lost(self, error: PenstockError) -> None:
-        """The replica is gone or gives the request up."""
         self.close()
         self.owner.lost(self, error)
 
@@ -155,7 +152,7 @@ class Attempt:
 
 
 def error_of(finish: Finish) -> PenstockError | None:
-    """What a finish says went wrong, if anything did."""
+    """Return the error of a finish, if it has one."""
     if finish.failure is not None:
         return from_failure(finish.failure.code, finish.failure.message, finish.failure.param)
     if finish.reason not in (FinishReason.STOP, FinishReason.LENGTH):

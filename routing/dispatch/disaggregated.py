@@ -1,8 +1,7 @@
-"""A request on a pair: one replica computes its prompt and the first token, another one decodes from its KV cache.
+"""An attempt on a pair: one replica computes the prompt and the first token, another decodes from its KV cache.
 
-The order of things and what may be cancelled when are those of TensorRT-LLM's disaggregated serving: the prefill may be
-cancelled at any time. Once it has handed off, cancelling the decode side would strand the transfer of the KV cache, so
-that waits for the first token.
+Order and cancellation follow TensorRT-LLM's disaggregated serving: the prefill may be cancelled at any time. After the
+handoff, cancelling the decode side would strand the transfer of the KV cache, so the cancel waits for the first token.
 """
 
 import asyncio
@@ -16,28 +15,28 @@ from routing.contracts.transport import Event, Leg, Relay
 from routing.dispatch.attempt import Attempt, error_of
 from routing.fleet.fleet import Fleet
 
-#: How long each side may take, in seconds: the first for queue and prompt, the second until its first token. Health
-#: checks find replicas that are dead or stuck; these bound what they cannot see, so they are generous.
+#: Timeouts of each side in seconds: prefill for queue and prompt, decode until its first token. Health checks find
+#: replicas that are dead or stuck; these bound what health checks cannot see, so they are generous.
 PREFILL_SECONDS: Final = 120.0
 TRANSFER_SECONDS: Final = 30.0
-#: A transfer that nobody waits for any more is given up after so long, stranded or not.
+#: Seconds after which an abandoned transfer is cancelled, stranded or not.
 ORPHAN_SECONDS: Final = 60.0
 
 
 class PairAttempt(Attempt):
-    """First at the decision's prefill replica, then at the one that decodes.
+    """An attempt that runs on the decision's prefill replica first, then on its decode replica.
 
-    The first tokens go to the reader as soon as the prefill has them; the decode side does not repeat them.
+    The prefill side's first tokens go to the reader at once; the decode side does not repeat them.
     """
 
     __slots__ = ("_alarm", "_arrived", "_fleet", "_handed_over", "_kv_tokens", "_prefilled")
 
     def open(self, fleet: Fleet, kv_tokens: int | None) -> None:
-        """Send the prompt. Raises ReplicaUnavailable."""
+        """Send the prompt to the prefill replica. Raises ReplicaUnavailable."""
         self._fleet, self._kv_tokens = fleet, kv_tokens
-        #: How the sequences that go on have ended on the prefill side.
+        #: The prefill side's finishes of sequences that go on.
         self._prefilled: dict[int, Finish] = {}
-        #: Tokens that there were when the decode side took over; None before.
+        #: Number of tokens when the decode side took over; None before.
         self._handed_over: int | None = None
         self._arrived = False
         self._alarm: asyncio.TimerHandle | None = None
@@ -48,14 +47,14 @@ class PairAttempt(Attempt):
         self._set_alarm(PREFILL_SECONDS)
 
     def started(self, cached_tokens: int) -> None:
-        """The prompt has been computed, or its KV cache has arrived."""
+        """The prompt has been computed (prefill side), or its KV cache has arrived (decode side)."""
         if self._handed_over is None:
             super().started(cached_tokens)
         else:
             self._arrived = True
 
     def finished(self, index: int, finish: Finish) -> None:
-        """A sequence has ended on one side, perhaps to go on at the other."""
+        """A sequence has ended on one side; it may go on at the other."""
         if self._handed_over is not None:
             self._arrived = True
             super().finished(index, finish)
@@ -72,7 +71,7 @@ class PairAttempt(Attempt):
             self._prefill_done()
 
     def deliver(self, index: int, finish: Finish) -> None:
-        """With the figures of both sides: waiting for the KV cache counts as queueing."""
+        """Deliver the end with both sides' figures; waiting for the KV cache counts as queueing."""
         first, timing = self._prefilled[index], finish.timing
         waited = timing.queue_us + timing.prefill_us
         joined = Timing(first.timing.queue_us + waited, first.timing.prefill_us, timing.decode_us)
@@ -82,7 +81,7 @@ class PairAttempt(Attempt):
         )
 
     def close(self) -> None:
-        """Cancel upstream what has not finished, where that is safe; else as soon as it is."""
+        """Cancel upstream what has not finished: now where that is safe, else as soon as it is."""
         self._no_alarm()
         leg = self.leg
         if leg is None or leg.closed:
@@ -93,7 +92,7 @@ class PairAttempt(Attempt):
             Orphan(leg)
 
     def _prefill_done(self) -> None:
-        """All sequences have ended on the prefill side. A handoff is of all of them, so it is for all or none."""
+        """Hand over once all sequences have ended on the prefill side: a handoff covers all of them or none."""
         self._no_alarm()
         if self.leg is not None:
             self.leg.close()
@@ -106,7 +105,7 @@ class PairAttempt(Attempt):
             self._hand_over(handoff)
 
     def _give_first_tokens(self, handoff: Handoff) -> bool:
-        """To the reader, unless the prefill side has done so; whether there are any."""
+        """Deliver the first tokens, unless the prefill side has; return whether there are any."""
         inbox = self.owner.inbox
         for position, index in enumerate(self.indices):
             if len(inbox.tokens[index]) == self.submit.generated:
@@ -128,7 +127,7 @@ class PairAttempt(Attempt):
         self._set_alarm(TRANSFER_SECONDS)
 
     def _has_arrived(self) -> bool:
-        """Whether the decode side has the KV cache: it has said something."""
+        """Whether the decode side has the KV cache, as any event of it shows."""
         return self._arrived or (self._handed_over is not None and self.tokens > self._handed_over)
 
     def _set_alarm(self, seconds: float) -> None:
@@ -147,7 +146,7 @@ class PairAttempt(Attempt):
 
 
 class Orphan:
-    """The `Receiver` and `Sink` of a decode leg that nobody wants: cancels it once its KV cache has arrived."""
+    """The `Receiver` and `Sink` of an abandoned decode leg: cancels it once its KV cache has arrived."""
 
     __slots__ = ("_alarm", "_leg", "sequence")
 
@@ -159,31 +158,31 @@ class Orphan:
 
     @property
     def sink(self) -> "Orphan":
-        """Tokens are only a sign."""
+        """This object: tokens only signal that the KV cache has arrived."""
         return self
 
     def put(self, event: Event) -> None:
-        """There are tokens."""
+        """Cancel: the first token shows that the KV cache has arrived."""
         del event
         self._end()
 
     def started(self, cached_tokens: int) -> None:
-        """The KV cache is there."""
+        """Cancel: the KV cache has arrived."""
         del cached_tokens
         self._end()
 
     def relayed(self, relay: Relay) -> None:
-        """An answer of bytes, which no decode replica gives."""
+        """Cancel; no decode replica relays bytes."""
         del relay
         self._end()
 
     def finished(self, index: int, finish: Finish) -> None:
-        """A sequence is over."""
+        """Cancel: a sequence has ended."""
         del index, finish
         self._end()
 
     def lost(self, error: PenstockError) -> None:
-        """There is nothing left to cancel."""
+        """Close the leg: nothing is left to cancel."""
         del error
         self._end()
 

@@ -1,4 +1,4 @@
-"""From a request that has its turn to the first events of its answer."""
+"""Dispatches an admitted request and waits for the first events of its answer."""
 
 from typing import Protocol
 
@@ -16,7 +16,7 @@ from routing.dispatch.routed import note_route
 
 
 class Dispatched(msgspec.Struct, frozen=True):
-    """A request under way: its stream, the events that already came from it, and the engine that made them."""
+    """A request in flight: its stream, the first events, and the fingerprint of the engine that made them."""
 
     stream: AnswerStream
     first: list[Event]
@@ -24,20 +24,20 @@ class Dispatched(msgspec.Struct, frozen=True):
 
 
 class Failable(Protocol):
-    """Whatever a request is waiting for at the moment: a stream, or its turn in a queue."""
+    """Something a request waits for: a stream, or its place in the admission queue."""
 
     @property
     def failed(self) -> bool:
-        """Whether it has ended with an error."""
+        ...
         ...
 
     def fail(self, error: PenstockError) -> None:
-        """End it with an error, which whoever waits for it then raises."""
+        """End it with an error, which its waiter then raises."""
         ...
 
 
 class RequestHandle:
-    """One request's way through the fleet. `fail` may be called at any moment from outside the task that runs it."""
+    """A running request. Any task may call `fail` at any moment to end it."""
 
     __slots__ = ("_awaited", "_error", "_interruption")
 
@@ -48,33 +48,33 @@ class RequestHandle:
 
     @property
     def failed(self) -> bool:
-        """Whether the request has ended with an error, which its task may not have noticed yet."""
+        """Whether the request has been failed; its task may not have noticed yet."""
         return self._error is not None or (self._awaited is not None and self._awaited.failed)
 
     def fail(self, error: PenstockError) -> None:
-        """End the request with an error: a client that left, or a deadline."""
+        """End the request with an error, such as a client's disconnect or a deadline."""
         self._error = error
         if self._awaited is not None:
             self._awaited.fail(error)
 
     def interrupt(self, error: PenstockError) -> None:
-        """End what the request does at the moment with an error; after `renew` it may go on with something else."""
+        """End what the request waits for with an error; after `renew` it may wait for something else."""
         self._interruption = error
         if self._awaited is not None:
             self._awaited.fail(error)
 
     def renew(self) -> None:
-        """What the request did has come to nothing, and it goes on with something else."""
+        """Clear an interruption: the request goes on with something else."""
         self._awaited = self._interruption = None
 
     def check(self) -> None:
-        """Raises the error that the request has been ended with, if it has."""
+        """Raise the error that the request was failed with, if any."""
         error = self._error or self._interruption
         if error is not None:
             raise error
 
     def follow(self, awaited: Failable) -> None:
-        """What `fail` reaches from now on."""
+        """Set what `fail` ends from now on."""
         self._awaited = awaited
         error = self._error or self._interruption
         if error is not None:
@@ -89,12 +89,12 @@ async def dispatch(
     admission: Admission | None = None,
     record: RequestRecord | None = None,
 ) -> Dispatched:
-    """Returns with the first events in hand, so that whatever can go wrong before them still sets a status.
+    """Send a request and return with its first events, so that an earlier failure still sets the HTTP status.
 
-    The first attempt goes where the turn was given, if that is still possible. A replica that is lost or draining costs
-    the client nothing: the request goes on elsewhere, before its first token (at most `migration.MAX_ATTEMPTS` replicas
-    in all) and after it, and its stream does not show where. The caller must `close` the stream.
-    Where it comes to nothing, `record` tells where it was tried.
+    The first attempt follows the admission's decision, if that is still possible. When a replica is lost or drains, the
+    request goes on elsewhere, before its first token (at most `migration.MAX_ATTEMPTS` replicas in all) and after it,
+    which the stream does not show. The caller must `close` the stream.
+    When it fails, the replicas that were tried are noted in `record`.
     Raises ReplicaUnavailable when no replica is left, and the errors of protos/errors.py that the engine reports.
     """
     handle.check()

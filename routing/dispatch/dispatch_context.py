@@ -1,4 +1,4 @@
-"""What the requests of one model are dispatched with, in one worker, and where it is reported how they went."""
+"""The dispatch context of one model in one worker: fleet, policy and budgets, and the reports of how requests went."""
 
 import logging
 import time
@@ -35,9 +35,9 @@ _UNKNOWN: Final = Prefix((), {})
 
 
 class DispatchContext:
-    """Fleet, policy and what they need. The fleet's `on_work` and `on_left` are taken over.
+    """Fleet, policy, retry budget and hedging of one model. It sets the fleet's `on_work` and `on_left`.
 
-    `clock` counts seconds, and is the one of the requests' times.
+    `clock` counts seconds, the same as the requests' times.
     """
 
     def __init__(
@@ -58,22 +58,22 @@ class DispatchContext:
         fleet.on_left = self._left
 
     def explained(self, policy: RoutingPolicy) -> "DispatchContext":
-        """The same for one request, whose decisions `policy` makes: one that notes what this one's says."""
+        """Return a copy for one request with `policy`, a wrapper that records this policy's decisions."""
         dispatch_context = copy(self)
         dispatch_context._policy = policy
         return dispatch_context
 
     def takes(self, decision: Decision) -> bool:
-        """Whether it can still be followed."""
+        """Whether the decision can still be followed."""
         takes, prefill = self.fleet.takes, decision.prefill
         return takes(decision.replica.id) and (prefill is None or takes(prefill.id))
 
     def choose(
         self, route: RouteRequest, exclude: Sequence[str], failure: PenstockError | None, *, whole: bool = False
     ) -> Decision:
-        """The policy's decision among the others; `whole`: for a single replica.
+        """Return the policy's decision among all but the `exclude` ids; `whole`: single replicas only.
 
-        Raises ReplicaUnavailable when there is none, or `failure`, which says why.
+        Raises `failure` when there is none, or ReplicaUnavailable where that is None.
         """
         candidates = self.fleet.candidates(exclude, route.needs, route.adapter)
         if whole:
@@ -86,31 +86,31 @@ class DispatchContext:
         raise failure or self.fleet.nobody()
 
     def look_up(self, prompt_ids: Sequence[int], salt: str) -> Prefix:
-        """What is known of a prompt in the replicas' caches; nothing where the policy does not ask."""
+        """Look up a prompt in the replicas' caches; empty where the policy does not use prefixes."""
         return _UNKNOWN if self._prefixes is None else self._prefixes.look_up(prompt_ids, salt)
 
     def cached(self, route: RouteRequest) -> Mapping[str, int]:
-        """How much of a request's prompt which replica holds now."""
+        """Return the tokens of a request's prompt that each replica holds now."""
         if self._prefixes is None or not route.chain:
             return {}
         return self._prefixes.match(route.chain, route.prompt_tokens)
 
     def routed(self, attempt: Attempt) -> None:
-        """A trip has begun."""
+        """Report that an attempt was sent."""
         attempt.routed_at = self.clock()
         self._observe(Routed(attempt.route, attempt.decision))
         if self._prefixes is not None and attempt.route.chain:
             self._prefixes.routed(attempt.replica_id, attempt.route.chain)
 
     def started(self, attempt: Attempt) -> None:
-        """Its prompt has been computed."""
+        """Report that an attempt's prompt has been computed."""
         attempt.started_at = self.clock()
         if self._prefixes is not None and attempt.route.chain:
             predicted = attempt.route.cached.get(attempt.replica_id, 0)
             self._prefixes.told(attempt.replica_id, predicted, attempt.cached_tokens)
 
     def ended(self, attempt: Attempt, error: PenstockError | None) -> None:
-        """It is over, whatever way; told once for each that began. `error` is what ended it, if anything did."""
+        """Report an attempt's end, exactly once each; `error` is what ended it, if anything did."""
         ttft = None if attempt.started_at is None else attempt.started_at - attempt.routed_at
         output = attempt.tokens - attempt.tokens_before
         seconds = self.clock() - attempt.routed_at
@@ -131,7 +131,7 @@ class DispatchContext:
         self._observe(Left(replica_id))
 
     def _observe(self, report: Report) -> None:
-        # What a policy makes of it must not end the session whose step it was.
+        # A policy's defect must not end the session that the report came from.
         try:
             self._policy.observe(report)
         except Exception:

@@ -1,7 +1,7 @@
-"""The answer to one request as one unbroken stream, whatever replicas it takes.
+"""The failover stream: one request's answer as one unbroken stream, whatever replicas it takes.
 
-A small state machine: attempts (routing/dispatch/attempt.py) tell it what happens to them, from whoever reads the wire,
-and it decides at once, without tasks of its own. Tokens do not pass through it but go from the wire to its inbox.
+A small state machine: attempts (routing/dispatch/attempt.py) call it from the wire's reader, and it decides at once,
+without tasks of its own. Tokens do not pass through it but go from the wire to its inbox.
 """
 
 import asyncio
@@ -28,38 +28,38 @@ from routing.transports.inbox import Inbox
 log = logging.getLogger(__name__)
 log.addFilter(RateLimit(per_second=20))
 
-#: With less time than this until its deadline, in seconds, a request without a token is not tried again.
+#: Seconds to the deadline below which a request without a token is not retried.
 LEAST_SECONDS: Final = 0.05
 _NO_HISTORY: Final = History()
 
 
 class Admission(Protocol):
-    """Leave to run that was given for a decision; told what becomes of the request."""
+    """An admission to run that was given for a decision, with callbacks for the request's progress."""
 
     @property
     def decision(self) -> Decision | None:
-        """Where the first attempt goes; None: wherever the policy says."""
+        """Decision of the first attempt; None: the policy decides."""
         ...
 
     @property
     def kv_tokens(self) -> int:
-        """What the request is expected to fill of the KV cache."""
+        """KV tokens that the request is expected to fill."""
         ...
 
     def opened(self, replica_id: str, *, computes: bool) -> None:
-        """The request is on its way to that replica, and counts in its view. Called once per submit.
+        """A submit was sent to that replica and counts in its view. Called once per submit.
 
-        `computes`: its prompt is computed there, and not handed over.
+        `computes`: the replica computes the prompt itself; else the KV cache is handed over.
         """
         ...
 
     def started(self) -> None:
-        """The prompt has been computed."""
+        ...
         ...
 
 
 class FailoverStream:
-    """The `TokenStream` of a request and the `Owner` of its trips. `cached_tokens` are the first replica's."""
+    """The `TokenStream` of a request and the `Owner` of its attempts. `cached_tokens` are the first replica's."""
 
     __slots__ = (
         "_admission",
@@ -87,16 +87,16 @@ class FailoverStream:
         """The submit's first sequence is number 0."""
         self.route = route
         self.cached_tokens = 0
-        #: Where the answer's bytes are read, if it is not one of tokens.
+        #: The answer's bytes, for an answer that is relayed.
         self.relay: Relay | None = None
-        #: What its upstream says of a relayed answer as a whole, once it has ended.
+        #: The upstream's figures for a relayed answer that has ended.
         self.counts: Finish | None = None
-        #: Submits beyond the first: in place of one that came to nothing, of one that had begun, and beside a slow one.
+        #: Further submits: in place of a failed one, of one that had begun to answer, and beside a slow one.
         self.retries = self.migrations = self.hedges = 0
-        #: The last one followed.
+        #: The last decision followed.
         self.decision: Decision | None = None
         self.inbox = Inbox(submit.sampling.n, self.fail, asyncio.get_running_loop())
-        #: As TokenStream has it. The inbox's own: a method in between would be one call more per token.
+        #: `TokenStream.receive` is the inbox's own: a method in between would cost one more call per token.
         self.receive = self.inbox.receive
         self._dispatch_context = dispatch_context
         self._submit = submit
@@ -108,23 +108,20 @@ class FailoverStream:
 
     @property
     def tokens(self) -> list[list[int]]:
-        """All tokens that came so far, by sequence."""
         return self.inbox.tokens
 
     @property
     def replica_id(self) -> str:
-        """Where it is answered now, or was last."""
         return self.decision.replica.id if self.decision is not None else ""
 
     @property
     def failed(self) -> bool:
-        """Whether `receive` raises from now on."""
         return self.inbox.failed
 
     def begin(self) -> None:
-        """Send the request where its turn was given, if that is still there, else where the policy says.
+        """Send the request where its admission decided, if that still takes requests, else where the policy says.
 
-        Raises ReplicaUnavailable when there is nowhere.
+        Raises ReplicaUnavailable when no replica takes it.
         """
         decision = self._admission.decision if self._admission is not None else None
         attempt = self._place(self.route, self._submit, _NO_HISTORY, None, decision)
@@ -134,26 +131,22 @@ class FailoverStream:
             self._timer = loop.call_later(hedging.after_ms * 1e-3, self._hedge, attempt)
 
     def dismiss(self, index: int) -> None:
-        """Nobody needs more of that sequence: it is not to go on elsewhere."""
         self._over.add(index)
 
     def fail(self, error: PenstockError) -> None:
-        """End it from this side; the engine is told to stop, and `receive` raises `error`. The first error counts."""
+        """Fail the stream: cancel at the engine and let `receive` raise `error`. The first error counts."""
         if not self.inbox.failed:
             self.inbox.fail(error)
             self._end(error)
 
     def close(self) -> None:
-        """The one ending: cancels upstream what has not finished. Idempotent, never waits."""
         self._end(None)
 
     def opened(self, attempt: Attempt) -> None:
-        """A submit is on its way."""
         if self._admission is not None:
             self._admission.opened(attempt.replica_id, computes=attempt.replica_id == attempt.decision.entry.id)
 
     def started(self, attempt: Attempt) -> None:
-        """A prompt has been computed."""
         if attempt.rival is not None:
             self._won(attempt)
         self._no_timer()
@@ -165,18 +158,16 @@ class FailoverStream:
             self.cached_tokens = attempt.cached_tokens
 
     def relayed(self, attempt: Attempt, relay: Relay) -> None:
-        """The answer comes as bytes: what has come of it cannot go on elsewhere."""
+        """The answer is relayed as bytes, which cannot go on elsewhere."""
         if attempt.rival is not None:
             self._won(attempt)
         self.relay = relay
         self.inbox.put((attempt.sequence, (), None, None))
 
     def check(self) -> None:
-        """Raises what has ended it, if that was an error: a relay that is read to its end may have been cut there."""
         self.inbox.check()
 
     def finished(self, attempt: Attempt, index: int, finish: Finish) -> None:
-        """A sequence is over."""
         if attempt.rival is not None:
             self._won(attempt)
         self._over.add(index)
@@ -187,24 +178,23 @@ class FailoverStream:
         self.inbox.put((index, (), None, finish))
 
     def parted(self, attempt: Attempt) -> None:
-        """What has not finished goes on, each sequence by itself."""
         self._leave(attempt)
         self._guarded(lambda: self._go_on(attempt, attempt.history, None))
 
     def lost(self, attempt: Attempt, error: PenstockError) -> None:
-        """A trip came to nothing: what has not finished goes on elsewhere, or the stream ends with the error."""
+        """Continue what the lost attempt left unfinished elsewhere, or end the stream with the error."""
         rival = settle(attempt)
         self._leave(attempt, error)
         if rival is not None:
             self.decision = rival.decision
         else:
             self._no_timer()
-            # All streams of a replica are given one error; raised for each of them it would hold on to all of them.
+            # One error object fails all streams of a replica; raised in each, its traceback would keep them all alive.
             own = copy(error)
             self._guarded(lambda: self._after(attempt, own))
 
     def _guarded(self, move: Callable[[], None]) -> None:
-        """Whatever happens in a session's own task must not end the session, nor leave the reader waiting."""
+        """Run `move`; an exception must neither end the session whose task this is nor leave the reader waiting."""
         try:
             move()
         except PenstockError as error:
@@ -233,7 +223,7 @@ class FailoverStream:
             self._go_on(attempt, history, error)
 
     def _retry(self, attempt: Attempt, history: History, error: PenstockError) -> None:
-        """The same once more. Raises `error` when that is not to be."""
+        """Send the submit once more. Raises `error` when it may not be retried."""
         dispatch_context = self._dispatch_context
         now = dispatch_context.clock()
         if attempt.route.deadline - now < LEAST_SECONDS or not dispatch_context.budget.take():
@@ -242,7 +232,7 @@ class FailoverStream:
         self._place(msgspec.structs.replace(attempt.route, now=now), attempt.submit, history, error)
 
     def _go_on(self, attempt: Attempt, history: History, error: PenstockError | None) -> None:
-        """Each of its sequences that has not ended goes on from the tokens that it has. Raises `error` if it cannot."""
+        """Continue each unfinished sequence from the tokens that it has. Raises `error` if it cannot."""
         dispatch_context, inbox, submit = self._dispatch_context, self.inbox, self._submit
         now, cached, before = dispatch_context.clock(), dispatch_context.cached(self.route), attempt.tokens
         for index in attempt.indices:
@@ -266,8 +256,8 @@ class FailoverStream:
         failure: PenstockError | None,
         decision: Decision | None = None,
     ) -> Attempt:
-        """Send a submit where `decision` or the policy says. Raises `failure`, if there was one, when nothing takes it,
-        else ReplicaUnavailable.
+        """Send a submit where `decision` or the policy says. Raises `failure` (ReplicaUnavailable where that is None)
+        when no replica takes it.
         """
         dispatch_context = self._dispatch_context
         while True:
@@ -284,7 +274,7 @@ class FailoverStream:
             return attempt
 
     def _kv_tokens(self, route: RouteRequest, submit: Submit) -> int | None:
-        """What the submit is expected to fill of the KV cache; None: nobody has said what to expect."""
+        """Return the KV tokens that the submit is expected to fill; None: unknown."""
         if self._admission is None:
             return None
         if submit is self._submit:
@@ -292,7 +282,7 @@ class FailoverStream:
         return route.prompt_tokens + route.n * ceil(route.expected_output)
 
     def _hedge(self, attempt: Attempt) -> None:
-        """No token came for a while: ask another replica too, if there is one and the budget has it."""
+        """Send a second attempt after a while without a token, if the budget and another replica allow it."""
         self._timer = None
         dispatch_context, history = self._dispatch_context, attempt.history.without(attempt.replica_id)
         now = dispatch_context.clock()
@@ -312,7 +302,7 @@ class FailoverStream:
         race(attempt, rival, self._won)
 
     def _won(self, attempt: Attempt) -> None:
-        """It was the first of rivals to answer."""
+        """End the race: this attempt answered first."""
         rival = settle(attempt)
         if rival is not None:
             self._leave(rival)

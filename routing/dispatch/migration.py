@@ -1,4 +1,4 @@
-"""Pure: whether a request that lost its replica goes on elsewhere, and with what."""
+"""Pure rules of migration: whether a request that lost its replica goes on elsewhere, and with which submit."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -10,18 +10,18 @@ from protos.features import Feature
 from protos.types import Submit
 from routing.contracts.policy import RouteRequest
 
-#: Replicas tried for one request until its first token. One that is drained does not count, here and below: that is
-#: nobody's fault, and a long answer may see every replica of its pool restarted.
+#: Replicas tried for one request until its first token. A drained replica does not count, here and below: that is no
+#: fault, and a long answer may see every replica of its pool restarted.
 MAX_ATTEMPTS: Final = 3
-#: Times that an answer with tokens loses its replica.
+#: How often an answer that has tokens may lose its replica.
 MAX_MOVES: Final = 3
 
 
 class History(msgspec.Struct, frozen=True):
-    """What became of earlier attempts at the same answers.
+    """The failures of earlier attempts at the same answers.
 
-    `tried` are the replicas that had them since there was a token last. An engine failed on them when there were
-    `failed_at` tokens; None: none did.
+    `tried` are the replicas tried since the last token. `failed_at` is the number of tokens at which an engine failed
+    on them; None: none did.
     """
 
     tried: tuple[str, ...] = ()
@@ -30,11 +30,11 @@ class History(msgspec.Struct, frozen=True):
     failed_at: int | None = None
 
     def without(self, replica_id: str) -> "History":
-        """The replica turned out not to take requests, which it was not asked for long."""
+        """Return the history with a replica that refused the request at once added to `tried`."""
         return msgspec.structs.replace(self, tried=(*self.tried, replica_id))
 
     def of_one(self, tokens: int, of_all: int) -> "History":
-        """The same for one of several answers that go on by themselves; they had so many tokens, `of_all` together."""
+        """Return the history of one of several answers: it has `tokens` tokens, all together have `of_all`."""
         failed_at = tokens if self.failed_at == of_all else None
         return msgspec.structs.replace(self, failed_at=failed_at)
 
@@ -42,10 +42,10 @@ class History(msgspec.Struct, frozen=True):
 def after_loss(
     history: History, replica_id: str, error: PenstockError, tokens: int, *, progressed: bool
 ) -> History | None:
-    """The history with one loss more, of answers that have so many tokens by now; None: this was the last attempt.
+    """Return the history after one more loss of answers that have `tokens` tokens; None: no attempt is left.
 
-    `progressed`: some of these tokens came from the replica that was lost, or it has computed the prompt at least. A
-    request that two engines failed on at the same point is given up, for it may be what kills them.
+    `progressed`: the lost replica had produced some of these tokens or at least computed the prompt. A request on
+    which two engines failed at the same point is given up: it may be what kills them.
     """
     if not isinstance(error, ReplicaUnavailable | ReplicaFailed | Overloaded):
         return None
@@ -69,9 +69,9 @@ def after_loss(
 
 
 def continuation(submit: Submit, index: int, tokens: Sequence[int]) -> Submit:
-    """What goes on with one answer of a request after the tokens that it has: fewer than it may have.
+    """Return the submit that continues one answer of a request after its `tokens`, fewer than it may have.
 
-    It is not for answers with a guide, which an engine would follow from its begin.
+    Not for answers with a guide, which an engine would apply from its beginning.
     """
     sampling = submit.sampling
     if sampling.n > 1 or sampling.min_tokens:
@@ -91,7 +91,7 @@ def continuation(submit: Submit, index: int, tokens: Sequence[int]) -> Submit:
 
 
 def rest_of(route: RouteRequest, tokens: int, cached: Mapping[str, int], now: float) -> RouteRequest:
-    """How a decision sees one answer that goes on after so many tokens; `cached` as for the whole prompt."""
+    """Return the route of one answer that continues after `tokens` tokens; `cached` is for the whole prompt."""
     return msgspec.structs.replace(
         route,
         prompt_tokens=route.prompt_tokens + tokens,

@@ -1,11 +1,11 @@
-"""What a request's record says of its way through the fleet."""
+"""Notes the route of a request in its record."""
 
 from observability.record import RequestRecord
 from routing.dispatch.answer_stream import AnswerStream
 
 
 def note_route(record: RequestRecord, stream: AnswerStream) -> None:
-    """Note where a request is answered or was tried last, why there, and how often it had to go on elsewhere."""
+    """Note the replica that answers or was tried last, the reason, and the number of retries and migrations."""
     decision = stream.decision
     if decision is not None:
         record.pool, record.replica, record.reason = decision.replica.pool, decision.replica.id, decision.reason

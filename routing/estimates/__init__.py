@@ -1,1 +1,1 @@
-"""What replicas are expected to take, in seconds: learned from what their engines report."""
+"""Estimates of step times, queue pacing and answer lengths, learned from what engines report."""

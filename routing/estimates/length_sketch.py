@@ -1,4 +1,4 @@
-"""How long answers of one kind tend to be: a histogram over logarithmic lengths that forgets."""
+"""A histogram of answer lengths on a logarithmic scale, with exponential forgetting."""
 
 from array import array
 from bisect import bisect_left
@@ -7,21 +7,21 @@ from math import log2
 from operator import mul
 from typing import Final
 
-#: Buckets for each doubling of the length: a quarter of one is 19 % wide, finer than any prediction is good for.
+#: Buckets per doubling of the length: each is 19 % wide, finer than any prediction is accurate.
 _PER_OCTAVE: Final = 4
-#: Longer ones count as this long.
+#: Longer answers count as this long.
 _LONGEST: Final = 2**20
 _BUCKETS: Final = 20 * _PER_OCTAVE + 1
 _MIDDLES: Final = [2 ** ((bucket + 0.5) / _PER_OCTAVE) for bucket in range(_BUCKETS)]
-#: A length's weight shrinks by e while this many newer ones come.
+#: The number of newer lengths after which a length's weight has shrunk by e.
 _MEMORY: Final = 2000.0
 _GROWTH: Final = 1 + 1 / _MEMORY
-#: New lengths weigh ever more instead of old ones ever less; from here on everything is scaled down.
+#: New lengths get growing weights instead of old ones shrinking; beyond this weight all are scaled down.
 _HEAVIEST: Final = 1e9
 
 
 class LengthSketch:
-    """Learns a length in O(1), but for one that was cut short, and answers in the number of buckets (81)."""
+    """A fading histogram: adding a length is O(1) (a cut one O(buckets)), a query O(buckets), which are 81."""
 
     __slots__ = ("_asked", "_counts", "_mean", "_next", "_total", "_weighted")
 
@@ -30,22 +30,22 @@ class LengthSketch:
         self._next = 1.0
         self._total = 0.0
         self._weighted = 0.0
-        #: What `mean` was asked for last and said, while it is so; lengths are asked for more often than learned.
+        #: Cache of the last `mean`: its argument and result. Means are queried more often than lengths are learned.
         self._asked: int | None = None
         self._mean = 0.0
 
     @property
     def weight(self) -> float:
-        """How many lengths stand behind the answers; old ones count for less than one."""
+        """Total weight of the lengths learned; old ones count less than one."""
         return self._total / self._next
 
     def add(self, tokens: int) -> None:
-        """A whole answer had this length."""
+        """Learn the length of a complete answer."""
         self._put(_bucket(tokens), float(min(tokens, _LONGEST)), self._next)
         self._grow()
 
     def add_cut(self, tokens: int) -> None:
-        """An answer was cut off at this length: it would have been as long, or longer like those that are known.
+        """Learn the length of an answer that was cut there: its full length is at least that.
 
         Its weight goes to the known longer ones in proportion (Efron's redistribution to the right, as in a
         Kaplan-Meier estimate), or stays where it was cut when there are none.
@@ -62,7 +62,7 @@ class LengthSketch:
         self._grow()
 
     def mean(self, most: int) -> float:
-        """The mean length when none may exceed `most`. Needs a length."""
+        """Return the mean length with each capped at `most`. Needs at least one length."""
         if most != self._asked:
             self._asked, self._mean = most, self._mean_up_to(most)
         return self._mean
@@ -76,7 +76,7 @@ class LengthSketch:
         return (below + above * min(most, _LONGEST)) / self._total
 
     def quantile(self, share: float) -> float:
-        """The length that this share of answers does not exceed, interpolated inside a bucket. Needs a length."""
+        """Return the length that `share` of answers does not exceed, interpolated in a bucket. Needs a length."""
         reached = list(accumulate(self._counts))
         wanted = max(share, 1e-9) * reached[-1]
         bucket = min(bisect_left(reached, wanted), _BUCKETS - 1)

@@ -1,9 +1,9 @@
-"""When a replica should be given a further prompt, so that those who are being answered there keep their pace.
+"""Paces prompts: decides when a replica may get a further prompt without slowing running answers beyond the target.
 
-An engine computes whatever prompts it has with every step, as many tokens as fit, and every running answer waits for
-that step. A gateway that sends prompts as they come lets a burst of them slow all answers down; one that gives each
-engine only as much at a time as a step can take beside them keeps the pace, and hardly loses throughput: reading the
-weights costs the same whatever the batch.
+An engine computes waiting prompts in every step, as many tokens as fit, and each running answer waits for that step. If
+prompts are sent as they come, a burst slows all answers down; if each engine gets only as much at a time as a step can
+take beside its answers, they keep the pace at hardly any loss of throughput: reading the weights costs the same
+whatever the batch.
 """
 
 from typing import Final
@@ -14,36 +14,36 @@ from routing.estimates.replica_class import ReplicaClass
 from routing.estimates.silent_steps import is_silent
 from routing.estimates.step_means import StepMeans
 
-#: Of the target's TPOT, what is aimed at in the mean, and what a single step may take.
+#: Shares of the target TPOT: the aim for the mean step, and the most for a single step.
 MEAN_PART, STEP_PART = 0.95, 1.4
-#: Where even an answer alone takes longer than the target, the aim is what it takes, times this: an aim out of reach
-#: would let nothing run beside anything.
+#: Where even a lone answer misses the target, the aim is its time times this: an aim out of reach would let nothing
+#: run beside anything.
 LEAST_ROOM: Final = 1.25
-#: Of the target's TPOT, up to which mean a replica without any prompt takes one of any length.
+#: Share of the target TPOT: up to this mean step a replica without prompts takes a prompt of any length.
 REST_PART: Final = 0.85
-#: Of an answer's expected length, over how much of it a standstill may be made good.
+#: Share of an answer's expected length over which it may make up for a standstill.
 HORIZON_PART: Final = 0.1
 #: Requests in an engine's own queue from which on its scheduler is stuck for lack of room.
 ENGINE_QUEUE: Final = 4
 
 
 class Pacing:
-    """Knows the mean step of each replica, by id; `tpot` is the target in seconds."""
+    """Tracks the mean step of each replica, by id; `tpot` is the target in seconds."""
 
     def __init__(self, tpot: float) -> None:
         self._tpot = tpot
         self._means = StepMeans()
 
     def stepped(self, view: ReplicaView, work: Work) -> None:
-        """A replica has done steps, of which this was the last."""
+        """Note steps of a replica, of which `work` was the last."""
         self._means.stepped(view, work)
 
     def left(self, replica_id: str) -> None:
-        """A replica is gone for good."""
+        """Drop a replica that is gone for good."""
         self._means.left(replica_id)
 
     def ready(self, view: ReplicaView, replicas: ReplicaClass, request: RouteRequest, strain: float = 1.0) -> bool:
-        """Whether the request may have its prompt computed there now, or be handed over to a replica that decodes.
+        """Whether the replica may compute the request's prompt now, or take it over for decoding.
 
         Answers may take `strain` times the target.
         """
@@ -51,21 +51,21 @@ class Pacing:
             return has_room(view, request)
         load, fresh = view.load, request.prompt_tokens - request.cached.get(view.id, 0)
         workers = load.workers or 1
-        # Every worker sees the same report: of the room that it shows, each takes its part.
+        # Every worker sees the same report, so each uses its share of the room that it shows.
         backlog = load.prefill_tokens + view.sent_prompt_tokens * workers
         if not (load.running or load.waiting or view.sent):
             return True
         if not has_room(view, request):
             return False
         if is_silent(view):
-            return True  # what its engine computes in a step nobody knows, nor how long that takes
+            return True  # the engine's step size and step times are unknown
         if view.role is Role.PREFILL:
             return backlog <= view.max_num_tokens
         tpot = max(self._tpot * strain, LEAST_ROOM * replicas.decode(1))
         ahead = (backlog + fresh) * replicas.token_seconds
         if ahead <= STEP_PART * tpot - replicas.context_seconds * load.tokens_in_flight:
             return True
-        # A prompt that is longer than a step comes when the answers under way can make its standstill good.
+        # A prompt longer than a step may come once the running answers can make up for its standstill.
         mean = self._means.of(view.id)
         if not backlog and mean <= REST_PART * tpot:
             return True
@@ -74,7 +74,7 @@ class Pacing:
 
 
 def has_room(view: ReplicaView, request: RouteRequest) -> bool:
-    """Whether the engine would start the request: its KV cache has room for what it must set aside, or will need."""
+    """Whether the KV cache has room for what the engine must reserve for the request, or what it will need."""
     load, block = view.load, view.kv_block_tokens
     if load.waiting > ENGINE_QUEUE:
         return False

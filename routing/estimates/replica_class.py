@@ -1,4 +1,4 @@
-"""What one class of replicas, of a shape and a role, takes for prompts and for answers: quick tables over its model."""
+"""Step times of a replica class (one shape and role) as fast lookup tables over its step model."""
 
 from collections.abc import Callable
 from typing import Final
@@ -8,16 +8,16 @@ from routing.contracts.policy import ReplicaView
 from routing.estimates.silent_steps import is_silent
 from routing.estimates.step_model import StepModel
 
-#: Prompt tokens of the steps from whose difference the time for one more is taken: both are bound by arithmetic.
+#: Prompt tokens of the two steps whose difference gives the time per token: both are bound by arithmetic.
 SOME_TOKENS, MANY_TOKENS = 2048, 8192
-#: The tables are made anew after so many steps learned, and later, once the class is known well, after so many.
+#: Steps learned between rebuilds of the tables: at first, and once the class is well known.
 FIRST_REFRESH, LAST_REFRESH = 8, 128
-#: A class that is known well learns from one step in so many, which is enough to follow changes.
+#: A well-known class learns from one step in this many, which is enough to follow changes.
 THINNING: Final = 8
 
 
 class DecodeSteps(dict[int, float]):
-    """By their number of decoding sequences, each worked out when it is first asked for."""
+    """Seconds of a decode step by number of sequences, computed on first use."""
 
     __slots__ = ("_model",)
 
@@ -31,7 +31,7 @@ class DecodeSteps(dict[int, float]):
 
 
 class ReplicaClass:
-    """All figures are in seconds. `decode(sequences)` is a step of so many, without what their context adds."""
+    """Step times in seconds. `decode(sequences)` is a step of that many, without the cost of their context."""
 
     __slots__ = ("_skip", "_until", "context_seconds", "decode", "model", "pair_seconds", "token_seconds")
 
@@ -41,7 +41,7 @@ class ReplicaClass:
         self._refresh()
 
     def learn(self, work: Work) -> None:
-        """Take in a step."""
+        """Learn from a step."""
         steps = self.model.steps
         if steps > LAST_REFRESH * THINNING:
             self._skip += 1
@@ -54,19 +54,19 @@ class ReplicaClass:
     def _refresh(self) -> None:
         model = self.model
         self._until = model.steps + (FIRST_REFRESH if model.steps < LAST_REFRESH else LAST_REFRESH)
-        # Asked for several times for each candidate of a decision: a call that does not go through Python.
+        # Called several times per candidate of a decision: `__getitem__` avoids a Python call.
         self.decode: Callable[[int], float] = DecodeSteps(model).__getitem__
         more = model.seconds(MANY_TOKENS) - model.seconds(SOME_TOKENS)
-        #: For each prompt token in a step that is full of them; positive, whatever was learned.
+        #: Seconds per prompt token in a full step; always positive.
         self.token_seconds = max(more / (MANY_TOKENS - SOME_TOKENS), 1e-9)
         self.context_seconds = model.context_seconds
         self.pair_seconds = model.pair_seconds
 
 
 class ReplicaClasses:
-    """The classes of one model's replicas, found by pool. A new one starts from the one with the nearest size.
+    """The classes of one model's replicas, by pool. A new one starts from the one with the nearest size.
 
-    Pools of engines that say nothing of their steps are each a class of its own: what their shapes are, nobody knows.
+    Each pool of engines that report no steps is a class of its own, since its shape is unknown.
     """
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class ReplicaClasses:
         self._by_class: dict[tuple[Shape, Role], ReplicaClass] = {}
 
     def of(self, view: ReplicaView) -> ReplicaClass:
-        """The class of a replica."""
+        """Return the class of a replica."""
         found = self._by_pool.get(view.pool)
         if found is None:
             found = self._new(view.shape) if is_silent(view) else self._class_of(view.shape, view.role)

@@ -1,4 +1,4 @@
-"""Steps of engines that tell nothing of their own, as far as they show in how long answers took."""
+"""Infers steps of engines that report none from how long their answers took."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -6,19 +6,19 @@ from typing import Final
 from protos.types import Work
 from routing.contracts.policy import Ended, ReplicaView
 
-#: With less than this between tokens, in seconds, an answer came whole: when its prompt was computed nobody knows.
+#: With less than this between tokens, in seconds, an answer came whole and does not show when its prompt was computed.
 LEAST_TPOT: Final = 1e-4
 
 
 def is_silent(view: ReplicaView) -> bool:
-    """Whether its engine says nothing of its steps, not even how much it computes in one."""
+    """Whether the engine reports nothing of its steps, not even their size."""
     return not view.max_num_tokens
 
 
 def steps_of(report: Ended) -> Iterator[Work]:
-    """What a streamed answer lets guess: a step of its prompt, and one of its tokens beside what ran there before it.
+    """Yield the steps inferred from a streamed answer: one of its prompt, one of its tokens beside what already ran.
 
-    Queueing and the network are in them, which is what a decision must know of such a replica anyhow.
+    They include queueing and the network, which decisions about such a replica need anyhow.
     """
     ttft, output, view = report.ttft, report.output_tokens, report.decision.replica
     if ttft is None or output < 2:

@@ -1,9 +1,9 @@
-"""How long a step of one replica class takes, learned online from the steps that its engines report.
+"""A model of step times of one replica class, learned online from the steps that its engines report.
 
-A step has a part that grows with the tokens it computes, first slowly (weights are read whatever the batch), then in
-proportion (arithmetic); on top come the KV tokens that decoding reads and the attention pairs of prompts. Each part is
-a rough prior from the number of GPUs times a factor that is learned, so that a class nobody has seen yet has an
-estimate of the right order, and one whose engine differs from the prior is met within some dozens of steps.
+A step's time is a sum: a part that grows with the tokens it computes, first slowly (weights are read whatever the
+batch), then in proportion (arithmetic); a part per KV token that decoding reads; a part per attention pair of prompts.
+Each part is a rough prior from the number of GPUs times a learned factor, so that an unseen class has an estimate of
+the right order, and one whose engine differs from the prior is matched within some dozens of steps.
 """
 
 from collections.abc import Sequence
@@ -13,25 +13,25 @@ from protos.types import Work
 
 #: Token counts between which the factor of the first part is interpolated, on a logarithmic scale.
 NODES: Final = tuple(4**power for power in range(8))
-#: What a mixture-of-experts model of medium size takes on H100 GPUs; only the order of magnitude matters.
+#: Prior: a mixture-of-experts model of medium size on H100 GPUs; only the order of magnitude matters.
 FIXED_SECONDS: Final = 4e-3
 WEIGHTS_SECONDS: Final = 10e-3
 TOKEN_SECONDS: Final = 40e-6
 CONTEXT_SECONDS: Final = 30e-9
 PAIR_SECONDS: Final = 0.7e-9
-#: How far one step moves the factors towards what it says: at first, and in the long run.
+#: Learning rates of one step: at first, and in the long run.
 FIRST_RATE, LAST_RATE = 0.5, 0.05
-#: A step that took this many times what was expected, or a fraction of it, is taken as at most so far off: it may have
-#: waited for something else.
+#: Ratio of measured to expected time beyond which, either way, it is clipped: the step may have waited for something
+#: else.
 OUTLIER: Final = 4.0
-#: Bounds of the factors: nothing an engine reports makes an estimate absurd.
+#: Bounds of the factors, so that no report of an engine makes an estimate absurd.
 LEAST_FACTOR, MOST_FACTOR = 1e-3, 1e3
-#: Steps after which a factor has been learned as well as it will be.
+#: Steps after which a factor counts as fully learned.
 SETTLED: Final = 50
 
 
 class StepModel:
-    """Step times of one class of replicas on `gpus` GPUs each. `like` is a class to start from, if one is known."""
+    """Step times of replicas with `gpus` GPUs each. `like` is a known class whose factors are the start, if any."""
 
     __slots__ = ("_context", "_factors", "_gpus", "_pair", "_seen", "steps")
 
@@ -41,11 +41,11 @@ class StepModel:
         self._context: float = like._context if like else 1.0
         self._pair: float = like._pair if like else 1.0
         self._seen = [0] * len(NODES)
-        #: Steps learned from.
+        #: Number of steps learned from.
         self.steps = 0
 
     def seconds(self, tokens: float, context: float = 0.0, pairs: float = 0.0) -> float:
-        """Of a step that computes `tokens`, prompts' and answers', reads `context` KV tokens and has `pairs`."""
+        """Return the seconds of a step that computes `tokens` in all, reads `context` KV tokens and has `pairs`."""
         low, part = _place(tokens)
         factors = self._factors
         factor = factors[low] + part * (factors[low + 1] - factors[low])
@@ -53,16 +53,16 @@ class StepModel:
 
     @property
     def context_seconds(self) -> float:
-        """For each KV token that decoding reads."""
+        """Seconds per KV token that decoding reads."""
         return self._context * CONTEXT_SECONDS / self._gpus
 
     @property
     def pair_seconds(self) -> float:
-        """For each (query, key) pair of prompts' attention."""
+        """Seconds per (query, key) pair of prompts' attention."""
         return self._pair * PAIR_SECONDS / self._gpus
 
     def learn(self, work: Work) -> None:
-        """Move the factors towards a step's true time: normalised least mean squares over the parts."""
+        """Move the factors towards a step's measured time by normalised least mean squares over the parts."""
         tokens, actual = work.prefill_tokens + work.sequences, work.us * 1e-6
         if tokens < 1 or actual <= 0.0:
             return
@@ -95,7 +95,7 @@ class StepModel:
 
 
 def _place(tokens: float) -> tuple[int, float]:
-    """The node below, and how far towards the next one the logarithm is, roughly: linear within the interval."""
+    """Return the node below and the position towards the next one, interpolated linearly within the interval."""
     count = int(tokens)
     low = min(max(count.bit_length() - 1, 0) // 2, len(NODES) - 2)
     below = NODES[low]
@@ -107,7 +107,7 @@ def _bounded(factor: float) -> float:
 
 
 def _spread(factors: list[float], seen: Sequence[int]) -> None:
-    """Give nodes that no step has come near the factor of the nearest that one has."""
+    """Give nodes that no step came near the factor of the nearest node that has been learned."""
     known = [node for node, count in enumerate(seen) if count]
     if known:
         for node, count in enumerate(seen):

@@ -1,1 +1,1 @@
-"""The replicas of one model: which there are, how they are, and the snapshot that policies see."""
+"""The replicas of one model: membership, connections, health, and the snapshot that policies see."""

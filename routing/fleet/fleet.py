@@ -1,4 +1,4 @@
-"""The replicas of one model: connected, watched, and shown to policies as a snapshot."""
+"""The fleet of one model: connects to its replicas, watches their health and shows policies a snapshot."""
 
 import asyncio
 import logging
@@ -27,17 +27,17 @@ from routing.transports.replica_spec import ReplicaSpec
 
 log = logging.getLogger(__name__)
 
-#: How long a replica must be much slower than its peers before it is left alone.
+#: How long, in seconds, a replica must be much slower than its peers before it is ejected.
 SLOW_SECONDS = 5.0
-#: How often they are compared.
+#: Seconds between comparisons of the replicas' paces.
 JUDGE_SECONDS = 1.0
 
 
 class Fleet:
     """All replicas of one model, by id. `on_load` is called whenever a replica reports its load, comes or goes.
 
-    `on_work` is called for each step of an engine that says what it did, with the replica's view after it, and
-    `on_left` with the id of a replica that is gone for good.
+    `on_work` is called for each step that an engine reports, with the replica's view after it, and `on_left` with the
+    id of a replica that is gone for good.
     """
 
     def __init__(
@@ -49,9 +49,9 @@ class Fleet:
         abilities: Abilities | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`worker` names this process to replicas, `prefixes` is told of their KV caches; `clock` counts seconds.
+        """`worker` names this process to replicas, `prefixes` follows their KV caches, `clock` counts seconds.
 
-        `abilities` says which replicas can do what.
+        `abilities` matches replicas with requests' needs.
         """
         self.prefixes = prefixes
         self._abilities = abilities or Abilities()
@@ -67,10 +67,10 @@ class Fleet:
         self._prove_first = False
         self._ready: tuple[ReplicaConnection, ...] = ()
         self._ready_ids: frozenset[str] = frozenset()
-        #: Of the ready ones, those that only a part of the decisions may choose.
+        #: Ready replicas that only a part of the decisions may choose.
         self._returning: frozenset[ReplicaConnection] = frozenset()
         self._refreshed = asyncio.Event()
-        #: What operators drain: when the streams that are still open there are ended, by `clock`.
+        #: Replicas drained by operators -> when, by `clock`, the streams still open there are ended.
         self._drains: Mapping[str, float] = {}
         self._paces = {id_: Pace() for id_ in self._connections}
         self._slow_since: dict[str, float] = {}
@@ -81,9 +81,9 @@ class Fleet:
         return len(self._connections) - len(self._members.leaving)
 
     def start(self, *, prove_first: bool = False) -> None:
-        """Begin to connect to every replica, and to look after them.
+        """Begin to connect to every replica and to tick them.
 
-        With `prove_first` a replica gets no requests before it has answered a probe, if others of its role have.
+        With `prove_first` a replica gets no requests before it has answered a probe, while others of its role have.
         """
         self._prove_first = prove_first
         for connection in self._connections.values():
@@ -98,11 +98,10 @@ class Fleet:
         await asyncio.gather(*(connection.aclose() for connection in self._connections.values()), *self._closing)
 
     def set_replicas(self, specs: Iterable[ReplicaSpec]) -> None:
-        """From now on the fleet has these replicas; call it once it has started.
+        """Replace the fleet's replicas; call it after `start`.
 
-        One that is not among them gets no more requests. What runs there may end within `membership.LEAVE_SECONDS`,
-        and ends with ReplicaDraining after that, so that it goes on elsewhere; then all that is known of it is
-        forgotten.
+        A replica that is not among them gets no more requests. Its streams may end within `membership.LEAVE_SECONDS`;
+        after that they end with ReplicaDraining, so that they go on elsewhere, and the replica's state is dropped.
         """
         present = {id_: connection.spec for id_, connection in self._connections.items()}
         before = set(self._members.leaving)
@@ -113,7 +112,7 @@ class Fleet:
         self._refresh()
 
     def answers(self, replica_id: str) -> bool:
-        """Whether that replica can be reached."""
+        """Whether the replica can be reached."""
         connection = self._connections.get(replica_id)
         return connection is not None and connection.connected
 
@@ -125,21 +124,21 @@ class Fleet:
 
     @property
     def ready_replicas(self) -> int:
-        """How many replicas take requests."""
+        """Number of replicas that take requests."""
         return len(self._ready)
 
     @property
     def refused_replicas(self) -> int:
-        """How many answer as something else than what is configured."""
+        """Number of replicas that answer as something else than what is configured."""
         return sum(connection.health.state is State.REFUSED for connection in self._connections.values())
 
     async def wait_ready(self, minimum: int) -> None:
-        """Return once that many replicas, or all if they are fewer, can take a request."""
+        """Return once `minimum` replicas, or all if there are fewer, can take a request."""
         while len(self._ready) < min(minimum, len(self)):
             await self._refreshed.wait()
 
     def problems(self) -> dict[str, str]:
-        """Why each replica that cannot take requests cannot, by replica id; for operators, not for clients."""
+        """Return why each replica that takes no requests does not, by id; for operators, not for clients."""
         found = {}
         for id_, connection in self._connections.items():
             if id_ not in self._ready_ids:
@@ -148,15 +147,15 @@ class Fleet:
         return found
 
     def statuses(self) -> list[ReplicaStatus]:
-        """How every replica is, for operators."""
+        """Return the status of every replica, for operators."""
         now = self._clock()
         accuracy = self.prefixes.accuracy() if self.prefixes is not None else {}
         return [self._status(connection, now, accuracy.get(id_)) for id_, connection in self._connections.items()]
 
     def candidates(self, exclude: Sequence[str] = (), needs: int = 0, adapter: str = "") -> list[ReplicaView]:
-        """The replicas that can take a request with these needs and adapter now, less the excluded ids.
+        """Return the replicas that can take a request with these needs and adapter now, without the excluded ids.
 
-        One that comes back after it was away is among them for a growing part of the calls.
+        A replica that is returning is included in a growing part of the calls.
         """
         ready: Sequence[ReplicaConnection] = self._ready
         if needs:
@@ -170,31 +169,31 @@ class Fleet:
             taking = [c.view for c in ready if c not in returning or c.health.takes_part(now)]
             if taking:
                 return taking
-            # All that can do what is needed have just come back.
+            # All capable replicas are returning.
         return [c.view for c in ready]
 
     def lacks(self, needs: int, adapter: str = "") -> list[Feature]:
-        """What no replica, ready or not, can do of this; as Abilities.lacks."""
+        """Return the features that no replica, ready or not, offers; see Abilities.lacks."""
         return self._abilities.lacks(self._connections.values(), needs, adapter)
 
     def why_not(self, needs: int, adapter: str = "") -> dict[str, str]:
-        """Why each ready replica that cannot take such a request cannot, by its id."""
+        """Return why each ready replica that cannot take such a request cannot, by id."""
         return self._abilities.why_not(self._ready, needs, adapter)
 
     @property
     def known_adapters(self) -> frozenset[str]:
-        """The LoRA adapters that any replica serves by name."""
+        """Return the LoRA adapters that any replica serves by name."""
         return known_adapters(self._connections.values())
 
     def nobody(self) -> ReplicaUnavailable:
-        """The error of a request that no replica can take now: when to come back, where replicas have said so."""
+        """Return the error for a request that no replica can take now, with a retry time where replicas gave one."""
         waits = [wait for c in self._connections.values() if (wait := c.back_off) is not None]
         if waits:
             return UpstreamRateLimited("The model's provider takes no more requests now.", retry_after=min(waits))
         return ReplicaUnavailable("No replica of this model can take the request now.")
 
     def takes(self, replica_id: str) -> bool:
-        """Whether that replica can take a request now."""
+        """Whether the replica can take a request now."""
         return replica_id in self._ready_ids
 
     def open(
@@ -212,12 +211,12 @@ class Fleet:
         return connection.open(submit, kv_tokens, compute_tokens, receiver)
 
     def version(self, replica_id: str) -> str:
-        """The version of the model that it serves: what the replica says, or else the configuration; may be empty."""
+        """Return the served model's version as reported, else as configured; may be empty."""
         connection = self._connections.get(replica_id)
         return _version(connection) if connection is not None else ""
 
     def fingerprint(self, replica_id: str) -> str:
-        """What made an answer, for `system_fingerprint`: the engine's own name, and `@` and the model's version."""
+        """Return the `system_fingerprint` of answers: the engine's own name, then `@` and the model's version."""
         connection = self._connections.get(replica_id)
         if connection is None:
             return ""
@@ -225,21 +224,21 @@ class Fleet:
         return f"{name}@{version}" if name and version else name or version
 
     def succeeded(self, replica_id: str) -> None:
-        """An attempt at that replica has ended well."""
+        """Note that an attempt at the replica succeeded."""
         connection = self._connections.get(replica_id)
         if connection is not None:
             connection.health.breaker.succeeded(self._clock())
 
     def failed(self, replica_id: str, error: BaseException, lasted: float = inf, *, begun: bool = False) -> None:
-        """An attempt at that replica has ended with an error, whosever fault it is; it `lasted` so many seconds.
+        """Note that an attempt at the replica ended with an error, whoever's fault; it `lasted` that many seconds.
 
-        `begun`: something of its answer had come.
+        `begun`: some of its answer had come.
         """
         connection = self._connections.get(replica_id)
         if connection is None:
             return
         health, now = connection.health, self._clock()
-        # An engine that reports no steps shows by its answers that it makes some.
+        # An engine that reports no steps shows by an answer that it steps.
         stepping = health.is_stepping(now) or (begun and not connection.reports_steps)
         outcome = outcome_of(error, stepping=stepping or lasted < STEPPING_SECONDS)
         if outcome is Outcome.SUCCESS:
@@ -248,10 +247,10 @@ class Fleet:
             self._failing(replica_id, f"its requests fail, the last one with {getattr(error, 'detail', '') or error}")
 
     def drain(self, until: Mapping[str, float]) -> None:
-        """Give no requests to these replicas, and to no others than the ready ones.
+        """Drain these replicas, and no others: they get no requests.
 
-        What is still open at one when its time has come, by the fleet's clock, ends with ReplicaDraining, so that it
-        goes on elsewhere.
+        Streams still open at the given time of the fleet's clock end with ReplicaDraining, so that they go on
+        elsewhere.
         """
         before, self._drains = self._drains, until
         for id_ in sorted(before.keys() ^ until.keys()):
@@ -260,7 +259,7 @@ class Fleet:
             self._refresh()
 
     def tick(self) -> None:
-        """Look after every replica; called at regular intervals of the event loop's life."""
+        """Tick every replica's timers; called at regular intervals in which the event loop ran."""
         now = self._clock()
         for id_, connection in self._connections.items():
             connection.tick(probes=id_ not in self._drains)
@@ -272,7 +271,7 @@ class Fleet:
             self._judge_paces(now)
 
     def _let_in(self) -> None:
-        """Begin to connect to those that are wanted and not there."""
+        """Begin to connect to the replicas that are wanted and not present."""
         for spec in self._members.missing(self._connections):
             log.info("replica %s at %s is among the replicas", spec.id, spec.address)
             connection = self._connections[spec.id] = connection_to(spec, self._around)
@@ -280,7 +279,7 @@ class Fleet:
             connection.start(prove_first=self._prove_first)
 
     def _see_off(self, now: float) -> None:
-        """Part with those that leave, once nothing runs there any more, or has had its time."""
+        """Remove the leaving replicas whose streams have ended or whose time is over."""
         for id_, until in list(self._members.leaving.items()):
             connection = self._connections[id_]
             if now >= until:
@@ -302,7 +301,7 @@ class Fleet:
         try:
             await connection.aclose()
         finally:
-            # Only now: what it said last has been heard.
+            # Only after the close: its last reports have been processed.
             id_ = connection.spec.id
             if self.prefixes is not None:
                 self.prefixes.left(id_)
@@ -317,11 +316,11 @@ class Fleet:
             try:
                 self.tick()
             except Exception:
-                # Whatever it was: a fleet that nobody looks after any more is worse than one tick that was missed.
+                # Any exception: a fleet without ticks is worse than one missed tick.
                 log.exception("looking after the replicas")
 
     def _judge_paces(self, now: float) -> None:
-        """Leave replicas alone that have been much slower than others of their kind for a while."""
+        """Eject replicas that have been much slower than their peers for SLOW_SECONDS."""
         slow: dict[str, str] = {}
         for _, kind in groupby(sorted(self._ready, key=_kind), key=_kind):
             paces = {connection.spec.id: self._paces[connection.spec.id] for connection in kind}
@@ -335,7 +334,7 @@ class Fleet:
                 self._failing(id_, slow[id_])
 
     def _failing(self, replica_id: str, reason: str) -> None:
-        """Leave a replica alone for a while, unless too many of its role are left alone already."""
+        """Eject a failing replica, unless too many of its role are ejected already."""
         connection = self._connections.get(replica_id)
         if connection is None or connection.health.breaker.is_open:
             return
@@ -355,7 +354,7 @@ class Fleet:
         for role in Role:
             fit = [c for c in able if c.health.serves and c.spec.role is role]
             proven = [c for c in fit if c.health.proven or not c.health.prove_first]
-            # Where nobody does better, an outlier is none.
+            # Outliers serve where there are no others.
             chosen = proven or fit or [c for c in able if c.health.is_outlier and c.spec.role is role]
             slow = [c for c in chosen if c.health.ramp is not None]
             ready.update(chosen)
@@ -373,7 +372,7 @@ class Fleet:
         return connection.view.load.draining or id_ in self._drains or id_ in self._members.leaving
 
     def _state(self, connection: ReplicaConnection) -> tuple[State, str]:
-        """With what operators and the replica itself say of draining, which goes before what would give it requests."""
+        """Return state and reason; draining, by operators or by the replica, overrides states that take requests."""
         health = connection.health
         if not connection.connected or not self._drains_now(connection):
             if health.serves and connection.spec.id not in self._ready_ids:
@@ -405,7 +404,7 @@ class Fleet:
             breaker_seconds=health.breaker.remaining(now),
             accuracy=_as_part(accuracy) if accuracy is not None else None,
             address=spec.address,
-            # Of one that is refused that is what it should be.
+            # For a refused replica the version would be the configured one.
             version=_version(connection) if state is not State.REFUSED else "",
             faults=health.breaker.faults,
             ejections=health.ejections,
@@ -422,7 +421,7 @@ class Fleet:
 
 
 def _kind(connection: ReplicaConnection) -> tuple[str, int, int, int]:
-    """What makes replicas of one model alike."""
+    """Return the key by which replicas of one model are peers."""
     spec = connection.spec
     return (spec.role.value, spec.shape.tp, spec.shape.ep, spec.shape.pp)
 
@@ -432,18 +431,18 @@ def _version(connection: ReplicaConnection) -> str:
 
 
 def _as_part(accuracy: Accuracy) -> float | None:
-    """How near the predicted cached tokens are to those found, 0 to 1."""
+    """Return predicted over actual cached tokens, or the inverse, 0 to 1."""
     less, more = sorted((accuracy.predicted_tokens, accuracy.cached_tokens))
     return less / more if more > 0.0 else None
 
 
 def _ignore() -> None:
-    """Nobody listens yet."""
+    """Ignore the call: no listener is set."""
 
 
 def _ignore_work(view: ReplicaView, work: Work) -> None:
-    """Nobody listens yet."""
+    """Ignore the call: no listener is set."""
 
 
 def _ignore_left(replica_id: str) -> None:
-    """Nobody remembers anything of it."""
+    """Ignore the call: no listener is set."""

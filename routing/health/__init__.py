@@ -1,1 +1,1 @@
-"""Which replicas get requests: pure judgements on what sessions, engines and requests say. No I/O but for one wait."""
+"""Replica health: pure rules on the reports of sessions, engines and requests. No I/O except one wait."""

@@ -1,24 +1,24 @@
-"""When a replica has failed so often that it is left alone for a while."""
+"""A circuit breaker per replica: opens after many faults and closes after a while."""
 
 from typing import Final
 
-#: Faults in a row, without a success or so many seconds between, that open it.
+#: Consecutive faults that open it; a success or this many seconds between two of them restart the count.
 CONSECUTIVE_FAULTS: Final = 5
 ROW_SECONDS: Final = 60.0
-#: It opens too when so much of what ended in the window were faults, of so many at least.
+#: It also opens at this share of faults among the attempts in the window, given at least this many.
 FAULT_RATE: Final = 0.5
 LEAST_OUTCOMES: Final = 20
 WINDOW_SECONDS: Final = 10
-#: How long it stays open, the first time and at most; it is twice as long after each relapse.
+#: Seconds it stays open, the first time and at most; doubled after each relapse.
 OPEN_SECONDS: Final = 5.0
 LONGEST_OPEN_SECONDS: Final = 120.0
-#: After so long in service, or as long as it was open where that is longer, an opening is no relapse.
+#: After this many seconds closed, or as long as it was open where that is longer, an opening is no relapse.
 FORGIVEN_SECONDS: Final = 60.0
 _NEVER: Final = -(1 << 62)
 
 
 class Breaker:
-    """Counts how attempts end, in a window of one-second slots. `now` is in seconds, of a clock that only advances."""
+    """Counts outcomes of attempts in a window of one-second slots. `now` is in seconds of a monotonic clock."""
 
     __slots__ = (
         "_closed_at",
@@ -33,7 +33,7 @@ class Breaker:
     )
 
     def __init__(self) -> None:
-        #: All there have ever been.
+        #: All faults so far.
         self.faults = 0
         self._slots = [_NEVER] * WINDOW_SECONDS
         self._successes = [0] * WINDOW_SECONDS
@@ -42,25 +42,25 @@ class Breaker:
         self._failed_at = 0.0
         self._seconds = 0.0
         self._until = 0.0
-        #: When it was closed last; None while it is open.
+        #: When it last closed; None while it is open.
         self._closed_at: float | None = 0.0
 
     @property
     def is_open(self) -> bool:
-        """Whether the replica is to be left alone."""
+        """Whether the replica gets no requests."""
         return self._closed_at is None
 
     def remaining(self, now: float) -> float:
-        """Seconds until it may be closed; 0 once it may, and where it is not open."""
+        """Return the seconds until it may close; 0 once it may, and where it is not open."""
         return max(0.0, self._until - now) if self.is_open else 0.0
 
     def succeeded(self, now: float) -> None:
-        """An attempt has ended well."""
+        """Count an attempt that succeeded."""
         self._successes[self._slot(now)] += 1
         self._consecutive = 0
 
     def failed(self, now: float) -> bool:
-        """An attempt has ended with a fault; whether there were enough to open it."""
+        """Count an attempt that ended with a fault; return whether there are enough to open."""
         self.faults += 1
         self._faults[self._slot(now)] += 1
         self._consecutive = self._consecutive + 1 if now - self._failed_at < ROW_SECONDS else 1
@@ -74,14 +74,14 @@ class Breaker:
         return outcomes >= LEAST_OUTCOMES and faults >= FAULT_RATE * outcomes
 
     def open(self, now: float) -> None:
-        """Leave the replica alone for a while; for longer if it was open already, or until lately."""
+        """Open it; for longer if it is open already or was until recently."""
         relapse = self._closed_at is None or now - self._closed_at < max(FORGIVEN_SECONDS, self._seconds)
         self._seconds = min(2 * self._seconds, LONGEST_OPEN_SECONDS) if relapse and self._seconds else OPEN_SECONDS
         self._until = now + self._seconds
         self._closed_at = None
 
     def close(self, now: float) -> None:
-        """The replica may have requests again, and begins with a clean record."""
+        """Close it and clear its counts."""
         self._closed_at = now
         self._consecutive = 0
         self._slots = [_NEVER] * WINDOW_SECONDS

@@ -1,4 +1,4 @@
-"""What the end of an attempt says of the replica that made it."""
+"""Classifies how an attempt ended, for the replica's circuit breaker."""
 
 import enum
 
@@ -6,7 +6,7 @@ from protos.errors import ClientError, ClientGone, DeadlineExceeded, ReplicaFail
 
 
 class Outcome(enum.Enum):
-    """For the breaker: a client's mistake that the engine has found speaks for the engine, load against nobody."""
+    """The outcome of an attempt. A client's error that the engine found is a success; load counts neither way."""
 
     SUCCESS = "success"
     FAULT = "fault"
@@ -14,10 +14,10 @@ class Outcome(enum.Enum):
 
 
 def outcome_of(error: BaseException, *, stepping: bool) -> Outcome:
-    """How an attempt that ended with `error` counts. `stepping`: the engine has lately made steps, or had no time to.
+    """Return the outcome of an attempt that ended with `error`. `stepping`: the engine stepped lately, or had no time.
 
-    A replica that is lost, drains or has its streams taken away (ReplicaUnavailable) is known as such from its session,
-    once and not for each of its requests. A deadline that passed while the engine was at work is load.
+    ReplicaUnavailable (lost, draining, or its streams were moved) is counted once by the session and not for each
+    request. A deadline that passed while the engine was stepping is load.
     """
     if isinstance(error, ReplicaFailed):
         return Outcome.FAULT

@@ -1,8 +1,8 @@
-"""How long a sign of life may be missing, counted in ticks of an event loop that ran.
+"""A timeout counted in ticks of an event loop that ran, for peers that must show signs of life.
 
-Wall time would count the worker's own stalls as the replica's silence: what came meanwhile lies unread in the socket.
-A tick is a sleep of its own, so however long the loop stood still in between, it counts once, and before the next one
-the loop has polled its sockets.
+Wall time would count the worker's own stalls as the replica's silence: data that came meanwhile lies unread in the
+socket. Each tick is a sleep of its own, so a stall of the loop counts as one tick however long it was, and the loop
+has polled its sockets before the next tick.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ TICK_SECONDS = 0.25
 
 
 class Patience:
-    """Over after `seconds` without `renew`, or up to one tick later."""
+    """Expires after `seconds` without `renew`, or up to one tick later."""
 
     __slots__ = ("_left", "_ticks")
 
@@ -22,11 +22,11 @@ class Patience:
         self._left = self._ticks
 
     def renew(self) -> None:
-        """There was a sign of life."""
+        """Restart: there was a sign of life."""
         self._left = self._ticks
 
     def tick(self) -> bool:
-        """A tick has passed; whether the patience is over, which begins it anew."""
+        """Count a tick; return whether it has expired, in which case it restarts."""
         self._left -= 1
         if self._left > 0:
             return False
@@ -35,7 +35,7 @@ class Patience:
 
 
 async def exhausted(patience: Patience) -> None:
-    """Return once the patience is over."""
+    """Tick until the patience has expired."""
     while True:
         await asyncio.sleep(TICK_SECONDS)
         if patience.tick():

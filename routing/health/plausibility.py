@@ -1,22 +1,22 @@
-"""What no engine in its senses reports: whoever decides by such numbers sends its requests anywhere."""
+"""Checks reports of engines for impossible values, by which no routing decision should be made."""
 
 from typing import Final
 
 from protos.types import KvUpdate, Load, ReplicaInfo
 
-#: More than these are no counts of requests, tokens and (query, key) pairs on any hardware there is.
+#: Upper bounds on counts of requests, tokens and (query, key) pairs on any existing hardware.
 MOST_REQUESTS: Final = 1_000_000
 MOST_TOKENS: Final = 10**12
 MOST_PAIRS: Final = 10**18
-#: How far a count may be over what the replica said it can hold: engines count at different moments of a step.
+#: Factor by which a count may exceed the replica's stated capacity: engines count at different moments of a step.
 FACTOR: Final = 2
-#: Prefix hashes in one update, as multiples of the blocks there are, and beyond them.
+#: Bound on prefix hashes in one update: this multiple of the cache's blocks, plus a constant.
 UPDATE_FACTOR: Final = 4
 UPDATE_SLACK: Final = 4096
 
 
 def nonsense_in(load: Load, info: ReplicaInfo) -> str:
-    """What is impossible in a load, in a few words; empty where all of it may be true. 0 stands for what is unknown."""
+    """Describe what is impossible in a load; empty where it is plausible. 0 stands for unknown."""
     if load.kv_blocks_total not in (0, info.kv_blocks_total):
         return f"kv_blocks_total is {load.kv_blocks_total}, at the session's begin {info.kv_blocks_total}"
     if not 0 <= load.kv_blocks_used <= FACTOR * (info.kv_blocks_total or MOST_TOKENS):
@@ -34,7 +34,7 @@ def nonsense_in(load: Load, info: ReplicaInfo) -> str:
 
 
 def nonsense_in_update(update: KvUpdate, info: ReplicaInfo) -> str:
-    """What is impossible in a change of the reusable KV blocks; empty where it may be true."""
+    """Describe what is impossible in an update of the reusable KV blocks; empty where it is plausible."""
     hashes = len(update.stored) + len(update.removed)
     if hashes > UPDATE_FACTOR * info.kv_blocks_total + UPDATE_SLACK:
         return f"a KV update names {hashes} blocks of {info.kv_blocks_total}"

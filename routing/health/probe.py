@@ -1,4 +1,4 @@
-"""One token asked of a replica, over the session that requests take: what answers it can serve them."""
+"""Health probes: ask a replica for one token over the same session that requests use."""
 
 from typing import Final, Protocol
 
@@ -7,28 +7,28 @@ from protos.types import Sampling, Submit
 from routing.contracts.transport import TokenStream
 from routing.health.patience import Patience
 
-#: A busy engine may let the probe wait in its queue. One that makes no steps is known as such long before.
+#: Timeout in seconds. A busy engine may queue the probe; one that makes no steps is detected much earlier.
 LONGEST_SECONDS: Final = 30.0
-#: Token 1 is in every vocabulary. The engine's own choice of the answer does not matter, nor does its cache's salt.
+#: Token 1 is in every vocabulary. Neither the answered token nor the cache salt matters.
 PROBE: Final = Submit("probe", [1], 1, Sampling(temperature=0.0, ignore_eos=True), cache_salt="probe")
-#: The code of a replica's refusal because it drains, which is no fault.
+#: Error code of a draining replica's refusal, which is no fault.
 _DRAINING: Final = "draining"
 
 
 class Probe(Protocol):
-    """A question to a replica, under way."""
+    """A probe in flight."""
 
     async def problem(self) -> str:
-        """Wait for the answer; why there is none, or nothing where there is."""
+        """Wait for the answer; return why there is none, or an empty string."""
         ...
 
     def tick(self) -> None:
-        """A tick has passed; called at regular intervals of the event loop's life."""
+        """Count a tick; called at regular intervals in which the event loop ran."""
         ...
 
 
 class TokenProbe:
-    """A probe that asks for a token; one that asks for text may be answered without any."""
+    """A probe that asks for one token; with `text` an answer without tokens is good too."""
 
     def __init__(self, stream: TokenStream, *, text: bool = False) -> None:
         self._stream = stream
@@ -36,7 +36,7 @@ class TokenProbe:
         self._patience = Patience(LONGEST_SECONDS)
 
     async def problem(self) -> str:
-        """Wait for the answer; why there is none, or nothing where there is."""
+        """Wait for the answer; return why there is none, or an empty string."""
         answered = self._text
         try:
             while True:
@@ -53,6 +53,5 @@ class TokenProbe:
             self._stream.close()
 
     def tick(self) -> None:
-        """A tick has passed."""
         if self._patience.tick():
             self._stream.fail(DeadlineExceeded(f"it was not answered within {LONGEST_SECONDS:g} s"))

@@ -1,19 +1,19 @@
-"""Whether an engine still steps, as its session tells: a server that speaks may stand before an engine that hangs."""
+"""Detects engines that stopped stepping behind a server that still answers."""
 
 import random
 
 from routing.health.patience import Patience
 
-#: How long an engine may have requests and make no step. The longest steps, prefills of a whole step's tokens, take one
-#: or two seconds.
+#: Seconds for which an engine may have requests without a step. The longest steps, prefills of a whole step's tokens,
+#: take one or two seconds.
 WEDGED_SECONDS = 5.0
-#: After how long without a step an engine is asked for one. Each worker waits for up to half as long again, and whoever
-#: asks first has asked for all: they see the step that it makes.
+#: Seconds without a step after which an engine is probed. Each worker adds up to half of it at random; the first probe
+#: serves all workers, since they see its step.
 IDLE_SECONDS = 10.0
 
 
 class Progress:
-    """The steps of one engine; `tick` is called at regular intervals of the event loop's life."""
+    """Step progress of one engine; `tick` is called at regular intervals in which the event loop ran."""
 
     __slots__ = ("_idle", "_moved", "_steps", "_wedged", "idle")
 
@@ -22,20 +22,20 @@ class Progress:
         self._idle = Patience(IDLE_SECONDS * random.uniform(1.0, 1.5))
         self._steps: int | None = None
         self._moved = False
-        #: Whether it has made no step for so long that nobody knows if it still could.
+        #: Whether it has made no step for so long that it must be probed.
         self.idle = False
 
     def begin(self) -> None:
-        """A session has begun: its first report says how many steps there were before."""
+        """Begin a session: its first report gives the count of steps to compare with."""
         self._steps = None
         self.renew()
 
     def renew(self) -> None:
-        """It has done something, or is given time to."""
+        """Restart the timers: the engine has stepped, or is given time to."""
         self._moved, self.idle = True, False
 
     def reported(self, steps: int) -> bool:
-        """Its count of steps, as a load has it; whether that has changed."""
+        """Note the count of steps in a load; return whether it has changed."""
         before, self._steps = self._steps, steps
         if before is None or steps == before:
             return False
@@ -43,7 +43,7 @@ class Progress:
         return True
 
     def tick(self, busy: bool) -> bool:
-        """A tick has passed, in which it was `busy` or had nothing to do; whether it counts as wedged."""
+        """Count a tick in which it was `busy` or idle; return whether it counts as wedged."""
         if self._moved:
             self._moved = False
             self._wedged.renew()

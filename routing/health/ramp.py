@@ -1,4 +1,4 @@
-"""How a replica that was away comes back: a growing part of the decisions may choose it."""
+"""Slow start of a returning replica: a growing part of the decisions may choose it."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ FIRST_SHARE: Final = 0.1
 
 
 class Ramp:
-    """Of any number of decisions since `began`, those that may choose it are spread evenly, by counting."""
+    """A share of decisions that grows from `began`; the decisions that may choose it are spread evenly."""
 
     __slots__ = ("_credit", "began")
 
@@ -16,12 +16,12 @@ class Ramp:
         self._credit = 0.0
 
     def share(self, now: float) -> float:
-        """The part of the decisions that may choose it, 0.1 to 1."""
+        """Return the share of decisions that may choose it, 0.1 to 1."""
         passed = max(0.0, now - self.began) / RAMP_SECONDS
         return min(1.0, FIRST_SHARE + (1.0 - FIRST_SHARE) * passed)
 
     def takes_part(self, now: float) -> bool:
-        """Whether the decision at hand may choose it. Counts the decision."""
+        """Count a decision; return whether it may choose the replica."""
         self._credit += self.share(now)
         if self._credit < 1.0:
             return False

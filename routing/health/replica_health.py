@@ -1,7 +1,7 @@
-"""One replica's health: from what its session, its engine and its requests say, whether it gets requests.
+"""One replica's health: decides from reports of its session, engine and requests whether it gets requests.
 
-Pure: `now` is in seconds, of any clock that only advances, and `tick` is called at regular intervals of the event
-loop's life (routing/health/patience.py).
+Pure: `now` is in seconds of a monotonic clock, and `tick` is called at regular intervals in which the event loop ran
+(routing/health/patience.py).
 """
 
 from collections.abc import Callable
@@ -13,18 +13,18 @@ from routing.health.progress import Progress
 from routing.health.ramp import Ramp
 from routing.health.replica_status import State
 
-#: How long after a probe that failed the next one is sent, where no breaker says so.
+#: Seconds between a failed probe and the next one, where no breaker decides.
 PROBE_AGAIN_SECONDS: Final = 1.0
-#: How long an engine without a step counts as at work.
+#: Seconds for which an engine without a step still counts as stepping.
 STEPPING_SECONDS: Final = 1.0
 _AWAY: Final = (State.CONNECTING, State.REFUSED)
 
 
 class ReplicaHealth:
-    """The state of one replica, less what operators and the replica itself say of draining.
+    """The state of one replica, apart from draining by operators or the replica itself.
 
-    A replica that connects for the first time is trusted; one that comes back must first answer a probe, and then gets
-    a growing part of the requests.
+    A replica that connects for the first time is trusted; a returning one must first answer a probe and then gets a
+    growing part of the requests.
     """
 
     def __init__(self, changed: Callable[[], None]) -> None:
@@ -34,13 +34,13 @@ class ReplicaHealth:
         self.progress = Progress()
         self.ramp: Ramp | None = None
         self.breaker = Breaker()
-        #: How often it was left alone, not counting that it was for longer.
+        #: Number of ejections, not counting extensions of one.
         self.ejections = 0
-        #: Whether it has answered a probe, or done a step, since it connected.
+        #: Whether it has answered a probe or made a step since it connected.
         self.proven = False
-        #: Whether a replica that connects for the first time is asked for a token at once, though nobody waits for it.
+        #: Whether a replica that connects for the first time is probed at once.
         self.prove_first = False
-        #: What was impossible in its last report; empty where nothing was.
+        #: The impossible value in its last report; empty where there was none.
         self.nonsense = ""
         self._changed = changed
         self._ejected_for = ""
@@ -50,16 +50,16 @@ class ReplicaHealth:
 
     @property
     def serves(self) -> bool:
-        """Whether it is fit for requests."""
+        """Whether it may get requests."""
         return self.state is State.READY or self.state is State.RETURNING
 
     @property
     def is_outlier(self) -> bool:
-        """Whether it is left alone only because others do better, so that it will do where there are no others."""
+        """Whether it is ejected only because others do better, so that it serves where there are no others."""
         return self.state is State.EJECTED and not self.nonsense
 
     def connected(self) -> None:
-        """A session is open where there was none."""
+        """Note the first open session."""
         first, self._known = not self._known, True
         self.proven, self.nonsense, self._probe_at = False, "", 0.0
         self.progress.begin()
@@ -71,23 +71,23 @@ class ReplicaHealth:
             self._become(State.PROBING, "it must answer a probe first")
 
     def lost(self, now: float, reason: str) -> bool:
-        """The last session has ended; whether that was once too often."""
+        """Note that the last session has ended; return whether the replica should be ejected for it."""
         self.ramp = None
         self._become(State.CONNECTING, reason)
         return self.breaker.failed(now)
 
     def away(self, reason: str, *, refused: bool = False) -> None:
-        """An attempt to connect has failed, while no session is open; or what answered is `refused` as another."""
+        """Note a failed attempt to connect while no session is open; `refused`: what answered does not match."""
         self._become(State.REFUSED if refused else State.CONNECTING, reason)
 
     def doubt(self, now: float, nonsense: str) -> None:
-        """Something impossible was reported; or, with nothing, something possible after it."""
+        """Note an implausible report; an empty `nonsense` clears it."""
         self.nonsense = nonsense
         if nonsense and self.state is not State.EJECTED:
             self.eject(now, f"it reports nonsense: {nonsense}")
 
     def stepped(self, now: float, steps: int) -> bool:
-        """The count of steps in a report; whether the engine has made any since the last one."""
+        """Note the count of steps in a report; return whether the engine has stepped since the last one."""
         if not self.progress.reported(steps):
             return False
         self._stepped_at = now
@@ -95,15 +95,15 @@ class ReplicaHealth:
         return True
 
     def is_stepping(self, now: float) -> bool:
-        """Whether the engine has lately made steps."""
+        """Whether the engine has stepped within STEPPING_SECONDS."""
         return now - self._stepped_at < STEPPING_SECONDS
 
     def takes_part(self, now: float) -> bool:
-        """Whether the decision at hand may choose it. Counts the decision, while it is returning."""
+        """Whether the current decision may choose it. While it is returning this counts the decision."""
         return self.ramp is None or self.ramp.takes_part(now)
 
     def tick(self, now: float, busy: bool) -> bool:
-        """A tick has passed; whether the engine stands still with requests, which can only go elsewhere."""
+        """Count a tick; return whether the engine is wedged with requests, which must go elsewhere."""
         if self.ramp is not None and self.ramp.share(now) >= 1.0:
             self.ramp = None
             self._become(State.READY)
@@ -115,7 +115,7 @@ class ReplicaHealth:
         return True
 
     def eject(self, now: float, reason: str) -> None:
-        """Leave it alone for a while, for longer each time."""
+        """Eject it for a while, for longer each time."""
         self.ejections += not self.breaker.is_open
         self.breaker.open(now)
         self.ramp = None
@@ -124,7 +124,7 @@ class ReplicaHealth:
             self._become(State.EJECTED, reason)
 
     def wants_probe(self, now: float) -> bool:
-        """Whether a token should be asked for now."""
+        """Whether a probe should be sent now."""
         if self.state in _AWAY or now < self._probe_at:
             return False
         if self.state is State.EJECTED:
@@ -132,17 +132,17 @@ class ReplicaHealth:
         return not self.serves or self.progress.idle or (self.prove_first and not self.proven)
 
     def probe_begins(self) -> None:
-        """A probe is on its way; from now on the engine has its time to step."""
+        """Note that a probe was sent; the engine's time to step starts now."""
         self.progress.renew()
 
     def probe_ended(self, now: float, problem: str) -> bool:
-        """A probe was answered, or `problem` says why not; whether a replica in service has failed once too often."""
+        """Note a probe's end (`problem`: why it failed); return whether a replica in service should be ejected."""
         if problem or self.nonsense:
             return self._probe_failed(now, problem or self.nonsense)
         self._prove()
         self.progress.renew()
         if self.breaker.remaining(now):
-            return False  # it was asked before it was ejected
+            return False  # the probe was sent before the ejection
         if not self.serves:
             if self.breaker.is_open:
                 self.breaker.close(now)

@@ -1,4 +1,4 @@
-"""How one worker sees one replica: what it tells the others, and operators."""
+"""The status of one replica as one worker sees it, for other workers and operators."""
 
 import enum
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class State(enum.Enum):
-    """From the best to the worst.
+    """The states of a replica, from the best to the worst.
 
     `draining` has requests left, `drained` has none; `refused` answers, but not as what is configured.
     """
@@ -23,12 +23,12 @@ class State(enum.Enum):
 
 
 class ReplicaStatus(msgspec.Struct, frozen=True):
-    """`reason` says why it gets no requests, or not all. `running` to `kv_blocks_total` are the engine's last report.
+    """A replica's status. `reason`: why it gets no or fewer requests. `running` to `kv_blocks_total`: the last report.
 
-    `in_flight` are the sequences that this worker has there. `share` is the part of the decisions that may choose it,
-    0 to 1; `breaker_seconds` is how long it is left alone still. `accuracy`, 0 to 1, says how well its cached tokens
-    were predicted, None while nothing is known. `version` is the served model's, empty where nobody says. `faults` and
-    `ejections` are how often it has failed, and was left alone for it, since this worker knows it.
+    `in_flight` are this worker's sequences there. `share` is the part of the decisions that may choose it, 0 to 1;
+    `breaker_seconds` is the time until its breaker may close. `accuracy`, 0 to 1, is that of predicted cached tokens,
+    None while unknown. `version` is the served model's, empty if unknown. `faults` and `ejections` count since this
+    worker has known the replica.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""The routing policies by the names that the configuration uses."""
+"""Routing policies and their registry by configuration name."""
 
 from collections.abc import Callable
 

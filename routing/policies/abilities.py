@@ -1,4 +1,4 @@
-"""Pure: which replicas can do what a request needs of them, and what none of them can."""
+"""Pure: matches the features that requests need with those that replicas offer."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
@@ -8,28 +8,28 @@ from protos.types import Load, ReplicaInfo, Role, Shape
 from routing.contracts.policy import ReplicaView
 from routing.policies.adapter_affinity import AdapterRules
 
-#: Every bit that has a meaning, from the lowest to the highest.
+#: All feature bits, from the lowest to the highest.
 _BITS = tuple(feature.value for feature in NAMES)
 
 
 class Known(Protocol):
-    """What is known of a replica; `info` is None for one that has never been reached, and the view's features are what
-    the configuration expects of its engine then.
+    """A replica's view and self-description. `info` is None for one that was never reached; its view then has the
+    features that the configuration expects of its engine.
     """
 
     @property
     def view(self) -> ReplicaView:
-        """As decisions see it."""
+        """The view that decisions see."""
         ...
 
     @property
     def info(self) -> ReplicaInfo | None:
-        """What it says of itself."""
+        """The replica's own description."""
         ...
 
 
 class _Expected:
-    """A replica that a pool may come to have."""
+    """A replica that a pool may get later."""
 
     def __init__(self, pool: str, features: Feature) -> None:
         self.view = ReplicaView(pool, pool, Shape(), Role.BOTH, Load(), features=features.value)
@@ -37,9 +37,9 @@ class _Expected:
 
 
 class Abilities:
-    """Needs and adapters against the replicas of one model; `rules` are those of its adapters.
+    """Matches needs and adapters with the replicas of one model; `rules` are its adapters'.
 
-    `expected` are the features that a pool's replicas may have, which count while none of them is known.
+    `expected` are the features of pools' future replicas, used while none of a pool is known.
     """
 
     def __init__(self, rules: AdapterRules | None = None, expected: Mapping[str, Feature] | None = None) -> None:
@@ -47,15 +47,15 @@ class Abilities:
         self._expected = [_Expected(pool, features) for pool, features in (expected or {}).items()]
 
     def can(self, replica: Known, needs: int, adapter: str) -> bool:
-        """Whether a replica can take a request with these needs; one that was never reached is thought to."""
+        """Whether a replica can take a request with these needs; assumed of one that was never reached."""
         if needs & ~replica.view.features:
             return False
         return not adapter or self._rules.runs(adapter, replica.view, replica.info)
 
     def lacks(self, replicas: Collection[Known], needs: int, adapter: str) -> list[Feature]:
-        """What none of the replicas can do: one feature, or several that none has together; empty where one can do all.
+        """Return what no replica offers: one feature, or several that none offers together; empty where one offers all.
 
-        With an adapter that none has, it is LORA.
+        For an adapter that none runs, it is LORA.
         """
         for replica in replicas:
             if self.can(replica, needs, adapter):
@@ -66,7 +66,7 @@ class Abilities:
         return lacking(able, needs) if able or not adapter else [Feature.LORA]
 
     def why_not(self, replicas: Collection[Known], needs: int, adapter: str) -> dict[str, str]:
-        """Why each of the replicas that cannot take such a request cannot, by its id."""
+        """Return why each replica that cannot take such a request cannot, by id."""
         found = {}
         for replica in replicas:
             absent = missing(replica.view.features, needs)
@@ -78,20 +78,20 @@ class Abilities:
 
 
 def known_adapters(replicas: Collection[Known]) -> frozenset[str]:
-    """The LoRA adapters that any of the replicas serves by name."""
+    """Return the LoRA adapters that any of the replicas serves by name."""
     infos = [replica.info for replica in replicas if replica.info is not None]
     return frozenset(name for info in infos for name in info.adapters)
 
 
 def missing(features: int, needs: int) -> list[Feature]:
-    """What of the needs is not among the features; empty where nothing is missing."""
+    """Return the needs that are not among the features."""
     return [Feature(bit) for bit in _BITS if bit & needs & ~features]
 
 
 def lacking(offers: Sequence[int], needs: int) -> list[Feature]:
-    """A least part of the needs that none of the offers, each a replica's features, has whole; empty if one has all.
+    """Return a smallest subset of the needs that no offer (a replica's features) covers; empty if one covers all.
 
-    It is one feature where nobody has that one, and several where each is there, but no replica has them together.
+    It is one feature where none has it, and several where each is offered but never together.
     """
     if any(not needs & ~offer for offer in offers):
         return []

@@ -1,10 +1,10 @@
-"""Which replicas run a LoRA adapter: those that can, and of these preferably those that have it loaded.
+"""Adapter affinity: a LoRA adapter's requests go to replicas that can run it, preferably where it is loaded.
 
-A replica holds a few adapters at a time and loads another one in a fraction of a second to seconds, in which its
-requests wait and some other adapter has to go. So each adapter is kept on as few replicas as its traffic allows. The
-rule: a request goes where the adapter is loaded, unless every such replica is much busier than the least busy one;
-then, and where it is loaded nowhere, it goes to the first replica that is not, in an order that is the adapter's own
-(rendezvous hashing), so that all workers choose the same one and different adapters choose different ones.
+A replica holds a few adapters at a time. Loading another takes a fraction of a second to seconds, in which its requests
+wait, and evicts one. So each adapter stays on as few replicas as its traffic allows. The rule: a request goes where the
+adapter is loaded, unless every such replica is much busier than the least busy one; then, and where it is loaded
+nowhere, it goes to the first replica that is not much busier, in the adapter's own order (rendezvous hashing), so that
+all workers choose the same replica and different adapters choose different ones.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,19 +17,19 @@ import msgspec
 from protos.types import ReplicaInfo, Role
 from routing.contracts.policy import Decision, ReplicaView, Report, RouteRequest, RoutingPolicy, Score
 
-#: A replica is much busier than another one with so many times the load per GPU, and so many sequences more.
+#: A replica is much busier than another at this multiple of its load per GPU plus this many sequences.
 SPILL_FACTOR, SPILL_SEQUENCES = 2.0, 8.0
-#: What of prompts that are to be computed weighs as much as a sequence that decodes, in tokens.
+#: Tokens of waiting prompts that weigh as much as one decoding sequence.
 PROMPT_TOKENS = 512
-#: Why a candidate is left out.
+#: The reason shown for candidates that are left out.
 ELSEWHERE = "the adapter is kept elsewhere"
 
 
 class AdapterRule(msgspec.Struct, frozen=True):
-    """What the configuration says of an adapter: where replicas find it, and which pools run it; empty `pools`: all.
+    """The configuration of an adapter: the path on replicas, and the pools that run it; empty `pools`: all.
 
-    Without a `path` only replicas that know it by name can run it: those that say so, and those of the pools `trusted`,
-    which cannot say anything.
+    Without a `path` only replicas that know it by name can run it: those that report it, and those of the `trusted`
+    pools, which report nothing.
     """
 
     path: str = ""
@@ -41,13 +41,13 @@ _ANY = AdapterRule()
 
 
 class AdapterRules:
-    """The adapters of one model by name; those that are not listed are left to what replicas know by themselves."""
+    """The rules of one model's adapters by name; unlisted adapters run on replicas that report them."""
 
     def __init__(self, rules: Mapping[str, AdapterRule] | None = None) -> None:
         self._rules = rules or {}
 
     def runs(self, adapter: str, view: ReplicaView, info: ReplicaInfo | None) -> bool:
-        """Whether a replica that can run adapters can run this one; without its info nobody knows, and it may."""
+        """Whether a replica that can run adapters can run this one; assumed while its info is unknown."""
         rule = self._rules.get(adapter, _ANY)
         if rule.pools and view.pool not in rule.pools:
             return False
@@ -57,10 +57,10 @@ class AdapterRules:
 
 
 def preferred(views: Sequence[ReplicaView], adapter: str) -> Sequence[ReplicaView]:
-    """Of replicas that can all run the adapter, those that had better do: at least one, if there is one.
+    """Return the preferred ones of replicas that can all run the adapter: at least one, if there is any.
 
-    Prefill and decode replicas are chosen each among their own kind. Where either single replicas or pairs have the
-    adapter loaded, and not both, the others are left out.
+    Prefill and decode replicas are each chosen among their own role. Where only single replicas, or only pairs, have
+    the adapter loaded, the others are left out.
     """
     roles = {view.role for view in views}
     if roles == {Role.BOTH}:
@@ -96,7 +96,7 @@ def _any_has(views: Sequence[ReplicaView], adapter: str) -> bool:
 
 
 def _busyness(view: ReplicaView) -> float:
-    """Sequences per GPU, prompts that are to be computed included; infinite without a free slot."""
+    """Return sequences per GPU, waiting prompts included; infinite without a free slot."""
     load = view.load
     sequences = load.running + load.waiting + view.sent
     if view.max_batch_size and sequences >= view.max_batch_size:
@@ -106,31 +106,29 @@ def _busyness(view: ReplicaView) -> float:
 
 @lru_cache(maxsize=65_536)
 def _weight(adapter: str, replica_id: str) -> bytes:
-    """A replica's place in the adapter's own order."""
+    """Return the sort key of a replica in the adapter's own order."""
     return blake2b(f"{adapter}\0{replica_id}".encode(), digest_size=8).digest()
 
 
 class AdapterAffinity:
-    """A policy of a model with adapters: as the given one, among the replicas that had better run the adapter."""
+    """Wraps the policy of a model with adapters: passes it only the replicas preferred for the adapter."""
 
     def __init__(self, policy: RoutingPolicy) -> None:
         self._policy = policy
 
     @property
     def uses_prefixes(self) -> bool:
-        """As the policy itself."""
         return self._policy.uses_prefixes
 
     def pick(self, request: RouteRequest, candidates: Sequence[ReplicaView]) -> Decision:
-        """What the policy picks among those. Raises NoCandidate and BetterWait."""
+        """Pick among the preferred replicas. Raises NoCandidate and BetterWait."""
         return self._policy.pick(request, preferred(candidates, request.adapter) if request.adapter else candidates)
 
     def observe(self, report: Report) -> None:
-        """As the policy itself."""
         self._policy.observe(report)
 
     def explain(self, request: RouteRequest, candidates: Sequence[ReplicaView]) -> list[Score]:
-        """What the policy would weigh, and after it the replicas that it is not asked about."""
+        """Return the policy's scores, then the replicas that are not passed to it."""
         if not request.adapter:
             return self._policy.explain(request, candidates)
         near = preferred(candidates, request.adapter)

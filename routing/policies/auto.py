@@ -1,18 +1,18 @@
-"""The default policy: predicted seconds, on every replica or pair, for the request and for those that it delays.
+"""The default policy: least predicted seconds over replicas and pairs, for the request and for those that it delays.
 
-What a candidate costs is the sum of its parts:
+A candidate's cost is the sum of its parts:
 
 - wait: until the prompts before it are computed;
 - compute: its own prompt, less what the KV cache holds, beside the answers that run there;
-- crowding: what that delays those who will come meanwhile: the rate of arrivals, as the replica's share of it, times
-  the time that they would find it busy. It weighs work against waiting: next to nothing in a fleet at rest, and much
-  in a busy one, where a cached prefix is worth a wait;
-- decode: the answer's steps, in a batch that it makes larger;
-- interference: the answers under way stand still while the prompt is computed, and go slower after it.
+- crowding: how much that delays requests that arrive meanwhile: the replica's share of the arrival rate times the time
+  for which they find it busy. It weighs work against waiting: next to nothing in a fleet at rest, and much in a busy
+  one, where a cached prefix is worth a wait;
+- decode: the answer's steps, in a batch enlarged by it;
+- interference: running answers stand still while the prompt is computed and go slower after it.
 
 Times come from a model per class of replicas that is learned from the engines' steps (routing/estimates), so that
-shapes need no tuning. Among candidates that keep the pace of the answers under way (routing/estimates/pacing.py) the
-cheapest wins; where the cheapest of all would not keep it, a request that may wait does so for a while.
+shapes need no tuning. Among candidates that keep the pace of running answers (routing/estimates/pacing.py) the cheapest
+wins; where the cheapest of all would not keep it, a request that may wait does so for a while.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -41,24 +41,24 @@ from routing.estimates.pacing import Pacing, has_room
 from routing.estimates.replica_class import ReplicaClass, ReplicaClasses
 from routing.estimates.silent_steps import is_silent, steps_of
 
-#: Over how many seconds the rate of arrivals is averaged.
+#: Seconds over which the arrival rate is averaged.
 RATE_SECONDS: Final = 10.0
-#: What a second of an answer counts beside one before its first token, which is waited for with nothing to read.
+#: Weight of a second of decoding relative to one before the first token, when there is nothing to read.
 DECODE_WEIGHT: Final = 0.05
-#: How many times the cheapest one's cost a candidate may be that is taken at once instead of waiting.
+#: Multiple of the least cost up to which a ready candidate is taken at once instead of waiting.
 WORTH: Final = 1.5
-#: Of the target TTFT, how long a request of the highest tier waits for a better place; lower tiers wait longer.
+#: Share of the target TTFT for which a request of the highest tier waits for a better place; lower tiers wait longer.
 PATIENCE: Final = 0.5
-#: For each time the target TTFT that a request is late, by how much of their target answers may fall behind for it,
-#: and up to how late.
+#: Share of the target TPOT that running answers may lose per target TTFT that a request is late, and the greatest
+#: lateness that counts, in target TTFTs.
 STRAIN, MOST_LATE = 0.5, 4.0
-#: Seconds to hand a prompt token's KV over from prefill to decode: 64 KiB of it at 64 GB/s.
+#: Seconds to transfer a prompt token's KV from prefill to decode: 64 KiB at 64 GB/s.
 HANDOFF_TOKEN_SECONDS: Final = 1e-6
-#: Candidates that are weighed for one request, beside so many that hold most of its prefix. In larger fleets each
-#: request looks at another part: the best of so many is hardly worse than the best of hundreds.
+#: Candidates that are compared for one request, besides as many that hold most of its prefix. In larger fleets each
+#: request sees another part: the best of this many is hardly worse than the best of hundreds.
 MOST_CANDIDATES: Final = 64
 MOST_HOLDERS: Final = 16
-#: After so many picks the fleet's speed is worked out anew.
+#: Picks between updates of the fleet's speed.
 SPEED_PICKS: Final = 32
 PARTS: Final = ("wait", "compute", "crowding", "decode", "interference")
 CHEAPEST, KEEPS_PACE, NONE_KEEPS_PACE = "least predicted seconds", "least that keeps the pace", "none keeps the pace"
@@ -68,7 +68,7 @@ _PartsOf = Callable[[ReplicaView, ReplicaClass, RouteRequest, float], _Parts]
 
 
 class Auto:
-    """Remembers the classes' step times, the replicas' pace and the rate of arrivals; nothing of single requests."""
+    """Keeps the classes' step times, the replicas' pace and the arrival rate; nothing of single requests."""
 
     uses_prefixes: ClassVar[bool] = True
 
@@ -83,7 +83,7 @@ class Auto:
         self._picks = 0
 
     def pick(self, request: RouteRequest, candidates: Sequence[ReplicaView]) -> Decision:
-        """The cheapest unit that keeps the pace, or the cheapest. Raises NoCandidate and BetterWait."""
+        """Return the cheapest unit that keeps the pace, or the cheapest. Raises NoCandidate and BetterWait."""
         self._picks += 1
         crowd = self._crowd(request, candidates)
         if len(candidates) > MOST_CANDIDATES:
@@ -93,7 +93,7 @@ class Auto:
         return self._decide(request, self._cheapest(both, whole, request, crowd), pair)
 
     def _cheapest_pair(self, candidates: Sequence[ReplicaView], request: RouteRequest, crowd: float) -> "Pair | None":
-        """None where one side of it is missing."""
+        """Return the cheapest pair; None where one side is missing."""
         prefills = [view for view in candidates if view.role is Role.PREFILL]
         decodes = [view for view in candidates if view.role is Role.DECODE]
         if not prefills or not decodes:
@@ -104,7 +104,7 @@ class Auto:
     def _cheapest(
         self, views: Sequence[ReplicaView], parts: _PartsOf, request: RouteRequest, crowd: float
     ) -> "Cheapest":
-        """The cheapest of all, and of those that are ready."""
+        """Return the cheapest of all and the cheapest that is ready."""
         of, ready, strain = self._classes.of, self._pacing.ready, self._strain(request)
         least = least_ready = inf
         best: ReplicaView | None = None
@@ -119,7 +119,7 @@ class Auto:
         return Cheapest(least, best, least_ready, best_ready)
 
     def _decide(self, request: RouteRequest, single: "Cheapest", pair: "Pair | None") -> Decision:
-        """Between the cheapest replica and the cheapest pair, of all and of those that are ready."""
+        """Decide between the cheapest replica and the cheapest pair, of all and of those that are ready."""
         least, least_ready = single.value, single.value_ready
         if pair is not None:
             least, least_ready = min(least, pair.value), min(least_ready, pair.value_ready)
@@ -147,7 +147,7 @@ class Auto:
         return Decision(replica, prefill, reason, sum(before_first(entry, self._classes.of(entry), request)))
 
     def observe(self, report: Report) -> None:
-        """Learn step times, the pace of replicas and the rate of arrivals."""
+        """Learn step times, the replicas' pace and the arrival rate."""
         if isinstance(report, Stepped):
             self._classes.of(report.view).learn(report.work)
             self._pacing.stepped(report.view, report.work)
@@ -163,7 +163,7 @@ class Auto:
             self._pacing.left(report.replica_id)
 
     def explain(self, request: RouteRequest, candidates: Sequence[ReplicaView]) -> list[Score]:
-        """Every unit with its parts; those that would not keep the pace come last, unless none does."""
+        """Score every unit with its parts; those that would not keep the pace come last, unless none does."""
         crowd = self._crowd(request, candidates)
         scores = list(self._scores(request, candidates, crowd))
         if not scores:
@@ -201,24 +201,24 @@ class Auto:
         return request.now - request.arrived < min(most, PATIENCE * (request.deadline - request.arrived))
 
     def _strain(self, request: RouteRequest) -> float:
-        """How far answers may fall behind for a request that is late: both are to be slow before one is absurd."""
+        """Return the factor on the target TPOT that running answers tolerate for a late request."""
         late = (request.now - request.arrived) / self._targets.first_token(request.prompt_tokens) - 1.0
         return 1.0 + STRAIN * min(max(late, 0.0), MOST_LATE)
 
     def _crowd(self, request: RouteRequest, candidates: Sequence[ReplicaView]) -> float:
-        """Arrivals per second and unit of the fleet's speed, in prompt tokens per second, as of now."""
+        """Return arrivals per second over the fleet's speed in prompt tokens per second."""
         if self._picks % SPEED_PICKS == 1 or self._speed_of != len(candidates):
             computing = [view for view in candidates if view.role is not Role.DECODE]
             self._speed = sum(1.0 / self._classes.of(view).token_seconds for view in computing) or 1.0
             self._speed_of = len(candidates)
-        # The other workers get as many requests as this one, as far as it can tell.
+        # Assume that every worker gets as many requests as this one.
         return self._rate_now(request.now) * (candidates[0].load.workers or 1) / self._speed
 
     def _rate_now(self, now: float) -> float:
         return self._rate * exp(min(0.0, self._rate_at - now) / RATE_SECONDS)
 
     def _some_of(self, candidates: Sequence[ReplicaView], request: RouteRequest) -> Sequence[ReplicaView]:
-        """A part of a large fleet, another with each pick, and whoever holds a prefix."""
+        """Return a part of a large fleet, another with each pick, plus the holders of a prefix."""
         start = self._picks * MOST_CANDIDATES % len(candidates)
         some = [*candidates[start : start + MOST_CANDIDATES]]
         some += candidates[: MOST_CANDIDATES - len(some)]
@@ -232,7 +232,7 @@ class Auto:
 
 
 class Cheapest(msgspec.Struct, frozen=True):
-    """Of some replicas the one of the least cost, and the same of those that are ready; None and infinite: none is."""
+    """The replica of least cost, of all and of those that are ready; None with infinite cost: there is none."""
 
     value: float
     view: ReplicaView | None
@@ -241,24 +241,24 @@ class Cheapest(msgspec.Struct, frozen=True):
 
 
 class Pair(msgspec.Struct, frozen=True):
-    """The cheapest replicas for the prompt and for the answer: what one costs does not depend on the other."""
+    """The cheapest replicas for prefill and for decode: their costs do not depend on each other."""
 
     before: Cheapest
     after: Cheapest
 
     @property
     def value(self) -> float:
-        """Of the cheapest pair."""
+        """Cost of the cheapest pair."""
         return self.before.value + self.after.value
 
     @property
     def value_ready(self) -> float:
-        """Of the cheapest that is ready on both sides."""
+        """Cost of the cheapest pair that is ready on both sides."""
         return self.before.value_ready + self.after.value_ready
 
 
 def whole(view: ReplicaView, replicas: ReplicaClass, request: RouteRequest, crowd: float) -> _Parts:
-    """The parts of a replica that computes the prompt and answers."""
+    """Return the cost parts of a replica that computes the prompt and decodes."""
     load, output = view.load, request.expected_output
     running = load.running + load.waiting + view.sent
     wait, compute = before_first(view, replicas, request)
@@ -274,14 +274,14 @@ def whole(view: ReplicaView, replicas: ReplicaClass, request: RouteRequest, crow
 
 
 def prompt_alone(view: ReplicaView, replicas: ReplicaClass, request: RouteRequest, crowd: float) -> _Parts:
-    """The parts of a replica that only computes the prompt."""
+    """Return the cost parts of a replica that only computes the prompt."""
     wait, compute = before_first(view, replicas, request)
     return wait, compute, crowd * compute * (wait + compute) / replicas.token_seconds, 0.0, 0.0
 
 
 def answer_alone(view: ReplicaView, replicas: ReplicaClass, request: RouteRequest, crowd: float) -> _Parts:
-    """The parts of a replica that answers once another has computed the prompt."""
-    del crowd  # whoever comes later waits for no prompt here
+    """Return the cost parts of a replica that decodes once another has computed the prompt."""
+    del crowd  # later requests wait for no prompt here
     load, output = view.load, request.expected_output
     running = load.running + load.waiting + view.sent
     step = replicas.decode(running + request.n)
@@ -292,7 +292,7 @@ def answer_alone(view: ReplicaView, replicas: ReplicaClass, request: RouteReques
 
 
 def before_first(view: ReplicaView, replicas: ReplicaClass, request: RouteRequest) -> tuple[float, float]:
-    """Seconds until the prompts before this one are computed, and then for this one."""
+    """Return the seconds until the prompts before this one are computed, and those for this one."""
     load, prompt, cached = view.load, request.prompt_tokens, request.cached.get(view.id, 0)
     token, pair = replicas.token_seconds, replicas.pair_seconds
     fresh = prompt - cached
@@ -301,7 +301,7 @@ def before_first(view: ReplicaView, replicas: ReplicaClass, request: RouteReques
 
 
 def added(one: _Parts, other: _Parts) -> _Parts:
-    """The parts of both legs of a pair."""
+    """Add the cost parts of both sides of a pair."""
     a, b, c, d, e = one
     v, w, x, y, z = other
     return a + v, b + w, c + x, d + y, e + z

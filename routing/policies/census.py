@@ -1,24 +1,24 @@
-"""The replicas of a model, also those that are no candidates at the moment because they have no room."""
+"""A census of a model's replicas, including those that are no candidates now because they have no room."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from routing.contracts.policy import ReplicaView
 
-#: Seconds after which a replica that was not seen again counts as gone.
+#: Seconds after which a replica that was not noted again counts as gone.
 KEPT_SECONDS: Final = 10.0
 
 
 class Census:
-    """Remembers every replica's last view for a while. Bounded by the fleet: what is not seen again is dropped."""
+    """Keeps every replica's last view for a while. Bounded by the fleet: views not noted again are dropped."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[ReplicaView, float]] = {}
-        #: Changes whenever a replica joins, is gone or has another number of KV blocks.
+        #: Changes whenever a replica joins, leaves or changes its number of KV blocks.
         self.version = 0
 
     def note(self, candidates: Sequence[ReplicaView], now: float) -> None:
-        """These are there; `now` in seconds on the requests' clock."""
+        """Note the present candidates; `now` in seconds on the requests' clock."""
         seen = self._seen
         for view in candidates:
             known = seen.get(view.id)
@@ -31,19 +31,19 @@ class Census:
                 self.version += 1
 
     def refresh(self, view: ReplicaView) -> None:
-        """A replica that was seen has a new load; it stays known no longer for that."""
+        """Update the load of a known replica without extending its time."""
         known = self._seen.get(view.id)
         if known is not None:
             self.version += not _alike(known[0], view)
             self._seen[view.id] = (view, known[1])
 
     def knows(self, candidates: Iterable[ReplicaView]) -> bool:
-        """Whether noting these would leave the version as it is."""
+        """Whether noting these would leave the version unchanged."""
         seen = self._seen
         return all(view.id in seen and _alike(seen[view.id][0], view) for view in candidates)
 
     def with_candidates(self, candidates: Iterable[ReplicaView]) -> list[ReplicaView]:
-        """Every replica once: the candidates as they are now, and those that are known besides. Changes nothing."""
+        """Return every replica once: the candidates' current views, then the other known ones. Changes nothing."""
         fleet = {id_: view for id_, (view, _) in self._seen.items()}
         fleet.update((view.id, view) for view in candidates)
         return list(fleet.values())

@@ -1,4 +1,4 @@
-"""DeepFlow's Algorithm 1: the phases pick the group, then locality while the group's load is even, else least load."""
+"""DeepFlow's Algorithm 1: phases choose the group, then locality while the group's load is even, else least load."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
@@ -14,16 +14,16 @@ from routing.policies.phases import Phases
 from routing.policies.prefix import worth
 from routing.policies.ranking import Ranking, RankingPolicy
 
-#: Prompt tokens that one replica may have waiting beyond its fair part while the group counts as balanced: one step of
-#: an engine. The algorithm asks that before it looks at prefixes, so what a match would save is not known yet.
+#: Waiting prompt tokens beyond its fair share up to which a replica leaves the group balanced: one step of an engine.
+#: The algorithm checks that before it looks at prefixes, so what a match would save is not known yet.
 UNEVEN_TOKENS: Final = 8192
 
 
 class Combined(RankingPolicy):
-    """PD-aware, then locality-aware or load-aware. Of several holders of a longest prefix the least loaded is taken.
+    """PD-aware, then locality-aware or load-aware; of several holders of a longest prefix the least loaded wins.
 
-    A match that is no more than a system prompt that all share is none: it would send everything to one replica. Unlike
-    in the paper the groups are compared by the units that they would use, and with a view to the load there
+    A match of no more than a system prompt that all share counts as none: it would send everything to one replica.
+    Unlike in the paper the groups are compared by the units that they would use and by the load there
     (routing/policies/phases.py); in a fleet of one shape that is the same. A fleet of one group needs no heatmap.
     """
 
@@ -35,11 +35,11 @@ class Combined(RankingPolicy):
         self._phases = Phases(heatmap)
 
     def observe(self, report: Report) -> None:
-        """Learn how fast replicas are."""
+        """Learn the replicas' speed."""
         self._phases.observe(report)
 
     def rank(self, found: Sequence[Unit], request: RouteRequest) -> Ranking:
-        """The preferred group by what is left to compute, or by pressure alone."""
+        """Rank the preferred group by what is left to compute, or by pressure alone."""
         whole = [place for place, unit in enumerate(found) if unit.prefill is None]
         pairs = [place for place, unit in enumerate(found) if unit.prefill is not None]
         one, two = self._rank_group(found, whole, request), self._rank_group(found, pairs, request)
@@ -52,7 +52,7 @@ class Combined(RankingPolicy):
         return Ranking(values, reason, excluded=dict.fromkeys(left.values, preference.reason))
 
     def _rank_group(self, found: Sequence[Unit], places: Sequence[int], request: RouteRequest) -> "_Group":
-        """Locality while the group is balanced, else load."""
+        """Rank by locality while the group is balanced, else by load."""
         balance = Balance([found[place] for place in places])
         balanced = not any(balance.overloaded(found[place], UNEVEN_TOKENS) for place in places)
         prompt = request.prompt_tokens
@@ -65,12 +65,12 @@ class Combined(RankingPolicy):
 
 
 class _Group(msgspec.Struct, frozen=True):
-    """One group's units, by place, with their values, and how they were ranked."""
+    """One group's units by index, their values, and how they were ranked."""
 
     values: Mapping[int, tuple[float, ...]]
     reason: str
 
     def best(self, found: Sequence[Unit]) -> Unit | None:
-        """The unit that the group would use; None where the group is empty."""
+        """Return the unit that the group would use; None where the group is empty."""
         values = self.values
         return found[min(values, key=values.__getitem__)] if values else None

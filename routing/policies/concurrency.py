@@ -1,8 +1,8 @@
-"""ScaleLLM's tiers: while few sequences are in flight, few wide replicas; when there are many, many narrow ones.
+"""ScaleLLM's tiers by concurrency: few wide replicas for few sequences in flight, many narrow ones for many.
 
 "ScaleLLM" (section 6): below 64 concurrent requests route to nodes with few replicas of high tensor parallelism, from
-64 on to those with many replicas of low tensor parallelism. Here there may be any number of tiers, and which is best
-at which concurrency may be learned.
+64 on to those with many replicas of low tensor parallelism. Here there may be any number of tiers, and the best tier
+for each concurrency may be learned.
 """
 
 import random
@@ -17,16 +17,16 @@ from routing.policies.measures import PRESSURE, backlog, pressure, sequences
 from routing.policies.ranking import Ranking, RankingPolicy
 from routing.policies.tier_learner import TierLearner
 
-#: A tier is left downwards only when the concurrency is so far below its bound, so that it does not flap there.
+#: Hysteresis: a tier is left downwards only at this share below its bound, so that it does not flap.
 BAND: Final = 0.1
 
 
 class Concurrency(RankingPolicy):
     """The least loaded unit of the tier that the model's sequences in flight call for.
 
-    A tier none of whose replicas is a candidate is replaced by the next one, and one that is full everywhere shares its
-    requests with all others: the paper has one set of GPUs in the one shape or the other, but a fleet of several shapes
-    should not let most of them idle. Each worker learns by itself, from what it routed.
+    A tier without candidates is replaced by the next one, and a full tier shares its requests with all others: the
+    paper has one set of GPUs in one shape or the other, but a fleet of several shapes should not let most of them idle.
+    Each worker learns from what it routed itself.
     """
 
     measures: ClassVar[tuple[str, ...]] = PRESSURE
@@ -37,7 +37,7 @@ class Concurrency(RankingPolicy):
         threshold: float = CONCURRENCY_THRESHOLD,
         learner_rng: random.Random | None = None,
     ) -> None:
-        """With a `learner_rng` the tiers' bounds do not count and the best one is learned."""
+        """With a `learner_rng` the tiers' bounds are ignored and the best tier is learned."""
         super().__init__()
         self._given = tuple(tiers)
         self._threshold = threshold
@@ -48,7 +48,7 @@ class Concurrency(RankingPolicy):
         self._tiers = self._given
 
     def pick(self, request: RouteRequest, candidates: Sequence[ReplicaView]) -> Decision:
-        """The least loaded of the tier. Raises NoCandidate."""
+        """Return the least loaded unit of the tier. Raises NoCandidate."""
         found = units(candidates)
         views = [view for unit in found for view in _views(unit)]
         self._census.note(views, request.now)
@@ -59,7 +59,7 @@ class Concurrency(RankingPolicy):
         return self.choose(found, _within(found, self._tiers, self._tier))
 
     def observe(self, report: Report) -> None:
-        """Follow loads, and learn how long requests took where that is asked for."""
+        """Follow loads and, where tiers are learned, learn how long requests took."""
         if isinstance(report, Stepped):
             self._census.refresh(report.view)
         elif self._learner is None:
@@ -73,14 +73,14 @@ class Concurrency(RankingPolicy):
             self._learner.ended(report.request.request_id, report.output_tokens, report.timing)
 
     def rank(self, found: Sequence[Unit], request: RouteRequest) -> Ranking:
-        """By pressure in the tier; the others are left out."""
+        """Rank the tier's units by pressure; the others are left out."""
         del request
         fleet = self._census.with_candidates([view for unit in found for view in _views(unit)])
         tiers = self._tiers_of(fleet)
         return _within(found, tiers, self._tier_for(sum(map(sequences, fleet)), tiers))
 
     def _tier_for(self, concurrency: int, tiers: Sequence[Tier]) -> int:
-        """Where the concurrency belongs, but for the band in which the present tier stays. Changes nothing."""
+        """Return the tier of a concurrency, with hysteresis around the current tier. Changes nothing."""
         place = next((place for place, tier in enumerate(tiers) if concurrency < tier.below), len(tiers) - 1)
         if self._learner is not None:
             default = 0 if concurrency < self._threshold else len(tiers) - 1
@@ -91,7 +91,7 @@ class Concurrency(RankingPolicy):
         return place
 
     def _tiers_of(self, fleet: Sequence[ReplicaView]) -> tuple[Tier, ...]:
-        """As configured; else the widest replicas, then the narrowest. To learn, every width is a tier of its own."""
+        """Return the configured tiers; else the widest replicas, then the narrowest; to learn, one tier per width."""
         if self._given:
             return self._given
         widths: dict[int, set[str]] = {}
@@ -108,7 +108,7 @@ def _views(unit: Unit) -> tuple[ReplicaView, ...]:
 
 
 def _full(view: ReplicaView) -> bool:
-    """Whether whatever comes next has to wait: for room, or until a whole step's prompts have been computed."""
+    """Whether the next request has to wait: for room, or for a whole step's prompts."""
     return view.load.waiting > 0 or (view.max_num_tokens > 0 and backlog(view) >= view.max_num_tokens)
 
 
@@ -125,7 +125,7 @@ def _within(found: Sequence[Unit], tiers: Sequence[Tier], tier: int) -> Ranking:
 
 
 def _first_present(found: Sequence[Unit], tiers: Sequence[Tier], tier: int) -> list[int]:
-    """The places of a tier's units; where it has none, of the nearest tier that has; of all where none has."""
+    """Return the indices of a tier's units; where it has none, those of the nearest tier; of all where none has."""
     for place in sorted(range(len(tiers)), key=lambda place: (abs(place - tier), place)):
         pools = tiers[place].pools
         inside = [at for at, unit in enumerate(found) if unit.replica.pool in pools or unit.entry.pool in pools]

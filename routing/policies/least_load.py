@@ -1,4 +1,4 @@
-"""The replica with the least work for its size."""
+"""Least load: the replica with the least work for its size."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -10,11 +10,11 @@ from routing.policies.ranking import Ranking, RankingPolicy
 
 
 class LeastLoad(RankingPolicy):
-    """The unit under the least pressure."""
+    """Picks the unit under the least pressure."""
 
     measures: ClassVar[tuple[str, ...]] = PRESSURE
 
     def rank(self, found: Sequence[Unit], request: RouteRequest) -> Ranking:
-        """By pressure, whatever the request."""
+        """Rank by pressure, whatever the request."""
         del request
         return Ranking([pressure(unit.view) for unit in found], "least loaded")

@@ -1,4 +1,4 @@
-"""How busy a replica is, in the units that policies compare. What this worker sent and no report has yet counts too."""
+"""Load measures that policies compare. They include what this worker sent and no report shows yet."""
 
 from routing.contracts.policy import ReplicaView, RouteRequest
 
@@ -9,34 +9,34 @@ BLOCK_TOKENS = 32
 
 
 def sequences(view: ReplicaView) -> int:
-    """Sequences that run or wait there, of all workers."""
+    """Return the sequences that run or wait there, of all workers."""
     return view.load.running + view.load.waiting + view.sent
 
 
 def backlog(view: ReplicaView) -> int:
-    """Prompt tokens that are still to be computed there."""
+    """Return the prompt tokens still to be computed there."""
     return view.load.prefill_tokens + view.sent_prompt_tokens
 
 
 def block_tokens(view: ReplicaView) -> int:
-    """Tokens in one of its KV blocks."""
+    """Return the tokens in one of its KV blocks."""
     return view.kv_block_tokens or BLOCK_TOKENS
 
 
 def kv_capacity(view: ReplicaView) -> int:
-    """Tokens that its whole KV cache holds; 0: not known."""
+    """Return the token capacity of its KV cache; 0: unknown."""
     return view.load.kv_blocks_total * block_tokens(view)
 
 
 def kv_free(view: ReplicaView) -> int:
-    """Tokens for which its KV cache has room that nobody holds, has set aside or is about to take; may be negative."""
+    """Return the tokens of its KV cache that are neither held, reserved nor about to be taken; may be negative."""
     load = view.load
     blocks = load.kv_blocks_total - load.kv_blocks_used - load.kv_blocks_reserved
     return blocks * block_tokens(view) - view.sent_kv_tokens
 
 
 def kv_use(view: ReplicaView) -> float:
-    """Share of its KV cache that sequences hold, and those that are on their way to it; 0 where nothing is known."""
+    """Return the share of its KV cache taken by sequences, those just sent included; 0: unknown."""
     load = view.load
     if not load.kv_blocks_total:
         return 0.0
@@ -44,18 +44,18 @@ def kv_use(view: ReplicaView) -> float:
 
 
 def kv_need(view: ReplicaView, request: RouteRequest) -> float:
-    """KV tokens that the request takes there: all it may ask for where the engine sets that aside, else what is due."""
+    """Return the KV tokens of a request: all it may ask for where the engine reserves that, else what is expected."""
     output = request.max_tokens if view.reserves_output else min(request.expected_output, request.max_tokens)
     return request.prompt_tokens + request.n * output
 
 
 def pressure(view: ReplicaView) -> tuple[float, float, float]:
-    """Steps that only prompts before it will fill, then requests, both per GPU; then the share of KV blocks in use.
+    """Return waiting full prompt steps per GPU, requests per GPU, and the share of KV blocks in use.
 
-    An engine computes prompts one after another, so whatever comes behind a long one waits for all of its steps; less
-    than a whole step delays nobody much.
+    An engine computes prompts one after another, so a request behind a long one waits for all of its steps; less than
+    a whole step hardly delays any.
     """
-    # Most policies ask this of every replica for every request: written out, it takes half the time.
+    # Most policies call this for every replica and request: inlined, it takes half the time.
     load, gpus, step, blocks = view.load, view.shape.gpus, view.max_num_tokens, view.load.kv_blocks_total
     return (
         (load.prefill_tokens + view.sent_prompt_tokens) // step / gpus if step else 0.0,

@@ -1,4 +1,4 @@
-"""A prefill/decode pair or a colocated replica, as the heatmap and the loads say (routing/policies/phases.py)."""
+"""Chooses between prefill/decode pairs and colocated replicas by heatmap and load (routing/policies/phases.py)."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -11,7 +11,7 @@ from routing.policies.ranking import Ranking, RankingPolicy
 
 
 class PdHeatmap(RankingPolicy):
-    """The quickest unit of the group that is preferred."""
+    """Picks the fastest unit of the preferred group."""
 
     uses_prefixes: ClassVar[bool] = True  # a well-cached prompt stays where it is
     measures: ClassVar[tuple[str, ...]] = ("seconds", "delay")
@@ -21,11 +21,11 @@ class PdHeatmap(RankingPolicy):
         self._phases = Phases(heatmap)
 
     def observe(self, report: Report) -> None:
-        """Learn how fast replicas are."""
+        """Learn the replicas' speed."""
         self._phases.observe(report)
 
     def rank(self, found: Sequence[Unit], request: RouteRequest) -> Ranking:
-        """By the seconds that the request would take, in the preferred group."""
+        """Rank the preferred group by the seconds that the request would take."""
         estimates = [self._phases.estimate(unit, request) for unit in found]
         quickest = [
             min(

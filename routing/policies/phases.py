@@ -1,8 +1,8 @@
-"""Whether a request is better off on a pair or on a colocated replica: DeepFlow's heatmap, corrected by what is there.
+"""Chooses between a pair and a colocated replica for a request: DeepFlow's heatmap, corrected by the current load.
 
 DeepFlow (section 5.3) takes the pair wherever the map's cell is positive, and so overloads it at high rates, as its
-authors say. Here the cell is worth the seconds that it promises: once a pair's load delays a request by more than that
-beyond what colocated replicas would, the request goes there, and the other way round.
+authors say. Here the cell counts as seconds gained: once a pair's load delays a request by more than that compared with
+the colocated replicas, the request goes to those, and vice versa.
 """
 
 from typing import Final
@@ -16,26 +16,26 @@ from routing.estimates.replica_class import ReplicaClasses
 from routing.estimates.step_means import StepMeans
 from routing.policies.measures import backlog, kv_free, kv_need, sequences
 
-#: Conditional disaggregation, with Dynamo's figures: a prompt of which fewer tokens than this are to be computed, and
-#: less than this share, is not worth sending its KV from one replica to another.
+#: Conditional disaggregation, with Dynamo's figures: a prompt with fewer tokens than this to compute, and less than
+#: this share of it, is not worth a transfer of its KV.
 LOCAL_TOKENS: Final = 2048
 LOCAL_SHARE: Final = 0.7
 
 
 class Estimate(msgspec.Struct, frozen=True):
-    """One unit, in seconds: `delay` is what its load adds, `compute` what the request takes there by itself."""
+    """Seconds on one unit: `delay` from its load, `compute` for the request by itself."""
 
     delay: float
     compute: float
 
     @property
     def seconds(self) -> float:
-        """Both."""
+        """Sum of both."""
         return self.delay + self.compute
 
 
 class Preference(msgspec.Struct, frozen=True):
-    """Which group is better for a request, and why. `bonus` are the seconds that the map gives a pair."""
+    """The better group for a request, and why. `bonus` are the seconds that the heatmap credits to a pair."""
 
     pair: bool
     reason: str
@@ -43,13 +43,13 @@ class Preference(msgspec.Struct, frozen=True):
 
 
 def stays_local(prompt_tokens: int, cached_tokens: int) -> bool:
-    """Whether a prompt is so short and so well cached that it is computed where it is answered."""
+    """Whether a prompt has so little left to compute that it is computed where it is decoded."""
     uncached = prompt_tokens - cached_tokens
     return uncached < LOCAL_TOKENS and uncached < LOCAL_SHARE * prompt_tokens
 
 
 class Phases:
-    """Learns how fast the replicas are from their steps, and weighs pairs against colocated ones with that."""
+    """Learns the replicas' speed from their steps and compares pairs with colocated replicas."""
 
     def __init__(self, heatmap: Heatmap | None) -> None:
         self._heatmap = heatmap
@@ -65,7 +65,7 @@ class Phases:
             self._means.left(report.replica_id)
 
     def estimate(self, unit: Unit, request: RouteRequest) -> Estimate:
-        """What a unit would take for a request."""
+        """Estimate the seconds of a request on a unit."""
         entry, replica = unit.entry, unit.replica
         answers = self._classes.of(replica)
         prompts = answers if unit.prefill is None else self._classes.of(entry)
@@ -74,19 +74,19 @@ class Phases:
         alone = answers.decode(1)
         step = answers.decode(sequences(replica) + request.n) + answers.context_seconds * context
         if backlog(replica):
-            # Others' prompts are computed between the answer's tokens, and will be as they were of late.
+            # Other prompts are computed between the answer's tokens, assumed as often as lately.
             step = max(step, self._means.of(replica.id))
         delay = prompts.token_seconds * backlog(entry) + prompts.pair_seconds * entry.load.prefill_pairs
         delay += output * max(step - alone, 0.0)
         shortage = kv_need(replica, request) - kv_free(replica)
         if shortage > 0 and replica.load.kv_blocks_total:
-            # So much of what runs must end first; each stays about as long as this request would.
+            # This share of the running sequences must end first; each is assumed to last as long as this request.
             delay += min(shortage / max(context, 1), 1.0) * output * step
         uncached = request.prompt_tokens - request.cached.get(entry.id, 0)
         return Estimate(delay, prompts.token_seconds * uncached + output * alone)
 
     def prefer(self, whole: Unit | None, pair: Unit | None, request: RouteRequest) -> Preference:
-        """The better one of the unit that each group would use; None for a group that is not there."""
+        """Return the better of the two units that the groups would use; None for an empty group."""
         if pair is None or whole is None:
             return Preference(pair is not None, "no pairs" if pair is None else "only pairs")
         cached = request.cached.get(whole.entry.id, 0)
@@ -95,7 +95,7 @@ class Phases:
         here, there = self.estimate(whole, request), self.estimate(pair, request)
         bonus = self._bonus(whole, pair, request, cached)
         if bonus is None:
-            # Shapes that nobody compared: what is known of the two without a map.
+            # The heatmap lacks these shapes: use the estimates alone.
             bonus = here.compute - there.compute
         if there.delay - here.delay < bonus:
             return Preference(True, "heatmap: pair" if bonus > 0 else "colocated overloaded", bonus)

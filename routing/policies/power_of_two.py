@@ -1,4 +1,4 @@
-"""Two units at random, and the less loaded of them: nearly as even as least load, and herds less on stale reports.
+"""Power of two choices: the less loaded of two random units; nearly as even as least load, less herding.
 
 Mitzenmacher, "The power of two choices in randomized load balancing" (1996); SMG's policy of the same name.
 """
@@ -14,7 +14,7 @@ from routing.policies.ranking import Ranking, RankingPolicy
 
 
 class PowerOfTwo(RankingPolicy):
-    """Of two drawn units the one under less pressure; of equal ones the first that was drawn."""
+    """Picks the one of two random units under less pressure; of equal ones the first drawn."""
 
     measures: ClassVar[tuple[str, ...]] = PRESSURE
 
@@ -23,7 +23,7 @@ class PowerOfTwo(RankingPolicy):
         self._rng = rng
 
     def pick(self, request: RouteRequest, candidates: Sequence[ReplicaView]) -> Decision:
-        """Draw and compare. Raises NoCandidate."""
+        """Draw two units and return the less loaded. Raises NoCandidate."""
         del request
         found = units(candidates)
         if len(found) == 1:
@@ -33,6 +33,6 @@ class PowerOfTwo(RankingPolicy):
         return chosen.decision("less loaded of two")
 
     def rank(self, found: Sequence[Unit], request: RouteRequest) -> Ranking:
-        """Every unit's pressure: the first wins against any, the last against none."""
+        """Rank every unit by pressure: the first wins against any, the last against none."""
         del request
         return Ranking([pressure(unit.view) for unit in found], "less loaded of two")

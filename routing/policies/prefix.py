@@ -1,8 +1,8 @@
-"""Locality: a request goes where most of its prompt is cached, unless that replica is overloaded.
+"""Prefix locality: a request goes where most of its prompt is cached, unless that replica is overloaded.
 
-An overloaded holder is passed over for each request by itself (SMG's rule; its older one switched locality off for
-everyone). Where such a request goes instead the prefix is computed again, and the directory of prefixes expects it
-there from then on: hot prefixes spread over as many replicas as they need.
+An overloaded holder is skipped per request (SMG's rule; its older one switched locality off for all). Where such a
+request goes instead the prefix is computed again and expected from then on: hot prefixes spread over as many replicas
+as they need.
 """
 
 from collections.abc import Sequence
@@ -14,20 +14,20 @@ from routing.policies.balance import Balance
 from routing.policies.measures import PRESSURE, pressure
 from routing.policies.ranking import Ranking, RankingPolicy
 
-#: A match is worth going to from this share of the prompt on (SMG's cache threshold), or from so many tokens on,
-#: which is about what a narrow replica computes in the time of some decode steps.
+#: A match is worth it from this share of the prompt on (SMG's cache threshold), or from this many tokens on, about
+#: what a narrow replica computes in the time of some decode steps.
 WORTH_SHARE: Final = 0.3
 WORTH_TOKENS: Final = 1024
 
 
 class Prefix(RankingPolicy):
-    """The fewest tokens to compute among the units that are not overloaded, then the least pressure."""
+    """Picks the unit with the fewest tokens to compute among those not overloaded, then the least pressure."""
 
     uses_prefixes: ClassVar[bool] = True
     measures: ClassVar[tuple[str, ...]] = ("tokens_to_compute", *PRESSURE)
 
     def rank(self, found: Sequence[Unit], request: RouteRequest) -> Ranking:
-        """Credit for what is cached, where that is worth it and the holder has no more than its part."""
+        """Rank by tokens to compute; cached tokens count where they are worth it and the holder is not overloaded."""
         prompt, cached = request.prompt_tokens, request.cached
         values: list[tuple[float, ...]] = []
         reasons: dict[int, str] = {}
@@ -47,5 +47,5 @@ class Prefix(RankingPolicy):
 
 
 def worth(held: int, prompt_tokens: int) -> bool:
-    """Whether a match is long enough to be worth going to."""
+    """Whether a match is long enough to decide by."""
     return held >= WORTH_TOKENS or held > WORTH_SHARE * prompt_tokens

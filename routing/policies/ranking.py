@@ -1,4 +1,4 @@
-"""What most policies share: every unit gets a value that says how good it is, and the least one wins."""
+"""The base of policies that rank units: each unit gets a value, and the least one wins."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
@@ -10,9 +10,9 @@ from routing.contracts.units import Unit, units
 
 
 class Ranking(msgspec.Struct, frozen=True):
-    """What a policy makes of the units, by their places.
+    """A policy's values of the units, by index.
 
-    `values` are compared from left to right; None leaves a unit out, and `excluded` says why. At least one has a
+    `values` are compared from left to right; None leaves a unit out, and `excluded` says why. At least one unit has a
     value. `reason` is why the best one is taken, unless `reasons` has another for it.
     """
 
@@ -23,26 +23,26 @@ class Ranking(msgspec.Struct, frozen=True):
 
 
 class RankingPolicy:
-    """Takes the unit of the least value; equal ones in turn, so that workers do not all start with the first."""
+    """Picks the unit of the least value; equal ones in turn, so that workers do not all start with the first."""
 
     uses_prefixes: ClassVar[bool] = False
-    #: The names of a value's parts.
+    #: Names of a value's parts.
     measures: ClassVar[tuple[str, ...]]
 
     def __init__(self) -> None:
         self._turn = 0
 
     def rank(self, found: Sequence[Unit], request: RouteRequest) -> Ranking:
-        """What every unit is worth to the request. Changes nothing."""
+        """Return the values of all units for the request. Changes nothing."""
         raise NotImplementedError
 
     def pick(self, request: RouteRequest, candidates: Sequence[ReplicaView]) -> Decision:
-        """The unit of the least value. Raises NoCandidate."""
+        """Return the unit of the least value. Raises NoCandidate."""
         found = units(candidates)
         return self.choose(found, self.rank(found, request))
 
     def choose(self, found: Sequence[Unit], ranking: Ranking) -> Decision:
-        """The best of a ranking."""
+        """Return the decision for the best unit of a ranking."""
         least: tuple[float, ...] | None = None
         tied: list[int] = []
         for place, value in enumerate(ranking.values):
@@ -57,10 +57,10 @@ class RankingPolicy:
         return found[place].decision(ranking.reasons.get(place, ranking.reason))
 
     def observe(self, report: Report) -> None:
-        """Nothing is learned."""
+        """Ignore the report."""
 
     def explain(self, request: RouteRequest, candidates: Sequence[ReplicaView]) -> list[Score]:
-        """Every unit with the parts of its value; those that are left out come last."""
+        """Return every unit with the parts of its value; those that are left out come last."""
         found = units(candidates)
         ranking = self.rank(found, request)
         scored = []

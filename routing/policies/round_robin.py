@@ -1,4 +1,4 @@
-"""Every unit in turn, whatever its shape or load."""
+"""Round robin: every unit in turn, whatever its shape or load."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -8,7 +8,7 @@ from routing.contracts.units import Unit, units
 
 
 class RoundRobin:
-    """Remembers the last pick by id, so that replicas that come and go do not disturb the order."""
+    """Picks units in turn by id, so that replicas that come and go do not disturb the order."""
 
     uses_prefixes: ClassVar[bool] = False
 
@@ -16,17 +16,17 @@ class RoundRobin:
         self._last = ""
 
     def pick(self, request: RouteRequest, candidates: Sequence[ReplicaView]) -> Decision:
-        """The unit whose id follows the last pick's, cyclically. Raises NoCandidate."""
+        """Return the unit whose id follows the last pick's, cyclically. Raises NoCandidate."""
         del request
         chosen = self._in_order(candidates)[0]
         self._last = chosen.view.id
         return chosen.decision("next in turn")
 
     def observe(self, report: Report) -> None:
-        """Nothing is learned."""
+        """Ignore the report."""
 
     def explain(self, request: RouteRequest, candidates: Sequence[ReplicaView]) -> list[Score]:
-        """How many others come before each."""
+        """Score each unit by the number of others before it."""
         del request
         return [
             Score(unit.replica.id, unit.prefill.id if unit.prefill else None, float(place))

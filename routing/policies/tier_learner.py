@@ -1,7 +1,7 @@
-"""Which tier of pools serves best at which concurrency, learned from how long the engines took for each token.
+"""Learns which tier of pools is best at which concurrency, from the engines' seconds per token.
 
-Requests routed one by one to a tier that is otherwise empty would all find it fast. So a tier is tried with everything
-for a while: an episode, of which only the second half counts, when the tier bears the load by itself.
+Single requests to an otherwise empty tier would all find it fast. So a tier is tried with all requests for a while: an
+episode, of which only the second half counts, when the tier bears the load by itself.
 """
 
 import random
@@ -11,22 +11,22 @@ from typing import Final
 
 from protos.types import Timing
 
-#: The share of episodes that try another tier than the best known one.
+#: Share of episodes that try another tier than the best known one.
 EXPLORED: Final = 0.1
-#: An episode is twice the concurrency, so that the tier's load becomes its own, and at least this many requests.
+#: An episode is twice the concurrency, so that the tier gets the whole load, and at least this many requests.
 SHORTEST_EPISODE: Final = 32
-#: Ended requests by which a tier is known, and episodes after which it is given up to become known.
+#: Ended requests after which a tier's time is known, and the most episodes spent on getting there.
 ENOUGH, MOST_TRIES = 8, 4
-#: Another tier must be so much faster before it takes over, so that noise does not make it flap.
+#: Ratio of times below which another tier takes over, so that noise does not make it flap.
 ADVANTAGE: Final = 0.95
-#: How much of what was measured stays with each further request.
+#: Factor on the sums with each further request.
 MEMORY: Final = 0.99
-#: Requests under way that are remembered.
+#: Bound on remembered requests in flight.
 MOST_ROUTED: Final = 65_536
 
 
 class _Record:
-    """What one tier took at one band of concurrency: sums that forget."""
+    """Fading sums of one tier's times at one band of concurrency."""
 
     __slots__ = ("ended", "seconds", "tokens", "tries")
 
@@ -46,7 +46,7 @@ class _Record:
 
 
 class _Band:
-    """One band of concurrency: the tier of its current episode and what is known of all."""
+    """One band of concurrency: the current episode's tier and the records of all tiers."""
 
     __slots__ = ("left", "length", "records", "tier")
 
@@ -57,21 +57,21 @@ class _Band:
 
 
 class TierLearner:
-    """Tiers are told apart by any key, bands of concurrency by powers of two."""
+    """Learns the best tier per band of concurrency (powers of two). Tiers may be any hashable keys."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
         self._bands: dict[int, _Band] = {}
-        #: By request id: where its time is to be booked.
+        #: Request id -> the record that its time is added to.
         self._routed: OrderedDict[str, _Record] = OrderedDict()
 
     def choose(self, concurrency: int, tiers: Sequence[Hashable], default: int) -> int:
-        """The place of the tier that the current episode tries; the default where there was none yet."""
+        """Return the index of the current episode's tier; the default where there was no episode yet."""
         band = self._bands.get(concurrency.bit_length())
         return tiers.index(band.tier) if band is not None and band.tier in tiers else default
 
     def routed(self, request_id: str, concurrency: int, tiers: Sequence[Hashable], tier: int) -> None:
-        """A request went to that tier. Begins the next episode when this was the last of one."""
+        """Note a request sent to `tier`; begin the next episode when it was the last of one."""
         band = self._bands.setdefault(concurrency.bit_length(), _Band())
         if band.tier not in tiers:
             self._begin(band, tiers[tier], concurrency)
@@ -84,7 +84,7 @@ class TierLearner:
             self._begin(band, self._next(band, tiers), concurrency)
 
     def ended(self, request_id: str, output_tokens: int, timing: Timing) -> None:
-        """A request took this long by the engine's clock; one without a token teaches nothing."""
+        """Learn a request's time by the engine's clock; one without a token is ignored."""
         record = self._routed.pop(request_id, None)
         seconds = (timing.queue_us + timing.prefill_us + timing.decode_us) * 1e-6
         if record is not None and output_tokens > 0 and seconds > 0.0:
@@ -93,7 +93,7 @@ class TierLearner:
             record.tokens = MEMORY * record.tokens + output_tokens
 
     def per_token(self, concurrency: int, tier: Hashable) -> float | None:
-        """Mean seconds for each output token at such a concurrency; None where nothing is known."""
+        """Return the mean seconds per output token at such a concurrency; None: unknown."""
         band = self._bands.get(concurrency.bit_length())
         record = band.records.get(tier) if band else None
         return record.per_token if record and record.tokens else None

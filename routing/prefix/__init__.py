@@ -1,1 +1,1 @@
-"""Which replica holds how much of a prompt in its KV cache."""
+"""The prefix directory: how much of a prompt each replica holds in its KV cache."""

@@ -1,6 +1,6 @@
-"""What was just sent to a replica counts as held there for a short while, so that a burst of siblings lands together.
+"""Predictions: a prompt just sent to a replica counts as cached there for a short while, so that siblings follow it.
 
-The engine's own events take over once it has computed the prompt. What it never stores is forgotten by itself.
+The engine's own events take over once it has computed the prompt. Blocks that it never stores expire.
 """
 
 from collections import deque
@@ -10,19 +10,19 @@ import msgspec
 
 from routing.prefix.prefix_index import PrefixIndex
 
-#: How long a prompt that was sent counts as held: it may have to wait before it is computed.
+#: Seconds for which a sent prompt counts as cached: it may have to wait before it is computed.
 PREDICTED_SECONDS = 5.0
-#: Of a prompt's blocks the first ones are noted and then each eighth: this runs for every request, and a guess need
-#: not be exact to a block.
+#: A prompt's first blocks are noted and then every eighth: this runs for every request, and a prediction need not be
+#: exact to a block.
 _STRIDE = 8
-#: Noted blocks in that time, over all replicas; beyond, the oldest prompts are forgotten early.
+#: Bound on noted blocks over all replicas; beyond, the oldest prompts expire early.
 MAX_PREDICTED_BLOCKS = 65_536
-#: Blocks that one call forgets, about: a tenth of a millisecond.
+#: Blocks that one call drops, roughly: a tenth of a millisecond.
 _AT_ONCE = 512
 
 
 class _Expected:
-    """What one replica is expected to hold, each block with the last prompt that brings it."""
+    """The blocks that one replica is expected to hold, each with the last prompt that has it."""
 
     def __init__(self, holder: int) -> None:
         self.holder = holder
@@ -30,7 +30,7 @@ class _Expected:
 
 
 class _Route(msgspec.Struct):
-    """A prompt on its way, with the blocks that are noted of it."""
+    """A prompt that was sent, with its noted blocks."""
 
     expires: float
     replica: _Expected
@@ -39,18 +39,18 @@ class _Route(msgspec.Struct):
 
 
 class Predictions:
-    """Prompts on their way to replicas, by the hashes of their blocks."""
+    """Prompts that were just sent to replicas, by the hashes of their blocks."""
 
     def __init__(self) -> None:
         self._index = PrefixIndex(MAX_PREDICTED_BLOCKS)
         self._replicas: dict[str, _Expected] = {}
-        #: The oldest first; empty where nothing is expected of anyone.
+        #: The oldest first.
         self.routes: deque[_Route] = deque()
         self._serial = 0
         self._blocks = 0  # of all routes
 
     def add(self, replica_id: str, chain: Sequence[int], now: float) -> None:
-        """A prompt with these blocks is on its way to the replica."""
+        """Note that a prompt with these blocks was sent to the replica."""
         replica = self._replicas.get(replica_id)
         if replica is None:
             replica = self._replicas[replica_id] = _Expected(self._index.add(replica_id))
@@ -64,14 +64,14 @@ class Predictions:
             self._forget_oldest()
 
     def match(self, chain: Sequence[int]) -> list[tuple[int, tuple[str, ...]]]:
-        """As PrefixIndex.match."""
+        """Return the holders of leading blocks, as PrefixIndex.match."""
         return [
             (count if count < _STRIDE else (count - _STRIDE + 1) * _STRIDE, names)
             for count, names in self._index.match(_noted(chain))
         ]
 
     def removed(self, replica_id: str, hashes: Iterable[int]) -> None:
-        """The replica has said that it holds these no longer."""
+        """Drop blocks that the replica has reported as removed."""
         replica = self._replicas.get(replica_id)
         if replica is not None:
             gone = replica.blocks.keys() & hashes
@@ -80,14 +80,14 @@ class Predictions:
             self._index.remove(replica.holder, gone)
 
     def left(self, replica_id: str) -> None:
-        """Nothing is expected of the replica any more."""
+        """Drop all predictions for a replica."""
         replica = self._replicas.pop(replica_id, None)
         if replica is not None:
             self._index.drop(replica.holder)
             replica.blocks = {}
 
     def expire(self, now: float) -> None:
-        """Forget what has had its time: all at once if nothing came since, else a little with every call."""
+        """Drop expired prompts: all at once if nothing was sent since, else a few with every call."""
         routes = self.routes
         if not routes or routes[0].expires > now:
             return
@@ -108,11 +108,11 @@ class Predictions:
         gone = [name for name in route.noted if blocks.get(name) == route.serial]
         for name in gone:
             del blocks[name]
-        # Of a replica that has left, nothing is to be found, and its holder may be another's by now.
+        # The replica has left: nothing is to be removed, and its holder bit may be another's by now.
         if gone:
             self._index.remove(route.replica.holder, gone)
 
 
 def _noted(chain: Sequence[int]) -> Sequence[int]:
-    """The blocks 1 to 8, 16, 24 and so on, counted from 1."""
+    """Return the blocks 1 to 8, 16, 24 and so on, counted from 1."""
     return [*chain[: _STRIDE - 1], *chain[_STRIDE - 1 :: _STRIDE]]

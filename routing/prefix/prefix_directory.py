@@ -1,4 +1,4 @@
-"""How much of a prompt each replica of one model holds in its KV cache."""
+"""The prefix directory of one model: how much of a prompt each replica holds in its KV cache."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,16 +15,16 @@ from routing.prefix.trust import Trust
 
 #: About 200 MB.
 MAX_BLOCKS = 2_000_000
-#: Hashes of one update that are still sense; replicas send a sixteenth of it.
+#: Most hashes of one update; replicas send a sixteenth of it.
 MAX_UPDATE_HASHES = 65_536
-#: A cache may have levels beyond the GPU's memory: blocks that a replica may claim for each one there.
+#: Blocks that a replica may claim per block of GPU memory: a cache may have further levels.
 MAX_CLAIM = 16
-#: Prompts of which the hashes in further block sizes are remembered until they are routed.
+#: Bound on prompts whose hashes in further block sizes are remembered until they are routed.
 _MAX_REMEMBERED = 1024
 
 
 class Prefix(msgspec.Struct, frozen=True):
-    """The hashes of a prompt's full blocks, and how many of its tokens each replica holds, if any."""
+    """The hashes of a prompt's full blocks, and its tokens in the cache of each replica that holds any."""
 
     chain: Sequence[int]
     cached: Mapping[str, int]
@@ -34,7 +34,7 @@ _NOTHING: Final = Prefix((), {})
 
 
 class Accuracy(msgspec.Struct, frozen=True):
-    """How good the predictions of one replica are; see Trust. `exact`: they come from the engine's own events."""
+    """Accuracy of one replica's predictions; see Trust. `exact`: they come from the engine's own events."""
 
     exact: bool
     requests: int
@@ -44,7 +44,7 @@ class Accuracy(msgspec.Struct, frozen=True):
 
 
 class _Replica:
-    """What is known of one replica and how."""
+    """The state of one replica's cache."""
 
     def __init__(self, block_tokens: int, most: int, exact: bool, holder: int) -> None:
         self.block_tokens = block_tokens
@@ -54,12 +54,12 @@ class _Replica:
         self.recent = RecentBlocks(most)
         self.trust = Trust()
         self.next_update = 1
-        self.lost = False  # an update was missed, or was nonsense: nothing counts before the next reset
+        self.lost = False  # an update was missed or implausible: updates are ignored before the next reset
         self.claimed = 0  # blocks stored less removed; more than are held where one was stored twice
 
 
 class PrefixDirectory:
-    """Fed by the KV updates of replicas, or by what was routed to those that send none.
+    """Follows the KV updates of replicas; for replicas that send none, the prompts routed to them.
 
     Replicas may have blocks of different sizes. A prompt is hashed once for each size; the chain that callers see is
     that of the smallest one.
@@ -78,13 +78,13 @@ class PrefixDirectory:
 
     @property
     def blocks(self) -> int:
-        """Blocks that are known, with those of replicas that have just left."""
+        """Number of known blocks, with those of replicas that have just left."""
         return len(self._index)
 
     def joined(self, replica_id: str, block_tokens: int, blocks_total: int, exact: bool) -> None:
-        """A replica has come, of whose cache nothing is known yet.
+        """Add a replica, of whose cache nothing is known yet.
 
-        One that is not `exact` is taken to hold what was routed to it, until an update comes from it after all.
+        One that is not `exact` is assumed to hold what was routed to it, until it sends an update after all.
         """
         self.left(replica_id)
         if block_tokens > 0:
@@ -93,7 +93,7 @@ class PrefixDirectory:
             self._sizes = sorted({replica.block_tokens for replica in self._replicas.values()})
 
     def left(self, replica_id: str) -> None:
-        """A replica has gone, and its cache with it."""
+        """Drop a replica and its cache."""
         replica = self._replicas.pop(replica_id, None)
         if replica is not None:
             self._index.drop(replica.holder)
@@ -102,7 +102,7 @@ class PrefixDirectory:
             self._sizes = sorted({replica.block_tokens for replica in self._replicas.values()})
 
     def updated(self, replica_id: str, update: KvUpdate) -> bool:
-        """Follow a replica's cache. False: an update is missing or is nonsense, and all is needed anew."""
+        """Apply an update of a replica's cache. False: an update is missing or implausible, and a resync is needed."""
         replica = self._replicas.get(replica_id)
         if replica is None or (replica.lost and not update.reset):
             return True
@@ -110,7 +110,7 @@ class PrefixDirectory:
         expected = update.reset or update.update_id == replica.next_update
         sane = len(update.stored) + len(update.removed) <= MAX_UPDATE_HASHES
         if not expected or not sane or claimed > MAX_CLAIM * replica.most + MAX_UPDATE_HASHES:
-            # Asked for once: a replica that answers with nonsense again is not asked again.
+            # One resync only: a replica that answers implausibly again is not asked again.
             known_lost, replica.lost = replica.lost, True
             self._void(replica_id, replica)
             return known_lost
@@ -126,7 +126,7 @@ class PrefixDirectory:
         return True
 
     def look_up(self, prompt_ids: Sequence[int], salt: str = "") -> Prefix:
-        """Who holds how much of a prompt, at most all but its last token: one is always computed."""
+        """Return each replica's cached tokens of a prompt, at most all but the last, which is always computed."""
         sizes = self._sizes
         if not sizes or len(prompt_ids) < sizes[0]:
             return _NOTHING
@@ -139,7 +139,7 @@ class PrefixDirectory:
         return Prefix(chain, self.match(chain, len(prompt_ids)))
 
     def match(self, chain: Sequence[int], prompt_tokens: int) -> dict[str, int]:
-        """The tokens that each replica holds of a prompt with these block hashes, those that hold none left out."""
+        """Return the cached tokens of a prompt with these block hashes by replica, without those that hold none."""
         if not chain or prompt_tokens <= 1:
             return {}
         if self._predictions.routes:
@@ -156,7 +156,7 @@ class PrefixDirectory:
         return cached
 
     def routed(self, replica_id: str, chain: Sequence[int]) -> None:
-        """A prompt is on its way to a replica: soon it holds that too."""
+        """Note a prompt sent to a replica, which will soon hold it."""
         replica = self._replicas.get(replica_id)
         if replica is None or not chain:
             return
@@ -172,7 +172,7 @@ class PrefixDirectory:
             self._predictions.add(replica_id, chain, now)
 
     def told(self, replica_id: str, predicted_tokens: int, cached_tokens: int) -> None:
-        """How many tokens a replica found in its cache, and how many `look_up` had said."""
+        """Compare the tokens that `look_up` predicted with those that the replica found in its cache."""
         replica = self._replicas.get(replica_id)
         if replica is not None and replica.trust.told(predicted_tokens, cached_tokens, self._clock()):
             if replica.trust.factor < 1:
@@ -181,14 +181,14 @@ class PrefixDirectory:
                 self._doubted.pop(replica_id, None)
 
     def accuracy(self) -> dict[str, Accuracy]:
-        """By replica, for metrics and operators."""
+        """Return the accuracy by replica, for metrics and operators."""
         return {
             replica_id: Accuracy(r.exact, r.trust.requests, r.trust.predicted, r.trust.cached, r.trust.factor)
             for replica_id, r in self._replicas.items()
         }
 
     def _void(self, replica_id: str, replica: _Replica) -> None:
-        """Nothing is known of the replica's cache any more."""
+        """Forget all that is known of the replica's cache."""
         self._index.drop(replica.holder)
         replica.holder = self._index.add(replica_id)
         replica.recent = RecentBlocks(replica.most)

@@ -1,8 +1,8 @@
-"""Who holds which KV blocks: one dict from prefix hash to a bit mask of holders.
+"""The prefix index: a dict from prefix hash to a bit mask of the holders of that KV block.
 
-Millions of blocks and hundreds of replicas in one event loop, hence nothing here takes longer than the caller's own
-data: a holder is forgotten by retiring its bit, which is swept out of the masks a little with every later call, and
-the dict is cut into shards, since a dict of millions stops everything for a second when it grows.
+With millions of blocks and hundreds of replicas in one event loop, no call may take longer than its own input needs: a
+holder is dropped by retiring its bit, which later calls sweep out of the masks bit by bit, and the dict is cut into
+shards, since a dict of millions blocks the loop for a second when it grows.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,29 +10,29 @@ from itertools import islice
 
 MAX_SHARDS = 1024
 _SHARD_BLOCKS = 1024
-#: Of a mask: the block was matched since it was last looked at for eviction. The other bits are holders.
+#: Mask bit: the block was matched since it was last examined for eviction. The other bits are holders.
 _MATCHED = 1
-#: Blocks looked at for retired bits in one call: less than a millisecond.
+#: Blocks examined for retired bits in one call: less than a millisecond.
 SWEEP_BLOCKS = 2048
-#: Of a shard, how much is looked at for eviction at a time.
+#: An eviction examines a shard's size divided by this.
 _EVICTED_PART = 8
-#: Matches leave their mark once the index is as full as this: before, they would only cost.
+#: Matches set the mark once the index is this full: before, it would only cost time.
 _MARKED_FROM = 0.75
-#: Bounds of two tables that only save time and memory; beyond, they begin anew.
+#: Bounds of two tables that only save memory and time; beyond, they are cleared.
 _MAX_MASKS = 65536
 _MAX_NAMED = 4096
 
 
 class PrefixIndex:
-    """At most `max_blocks` blocks, each with its holders. A holder is a bit and has a name.
+    """At most `max_blocks` blocks, each with its holders. A holder is a bit with a name.
 
-    Whoever holds a block is taken to hold its whole prefix, as engines evict children before their parents; so the
-    end of a match is found by bisection.
+    A holder of a block is assumed to hold its whole prefix, as engines evict children before their parents; so the end
+    of a match is found by bisection.
 
-    Beyond the bound a shard gives up the older part of its blocks, less those that were matched since the last time
-    (CLOCK's second chance). Plain age would not do: a system prompt that all share is the oldest of all, and as no
-    engine stores it again it would never come back. Half of those looked at go in any case, so that a block pays for
-    at most two looks at others.
+    Beyond the bound a shard evicts the older part of its blocks, except those that were matched since the last
+    examination (CLOCK's second chance). Plain age would not do: a system prompt that all share is the oldest of all,
+    and as no engine stores it again it would never come back. Half of the examined blocks are evicted in any case, so
+    that adding a block costs at most two examinations of others.
     """
 
     def __init__(self, max_blocks: int) -> None:
@@ -55,11 +55,11 @@ class PrefixIndex:
         self._named: dict[int, tuple[str, ...]] = {}
 
     def __len__(self) -> int:
-        """Blocks, with those of forgotten holders that no sweep has reached."""
+        """Number of blocks, with those of dropped holders that no sweep has reached."""
         return self._size
 
     def add(self, name: str) -> int:
-        """A holder of that name, which holds nothing yet."""
+        """Add a holder without blocks; return its bit."""
         if self._free:
             holder = min(self._free)
             self._free.discard(holder)
@@ -71,14 +71,14 @@ class PrefixIndex:
         return holder
 
     def drop(self, holder: int) -> None:
-        """Forget the holder and all that it holds, at once."""
+        """Drop the holder and all its blocks at once."""
         del self._names[holder]
         self._alive ^= holder
         self._retired |= holder
         self._named = {}
 
     def store(self, holder: int, hashes: Iterable[int]) -> None:
-        """The holder has these blocks now."""
+        """Add blocks to a holder."""
         self._sweep()
         shards, low, masks = self._shards, self._low, self._shared_masks()
         for name in hashes:
@@ -94,7 +94,7 @@ class PrefixIndex:
                 shard[name] = masks.setdefault(mask, mask)
 
     def remove(self, holder: int, hashes: Iterable[int]) -> None:
-        """The holder has these blocks no longer."""
+        """Remove blocks from a holder."""
         self._sweep()
         shards, low, masks = self._shards, self._low, self._shared_masks()
         left = self._alive & ~holder
@@ -110,11 +110,11 @@ class PrefixIndex:
                     self._size -= 1
 
     def holds(self, holder: int, name: int) -> bool:
-        """Whether the holder has that block."""
+        """Whether the holder has the block of hash `name`."""
         return bool(self._shards[name & self._low].get(name, 0) & holder)
 
     def match(self, chain: Sequence[int]) -> list[tuple[int, tuple[str, ...]]]:
-        """How many of the chain's leading blocks (at least one) are held by whom, the fewest first."""
+        """Return (number of leading blocks, at least 1; their holders' names), the fewest first."""
         if not chain:
             return []
         shards, shard_of = self._shards, self._low
@@ -125,7 +125,7 @@ class PrefixIndex:
         groups: list[tuple[int, tuple[str, ...]]] = []
         high = len(chain) - 1
         name = chain[high]
-        # Blocks after `low` with their holders, the nearest last; where both ends agree, all in between do.
+        # Blocks after `low` with their holders, the nearest last; where both ends agree, so do all in between.
         ahead = [(high, shards[name & shard_of].get(name, 0))]
         while ahead and held:
             high, holders = ahead[-1]
@@ -157,7 +157,8 @@ class PrefixIndex:
         return names
 
     def _mark(self, hashes: Sequence[int]) -> None:
-        # They get their marks together and lose them one by one: what is asked for often has each looked at soon.
+        # A chain's blocks get their marks together and lose them one by one: to check one of them per match, in turn,
+        # is enough to restore the marks of a chain that is matched often.
         self._looks += 1
         name = hashes[self._looks % len(hashes)]
         if self._shards[name & self._low].get(name, _MATCHED) & _MATCHED:
@@ -171,8 +172,8 @@ class PrefixIndex:
                 shard[name] = masks.setdefault(mask, mask)
 
     def _evict(self, shard: dict[int, int]) -> None:
-        """Make room for a block at least; see the class."""
-        if not shard:  # only with names that are no hashes; the bound holds all the same
+        """Make room for at least one block; see the class."""
+        if not shard:  # only if the hashes are not uniform; the bound holds all the same
             shard = max(self._shards, key=len)
         oldest = list(islice(shard, -(-len(shard) // _EVICTED_PART)))
         kept, most = 0, len(oldest) // 2
@@ -189,7 +190,7 @@ class PrefixIndex:
         return self._masks
 
     def _sweep(self) -> None:
-        """Take retired bits out of some more blocks; bits that are out of all are free again."""
+        """Clear retired bits in some more blocks; bits cleared in all become free."""
         if not self._dead:
             if not self._retired:
                 return

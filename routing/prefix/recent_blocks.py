@@ -1,21 +1,21 @@
-"""What a replica probably holds, where its engine does not say: what was sent to it last, as much as its cache has."""
+"""An LRU of the blocks last sent to a replica: what it probably holds where its engine sends no KV updates."""
 
 from collections.abc import Sequence
 from itertools import islice
 
-#: Of the bound, how much is given up at a time.
+#: An eviction drops the bound divided by this.
 _EVICTED_PART = 16
 
 
 class RecentBlocks:
-    """Prefix hashes in the order of their last use, at most `most`; children go before their parents."""
+    """Prefix hashes in the order of their last use, at most `most`; children are evicted before their parents."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._blocks: dict[int, None] = {}  # the least recently used first
 
     def use(self, chain: Sequence[int]) -> list[int]:
-        """Note that a prompt with these blocks was sent; those that are given up for it."""
+        """Note that a prompt with these blocks was sent; return the blocks that are evicted for it."""
         blocks = self._blocks
         for name in reversed(chain):
             blocks.pop(name, None)

@@ -1,28 +1,28 @@
-"""Whether what was said to be cached was: a prediction that lies is worse than none."""
+"""Trust in cache predictions: compares predicted with actual cached tokens and scales bad predictions down."""
 
-#: Requests with a prediction that are weighed before anything follows from them.
+#: Requests with a prediction that are compared before the factor may change.
 ENOUGH_REQUESTS = 20
-#: Below this mean of actual over predicted tokens an index lies; from this on, it is right again.
+#: Below this ratio of actual to predicted tokens predictions are scaled down; from the other one on they are trusted.
 LYING = 0.5
 RIGHT = 0.8
-#: However much it lies, predictions keep some weight: they could not be seen to be right again without.
+#: Lower bound of the factor: without any weight predictions could never prove right again.
 LEAST = 0.05
-#: After a change of the factor, predictions that were made before it come in for a while, and are not weighed.
+#: Seconds after a change of the factor in which results of older predictions still come in and are ignored.
 SETTLE_SECONDS = 30.0
-#: Of the moving means, the weight of a request.
+#: Weight of one request in the moving means.
 _WEIGHT = 0.05
 
 
 class Trust:
-    """Compares predicted with actual cached tokens of one replica; `factor` is what its predictions are scaled by.
+    """Compares predicted with actual cached tokens of one replica; `factor` scales its predictions.
 
-    The factor stands still while requests are weighed under it. If it followed each of them, those on their way would
-    be weighed by a factor that was not theirs, and it would swing.
+    The factor is constant while requests are compared under it. If it followed each of them, those in flight would be
+    compared under another factor than their own, and it would oscillate.
     """
 
     def __init__(self) -> None:
         self.factor = 1.0
-        #: Requests that had a prediction or found something, and the moving means of both, in tokens.
+        #: Requests that had a prediction or a cache hit, and the moving means of both, in tokens.
         self.requests = 0
         self.predicted = 0.0
         self.cached = 0.0
@@ -31,7 +31,7 @@ class Trust:
         self._settled_at = float("-inf")
 
     def told(self, predicted_tokens: int, cached_tokens: int, now: float) -> bool:
-        """One request's tokens, as predicted after scaling and as found; whether the factor has changed."""
+        """Compare one request's tokens, predicted (after scaling) and actual; return whether the factor has changed."""
         if predicted_tokens <= 0 and cached_tokens <= 0:
             return False
         said = predicted_tokens / self.factor

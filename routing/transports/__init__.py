@@ -1,1 +1,1 @@
-"""Transports to replicas: a module for each kind of engine behind `Transport`, and the clients under them."""
+"""Transports to replicas: one implementation of `Transport` per kind of engine, and their protocol clients."""

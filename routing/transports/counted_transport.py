@@ -1,6 +1,6 @@
-"""Links to engines that report nothing by themselves: their load is what this worker has there, or what was scraped.
+"""Transports to engines that do not report their load: it is what this worker sent there, or what was scraped.
 
-Each request is a call of its own. Whether the replica can be reached is looked at regularly.
+Each request is a call of its own. Regular health checks find out whether the replica can be reached.
 """
 
 import asyncio
@@ -24,15 +24,15 @@ from routing.transports.replica_spec import ReplicaSpec
 
 log = logging.getLogger(__name__)
 
-#: How often a replica is looked at, and how long a look may take.
+#: Seconds between health checks, and the timeout of one.
 LOOK_SECONDS: Final = 1.0
 LOOK_TIMEOUT_SECONDS: Final = 5.0
-#: One that cannot be reached is looked at more and more seldom, up to this.
+#: Longest interval in seconds: a replica that cannot be reached is checked less and less often.
 LAST_RETRY_SECONDS: Final = 5.0
 
 
 class Unreachable(Exception):
-    """A look at a replica found nothing there; `refused`: something else than what the configuration names."""
+    """A health check failed; `refused`: what answered is not what the configuration names."""
 
     def __init__(self, problem: str, *, refused: bool = False) -> None:
         super().__init__(problem)
@@ -42,7 +42,7 @@ class Unreachable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """What a look at a replica found. `load` is the engine's own, of all who use it; None: it does not say."""
+    """The result of a health check. `load` is the engine's own over all its users; None: it does not report one."""
 
     info: ReplicaInfo
     load: Load | None = None
@@ -50,7 +50,7 @@ class Sighting:
 
 @dataclass(slots=True)
 class _Flight:
-    """One request at the replica: how to end it, and what it counts for while it is there."""
+    """One request at the replica: its cancel function and its share of the counts."""
 
     cancel: Callable[[], None]
     sequences: int
@@ -62,37 +62,36 @@ class _Flight:
 
 
 class CountedConnection(ReplicaConnection):
-    """What kinds of engines differ in: how one is looked at, and how a request is sent."""
+    """Base of these transports; subclasses implement the health check and the sending of a request."""
 
     def __init__(self, spec: ReplicaSpec, around: Surroundings) -> None:
         super().__init__(spec, around)
         self._flights: dict[Mailbox, _Flight] = {}
         self._reached = False
         self._scraped: Load | None = None
-        # Sums over the flights: all, those whose prompt is not computed, and those that no scraped load includes.
+        # Sums over the flights: of all, of those whose prompt is not computed, of those that no scraped load includes.
         self._sequences = self._tokens = self._prefill = 0
         self._sent = self._sent_prompt = self._sent_kv = 0
 
     @abstractmethod
     async def _look(self) -> Sighting:
-        """See whether the replica is there and how it is. Raises Unreachable, or TimeoutError when cut short."""
+        """Check the replica. Raises Unreachable, or TimeoutError when cut short."""
 
     @abstractmethod
     def _send(self, submit: Submit, mailbox: Mailbox) -> Callable[[], None]:
-        """Begin to send a request, and give what cancels it, which is called once at most and never after its end.
+        """Begin to send a request; return its cancel function, called at most once and never after its end.
 
-        What comes is dealt to the mailbox at once: `start`, tokens into its `sink` (numbered from `-mailbox.base`),
-        or `relay`; then `finish` for each sequence from number 0 on, or `_lost` when nothing more can come.
+        Events go to the mailbox at once: `start`, then tokens into its `sink` (numbered from `-mailbox.base`) or
+        `relay`; then `finish` for each sequence from number 0 on, or `_lost` when nothing more can come.
         """
 
     @property
     def connected(self) -> bool:
-        """Whether the last look found it."""
+        """Whether the last health check succeeded."""
         return self._reached
 
     @property
     def in_flight(self) -> int:
-        """Sequences of requests that this worker has there."""
         return self._sequences
 
     def open(
@@ -102,12 +101,11 @@ class CountedConnection(ReplicaConnection):
         compute_tokens: int | None = None,
         receiver: Receiver | None = None,
     ) -> Leg:
-        """Send a request, as `Transport.open` does. Raises ReplicaUnavailable."""
         if not self._reached:
             raise ReplicaUnavailable("The replica is not connected.")
         n, prompt = submit.sampling.n, len(submit.prompt_ids)
         if submit.delta_interval > 1:
-            # Of an answer that comes whole nobody hears when its prompt has been computed.
+            # A whole answer does not show when its prompt has been computed.
             compute_tokens = 0
         mailbox = Mailbox(0, n, self._detach, asyncio.get_running_loop(), receiver)
         flight = _Flight(
@@ -123,12 +121,10 @@ class CountedConnection(ReplicaConnection):
         return mailbox
 
     def fail_streams(self, error: PenstockError) -> None:
-        """End every open stream with an error; the engine is told to stop."""
         for mailbox in list(self._flights):
             mailbox.fail(error)
 
     async def aclose(self) -> None:
-        """End every call; open streams fail."""
         self._closing = True
         self.fail_streams(ReplicaUnavailable("The connection to the replica was closed."))
         await super().aclose()
@@ -143,7 +139,7 @@ class CountedConnection(ReplicaConnection):
             return None
 
     def _started(self, mailbox: Mailbox, cached_tokens: int) -> None:
-        """The prompt of a request has been computed; to be called by kinds in place of `mailbox.start`."""
+        """Note that a request's prompt has been computed; subclasses call this instead of `mailbox.start`."""
         flight = self._flights.get(mailbox)
         if flight is not None and not flight.started:
             self._prefill -= flight.compute_tokens
@@ -152,13 +148,13 @@ class CountedConnection(ReplicaConnection):
         mailbox.start(cached_tokens)
 
     def _lost(self, mailbox: Mailbox, error: PenstockError) -> None:
-        """Nothing more can come of a request; to be called by kinds in place of `mailbox.cut`."""
+        """Note that nothing more can come of a request; subclasses call this instead of `mailbox.cut`."""
         if mailbox in self._flights:
             self._detach(mailbox, cancel=False)
         mailbox.cut(error)
 
     def _alive(self) -> None:
-        """The engine has done something."""
+        """Note a sign of the engine's progress."""
         self.health.progress.renew()
 
     def _detach(self, mailbox: Mailbox, cancel: bool) -> None:
@@ -192,7 +188,7 @@ class CountedConnection(ReplicaConnection):
                 self._missed(error)
                 delay = min(delay * 1.5, LAST_RETRY_SECONDS)
             except Exception:
-                # Whatever it was: a replica that is never looked at again is worse than one more failed look.
+                # Any exception: a replica that is never checked again is worse than one more failed check.
                 log.exception("replica %s at %s", self.spec.id, self.spec.address)
             await asyncio.sleep(delay * random.uniform(0.75, 1.0))
 
@@ -222,14 +218,14 @@ class CountedConnection(ReplicaConnection):
         if not self._reached:
             self.health.away(problem, refused=refused)
             return
-        # What is open there may still be answered; it ends by itself if not.
+        # Open requests may still be answered; they end by themselves if not.
         self._reached = False
         self._gone(problem)
         if refused:
             self.health.away(problem, refused=True)
 
     def _see(self) -> None:
-        """Renew the view."""
+        """Rebuild the view."""
         load, info = self._scraped, self.info
         if load is None:
             load = Load(
@@ -255,4 +251,4 @@ class CountedConnection(ReplicaConnection):
 
 
 def _no_call() -> None:
-    """Nothing has been sent yet."""
+    """Cancel nothing: the request has not been sent yet."""

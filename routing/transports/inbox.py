@@ -1,4 +1,4 @@
-"""Where the events of one answer wait for their reader: bounded, and with all its tokens remembered."""
+"""The inbox of one answer: a bounded queue of its events, and all its tokens so far."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,18 +6,18 @@ from collections.abc import Callable
 from protos.errors import PenstockError, SlowClient
 from routing.contracts.transport import Event
 
-#: Tokens and logprob entries that may wait for a reader before it counts as too slow, and how many more for each
-#: sequence beyond the first, all of which gain a token a step.
+#: Tokens and logprob entries that may wait before the reader counts as too slow, and how many more for each sequence
+#: beyond the first, since all of them gain a token per step.
 MAX_WAITING = 2048
 MAX_WAITING_PER_SEQUENCE = 128
 
 
 class Inbox:
-    """Filled from the wire, read by one task. `tokens` are all that came so far, by sequence.
+    """Filled by the wire's reader, read by one task. `tokens` are all so far, by sequence.
 
-    Past the bound `overflow` is told, which must fail the inbox; so a reader that does not read costs the worker a
-    bounded amount of memory. What one step can bring, tokens and a finish for each sequence, is never too much however
-    long it is: whole answers may come at once.
+    Past the bound `overflow` is called, which must fail the inbox, so that a stalled reader costs a bounded amount of
+    memory. The events of one step, tokens and a finish for each sequence, never count as too many: whole answers may
+    come at once.
     """
 
     __slots__ = ("_error", "_events", "_limit", "_loop", "_overflow", "_two_steps", "_waiter", "_waiting", "tokens")
@@ -37,11 +37,10 @@ class Inbox:
 
     @property
     def failed(self) -> bool:
-        """Whether it has been ended with an error."""
         return self._error is not None
 
     def check(self) -> None:
-        """Raises the error that it has been ended with, if it has."""
+        """Raise the error that it was failed with, if any."""
         if self._error is not None:
             raise self._error
 
@@ -50,7 +49,7 @@ class Inbox:
         events = self._events
         self.tokens[event[0]] += event[1]
         if len(events) >= self._two_steps:
-            # More than one step waits, so the reader is behind: only then is there anything to weigh.
+            # More than one step waits, so the reader is behind: only then count.
             self._waiting += _weight(event)
             if self._waiting > self._limit:
                 if self._overflow is not None:
@@ -63,7 +62,7 @@ class Inbox:
             self._wake()
 
     def fail(self, error: PenstockError) -> None:
-        """End it; the first error wins, and nothing that waited before it is delivered after."""
+        """End it with an error; the first one wins, and waiting events are dropped."""
         if self._error is None:
             self._error = error
             self._events = []
@@ -71,11 +70,11 @@ class Inbox:
                 self._wake()
 
     def close(self) -> None:
-        """Nothing more comes: let go of whoever fills it."""
+        """Release the references to its producer: nothing more comes."""
         self._overflow = None
 
     async def receive(self) -> list[Event]:
-        """All events since the last call; waits for at least one."""
+        """Return all events since the last call; wait for at least one."""
         while True:
             if self._events:
                 events, self._events = self._events, []

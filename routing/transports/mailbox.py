@@ -1,4 +1,4 @@
-"""One submit's end on a session: tells its receiver what comes, or is itself the stream that a reader reads."""
+"""The mailbox of one submit: passes its events to a receiver, or queues them for a reader."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -11,9 +11,9 @@ from routing.transports.inbox import Inbox
 
 
 class Mailbox:
-    """The `Leg` of a multiplexed session; without a receiver, its `TokenStream`.
+    """The `Leg` of a submit; without a receiver, its `TokenStream`.
 
-    The session puts tokens into `sink`, numbered from `base` on: a stream's index is its id less that.
+    The session puts tokens into `sink`; a sequence's index is its stream id minus `base`.
     """
 
     __slots__ = (
@@ -37,7 +37,7 @@ class Mailbox:
         loop: asyncio.AbstractEventLoop,
         receiver: Receiver | None = None,
     ) -> None:
-        """`detach(mailbox, cancel)` takes the mailbox off its session, cancelling upstream if asked; called once."""
+        """`detach(mailbox, cancel)` removes the mailbox from its session, with `cancel` also upstream; called once."""
         self.first_stream = first_stream
         self.sequences = sequences
         self.cached_tokens = 0
@@ -56,16 +56,14 @@ class Mailbox:
 
     @property
     def closed(self) -> bool:
-        """Whether nothing more can come, nor be cancelled."""
         return self._detach is None
 
     @property
     def failed(self) -> bool:
-        """Whether the stream has been ended with an error."""
         return self._inbox is not None and self._inbox.failed
 
     def start(self, cached_tokens: int) -> None:
-        """The prompt has been computed. Called by the session only, perhaps more than once."""
+        """Note that the prompt has been computed. Called by the session only, maybe more than once."""
         self.cached_tokens = cached_tokens
         if not self._started:
             self._started = True
@@ -73,12 +71,12 @@ class Mailbox:
                 self.receiver.started(cached_tokens)
 
     def relay(self, relay: Relay) -> None:
-        """The answer comes as bytes. Called by the link only, once, and only of a mailbox with a receiver."""
+        """Pass a relay on. Called by the transport only, once, and only on a mailbox with a receiver."""
         if self.receiver is not None:
             self.receiver.relayed(relay)
 
     def finish(self, index: int, finish: Finish) -> None:
-        """A sequence has ended. Called by the session only."""
+        """End a sequence. Called by the session only."""
         self._open_sequences -= 1
         if self.receiver is not None:
             self.receiver.finished(index, finish)
@@ -86,7 +84,7 @@ class Mailbox:
             self._inbox.put((index, (), None, finish))
 
     def fail(self, error: PenstockError) -> None:
-        """Take the request away from its replica: a receiver may go on elsewhere, a reader is told the error."""
+        """Cancel the request at its replica: a receiver may go on elsewhere, a reader gets the error."""
         if self._inbox is not None:
             self._inbox.fail(error)
             self.close()
@@ -94,12 +92,12 @@ class Mailbox:
             self.receiver.lost(error)
 
     def cut(self, error: PenstockError) -> None:
-        """The session is over. Called by the session only."""
+        """Fail without cancelling: the session has ended. Called by the session only."""
         self._detach = None
         self.fail(error)
 
     def close(self) -> None:
-        """Take the mailbox off its session, cancelling upstream if any sequence is still open."""
+        """Remove the mailbox from its session and cancel upstream if any sequence is still open."""
         detach, self._detach = self._detach, None
         if detach is not None:
             detach(self, self._open_sequences > 0)
@@ -108,7 +106,7 @@ class Mailbox:
         self.receiver = None
 
     def receive(self) -> Coroutine[Any, Any, list[Event]]:
-        """All events since the last call; waits for at least one. Only without a receiver."""
+        """Return all events since the last call; wait for at least one. Only without a receiver."""
         if self._inbox is None:
             raise RuntimeError("what comes goes to a receiver")
         return self._inbox.receive()

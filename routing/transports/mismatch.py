@@ -1,12 +1,12 @@
-"""Whether what answers at an address is what the configuration names."""
+"""Compares a replica's self-description with its configuration."""
 
 from protos.types import ReplicaInfo, Role, Shape
 from routing.transports.replica_spec import ReplicaSpec
 
 
 def mismatch(spec: ReplicaSpec, info: ReplicaInfo) -> str:
-    """What is wrong with what a replica says of itself; empty where it fits. What it does not say is not held against
-    it, but for the model, engine, shape and role.
+    """Describe how a replica differs from its spec; empty where it matches. Values that it does not report match,
+    except model, engine, shape and role.
     """
     expected = {"model": spec.model, "engine": spec.engine, "shape": spec.shape, "role": spec.role}
     wrong = [
@@ -26,7 +26,7 @@ def mismatch(spec: ReplicaSpec, info: ReplicaInfo) -> str:
 
 
 def _shown(value: object) -> str:
-    """What a replica or the configuration says of itself, as the configuration writes it."""
+    """Format a value as the configuration writes it."""
     if isinstance(value, Shape):
         degrees = (("tp", value.tp), ("ep", value.ep), ("pp", value.pp))
         return " ".join(f"{name}{degree}" for name, degree in degrees if name == "tp" or degree > 1)

@@ -1,7 +1,7 @@
-"""Many requests over few gRPC streams: the gateway's end of the session protocol.
+"""The gateway's side of the session protocol: multiplexes many requests over few gRPC streams.
 
 A `Session` is one bidirectional stream on a channel of its own. Submits and cancels made in one event-loop tick
-leave as one message; each step that arrives is dealt out to the mailboxes of the requests it concerns.
+leave as one message; each step that arrives is distributed to the mailboxes of its requests.
 """
 
 import asyncio
@@ -23,12 +23,12 @@ from routing.transports.unreported import Unreported
 
 log = logging.getLogger(__name__)
 
-#: A replica says something at least every 0.5 s (replicas/replica_server.py); this much silence means it is gone.
+#: A replica sends something at least every 0.5 s (replicas/replica_server.py); this much silence means it is gone.
 SILENCE_SECONDS = 1.5
 CONNECT_SECONDS = 2.0
 MAX_STREAM_ID = 0x7FFF_FFFF
 _OPTIONS = [
-    # Without this, channels to one address share one TCP connection and with it one flow-control window.
+    # Without this, channels to one address share one TCP connection and so one flow-control window.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.max_receive_message_length", 64 * 1024 * 1024),
     ("grpc.max_send_message_length", 64 * 1024 * 1024),
@@ -42,13 +42,13 @@ _Call = Any  # grpc.aio.StreamStreamCall[bytes, bytes]; the stubs' generic param
 
 
 class SessionRefused(Exception):
-    """The replica answered, but not as a session this worker can use."""
+    """The replica answered, but not with a session that this worker can use."""
 
 
 class Session:
-    """One open stream to a replica. `on_step` sees every step after its tokens were dealt out.
+    """One open stream to a replica. `on_step` is called with every step after its tokens were delivered.
 
-    `unreported` are the submits that no load of this session's steps includes yet.
+    `unreported` are the submits that no load reported in this session includes yet.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Session:
         tls: TlsFiles | None = None,
         kv_updates: bool = False,
     ) -> "Session":
-        """Open a channel and a session on it, whose steps carry KV updates if that is asked for.
+        """Open a channel and a session on it, whose steps carry KV updates if `kv_updates`.
 
         `address` and `tls` are as `open_channel` takes them. Raises SessionRefused, grpc.RpcError, PemError or
         TimeoutError.
@@ -110,7 +110,7 @@ class Session:
 
     @property
     def streams(self) -> int:
-        """Sequences open on this session."""
+        """Number of sequences open on this session."""
         return len(self._mailboxes)
 
     def open(
@@ -120,7 +120,7 @@ class Session:
         compute_tokens: int | None = None,
         receiver: Receiver | None = None,
     ) -> Mailbox:
-        """Send a request with the next batch, as `Transport.open` does. Raises ReplicaUnavailable after the session."""
+        """Send a request with the next batch, as `Transport.open`. Raises ReplicaUnavailable once it has ended."""
         if not self._open:
             raise ReplicaUnavailable("The connection to the replica is closed.")
         sequences = submit.sampling.n
@@ -143,12 +143,12 @@ class Session:
         return mailbox
 
     def resync_kv(self) -> None:
-        """Ask the replica for all its KV blocks anew, with the next batch."""
+        """Request all KV blocks of the replica anew, with the next batch."""
         self._kv_resync = True
         self._outgoing.set()
 
     async def run(self) -> str:
-        """Carry messages both ways until either ends; then every open mailbox fails. Gives why it ended, in a line."""
+        """Carry messages both ways until either side ends; then fail every open mailbox and return why it ended."""
         directions = [asyncio.create_task(part()) for part in (self._read, self._write, self._listen)]
         try:
             done, _ = await asyncio.wait(directions, return_when=asyncio.FIRST_COMPLETED)
@@ -162,7 +162,7 @@ class Session:
             await self.aclose()
 
     def fail_streams(self, error: PenstockError) -> None:
-        """End every open stream with an error; the engine is told to stop."""
+        """Fail every open stream and cancel it at the engine."""
         mailboxes = set(self._mailboxes.values())
         if not self._open:
             self._mailboxes.clear()
@@ -173,7 +173,7 @@ class Session:
                 mailbox.cut(error)
 
     async def aclose(self) -> None:
-        """Close the channel; for a session that never runs."""
+        """Close the channel of a session that never runs."""
         self._call.cancel()
         await self._channel.close()
 
@@ -191,7 +191,7 @@ class Session:
                 self.unreported.reported(step.submits_seen)
             self._on_step(step)
             self._ack = step.seq
-            # Well before the window closes, yet not a message upward for each one downward.
+            # Acknowledge well before the window closes, yet not every message.
             if step.seq - self._acked >= self.welcome.ack_window // 4:
                 self._outgoing.set()
 
@@ -203,7 +203,7 @@ class Session:
         mailboxes = self._mailboxes
         for stream_id, cached_tokens in step.starts:
             mailbox = mailboxes.get(stream_id)
-            # Further sequences of a request find what the first one has just computed; that was not in the cache.
+            # Only the first sequence counts: the others find what it has just computed in the cache.
             if mailbox is not None and stream_id == mailbox.first_stream:
                 mailbox.start(cached_tokens)
         if step.counts or step.logprobs:
@@ -250,7 +250,7 @@ class Session:
         try:
             return codec.encode_up(submits, cancels, self._ack, resync)
         except (TypeError, ValueError):
-            # One request that does not fit the wire must not take the others of its batch with it.
+            # One request that cannot be encoded must not fail the others of its batch.
             sound = [(stream_id, submit) for stream_id, submit in submits if self._fits(stream_id, submit)]
             return codec.encode_up(sound, cancels, self._ack, resync)
 
@@ -268,7 +268,7 @@ class Session:
 
 
 def _why(error: BaseException | None) -> str:
-    """Why a session has ended; a defect of the gateway goes to the log whole."""
+    """Return why a session has ended; a defect of the gateway is logged with its traceback."""
     if error is None:
         return ""
     expected = (grpc.RpcError, ProtocolError, TimeoutError, asyncio.InvalidStateError, grpc.aio.UsageError)
@@ -278,9 +278,9 @@ def _why(error: BaseException | None) -> str:
 
 
 def describe(error: BaseException) -> str:
-    """One line for the log."""
+    """Return one line about an error for the log."""
     if isinstance(error, grpc.aio.AioRpcError):
-        # Of an address that does not answer gRPC gives "..., last error: CODE: ADDRESS: PROBLEM".
+        # For an address that does not answer gRPC gives "..., last error: CODE: ADDRESS: PROBLEM".
         problem = (error.details() or "").partition("; last error: ")[2].partition(": ")[2]
         return problem or f"{error.code().name}: {error.details()}"
     return str(error) or f"no answer within {CONNECT_SECONDS:g} s"

@@ -1,16 +1,16 @@
-"""Prometheus' text format, as engines write their metrics; what is no sample is passed over."""
+"""Parses Prometheus' text format, as engines write their metrics; lines that are no samples are skipped."""
 
 import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-#: A metric's name, its labels, and its value, which may be infinite or no number.
+#: A metric's name, its labels, and its value, which may be infinite or NaN.
 Sample = tuple[str, Mapping[str, str], float]
 
 _NAME: Final = re.compile(r"[ \t]*([a-zA-Z_:][a-zA-Z0-9_:]*)[ \t]*")
 _LABEL: Final = re.compile(r'[ \t]*([a-zA-Z_][a-zA-Z0-9_]*)[ \t]*=[ \t]*"((?:[^"\\]|\\.)*)"[ \t]*(?:,|(?=\}))')
 _END_OF_LABELS: Final = re.compile(r"[ \t]*\}")
-#: A value, maybe a time, maybe an exemplar behind `#`.
+#: A value, an optional timestamp, and an optional exemplar after `#`.
 _VALUE: Final = re.compile(r"[ \t]*([^\s#_]+)(?:[ \t]+[-+.0-9eE]+)?[ \t\r]*(?:#.*)?$")
 _ESCAPE: Final = re.compile(r"\\(.)")
 _ESCAPED: Final = {"n": "\n", "\\": "\\", '"': '"'}
@@ -18,7 +18,7 @@ _NO_LABELS: Final[Mapping[str, str]] = {}
 
 
 def samples(text: str) -> Iterator[Sample]:
-    """Every sample in the text, in its order. Comments and lines that are no samples are left out; raises nothing."""
+    """Yield every sample of the text in order. Comments and invalid lines are skipped; raises nothing."""
     for line in text.split("\n"):
         sample = _sample(line)
         if sample is not None:

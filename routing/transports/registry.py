@@ -1,4 +1,4 @@
-"""Which link carries requests to which engine; each is imported only where a replica needs it."""
+"""The registry of transports by engine; each is imported only when a replica needs it."""
 
 from importlib import import_module
 from typing import Final
@@ -6,8 +6,8 @@ from typing import Final
 from routing.transports.replica_connection import ReplicaConnection, Surroundings
 from routing.transports.replica_spec import ReplicaSpec
 
-#: Engine, as configurations name it -> module and class of its link.
-LINKS: Final[dict[str, tuple[str, str]]] = {
+#: Engine, as configurations name it -> module and class of its transport.
+TRANSPORTS: Final[dict[str, tuple[str, str]]] = {
     "simulated": ("session_transport", "SessionConnection"),
     "tensorrt_llm": ("session_transport", "SessionConnection"),
     "trtllm_grpc": ("trtllm_grpc", "TrtllmConnection"),
@@ -17,7 +17,7 @@ LINKS: Final[dict[str, tuple[str, str]]] = {
 
 
 def connection_to(spec: ReplicaSpec, around: Surroundings) -> ReplicaConnection:
-    """The link for a replica's engine, not started. Raises KeyError for an engine that is not known."""
-    module, name = LINKS[spec.engine]
+    """Make the transport for a replica's engine, not started. Raises KeyError for an unknown engine."""
+    module, name = TRANSPORTS[spec.engine]
     kind: type[ReplicaConnection] = getattr(import_module(f"routing.transports.{module}"), name)
     return kind(spec, around)

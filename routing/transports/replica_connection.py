@@ -1,4 +1,4 @@
-"""What every link to a replica shares: its health, its probes, and the view of it that decisions see."""
+"""The base of transports to one replica: its health, its probes, and the view that decisions see."""
 
 import asyncio
 import logging
@@ -20,21 +20,20 @@ from routing.transports.replica_spec import ReplicaSpec
 
 log = logging.getLogger(__name__)
 
-#: How loudly a state is said; what is not here is a warning.
+#: Log level of each state; others are warnings.
 _LEVELS = {State.READY: logging.DEBUG, State.RETURNING: logging.INFO, State.PROBING: logging.INFO}
 
 
 def _nothing(*_: object) -> None:
-    """Nobody listens."""
+    """Ignore a call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Who is told of a replica (routing/fleet/fleet.py).
+    """Callbacks for a replica's events (routing/fleet/fleet.py).
 
-    `changed` when it becomes usable or stops being so, `loaded` with each load reported, `worked` with its id for each
-    step of an engine that says what it did, and `failing` with its id and a reason when it has failed so often that it
-    should be left alone.
+    `changed`: it became usable or unusable. `loaded`: a load was reported. `worked`: its engine reported a step's work,
+    with its id. `failing`: it has failed so often that it should be ejected, with its id and the reason.
     """
 
     changed: Callable[[], None] = _nothing
@@ -45,9 +44,9 @@ class Listener:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What links are made with. `worker` names this process to replicas, `clock` counts seconds.
+    """What all transports of a fleet share. `worker` names this process to replicas, `clock` counts seconds.
 
-    `prefixes` is told of the replicas' KV caches, if anybody asks for them.
+    `prefixes` follows the replicas' KV caches, where the policy uses prefixes.
     """
 
     worker: str
@@ -57,17 +56,17 @@ class Surroundings:
 
 
 class ReplicaConnection(ABC):
-    """The `Transport` to one replica, and what is known of it. Kinds of engines differ in what is abstract here."""
+    """The `Transport` to one replica and the replica's state; subclasses implement one kind of engine."""
 
-    #: Whether the engine's steps are reported, so that one that stands still is noticed by them.
+    #: Whether the engine's steps are reported, by which a wedged engine is detected.
     reports_steps = False
 
     def __init__(self, spec: ReplicaSpec, around: Surroundings) -> None:
         self.spec = spec
-        #: What the replica says of itself, once it has.
+        #: The replica's own description, once received.
         self.info: ReplicaInfo | None = None
         self.health = ReplicaHealth(self._health_changed)
-        #: What the log has said of it last.
+        #: The last state that was logged.
         self._said = ""
         self.view = ReplicaView(spec.id, spec.pool, spec.shape, spec.role, Load(), features=spec.features.value)
         self._listener = around.listener
@@ -84,7 +83,7 @@ class ReplicaConnection(ABC):
     @property
     @abstractmethod
     def in_flight(self) -> int:
-        """Sequences of requests that this worker has there."""
+        """Number of this worker's sequences at the replica."""
 
     @abstractmethod
     def open(
@@ -98,7 +97,7 @@ class ReplicaConnection(ABC):
 
     @abstractmethod
     def fail_streams(self, error: PenstockError) -> None:
-        """End every open stream with an error; the engine is told to stop."""
+        """Fail every open stream and cancel it at the engine."""
 
     @abstractmethod
     def _begin(self) -> None:
@@ -110,16 +109,16 @@ class ReplicaConnection(ABC):
 
     @property
     def back_off(self) -> float | None:
-        """For how many more seconds it has asked to be left alone; None: it has not."""
+        """Return the seconds for which it has asked to get no requests; None: it has not."""
         return None
 
     @property
     def ready(self) -> bool:
-        """Whether a submit can be sent now, and is likely to be served."""
+        """Whether a submit can be sent now and is likely to be served."""
         return self.connected and not self.view.load.draining and self.health.serves
 
     def start(self, *, prove_first: bool = False) -> None:
-        """Begin to connect, and keep at it until `aclose`; `prove_first` asks for a token in the first session too."""
+        """Connect, and reconnect until `aclose`; with `prove_first` the first session is probed too."""
         self.health.prove_first = prove_first
         self._begin()
 
@@ -131,7 +130,7 @@ class ReplicaConnection(ABC):
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def tick(self, *, probes: bool) -> None:
-        """Look after the replica; called at regular intervals of the event loop's life. `probes`: it may be asked."""
+        """Run the replica's timers, at regular intervals in which the event loop ran. `probes`: it may be probed."""
         now, load = self._clock(), self.view.load
         if self._probe is not None:
             self._probe.tick()
@@ -154,7 +153,7 @@ class ReplicaConnection(ABC):
             problem = await probe.problem()
         finally:
             self._probe = None
-        # Of a replica that was lost meanwhile more is known than that.
+        # For a replica that was lost meanwhile the loss matters more than the probe.
         if self.connected and self.health.probe_ended(self._clock(), problem):
             self._listener.failing(self.spec.id, f"its probe: {problem}")
 
@@ -164,12 +163,12 @@ class ReplicaConnection(ABC):
         task.add_done_callback(self._tasks.discard)
 
     def _found(self) -> None:
-        """It can be reached, where it could not."""
+        """Note that the replica has become reachable."""
         self.health.connected()
         self._probe_if_due(self._clock())
 
     def _gone(self, why: str) -> None:
-        """It can no longer be reached."""
+        """Note that the replica is no longer reachable."""
         if self.health.lost(self._clock(), f"the connection was lost{': ' if why else ''}{why}"):
             self._listener.failing(self.spec.id, "its connection is lost again and again")
 

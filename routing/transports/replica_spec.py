@@ -1,4 +1,4 @@
-"""A replica as the configuration, or discovery, names it."""
+"""The spec of a replica, from configuration or discovery."""
 
 from dataclasses import dataclass
 
@@ -9,11 +9,11 @@ from routing.transports.replica_tls import TlsFiles
 
 @dataclass(frozen=True, slots=True)
 class ReplicaSpec:
-    """What answers at the address must match. `engine` says which link carries requests there (registry.py).
+    """What a replica at the address must be. `engine` chooses the transport (registry.py).
 
-    `features` are what an engine that cannot say so itself is trusted with; a session's welcome goes before them.
-    `settings` are of the engine's kind, as its link documents them. Empty `version` and `tokenizer_hash` match any.
-    `host` is the name that one was found by whose address has none.
+    `features` are assumed of an engine that does not report its own; a session's welcome overrides them.
+    `settings` are those that the engine's transport documents. Empty `version` and `tokenizer_hash` match any.
+    `host` is the name under which a replica was discovered whose address has none.
     """
 
     id: str
@@ -35,5 +35,5 @@ class ReplicaSpec:
 
     @property
     def target(self) -> str:
-        """The address in gRPC's own notation."""
+        """Return the address in gRPC's notation."""
         return self.address.removeprefix("grpc://").removeprefix("grpcs://")

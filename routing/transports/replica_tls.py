@@ -1,4 +1,4 @@
-"""TLS to replicas: which files, and what is made of them as they are when a connection is opened."""
+"""TLS to replicas: certificate files, and the contexts and channels made from their current contents."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,7 @@ import grpc.aio
 from protos import pem
 from protos.renewed import Renewed
 
-#: Where systems keep the authorities that they trust, beside where Python's OpenSSL looks.
+#: System CA bundles, besides the place where Python's OpenSSL looks.
 _SYSTEM_ROOTS = (
     "/etc/ssl/certs/ca-certificates.crt",  # Debian, Ubuntu, Alpine
     "/etc/pki/tls/certs/ca-bundle.crt",  # Fedora, RHEL
@@ -28,9 +28,9 @@ Options = Sequence[tuple[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """PEM files of one hop. `ca` None: the system's roots; with `certificate` and `key` the gateway shows its own.
+    """PEM files of one hop. `ca` None: the system's roots; `certificate` and `key` are the gateway's own (mTLS).
 
-    `server_name` is what the peer's certificate must be for, where that is not the address's host.
+    `server_name` is the name in the peer's certificate, where that is not the address's host.
     """
 
     ca: Path | None = None
@@ -40,12 +40,12 @@ class TlsFiles:
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """The files that there are."""
+        """Return the configured files."""
         return tuple(path for path in (self.ca, self.certificate, self.key) if path is not None)
 
 
 def open_channel(address: str, tls: TlsFiles | None, options: Options) -> grpc.aio.Channel:
-    """A channel to `grpcs://HOST:PORT`, or a plain one to `grpc://HOST:PORT`, `HOST:PORT` or `unix:/PATH`.
+    """Open a channel to `grpcs://HOST:PORT`, or a plain one to `grpc://HOST:PORT`, `HOST:PORT` or `unix:/PATH`.
 
     Raises:
         PemError: A file cannot be used; the text names it.
@@ -63,7 +63,7 @@ def open_channel(address: str, tls: TlsFiles | None, options: Options) -> grpc.a
 
 
 def in_words(problem: str, address: str, tls: TlsFiles | None) -> str:
-    """Why a connection came to nothing, where gRPC's own words for it would leave an operator guessing."""
+    """Describe a failed connection for operators, where gRPC's own words are not clear."""
     tls = tls or TlsFiles()
     if "Hostname Verification Check failed" in problem:
         return f"its certificate is not for {tls.server_name or urlsplit(address).hostname}"
@@ -81,7 +81,7 @@ def in_words(problem: str, address: str, tls: TlsFiles | None) -> str:
 
 
 def ssl_context(tls: TlsFiles | None) -> ssl.SSLContext:
-    """The same for HTTP; the name in `server_name` is the connection's own matter.
+    """Make a TLS context for HTTP; the connection applies `server_name` itself.
 
     Raises:
         PemError: A file cannot be used; the text names it.
@@ -89,14 +89,14 @@ def ssl_context(tls: TlsFiles | None) -> ssl.SSLContext:
     tls = tls or TlsFiles()
     roots = _roots(tls)
     try:
-        # Python takes ASCII alone; what is not is a comment, as in the bundles of most systems.
+        # Python takes only ASCII; other characters are in comments, as in the bundles of most systems.
         context = ssl.create_default_context(cadata=None if roots is None else roots.decode("ascii", "ignore"))
     except (ssl.SSLError, ValueError) as error:
         raise pem.PemError(f"{tls.ca or 'the authorities of this system'} cannot be used: {error}") from None
     if tls.certificate is not None and tls.key is not None:
         pem.identity(tls.certificate, tls.key)
         try:
-            # OpenSSL takes files alone; those that change in between fail here.
+            # OpenSSL takes only files; those that change in between fail here.
             context.load_cert_chain(tls.certificate, tls.key)
         except (OSError, ssl.SSLError):
             raise pem.PemError(f"{tls.certificate} and {tls.key} do not go together") from None
@@ -104,26 +104,26 @@ def ssl_context(tls: TlsFiles | None) -> ssl.SSLContext:
 
 
 def renewed_ssl_context(tls: TlsFiles | None) -> Renewed[ssl.SSLContext]:
-    """`ssl_context` for connections that are opened over time: ask it for each. Raises PemError."""
+    """Return a renewing `ssl_context`, to be asked for each new connection. Raises PemError."""
     return Renewed((tls or TlsFiles()).paths, lambda: ssl_context(tls))
 
 
 class SslContexts:
-    """The same where nothing may fail before the first connection: files that cannot be used are its problem."""
+    """A renewing `ssl_context` that is made at the first connection, so that bad files fail only there."""
 
     def __init__(self, tls: TlsFiles | None) -> None:
         self._tls = tls
         self._renewed: Renewed[ssl.SSLContext] | None = None
 
     def get(self) -> ssl.SSLContext:
-        """For the next connection. Raises PemError, until the files could be used once."""
+        """Return the context for the next connection. Raises PemError until the files could be used once."""
         if self._renewed is None:
             self._renewed = renewed_ssl_context(self._tls)
         return self._renewed.get()
 
 
 class RenewedChannel:
-    """A channel that is kept open, and replaced when its files have changed; calls under way end on the old one."""
+    """A gRPC channel that is replaced when its files have changed; calls in flight end on the old one."""
 
     def __init__(
         self, address: str, tls: TlsFiles | None, options: Options, *, clock: Callable[[], float] = time.monotonic
@@ -137,7 +137,7 @@ class RenewedChannel:
 
     @contextlib.contextmanager
     def borrowed(self) -> Iterator[grpc.aio.Channel]:
-        """The channel for one call, which must end before it is given back; the next call may get another."""
+        """Lend the channel for one call, which must end inside the context; the next call may get another channel."""
         channel = self._renewed.get()
         if channel is not self._current:
             old, self._current = self._current, channel
@@ -151,7 +151,7 @@ class RenewedChannel:
             self._close_unused(channel)
 
     async def aclose(self) -> None:
-        """Close everything; calls under way are cancelled."""
+        """Close every channel; calls in flight are cancelled."""
         await asyncio.gather(*self._closing, *(channel.close() for channel in self._calls))
 
     def _close_unused(self, channel: grpc.aio.Channel) -> None:
@@ -163,7 +163,7 @@ class RenewedChannel:
 
 
 def _roots(tls: TlsFiles) -> bytes | None:
-    """The authorities' certificates; None: those that gRPC or OpenSSL brings along."""
+    """Return the CA certificates; None: the defaults of gRPC or OpenSSL."""
     if tls.ca is not None:
         return pem.authorities(tls.ca)
     for path in (ssl.get_default_verify_paths().cafile, *_SYSTEM_ROOTS):

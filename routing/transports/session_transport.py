@@ -1,4 +1,4 @@
-"""The sessions to one replica: opened, watched, reopened, and filled so that a step stays one message."""
+"""The transport over the session protocol: opens, watches and reopens the sessions to one replica."""
 
 import asyncio
 import logging
@@ -27,14 +27,14 @@ log = logging.getLogger(__name__)
 
 FIRST_RETRY_SECONDS = 0.1
 LAST_RETRY_SECONDS = 2.0
-#: Of an engine that does not say how many tokens it computes in a step: TensorRT-LLM's default.
+#: Tokens per step assumed of an engine that does not report them: TensorRT-LLM's default.
 ASSUMED_NUM_TOKENS = 8192
 
 
 class SessionConnection(ReplicaConnection):
-    """`spec.channels` sessions at most, the first ones filled first.
+    """At most `spec.channels` sessions, the first ones filled first.
 
-    Filling first matters: each session that has streams costs one message per engine step.
+    That order matters: each session that has streams costs one message per engine step.
     """
 
     reports_steps = True
@@ -50,12 +50,10 @@ class SessionConnection(ReplicaConnection):
 
     @property
     def connected(self) -> bool:
-        """Whether a session is open."""
         return bool(self._sessions)
 
     @property
     def in_flight(self) -> int:
-        """Sequences of requests that this worker has there."""
         return max(0, sum(session.streams for session in self._sessions) - (self._probe is not None))
 
     def _begin(self) -> None:
@@ -68,7 +66,7 @@ class SessionConnection(ReplicaConnection):
         compute_tokens: int | None = None,
         receiver: Receiver | None = None,
     ) -> Leg:
-        """Send a request on the first session with room, as `Transport.open` does. Raises ReplicaUnavailable."""
+        """Send a request on the first session with room. Raises ReplicaUnavailable."""
         if not self._sessions:
             raise ReplicaUnavailable("The replica is not connected.")
         limit = self.spec.streams_per_channel
@@ -84,7 +82,6 @@ class SessionConnection(ReplicaConnection):
         return leg
 
     def fail_streams(self, error: PenstockError) -> None:
-        """End every open stream with an error; the engine is told to stop."""
         for session in self._sessions:
             session.fail_streams(error)
 
@@ -97,7 +94,7 @@ class SessionConnection(ReplicaConnection):
         return probe
 
     def _see(self, load: Load) -> None:
-        """Renew the view: once per request and per step, so no more than a struct made from positions."""
+        """Rebuild the view; called per request and per step, so it only makes a struct from positional arguments."""
         view, sessions = self.view, self._sessions
         first = sessions[0].unreported if sessions else Unreported()
         sent, prompt_tokens, kv_tokens = first.sequences, first.prompt_tokens, first.kv_tokens
@@ -127,7 +124,7 @@ class SessionConnection(ReplicaConnection):
         self._spawn(self._keep(persistent))
 
     async def _keep(self, persistent: bool) -> None:
-        """Hold one session: the persistent one is reopened for ever, an extra one ends when it is lost."""
+        """Keep one session: the persistent one is always reopened, an extra one ends when it is lost."""
         delay = FIRST_RETRY_SECONDS
         while True:
             session = await self._connect(kv_updates=persistent and self._prefixes is not None)
@@ -153,7 +150,7 @@ class SessionConnection(ReplicaConnection):
             self._report(problem, refused=isinstance(error, SessionRefused))
             return None
         except Exception:
-            # Whatever it was: a replica that is never tried again is worse than one more failed attempt.
+            # Any exception: a replica that is never tried again is worse than one more failed attempt.
             log.exception("replica %s at %s", self.spec.id, self.spec.address)
             return None
         problem = mismatch(self.spec, session.welcome.info)
@@ -188,7 +185,7 @@ class SessionConnection(ReplicaConnection):
         if self._prefixes is not None:
             info = session.welcome.info
             self._kv_session = session
-            # Whether its engine sends events shows when the first update comes.
+            # The first update will show whether its engine sends events.
             self._prefixes.joined(self.spec.id, info.kv_block_tokens, info.kv_blocks_total, exact=False)
 
     def _follow_kv(self, update: KvUpdate) -> None:
@@ -203,8 +200,8 @@ class SessionConnection(ReplicaConnection):
         self._epoch = welcome.epoch
         self.info = welcome.info
         if self._sessions and not restarted:
-            return  # an extra channel: what the others report is current
-        # What was reported before belongs to an earlier session, perhaps to an earlier engine.
+            return  # an extra channel: the others' reports are current
+        # Earlier reports belong to an earlier session, perhaps to an earlier engine.
         spec, info = self.spec, welcome.info
         self.view = ReplicaView(
             spec.id,
@@ -220,7 +217,7 @@ class SessionConnection(ReplicaConnection):
         )
 
     def _report(self, problem: str, *, refused: bool) -> None:
-        """An attempt to connect has failed, or was for a further channel, which requests can do without."""
+        """Note a failed attempt to connect, unless it was an extra channel, without which requests can do."""
         if not self._sessions:
             self.health.away(problem, refused=refused)
 
@@ -245,7 +242,7 @@ class SessionConnection(ReplicaConnection):
         self._listener.loaded()
 
     def _is_nonsense(self, step: Step) -> bool:
-        """Whether nobody should go by what this step says of the engine; the replica is left alone then."""
+        """Whether the step reports implausible values; if so the replica is ejected."""
         info, load, update = self.info, step.load, step.kv_update
         assert info is not None, "a step before the welcome"
         nonsense = nonsense_in(load, info) if load is not None else self.health.nonsense

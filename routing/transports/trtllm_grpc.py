@@ -1,7 +1,7 @@
-"""The link to a stock `trtllm-serve --grpc`: each request is a call of TensorRT-LLM's own gRPC service.
+"""The transport to a stock `trtllm-serve --grpc`: each request is one call of TensorRT-LLM's own gRPC service.
 
-The server says nothing of its load, passes over adapters, cache salts and hand-offs, and says nothing of several
-answers' ends before the last of them. Stop strings are looked for by the gateway, in the text.
+The server does not report its load, ignores adapters, cache salts and handoffs, and reports the ends of several
+answers only with the last one. The gateway matches stop strings in the text.
 """
 
 import asyncio
@@ -30,16 +30,16 @@ from routing.transports.replica_spec import ReplicaSpec
 
 log = logging.getLogger(__name__)
 
-#: How long an Abort may take, and how long a call may after its answer's end.
+#: Timeouts in seconds: of an Abort, and of a call after its answer's end.
 ABORT_SECONDS: Final = 2.0
 END_SECONDS: Final = 5.0
-#: What the server ignores, whatever the configuration trusts it with.
+#: Features that the server ignores, whatever the configuration assumes.
 IGNORED: Final = Feature.LORA | Feature.LOGIT_BIAS
-#: A name in GetModelInfo's features -> what it says.
+#: Names in GetModelInfo's features.
 _FEATURES: Final = {"guided_decoding": Feature.GUIDED}
-#: What only a peer answers that is no such server; its other failures may pass.
+#: Statuses that only another kind of server answers; other failures may be temporary.
 _ANOTHER: Final = (Status.UNIMPLEMENTED, Status.UNAUTHENTICATED, Status.PERMISSION_DENIED, Status.UNKNOWN)
-#: Statuses of requests that are at fault, and of servers that cannot be reached or do not answer as such.
+#: Statuses of invalid requests, and of servers that are unreachable or not of this kind.
 _AT_FAULT: Final = (Status.INVALID_ARGUMENT, Status.OUT_OF_RANGE)
 _GONE: Final = (
     Status.UNAVAILABLE,
@@ -51,25 +51,25 @@ _GONE: Final = (
     Status.UNAUTHENTICATED,
     Status.PERMISSION_DENIED,
 )
-#: What replicas of ours say, with UNAVAILABLE.
+#: Details of UNAVAILABLE from Penstock's own replicas.
 _DRAINING: Final = "draining"
-#: The engine's words for a request that is too long.
+#: Phrases in the engine's messages for a request that is too long.
 _TOO_LONG: Final = ("max_num_tokens", "max_seq_len", "max_input_len", "prompt length", "too long")
 
 
 class TrtllmConnection(CountedConnection):
-    """One stock server."""
+    """The transport to one stock server."""
 
     def __init__(self, spec: ReplicaSpec, around: Surroundings) -> None:
         super().__init__(spec, around)
         self._channel: Channel | None = None
-        # The server knows requests by their ids alone, so that two attempts at one must not share theirs.
+        # The server identifies requests by their ids alone, so two attempts at one request need different ids.
         self._ids = f"{uuid4().hex[:12]}-"
         self._numbers = count(1)
         self._aborts: set[asyncio.Task[None]] = set()
 
     async def aclose(self) -> None:
-        """End every call, and tell the server to."""
+        """Cancel every call and abort it at the server."""
         self._closing = True
         self.fail_streams(ReplicaUnavailable("The connection to the replica was closed."))
         if self._aborts:
@@ -99,7 +99,7 @@ class TrtllmConnection(CountedConnection):
         except Full as error:
             if self.info is None or not error.calls:
                 raise Unreachable(str(error)) from None
-            return Sighting(self.info)  # our own calls, aborts among them, are all that it takes, so it is there
+            return Sighting(self.info)  # this worker's own calls, aborts included, fill its limit, so it is alive
         except (ConnectionError, PemError) as error:
             raise Unreachable(str(error)) from None
         return Sighting(_info(self.spec, model, server))
@@ -125,20 +125,20 @@ class TrtllmConnection(CountedConnection):
         return request.cancel
 
     def given_up(self, mailbox: Mailbox, error: PenstockError) -> None:
-        """A request has come to nothing."""
+        """Fail a request."""
         self._lost(mailbox, error)
 
     def begun(self, mailbox: Mailbox, cached_tokens: int) -> None:
-        """The first tokens of a request have come, so that its prompt has been computed."""
+        """Note the first tokens of a request: its prompt has been computed."""
         self._started(mailbox, cached_tokens)
 
     def refuses(self, problem: str) -> None:
-        """It takes no more calls: nothing is sent there until a look finds it well."""
+        """Note that it takes no more calls: nothing is sent there until a health check succeeds."""
         if self.connected:
             self._missed(Unreachable(problem))
 
     def abort(self, request_id: str) -> None:
-        """Tell the server to end a request; whether it has heard of it does not matter."""
+        """Abort a request at the server, whether or not the server knows it."""
         task = asyncio.create_task(self._tell_abort(request_id))
         self._aborts.add(task)
         task.add_done_callback(self._aborts.discard)
@@ -153,15 +153,14 @@ class TrtllmConnection(CountedConnection):
 
 
 def _soon(tell: Callable[..., None], *what: object) -> Callable[[], None]:
-    """Say it once the caller, who does not expect it at once, has gone on; gives what keeps it from being said."""
+    """Schedule a callback for after the caller has returned; return the function that cancels it."""
     return asyncio.get_running_loop().call_soon(tell, *what).cancel
 
 
 class _Request:
-    """One Generate call's `Handler`, from its sending to its end."""
+    """The `Handler` of one Generate call."""
 
     __slots__ = (
-        "_link",
         "_mailbox",
         "_over",
         "_progress",
@@ -170,15 +169,16 @@ class _Request:
         "_started",
         "_submit",
         "_timer",
+        "_transport",
         "call",
     )
 
-    def __init__(self, link: TrtllmConnection, submit: Submit, mailbox: Mailbox, request_id: str) -> None:
+    def __init__(self, transport: TrtllmConnection, submit: Submit, mailbox: Mailbox, request_id: str) -> None:
         self.call: Call | None = None
-        self._link = link
+        self._transport = transport
         self._mailbox = mailbox
         self._over = False
-        self._progress = link.health.progress
+        self._progress = transport.health.progress
         self._reader = codec.AnswerReader(submit)
         self._request_id = request_id
         self._started = False
@@ -186,14 +186,14 @@ class _Request:
         self._timer: asyncio.TimerHandle | None = None
 
     def cancel(self) -> None:
-        """Have the server end it; nothing more comes."""
+        """Cancel the call and abort it at the server; no more callbacks follow."""
         self._over = True
         if self.call is not None and self.call.open:
             self.call.cancel()
-            self._link.abort(self._request_id)
+            self._transport.abort(self._request_id)
 
     def received(self, message: bytes) -> None:
-        """A part of the answer: called once per token."""
+        """Take a part of the answer; called once per token."""
         if self._over:
             return
         mailbox = self._mailbox
@@ -203,12 +203,12 @@ class _Request:
             if part.token_ids:
                 if not self._started:
                     self._started = True
-                    self._link.begun(mailbox, part.cached_tokens)
+                    self._transport.begun(mailbox, part.cached_tokens)
                 mailbox.sink.put((part.index - mailbox.base, part.token_ids, part.logprobs, None))
             if part.finish is not None:
                 if not self._reader.left and self.call is not None:
                     self._over = True
-                    # The server has nothing more to say, and this one does not wait for ever to hear that.
+                    # The answer is complete; do not wait forever for the call's end.
                     self._timer = asyncio.get_running_loop().call_later(END_SECONDS, self.call.cancel)
                 mailbox.finish(part.index - mailbox.base, part.finish)
         except ProtocolError as error:
@@ -220,12 +220,12 @@ class _Request:
             self.given_up(InternalError("The gateway failed on this request."))
 
     def ended(self, status: Status, details: str) -> None:
-        """Nothing more comes."""
+        """Take the call's end."""
         if self._timer is not None:
             self._timer.cancel()
         if self._over:
             return
-        # Of a request's own failure the server's words may quote the prompt; those of a lost connection are the link's.
+        # The server's words on a failed request may quote the prompt; those on a lost connection are the transport's.
         problem = f"{status.name}: {details if status in _GONE else redacted_words(details)}"
         if status is Status.OK:
             self.fail("engine_error", "the answer has stopped without its end")
@@ -234,7 +234,7 @@ class _Request:
             self.fail("context_length_exceeded" if too_long else "unsupported_parameter", problem)
         elif status in _GONE and "larger than max" not in details:
             if status is Status.UNAVAILABLE:
-                self._link.refuses(problem)
+                self._transport.refuses(problem)
             if _DRAINING in details:
                 self.fail("draining", problem)
             else:
@@ -249,9 +249,9 @@ class _Request:
             self.call.cancel()
 
     def given_up(self, error: PenstockError) -> None:
-        """It has come to nothing."""
+        """Fail the request."""
         self._over = True
-        self._link.given_up(self._mailbox, error)
+        self._transport.given_up(self._mailbox, error)
 
     def fail(self, code: str, message: str) -> None:
         """What has not ended fails, with a code of protos/errors.py."""
@@ -264,9 +264,9 @@ class _Request:
 
 
 def _info(spec: ReplicaSpec, model: codec.ModelInfo, server: codec.ServerInfo) -> ReplicaInfo:
-    """What a server says, as the configuration names it: its model's name there is a path or of its operator's choice.
+    """Return a server's description under the configured model name: its own name is a path or its operator's choice.
 
-    The degree of expert parallelism is not told.
+    The server does not report the degree of expert parallelism.
     """
     features = spec.features
     for name, feature in _FEATURES.items():

@@ -1,10 +1,10 @@
-"""What a session has submitted and no report of the replica's load includes yet."""
+"""Counts what a session has submitted and no load report of the replica includes yet."""
 
 from collections import deque
 
 
 class Unreported:
-    """Sums over the submits of one session that its replica has not reported yet; each falls out exactly once."""
+    """Sums over the submits of one session that its replica has not reported yet; each is subtracted exactly once."""
 
     __slots__ = ("_reported", "_submits", "kv_tokens", "prompt_tokens", "sequences")
 
@@ -13,24 +13,24 @@ class Unreported:
         self.prompt_tokens = 0
         self.kv_tokens = 0
         self._reported = 0
-        #: (stream id, sequences, prompt tokens, KV tokens), in the order in which they go out.
+        #: (stream id, sequences, prompt tokens, KV tokens), in the order of sending.
         self._submits: deque[tuple[int, int, int, int]] = deque()
 
     def add(self, stream_id: int, sequences: int, prompt_tokens: int, kv_tokens: int) -> None:
-        """A submit goes out."""
+        """Add a submit that is being sent."""
         self._submits.append((stream_id, sequences, prompt_tokens, kv_tokens))
         self.sequences += sequences
         self.prompt_tokens += prompt_tokens
         self.kv_tokens += kv_tokens
 
     def reported(self, submits_seen: int) -> None:
-        """A load came that knows of the first `submits_seen` sequences of the session."""
+        """Subtract the submits that a load includes: the first `submits_seen` sequences of the session."""
         while self._submits and self._reported + self._submits[0][1] <= submits_seen:
             self._reported += self._submits[0][1]
             self._subtract(self._submits.popleft())
 
     def unsent(self, stream_id: int) -> None:
-        """A submit did not go out after all, so the replica will never count it."""
+        """Subtract a submit that was not sent after all, so that the replica will never count it."""
         for submit in self._submits:
             if submit[0] == stream_id:
                 self._submits.remove(submit)

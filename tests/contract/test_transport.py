@@ -18,7 +18,7 @@ from tests.fake_triton import FakeTriton, metrics_text, serving_metrics
 from tests.fakes import DiesAfter, SilentEngine
 from tests.harness import answers_of, bounded, drained, engine_of, gated_engine, serving, spec_of, submit_of, until
 from tests.stock_server import OwnNames, StockServer, trtllm_at
-from tests.triton_links import linked
+from tests.triton_transports import connected
 
 TRITON = "a model behind Triton"
 
@@ -60,9 +60,9 @@ async def _triton(engine: Engine) -> AsyncIterator[tuple[Transport, Callable[[],
     # How many tokens a cached block has only the metrics say.
     async with (
         serving_metrics([metrics_text(scheduled=0, tokens_per=32)]) as url,
-        linked(fake, metrics_url=url) as link,
+        connected(fake, metrics_url=url) as transport,
     ):
-        yield link, fake.close
+        yield transport, fake.close
 
 
 @pytest.fixture(

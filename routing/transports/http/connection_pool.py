@@ -1,4 +1,4 @@
-"""The connections to one upstream: kept after an answer, opened when there is none to spare."""
+"""The connection pool of one upstream: connections are kept after an answer and opened when none is idle."""
 
 import asyncio
 import logging
@@ -16,11 +16,11 @@ from routing.transports.http.upstream_timeouts import Timeouts
 
 log = logging.getLogger(__name__)
 
-#: How often silence is looked for. It is counted in such ticks, so that a stall of this process is nobody's silence.
+#: Seconds between checks for silence. Silence is counted in ticks, so that a stall of this process does not count.
 TICK_SECONDS: Final = 0.25
-#: How long a connection is kept without a request: less than most peers and the boxes between keep it.
+#: Seconds for which an idle connection is kept: less than most peers and middleboxes keep it.
 IDLE_SECONDS: Final = 30.0
-#: How many there may be, where nobody says.
+#: Default bound on connections.
 MOST_CONNECTIONS: Final = 4096
 
 
@@ -28,7 +28,7 @@ _DEFAULT: Final = Timeouts()
 
 
 class _Patience:
-    """`Timeouts`, in ticks. The first tick may come right after a sign of life."""
+    """`Timeouts` in ticks, plus one, since the first tick may come right after a sign of life."""
 
     def __init__(self, timeouts: Timeouts) -> None:
         self.first_byte = ceil(timeouts.first_byte / TICK_SECONDS) + 1
@@ -37,30 +37,29 @@ class _Patience:
 
 
 class _Attempt:
-    """The `Carrier` of an exchange while its connection is made."""
+    """The `Carrier` of an exchange while its connection is being opened."""
 
     def __init__(self, exchange: Http1Request) -> None:
         self.exchange: Http1Request | None = exchange
         self.task: asyncio.Task[None] | None = None
 
     def cancel(self) -> None:
-        """As Carrier has it."""
         self.exchange = None
         if self.task is not None:
             self.task.cancel()
 
     def pause(self) -> None:
-        """Nothing comes yet."""
+        """Do nothing: no data comes yet."""
 
     def resume(self) -> None:
-        """Nothing comes yet."""
+        """Do nothing: no data comes yet."""
 
     def soon(self, ticks: int) -> None:
-        """Nothing comes yet."""
+        """Do nothing: no data comes yet."""
 
 
 class ConnectionPool:
-    """At most `most` connections to one origin; `contexts` gives the TLS context for the next one."""
+    """At most `most` connections to one origin; `contexts` returns the TLS context for the next one."""
 
     def __init__(
         self,
@@ -71,7 +70,7 @@ class ConnectionPool:
         timeouts: Timeouts = _DEFAULT,
         most: int = MOST_CONNECTIONS,
     ) -> None:
-        """`server_name` is what the certificate must be for, where that is not the host. Needs a running event loop."""
+        """`server_name` is the name in the certificate where that is not the host. Needs a running event loop."""
         self.origin = origin
         self._contexts = contexts
         self._server_name = server_name or origin.host
@@ -79,7 +78,7 @@ class ConnectionPool:
         self._patience = _Patience(timeouts)
         self._most = most
         self._loop = asyncio.get_running_loop()
-        #: The one used last is used next, so that those too many grow old.
+        #: The last used connection is used next, so that surplus ones age.
         self._idle: list[HttpConnection] = []
         self._open: set[HttpConnection] = set()
         self._attempts: set[_Attempt] = set()
@@ -87,32 +86,30 @@ class ConnectionPool:
 
     @property
     def connections(self) -> int:
-        """How many there are, those that are being made included."""
+        """Number of connections, those being opened included."""
         return len(self._open) + len(self._attempts)
 
     def send(self, exchange: Http1Request) -> None:
-        """Begin an exchange, which is told nothing before this returns."""
+        """Begin an exchange; none of its callbacks is called before this returns."""
         if self._idle:
             self._idle.pop().take(exchange)
         else:
             self._connect(exchange)
 
     def free(self, connection: HttpConnection) -> None:
-        """As Home has it."""
         self._idle.append(connection)
 
     def lost(self, connection: HttpConnection) -> None:
-        """As Home has it."""
         self._open.discard(connection)
         if connection in self._idle:
             self._idle.remove(connection)
 
     def again(self, exchange: Http1Request) -> None:
-        """As Home has it: on a fresh connection, for what closed one may have closed them all."""
+        """Send the exchange on a fresh connection: whatever closed one may have closed all idle ones."""
         self._connect(exchange)
 
     async def aclose(self) -> None:
-        """End everything; exchanges under way are told nothing more."""
+        """Close everything; exchanges in flight get no more callbacks."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -124,7 +121,7 @@ class ConnectionPool:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def tick(self) -> None:
-        """Look for silence."""
+        """Check for silence."""
         for connection in list(self._open):
             connection.tick()
 
@@ -133,7 +130,7 @@ class ConnectionPool:
         exchange.carrier = attempt
         self._attempts.add(attempt)
         attempt.task = self._loop.create_task(self._make(attempt, full=full))
-        # Of a task that is cancelled before it has begun nothing runs but this.
+        # A task that is cancelled before it begins runs nothing but this.
         attempt.task.add_done_callback(lambda _: self._attempts.discard(attempt))
 
     async def _make(self, attempt: _Attempt, *, full: bool) -> None:
@@ -143,7 +140,7 @@ class ConnectionPool:
                 raise OSError(f"there are {self._most} already")
             async with asyncio.timeout(self._timeouts.connect):
                 connection = await self._connection()
-            if connection.closed:  # uvloop may tell of the end before of the begin
+            if connection.closed:  # uvloop may report the end before the beginning
                 raise OSError("it was closed at once")
         except TimeoutError:
             failure = f"no connection within {self._timeouts.connect:g} s"
@@ -180,7 +177,7 @@ class ConnectionPool:
 
 
 def in_words(error: Exception, server_name: str) -> str:
-    """Why no connection could be made."""
+    """Return why no connection could be opened, for the log."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not accepted for {server_name}: {error.verify_message or error.reason}"
     if isinstance(error, PemError):

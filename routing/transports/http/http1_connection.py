@@ -1,4 +1,4 @@
-"""One connection to an upstream: an exchange at a time, its answer read by httptools' parser."""
+"""One HTTP/1.1 connection to an upstream: one exchange at a time, its answer parsed by httptools."""
 
 import asyncio
 import logging
@@ -11,48 +11,48 @@ from routing.transports.http.http1_request import Fault, Http1Request, HttpFailu
 
 log = logging.getLogger(__name__)
 
-#: Bytes of a head, and of whatever else brings no body (trailers, chunk extensions), and how many headers there may be.
+#: Bounds on the bytes of a head or anything else without body (trailers, chunk extensions), and on headers.
 MAX_HEAD_BYTES: Final = 64 * 1024
 MAX_HEADERS: Final = 128
 
 
 class Patience(Protocol):
-    """How many ticks of the pool a connection may be silent."""
+    """Timeouts of a connection in ticks of the pool."""
 
     @property
     def first_byte(self) -> int:
-        """From the request to the first byte of the answer's body."""
+        """Ticks from the request to the first byte of the answer's body."""
         ...
 
     @property
     def between_bytes(self) -> int:
-        """Between parts of the body."""
+        """Ticks between parts of the body."""
         ...
 
     @property
     def idle(self) -> int:
-        """Without a request."""
+        """Ticks without a request."""
         ...
 
 
 class Home(Protocol):
-    """The pool of a connection."""
+    """Callbacks of a connection to its pool."""
 
     def free(self, connection: "HttpConnection") -> None:
-        """It can take another request."""
+        """The connection can take another request."""
         ...
 
     def lost(self, connection: "HttpConnection") -> None:
-        """It is closed, or is about to be. Called once."""
+        """The connection is closed or about to be. Called once."""
         ...
 
     def again(self, exchange: Http1Request) -> None:
-        """The upstream had closed it before the request came: nothing of an answer has come."""
+        """Send the exchange again: the upstream had closed the connection before it, so nothing was answered."""
         ...
 
 
 class _Refused(Exception):
-    """The answer is over a bound, or in a form that is not taken."""
+    """The answer exceeds a bound or has a form that is not supported."""
 
 
 class HttpConnection(asyncio.Protocol):
@@ -67,23 +67,23 @@ class HttpConnection(asyncio.Protocol):
         self._exchange: Http1Request | None = None
         self._headers: dict[bytes, bytes] = {}
         self._lines = 0
-        #: Bytes since there were some of a body last.
+        #: Bytes since the last byte of a body.
         self._dry = 0
         self._used = 0
         self._heard = self._headed = self._complete = self._until_end = self._clean = False
         self._paused = False
-        #: Ticks without a byte, and how many there may be.
+        #: Ticks without a byte, and their bound.
         self._quiet = 0
         self._limit = patience.idle
         self._listed = True
 
     @property
     def closed(self) -> bool:
-        """Whether it can take no request any more."""
+        """Whether it takes no more requests."""
         return self._transport is None or not self._listed
 
     def take(self, exchange: Http1Request) -> None:
-        """Send a request; the connection has none now."""
+        """Send a request on an idle connection."""
         assert self._exchange is None and self._transport is not None, "one at a time, on an open connection"
         self._exchange = exchange
         exchange.carrier = self
@@ -96,7 +96,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport.write(exchange.request)
 
     def tick(self) -> None:
-        """A tick of the pool has passed."""
+        """Count a tick of the pool."""
         if self._paused:
             return
         self._quiet += 1
@@ -109,22 +109,18 @@ class HttpConnection(asyncio.Protocol):
             self._fail(Fault.TIMEOUT, f"{what} for too long")
 
     def soon(self, ticks: int) -> None:
-        """As Carrier has it."""
         self._quiet, self._limit = 0, ticks
 
     def cancel(self) -> None:
-        """As Carrier has it."""
         self._exchange = None
         self._close()
 
     def pause(self) -> None:
-        """As Carrier has it."""
         if not self._paused and self._transport is not None and not self._complete:
             self._paused = True
             self._transport.pause_reading()
 
     def resume(self) -> None:
-        """As Carrier has it."""
         if self._paused and self._transport is not None:
             self._paused = False
             self._quiet = 0
@@ -133,14 +129,12 @@ class HttpConnection(asyncio.Protocol):
     # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The connection is open."""
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes came."""
         self._quiet = 0
         if self._exchange is None:
-            self._close()  # an answer that nobody asked for
+            self._close()  # an answer without a request
             return
         self._heard = True
         self._dry += len(data)
@@ -155,7 +149,6 @@ class HttpConnection(asyncio.Protocol):
             self._fail(Fault.NONSENSE, f"more than {MAX_HEAD_BYTES} bytes without a body")
 
     def eof_received(self) -> None:
-        """The upstream sends nothing more."""
         if self._exchange is None:
             self._close()
         elif self._until_end:
@@ -163,9 +156,8 @@ class HttpConnection(asyncio.Protocol):
             self._end()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is closed."""
         self._transport = None
-        self._feed = _deaf  # the parser holds on to this object
+        self._feed = _deaf  # breaks the reference cycle: the parser holds on to this object
         exchange = self._exchange
         if exchange is not None and not self._heard and self._used > 1 and not exchange.retried:
             self._exchange = exchange.carrier = None
@@ -179,19 +171,17 @@ class HttpConnection(asyncio.Protocol):
     # httptools' callbacks
 
     def on_message_begin(self) -> None:
-        """An answer begins."""
         if self._complete:
             self._clean = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A line of the head, or of the trailers."""
+        """Take a line of the head or the trailers."""
         self._lines += 1
         self._headers[name.lower()] = value
         if self._lines > MAX_HEADERS:
             raise _Refused(f"more than {MAX_HEADERS} headers")
 
     def on_headers_complete(self) -> None:
-        """The head is whole."""
         exchange = self._exchange
         if exchange is None or self._complete:
             return
@@ -212,17 +202,16 @@ class HttpConnection(asyncio.Protocol):
         exchange.answered(status, headers)
 
     def on_body(self, data: bytes) -> None:
-        """A part of the body."""
         self._dry = 0
         self._limit = self._patience.between_bytes
         if self._exchange is not None and not self._complete:
             self._exchange.received(data)
 
     def on_message_complete(self) -> None:
-        """The answer is whole, unless it was one that only goes before another."""
+        """End the exchange, unless this was an interim (1xx) answer."""
         if self._headed:
             self._complete = True
-            # To be asked now: the parser forgets.
+            # Ask now: the parser resets this.
             self._clean = self._clean and self._parser.should_keep_alive()
         else:
             self._headers = {}
@@ -232,7 +221,7 @@ class HttpConnection(asyncio.Protocol):
         self.resume()
         if self._clean and self._is_at_rest():
             self._quiet, self._limit = 0, self._patience.idle
-            # Before the exchange ends: what it lets go of may send the next request at once.
+            # Before `ended`, whose callee may send the next request at once.
             self._home.free(self)
         else:
             self._close()
@@ -241,14 +230,14 @@ class HttpConnection(asyncio.Protocol):
             exchange.ended()
 
     def _is_at_rest(self) -> bool:
-        """Whether it is open, and all of the request is sent: who answers before that may take the rest for another."""
+        """Whether it is open and all of the request is sent: a peer that answered early may misread the rest."""
         transport = self._transport
         if transport is None or not self._listed:
             return False
         return not transport.is_closing() and not transport.get_write_buffer_size()
 
     def _not_http(self, error: Exception) -> None:
-        if self._complete:  # what is wrong comes after the answer
+        if self._complete:  # the invalid bytes follow a complete answer
             self._clean = False
             self._end()
             return
@@ -277,4 +266,4 @@ class HttpConnection(asyncio.Protocol):
 
 
 def _deaf(data: bytes) -> None:
-    """Nothing comes any more."""
+    """Discard data."""

@@ -1,29 +1,29 @@
-"""One request to an upstream and what comes of it: told at once, by whoever reads the wire."""
+"""One HTTP/1.1 exchange with an upstream: the request's bytes and the callbacks for its answer."""
 
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Protocol
 
-#: Names in lower case.
+#: Header names are in lower case.
 Headers = Mapping[bytes, bytes]
 
 
 class Fault(enum.Enum):
-    """What kind of thing went wrong on the way."""
+    """The kind of a failure."""
 
-    #: No connection could be made.
+    #: No connection could be opened.
     UNREACHABLE = "unreachable"
     #: The connection was lost before the answer's end.
     CUT = "cut"
-    #: Nothing came for too long.
+    #: No data came for too long.
     TIMEOUT = "timeout"
-    #: What came is not HTTP, or over a bound.
+    #: The answer is not HTTP or exceeds a bound.
     NONSENSE = "nonsense"
 
 
 class HttpFailure(Exception):
-    """No answer, or no whole one. `problem` is for the log."""
+    """The exchange failed before its answer was complete. `problem` is for the log."""
 
     def __init__(self, fault: Fault, problem: str) -> None:
         super().__init__(problem)
@@ -32,30 +32,30 @@ class HttpFailure(Exception):
 
 
 class Carrier(Protocol):
-    """What carries an exchange now: an attempt to connect, or a connection."""
+    """What runs an exchange now: an attempt to connect, or a connection."""
 
     def cancel(self) -> object:
-        """Nobody wants the answer: end it. The exchange is told nothing more."""
+        """Abort the exchange, which gets no more callbacks."""
         ...
 
     def pause(self) -> None:
-        """Read nothing for now."""
+        """Pause reading."""
         ...
 
     def resume(self) -> None:
-        """Read again."""
+        """Resume reading."""
         ...
 
     def soon(self, ticks: int) -> None:
-        """Whatever is wanted of the answer has come: its end should, within so many ticks of the pool."""
+        """Close unless the answer ends within this many ticks of the pool; all that is needed of it has come."""
         ...
 
 
 class Http1Request(ABC):
-    """A request's bytes, head and body, and the ear for its answer.
+    """A request's bytes (head and body) and the callbacks for its answer.
 
-    `answered`, `received` for each part of the body, then `ended`; or `failed` in place of what is left. They must not
-    raise, nor wait. After `cancel` there are no more calls.
+    The order is `answered`, `received` for each part of the body, then `ended`; or `failed` instead of the rest. They
+    must not raise or wait. After `cancel` there are no more calls.
     """
 
     __slots__ = ("carrier", "request", "retried")
@@ -63,37 +63,37 @@ class Http1Request(ABC):
     def __init__(self, request: bytes) -> None:
         self.request = request
         self.carrier: Carrier | None = None
-        #: Whether a kept connection turned out to be closed, and it was sent again.
+        #: Whether it was sent again because a kept connection turned out to be closed.
         self.retried = False
 
     @abstractmethod
     def answered(self, status: int, headers: Headers) -> None:
-        """The answer's head."""
+        """Take the answer's head."""
 
     @abstractmethod
     def received(self, data: bytes) -> None:
-        """A part of the answer's body, as it came."""
+        """Take a part of the answer's body, as it came."""
 
     @abstractmethod
     def ended(self) -> None:
-        """The answer is whole."""
+        """The answer is complete."""
 
     @abstractmethod
     def failed(self, failure: HttpFailure) -> None:
-        """Nothing more comes."""
+        """The exchange failed; nothing more comes."""
 
     def cancel(self) -> None:
-        """End it wherever it is, with its connection. Idempotent."""
+        """Abort the exchange and its connection. Idempotent."""
         carrier, self.carrier = self.carrier, None
         if carrier is not None:
             carrier.cancel()
 
     def pause(self) -> None:
-        """Let nothing more come for now."""
+        """Pause the answer."""
         if self.carrier is not None:
             self.carrier.pause()
 
     def resume(self) -> None:
-        """Let it come again."""
+        """Resume the answer."""
         if self.carrier is not None:
             self.carrier.resume()

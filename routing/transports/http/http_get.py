@@ -1,4 +1,4 @@
-"""Short questions to an upstream: one request, its whole answer in memory."""
+"""Short requests to an upstream whose whole answer fits in memory."""
 
 import asyncio
 from typing import Final
@@ -42,7 +42,7 @@ class _Whole(Http1Request):
 async def get(
     pool: ConnectionPool, target: str, headers: dict[str, str], limit: int, timeout: float
 ) -> tuple[int, bytes]:
-    """Status and body, of `limit` bytes at most, within `timeout` seconds. Redirects are not followed.
+    """Return status and body of a GET: at most `limit` bytes, within `timeout` seconds. Redirects are not followed.
 
     Raises HttpFailure, and ValueError for a target or header that cannot be sent.
     """
@@ -55,7 +55,7 @@ async def get(
 
 
 async def ask(pool: ConnectionPool, request: bytes, limit: int) -> tuple[int, bytes]:
-    """Status and body, of `limit` bytes at most, of the answer to a request in HTTP's own bytes. Raises HttpFailure."""
+    """Send the raw HTTP `request`; return status and body, at most `limit` bytes. Raises HttpFailure."""
     exchange = _Whole(request, limit)
     pool.send(exchange)
     try:

@@ -1,4 +1,4 @@
-"""Where an upstream is, as its base URL says."""
+"""The origin of an upstream, parsed from its base URL."""
 
 import re
 from dataclasses import dataclass
@@ -6,13 +6,13 @@ from typing import Final
 from urllib.parse import urlsplit
 
 _PORTS: Final = {"http": 80, "https": 443}
-#: What may stand in a request's target and host: nothing that could end a line of the head.
+#: Characters allowed in a request's target and host: none that could end a line of the head.
 _PRINTABLE: Final = re.compile(r"[!-~]*")
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """`path` is what the API's paths follow, without a slash at its end. `called`: its name, where `host` is not."""
+    """`path` prefixes the API's paths, without a trailing slash. `called`: the host name where `host` is an address."""
 
     host: str
     port: int
@@ -22,13 +22,13 @@ class Origin:
 
     @property
     def name(self) -> bytes:
-        """The `host` header."""
+        """Value of the `host` header."""
         host = self.called or (f"[{self.host}]" if ":" in self.host else self.host)
         return (host if self.port == _PORTS["https" if self.tls else "http"] else f"{host}:{self.port}").encode()
 
 
 def origin_of(url: str) -> Origin:
-    """From `http://HOST:PORT/PATH` or `https://...`. Raises ValueError."""
+    """Parse `http://HOST:PORT/PATH` or `https://...`. Raises ValueError."""
     parts = urlsplit(url)
     if parts.scheme not in _PORTS or not parts.hostname or "@" in parts.netloc or parts.query or parts.fragment:
         raise ValueError("expected http://HOST or https://HOST, with a path if there is one, and nothing after it")
@@ -39,7 +39,7 @@ def origin_of(url: str) -> Origin:
 
 
 def head(method: str, target: str, origin: Origin, headers: dict[str, str]) -> bytes:
-    """The first lines of a request, the empty line not included. Raises ValueError."""
+    """Return the first lines of a request, without the empty line. Raises ValueError."""
     lines = [f"{method} {target} HTTP/1.1".encode(), b"host: " + origin.name]
     for name, value in headers.items():
         if not is_header_value(value):
@@ -51,5 +51,5 @@ def head(method: str, target: str, origin: Origin, headers: dict[str, str]) -> b
 
 
 def is_header_value(value: str) -> bool:
-    """Whether it can stand in a head without ending its line."""
+    """Whether a value can be sent in a header line without ending it."""
     return all(" " <= character <= "~" or "\xa0" <= character <= "\xff" for character in value)

@@ -1,4 +1,4 @@
-"""One gRPC call on a connection: its message out, and the messages of its answer, each dealt out as it arrives."""
+"""One gRPC call on a connection: sends its message and delivers each message of the answer as it arrives."""
 
 from typing import Final, Protocol
 
@@ -9,31 +9,31 @@ _UNCOMPRESSED: Final = 0
 
 
 class Handler(Protocol):
-    """Who is told what comes of a call, by the reader of the connection: it neither waits nor raises."""
+    """Callbacks of a call, called by the connection's reader: they neither wait nor raise."""
 
     def received(self, message: bytes) -> None:
-        """The answer's next message."""
+        """Take the answer's next message."""
         ...
 
     def ended(self, status: Status, details: str) -> None:
-        """Nothing more comes; called once, and not after `Call.cancel`."""
+        """The call has ended; called once, and not after `Call.cancel`."""
         ...
 
 
 class Carrier(Protocol):
-    """The connection that calls are on."""
+    """The connection of a call."""
 
     def end(self, call: "Call", status: Status, details: str) -> None:
-        """Reset a call and tell its handler why."""
+        """Reset a call and end its handler."""
         ...
 
     def cancel(self, call: "Call") -> None:
-        """Reset a call that nobody waits for."""
+        """Reset a call without calling its handler."""
         ...
 
 
 class Call:
-    """`pending` of its message could not be sent yet, for `window` bytes are all that the peer takes of it now."""
+    """A call in flight. `pending` are the bytes of its message beyond the peer's flow-control `window`."""
 
     __slots__ = (
         "_carrier",
@@ -50,7 +50,7 @@ class Call:
     )
 
     def __init__(self, number: int, handler: Handler, carrier: Carrier, window: int, largest: int) -> None:
-        """No message may be longer than `largest` bytes."""
+        """`largest` bounds a message, in bytes."""
         self.number = number
         self.handler = handler
         self.window = window
@@ -58,20 +58,20 @@ class Call:
         self.open = True
         #: Whether the answer has begun.
         self.answered = False
-        #: Bytes of it that the peer has not been told are taken.
+        #: Bytes received and not yet acknowledged by a window update.
         self.taken = 0
         self._carrier = carrier
         self._largest = largest
         self._partial = bytearray()
-        self._missing = 0  # bytes without which there is nothing to be seen in `_partial`
+        self._missing = 0  # bytes to wait for before `_partial` can be parsed
 
     def cancel(self) -> None:
-        """Have the peer end it; its handler hears nothing more. Idempotent."""
+        """Cancel the call at the peer; its handler gets no more callbacks. Idempotent."""
         if self.open:
             self._carrier.cancel(self)
 
     def feed(self, payload: bytes) -> None:
-        """More of the answer."""
+        """Take a part of the answer."""
         partial = self._partial
         if not partial and len(payload) >= _PREFIX_BYTES:
             # Nearly always a frame is one message.
@@ -106,10 +106,10 @@ class Call:
 
     @property
     def whole(self) -> bool:
-        """Whether no message is half here."""
+        """Whether no message is incomplete."""
         return not self._partial
 
 
 def framed(message: bytes) -> bytes:
-    """A message as gRPC sends it."""
+    """Return a message with gRPC's length prefix."""
     return b"\x00" + len(message).to_bytes(4, "big") + message

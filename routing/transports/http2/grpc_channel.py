@@ -1,4 +1,4 @@
-"""The way to one gRPC server: a connection, opened anew when it was lost or its certificates' files have changed."""
+"""A gRPC channel: one connection, reopened when it was lost or when its certificate files have changed."""
 
 import asyncio
 import ssl
@@ -19,7 +19,7 @@ _MISMATCHES: Final = (62, 64)
 
 
 class CallFailed(Exception):
-    """A call has ended with a status that is not OK."""
+    """A call ended with a status that is not OK."""
 
     def __init__(self, status: Status, details: str) -> None:
         super().__init__(f"{status.name}: {details}")
@@ -28,10 +28,10 @@ class CallFailed(Exception):
 
 
 class Channel:
-    """Calls go over the last connection; those under way stay where they are."""
+    """Sends calls over the latest connection; calls in flight stay on theirs."""
 
     def __init__(self, address: str, tls: TlsFiles | None, largest: int) -> None:
-        """`address` as `grpcs://HOST:PORT`, `grpc://HOST:PORT`, `HOST:PORT` or `unix:/PATH`; no message has more than
+        """`address` is `grpcs://HOST:PORT`, `grpc://HOST:PORT`, `HOST:PORT` or `unix:/PATH`; no message is longer than
         `largest` bytes. Raises PemError.
         """
         self._address = address
@@ -45,7 +45,7 @@ class Channel:
         self._open: set[Connection] = set()
 
     async def connect(self) -> bool:
-        """See that there is a connection, and say whether it is a new one.
+        """Ensure that there is a connection; return whether it is a new one.
 
         Raises ConnectionError, or ProtocolError where something else answers.
         """
@@ -102,20 +102,20 @@ class Channel:
         return connection
 
     def _distrust(self, error: ssl.SSLCertVerificationError, host: str) -> str:
-        """What is wrong with the server's certificate, in the words of `in_words`."""
+        """Describe what is wrong with the server's certificate, as `in_words`."""
         if error.verify_code in _MISMATCHES:
             return f"its certificate is not for {self._tls.server_name or host}"
         by = self._tls.ca or "the authorities of this system"
         return f"its certificate is not accepted by {by}: {error.verify_message}"
 
     def start(self, path: str, message: bytes, handler: Handler, metadata: Mapping[str, str] | None = None) -> Call:
-        """Begin a call. Raises ConnectionError when there is no connection for it, Full when there soon may be."""
+        """Begin a call. Raises ConnectionError without a connection, Full when the peer takes no more calls now."""
         if self._current is None:
             raise ConnectionError("there is no connection")
         return self._current.start(path, message, handler, metadata)
 
     async def ask(self, path: str, message: bytes = b"") -> bytes:
-        """The one message of a call's answer. Raises CallFailed and ConnectionError."""
+        """Make a unary call and return the message of its answer. Raises CallFailed and ConnectionError."""
         answer = _Answer()
         call = self.start(path, message, answer)
         try:
@@ -124,25 +124,23 @@ class Channel:
             call.cancel()
 
     async def aclose(self) -> None:
-        """End every call and connection."""
         for connection in list(self._open):
             connection.close()
 
 
 class _Answer:
-    """The `Handler` of a call with one answer."""
+    """The `Handler` of a unary call."""
 
     def __init__(self) -> None:
         self.whole: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._message: bytes | None = None
 
     def received(self, message: bytes) -> None:
-        """The answer; what more may come is not asked for."""
+        """Take the answer; further messages are ignored."""
         if self._message is None:
             self._message = message
 
     def ended(self, status: Status, details: str) -> None:
-        """Tell who waits."""
         if self.whole.done():
             return
         if status is not Status.OK:

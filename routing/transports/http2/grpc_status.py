@@ -1,15 +1,15 @@
-"""How a gRPC call ends: the codes of gRPC, and what HTTP's own answers mean (gRPC's http-grpc-status-mapping)."""
+"""Status codes of gRPC calls, and their mapping from HTTP statuses (gRPC's http-grpc-status-mapping)."""
 
 import enum
 from typing import Final
 from urllib.parse import unquote
 
-#: Names and values of header fields.
+#: Header fields as (name, value).
 Fields = tuple[tuple[bytes, bytes], ...]
 
 
 class Status(enum.IntEnum):
-    """gRPC's codes."""
+    """gRPC's status codes."""
 
     OK = 0
     CANCELLED = 1
@@ -30,7 +30,7 @@ class Status(enum.IntEnum):
     UNAUTHENTICATED = 16
 
 
-#: The length to which a peer's text is read.
+#: Length to which a peer's text is cut.
 MAX_DETAILS: Final = 2000
 _OF_HTTP: Final = {
     b"401": Status.UNAUTHENTICATED,
@@ -41,7 +41,7 @@ _OF_HTTP: Final = {
     b"503": Status.UNAVAILABLE,
     b"504": Status.UNAVAILABLE,
 }
-#: HTTP/2's error codes of a stream; others are internal.
+#: Error codes of HTTP/2 stream resets -> status; others are INTERNAL.
 _OF_RESET: Final = {
     0x7: Status.UNAVAILABLE,  # refused
     0x8: Status.CANCELLED,
@@ -51,7 +51,7 @@ _OF_RESET: Final = {
 
 
 def of_trailers(fields: Fields) -> tuple[Status, str]:
-    """What a call's last header fields say."""
+    """Return status and details from a call's trailers."""
     found = dict(fields)
     said, details = found.get(b"grpc-status"), found.get(b"grpc-message", b"")[:MAX_DETAILS]
     if said is None or len(said) > 2 or not said.isdigit() or int(said) > Status.UNAUTHENTICATED:
@@ -60,7 +60,7 @@ def of_trailers(fields: Fields) -> tuple[Status, str]:
 
 
 def of_http(fields: Fields) -> tuple[Status, str] | None:
-    """What is wrong with the first header fields, if they do not begin an answer of gRPC."""
+    """Return status and details if the first header fields do not begin a gRPC answer."""
     found = dict(fields)
     status, kind = found.get(b":status", b""), found.get(b"content-type", b"")
     if status == b"200" and kind.startswith(b"application/grpc"):
@@ -70,5 +70,5 @@ def of_http(fields: Fields) -> tuple[Status, str] | None:
 
 
 def of_reset(code: int) -> tuple[Status, str]:
-    """What a stream's reset means."""
+    """Return status and details for a stream reset."""
     return _OF_RESET.get(code, Status.INTERNAL), f"the call was reset with HTTP/2's code {code}"

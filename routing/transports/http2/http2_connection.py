@@ -1,4 +1,4 @@
-"""One HTTP/2 connection that carries gRPC calls (RFC 9113), from a client's side."""
+"""The client side of one HTTP/2 connection (RFC 9113) that carries gRPC calls."""
 
 import asyncio
 import logging
@@ -14,15 +14,15 @@ from routing.transports.http2.grpc_status import Fields, Status, of_http, of_res
 
 log = logging.getLogger(__name__)
 
-#: A connection with calls on which nothing came for so many ticks is asked whether it lives, and has one to answer.
-#: Servers take more than one question in 10 s for an attack.
+#: A connection with calls on which nothing came for this many ticks is pinged and has one tick to answer. Servers take
+#: more than one ping in 10 s for an attack.
 TICK_SECONDS: Final = 5.0
 QUIET_TICKS: Final = 4
-#: What a peer may send before it hears that it was taken; what comes is dealt out at once.
+#: Receive window: data is delivered at once, so it is the largest possible.
 WINDOW: Final = 2**31 - 1
-#: Bytes of header fields in one block, as they come and as HPACK counts them decoded.
+#: Bytes of header fields in one block, encoded, and decoded as HPACK counts them.
 MAX_BLOCK: Final = 65_536
-#: Bytes that may wait for a peer to read them, when it wants to be answered; above what requests can come to.
+#: Unsent bytes above which a peer that demands replies is disconnected; more than requests can amount to.
 MAX_UNREAD: Final = 64 << 20
 
 _DATA, _HEADERS, _RESET, _SETTINGS, _PUSH, _PING, _GOAWAY, _WINDOW, _CONTINUATION = 0, 1, 3, 4, 5, 6, 7, 8, 9
@@ -35,7 +35,7 @@ _U32: Final = Struct(">I")
 _SETTING: Final = Struct(">HI")
 _PING_BYTES: Final = 8
 _MAX_FRAME: Final = 16_384
-#: Of settings, what RFC 9113 allows (6.5.2).
+#: Valid values of settings (RFC 9113, 6.5.2).
 _BOUNDS: Final = {_INITIAL_WINDOW: range(WINDOW + 1), _FRAME_SIZE: range(_MAX_FRAME, 1 << 24)}
 _LAST_NUMBER: Final = 2**31 - 1
 _MAX_KNOWN: Final = 128
@@ -59,7 +59,7 @@ _PREFACE: Final = (
 
 
 class Full(ConnectionError):
-    """The peer takes no more calls at a time than the `calls` that are under way here."""
+    """The peer takes no more concurrent calls than the `calls` in flight here."""
 
     def __init__(self, calls: int, most: int) -> None:
         super().__init__(f"the peer takes {most} calls at a time")
@@ -67,13 +67,13 @@ class Full(ConnectionError):
 
 
 class Connection(asyncio.Protocol):
-    """`ready` is done once the peer has shown that it speaks HTTP/2, or failed with ProtocolError or ConnectionError.
+    """A connection. `ready` is done once the peer has shown HTTP/2, or fails with ProtocolError or ConnectionError.
 
-    It takes no new calls once it is `closing`; then it ends with its last one.
+    Once `closing` it takes no new calls and ends with its last one.
     """
 
     def __init__(self, authority: str, scheme: str, largest: int) -> None:
-        """No message may be longer than `largest` bytes."""
+        """`largest` bounds a message, in bytes."""
         loop = asyncio.get_running_loop()
         self.ready: asyncio.Future[None] = loop.create_future()
         self.lost: asyncio.Future[None] = loop.create_future()
@@ -88,18 +88,18 @@ class Connection(asyncio.Protocol):
             (b"content-type", b"application/grpc"),
             (b"user-agent", b"penstock"),
         )
-        # Neither side keeps a dynamic table, so that a block means the same each time and can be kept.
+        # Neither side uses a dynamic table, so that a block always means the same and can be cached.
         self._encoder = hpack.Encoder()
         self._encoder.header_table_size = 0
         self._decoder = hpack.Decoder(MAX_BLOCK)
         self._decoder.header_table_size = self._decoder.max_allowed_table_size = 0
         self._blocks: dict[str, bytes] = {}  # path -> header block
-        self._known: dict[bytes, Fields] = {}  # the peer's blocks, of which there are few different ones
+        self._known: dict[bytes, Fields] = {}  # cache of the peer's decoded blocks, of which few differ
         self._calls: dict[int, Call] = {}
         self._starved: dict[int, Call] = {}
         self._next = 1
         self._rest = b""
-        self._block: tuple[int, int, bytearray] | None = None  # number, flags and begin of a block in several frames
+        self._block: tuple[int, int, bytearray] | None = None  # stream number, flags and start of a continued block
         self._window = 65_535
         self._call_window = 65_535
         self._frame_size = _MAX_FRAME
@@ -110,20 +110,20 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.WriteTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Say which protocol this is."""
-        self._transport = cast(asyncio.WriteTransport, transport)  # not by its type, which uvloop has of its own
+        """Send the connection preface and settings."""
+        self._transport = cast(asyncio.WriteTransport, transport)  # a cast, since uvloop has a type of its own
         self._transport.write(_PREFACE)
         self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Every call ends."""
+        """End every call."""
         self._over(f"the connection was closed{f': {error}' if error else ''}")
 
     def start(self, path: str, message: bytes, handler: Handler, metadata: Mapping[str, str] | None = None) -> Call:
-        """Begin a call. Raises ConnectionError if it cannot be, Full if it can soon.
+        """Begin a call. Raises ConnectionError if the connection takes none, Full if it may take one soon.
 
-        `metadata` is its own, by names in lower case, of a few hundred bytes at most. Nothing is told to the handler
-        before this returns.
+        `metadata` has names in lower case and a few hundred bytes at most. No callback of the handler is called before
+        this returns.
         """
         if self.closing or self._transport is None:
             raise ConnectionError("the connection is closed")
@@ -146,13 +146,11 @@ class Connection(asyncio.Protocol):
         return call
 
     def cancel(self, call: Call) -> None:
-        """Reset a call that nobody waits for."""
         self._forget(call)
         self._write(_frame(_RESET, 0, call.number, _U32.pack(_CANCEL)))
         self._close_if_done()
 
     def end(self, call: Call, status: Status, details: str) -> None:
-        """Reset a call and tell its handler why."""
         self.cancel(call)
         self._tell(call, status, details)
 
@@ -162,12 +160,12 @@ class Connection(asyncio.Protocol):
         self._over(why)
 
     def close_when_done(self) -> None:
-        """Take no more calls."""
+        """Take no more calls, and close after the last one."""
         self.closing = True
         self._close_if_done()
 
     def data_received(self, data: bytes) -> None:
-        """Read whole frames; called for whatever the network brings."""
+        """Parse complete frames."""
         self._quiet = 0
         if self._rest:
             data = self._rest + data
@@ -183,7 +181,7 @@ class Connection(asyncio.Protocol):
                     at = begin - _HEADER_BYTES
                     break
                 if kind == _DATA and not flags and self._block is None:
-                    # The frame that there is one of for each token.
+                    # Fast path: one such frame comes per token.
                     call = calls.get(number)
                     if call is not None:
                         call.feed(data[begin:at])
@@ -264,7 +262,7 @@ class Connection(asyncio.Protocol):
             try:
                 fields = tuple(self._decoder.decode(block, raw=True))
             except hpack.HPACKError as error:
-                # Only the kind of error: the library's text holds the whole block.
+                # The error's type only: the library's text contains the whole block.
                 raise ProtocolError(f"a bad header block ({type(error).__name__})") from error
             if len(self._known) < _MAX_KNOWN and len(block) < 256:
                 self._known[block] = fields
@@ -332,7 +330,7 @@ class Connection(asyncio.Protocol):
             self._write(self._sendable(call))
 
     def _sendable(self, call: Call) -> bytes:
-        """What may be sent now of a call's message, as frames."""
+        """Return what the windows allow of a call's message now, as frames."""
         frames, pending = [], call.pending
         while pending:
             size = min(len(pending), self._frame_size, self._window, call.window)
@@ -351,7 +349,7 @@ class Connection(asyncio.Protocol):
         return b"".join(frames)
 
     def _take(self, call: Call | None, length: int) -> None:
-        """Count what has come, and tell the peer before it believes that nothing more can be taken."""
+        """Count received bytes and send window updates in time."""
         self._taken += length
         if self._taken > WINDOW // 2:
             self._write(_frame(_WINDOW, 0, 0, _U32.pack(self._taken)))
@@ -391,7 +389,7 @@ class Connection(asyncio.Protocol):
             self._timer.cancel()
         if not self.ready.done():
             self.ready.set_exception(error or ConnectionError(why))
-            self.ready.exception()  # perhaps nobody waits any more
+            self.ready.exception()  # mark as retrieved: there may be no waiter
         calls = list(self._calls.values())
         self._calls.clear()
         for call in calls:
@@ -399,7 +397,7 @@ class Connection(asyncio.Protocol):
             self._tell(call, Status.UNAVAILABLE, why)
         transport, self._transport = self._transport, None
         if transport is not None:
-            # Not `close`, with which a peer could make TLS wait for its own farewell.
+            # Not `close`: with it a peer could make TLS wait for its close_notify.
             transport.abort()
         if not self.lost.done():
             self.lost.set_result(None)
@@ -413,7 +411,7 @@ class Connection(asyncio.Protocol):
             self._write(_frame(_PING, 0, 0, bytes(_PING_BYTES)))
 
     def _reply(self, data: bytes) -> None:
-        """What the peer wants to be answered. Raises ProtocolError if it goes on asking and reads none of it."""
+        """Send a reply that the peer demands. Raises ProtocolError if it keeps demanding and reads none of them."""
         if self._transport is not None and self._transport.get_write_buffer_size() > MAX_UNREAD:
             raise ProtocolError("questions whose answers are not read")
         self._write(data)
@@ -424,7 +422,7 @@ class Connection(asyncio.Protocol):
 
 
 def _guess(data: bytes) -> str:
-    """What speaks where something else than a frame comes."""
+    """Guess what protocol a peer speaks that sends no HTTP/2 frame."""
     if data.startswith(b"HTTP/"):
         return "HTTP/1"
     return "TLS; its address would be grpcs://" if data.startswith(b"\x15\x03") else "a frame that is too large"

@@ -1,1 +1,1 @@
-"""Upstreams that speak OpenAI's HTTP API: their answers are relayed as bytes."""
+"""The transport to upstreams with OpenAI's HTTP API, whose answers are relayed as bytes."""

@@ -1,4 +1,4 @@
-"""An upstream's stream of server-sent events: cut into whole ones, and changed where it must be."""
+"""Splits an upstream's stream into whole server-sent events and rewrites what clients must not see."""
 
 import re
 from typing import Final
@@ -10,17 +10,17 @@ from routing.transports.openai.model_name import ModelName
 from routing.transports.openai.shape import Shape
 from routing.transports.openai.upstream_usage import Usage, answer_in
 
-#: More of one event than this is an error.
+#: Bound on one event.
 MAX_EVENT_BYTES: Final = 8 * 1024 * 1024
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ENCODER: Final = msgspec.json.Encoder()
 _DONE: Final = b"data: [DONE]\n\n"
-#: A quote within a JSON string is escaped, so that these are never part of one.
+#: Never matches inside a JSON string, where quotes are escaped.
 _NO_USAGE: Final = re.compile(rb',\s*"usage"\s*:\s*null|"usage"\s*:\s*null\s*,')
 
 
 class BadStream(Exception):
-    """The stream cannot be relayed any further. `problem` is for the log, `told` if the upstream itself said so."""
+    """The stream cannot be relayed any further. `problem` is for the log; `told`: the upstream itself sent an error."""
 
     def __init__(self, problem: str, *, told: bool = False) -> None:
         super().__init__(problem)
@@ -29,10 +29,10 @@ class BadStream(Exception):
 
 
 class EventStream:
-    """Pure. However the bytes are cut when they come, what goes on is the same.
+    """Pure: the output does not depend on how the input is cut into parts.
 
-    `seen` counts events with data, `usage` is what the upstream said last, and `cut` the sequences that reached their
-    limit. `done`: the end mark has come, and what follows it is of no interest; `surplus`: something did at once.
+    `seen` counts events with data, `usage` is the last one sent, and `cut` are the sequences that reached their limit.
+    `done`: the end mark has come and later bytes are ignored; `surplus`: some followed it at once.
     """
 
     __slots__ = (
@@ -51,14 +51,14 @@ class EventStream:
     )
 
     def __init__(self, answer_model: str, *, usage: bool, sequences: int = 1) -> None:
-        """`usage`: the client wants the chunk with the counts."""
+        """`usage`: the client asked for the usage chunk."""
         self._sequences = sequences
         self._ended: set[int] = set()
         self._model = ModelName(answer_model)
         self._shape = Shape()
         self._usage_wanted = usage
         self._rest = bytearray()
-        #: Whether the last byte was a carriage return, which may be half a line's end.
+        #: Whether the last byte was a carriage return, which may be half of a line end.
         self._return = False
         self.seen = 0
         self.usage: Usage | None = None
@@ -66,7 +66,7 @@ class EventStream:
         self.done = self.surplus = False
 
     def feed(self, data: bytes) -> bytes:
-        """The whole events that there are now, as the client is to see them. Raises BadStream."""
+        """Return the events that are complete now, as the client should see them. Raises BadStream."""
         if self.done:
             self.surplus = self.surplus or bool(data.strip())
             return b""
@@ -84,7 +84,7 @@ class EventStream:
         return self._shown(data)
 
     def _shown(self, data: bytes) -> bytes:
-        """Whole events, as the client is to see them."""
+        """Return whole events as the client should see them."""
         came, usage = data, data.count(b'"usage"')
         if usage and not self._usage_wanted:
             data = data.replace(b',"usage":null', b"")
@@ -105,9 +105,9 @@ class EventStream:
         return data
 
     def close(self) -> bytes:
-        """The stream has ended: the end mark, if it came without its own end, or is not missed.
+        """End the stream; return the end mark if it came without its line end, or if it can be supplied.
 
-        Some servers (Transformers') send none. Where every sequence has told why it ended, nothing more was to come.
+        Some servers (Transformers') send none; it is supplied when every sequence has a finish reason.
         """
         rest = bytes(self._rest).strip()
         if not self.done and (rest in (b"data: [DONE]", b"data:[DONE]") or (not rest and self._complete)):
@@ -128,7 +128,7 @@ class EventStream:
         return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
     def _whole(self, data: bytes) -> bytes:
-        """With what came before, as far as it is whole events."""
+        """Return the whole events of the buffered and new bytes."""
         rest = self._rest
         at = max(0, len(rest) - 1)
         rest += data
@@ -144,7 +144,7 @@ class EventStream:
     def _looked_at(self, data: bytes) -> bytes:
         kept: list[bytes] = []
         for part in data.split(b"\n\n"):
-            event = part.lstrip(b"\n")  # lines without an event between them end nothing
+            event = part.lstrip(b"\n")  # blank lines without an event between them end nothing
             if self.done:
                 self.surplus = self.surplus or bool(event)
             elif event:
@@ -155,7 +155,7 @@ class EventStream:
         return b"\n\n".join(kept)
 
     def _event(self, event: bytes) -> bytes:
-        """One event, without its end; empty for one that the client is not to see."""
+        """Return one event without its end; empty for one that the client must not see."""
         if not (event.startswith(b"data:") or b"\ndata:" in event):
             return event
         if not (b'"usage"' in event or b"[DONE]" in event or b'"error"' in event or _has_ends(event)):
@@ -170,7 +170,7 @@ class EventStream:
         except ValueError:
             raise BadStream("an event that is not the API's JSON") from None
         if chunk.is_error:
-            # Its words may quote the prompt or the answer.
+            # The message may quote the prompt or the answer.
             raise BadStream(f"an error in the stream: {redacted_words(bytes(chunk.error or b''))}", told=True)
         for choice in chunk.choices or ():
             if choice.finish_reason is not None:
@@ -188,12 +188,12 @@ class EventStream:
 
 
 def _has_ends(data: bytes) -> bool:
-    """Whether a sequence may say why it ends."""
+    """Whether the data may contain a finish reason."""
     return data.count(b'"finish_reason"') != data.count(b'"finish_reason":null')
 
 
 def _data_of(event: bytes) -> bytes:
-    """The data of an event, its lines joined."""
+    """Return the data of an event, its lines joined."""
     lines = [line[5:] for line in event.split(b"\n") if line.startswith(b"data:")]
     return b"\n".join(line.removeprefix(b" ") for line in lines).strip()
 

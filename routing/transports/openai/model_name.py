@@ -1,16 +1,16 @@
-"""An answer's `model` member: it shows the name that the client knows."""
+"""Rewrites an answer's `model` member to the name that the client knows."""
 
 import re
 from typing import Final
 
 import orjson
 
-#: A quote within a JSON string is escaped, so that this is never part of one.
+#: Never matches inside a JSON string, where quotes are escaped.
 _MEMBER: Final = re.compile(rb'("model"\s*:\s*)"(?:[^"\\]|\\.)*"')
 
 
 class ModelName:
-    """Puts one name in place of whatever there is; the rest of the bytes stays."""
+    """Replaces the value of each `model` member with one name; all other bytes stay."""
 
     __slots__ = ("_known", "_name", "_right", "_right_spaced")
 
@@ -18,11 +18,11 @@ class ModelName:
         self._name = orjson.dumps(name)
         self._right = b'"model":' + self._name
         self._right_spaced = b'"model": ' + self._name
-        #: The last member that was replaced, and by what.
+        #: The last member that was replaced, and its replacement.
         self._known = (self._right, self._right)
 
     def shown(self, data: bytes) -> bytes:
-        """The same with the name; whole JSON texts only. What was whole before and what comes after do not matter."""
+        """Return whole JSON texts with the name replaced."""
         members = data.count(b'"model"')
         if members == data.count(self._right) or self._is_right(data, members):
             return data

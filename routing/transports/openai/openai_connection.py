@@ -1,4 +1,4 @@
-"""The link to an upstream that speaks OpenAI's API over HTTP: its answers are relayed as they come."""
+"""The transport to an upstream with OpenAI's API over HTTP, whose answers are relayed as they come."""
 
 import logging
 from collections.abc import Callable
@@ -28,14 +28,14 @@ from routing.transports.replica_tls import SslContexts
 log = logging.getLogger(__name__)
 log.addFilter(RateLimit(per_second=20))
 
-#: Connections beside those of requests: looks, and answers whose end mark has come and whose end has not.
+#: Connections besides those of requests: health checks, and answers whose end mark has come but not their end.
 _MORE_CONNECTIONS: Final = 64
 
 
 class OpenAIConnection(CountedConnection):
-    """Takes submits with a payload only. `spec.settings` are a KeyedUpstream. Needs a running event loop.
+    """Takes only submits with a payload. `spec.settings` is a KeyedUpstream. Needs a running event loop.
 
-    An upstream that is over its limit (429, or 503 with a time to wait) gets no requests for as long as it says.
+    An upstream over its limit (429, or 503 with a time to wait) gets no requests for the time that it states.
     """
 
     def __init__(self, spec: ReplicaSpec, around: Surroundings) -> None:
@@ -43,7 +43,7 @@ class OpenAIConnection(CountedConnection):
         upstream = spec.settings if isinstance(spec.settings, KeyedUpstream) else KeyedUpstream()
         self._settings = settings = upstream.settings
         self._key = upstream.key
-        #: As Upstream has it.
+        #: The upstream's own name of the model.
         self.model = settings.model or spec.model
         origin = origin_of(spec.address)
         server_name = spec.tls.server_name if spec.tls is not None else ""
@@ -57,22 +57,21 @@ class OpenAIConnection(CountedConnection):
         )
         self._requests = Requests(origin, self.model, settings)
         self._looks = Looks(self._pool, settings, self._look_headers, spec.id)
-        #: What is sent next, between `open` and `_send`.
+        #: The request to send, between `open` and `_send`.
         self._request = b""
         self._block_tokens = 0
-        #: When its health is looked at next.
+        #: When its health path is requested next.
         self._look_at = 0.0
-        #: Until when it asks to be left alone.
+        #: End of the time for which it asked to get no requests.
         self._away_until: float | None = None
 
     @property
     def connected(self) -> bool:
-        """Whether the last look found it, and it has not asked to be left alone."""
+        """Whether the last health check succeeded and no back-off is in effect."""
         return self._reached and self._away_until is None
 
     @property
     def back_off(self) -> float | None:
-        """As ReplicaConnection has it."""
         return None if self._away_until is None else max(0.0, self._away_until - self._clock())
 
     def open(
@@ -82,7 +81,6 @@ class OpenAIConnection(CountedConnection):
         compute_tokens: int | None = None,
         receiver: Receiver | None = None,
     ) -> Leg:
-        """Send a request, as `Transport.open` does. Raises ReplicaUnavailable."""
         seconds = self.back_off
         if seconds is not None:
             raise UpstreamRateLimited("The model's provider takes no more requests now.", retry_after=seconds)
@@ -101,7 +99,6 @@ class OpenAIConnection(CountedConnection):
         return super().open(submit, kv_tokens, compute_tokens, receiver)
 
     def tick(self, *, probes: bool) -> None:
-        """Look after the replica, as ReplicaConnection has it."""
         if self._away_until is not None and self._clock() >= self._away_until:
             self._away_until = None
             if self._reached:
@@ -109,26 +106,22 @@ class OpenAIConnection(CountedConnection):
         super().tick(probes=probes)
 
     async def aclose(self) -> None:
-        """End every call; open streams fail."""
         await super().aclose()
         await self._pool.aclose()
 
     def answers(self, mailbox: Mailbox, cached_tokens: int) -> None:
-        """As Upstream has it."""
         self._alive()
-        # Whoever answers is healthy.
+        # An upstream that answers is healthy.
         self._look_at = self._clock() + self._settings.health_seconds
         self._started(mailbox, cached_tokens)
 
     def gave_up(self, call: UpstreamCall, error: PenstockError, what: str) -> None:
-        """As Upstream has it."""
         self._look_at = 0.0
         self._end(call, error, what)
 
     def refuses(self, call: UpstreamCall, said: Refusal) -> None:
-        """As Upstream has it."""
         error = said.error
-        # Before the request is free to go elsewhere, so that it does not come here again.
+        # Before the request may be retried, so that it does not come here again.
         if said.back_off:
             self._back_off(said)
         if isinstance(error, UpstreamRefusesKey):
@@ -165,7 +158,7 @@ class OpenAIConnection(CountedConnection):
         return call.stop
 
     def _own_info(self) -> ReplicaInfo:
-        """What is configured, for it says nothing of that itself."""
+        """Return the replica's description from the configuration, since the upstream sends none."""
         spec = self.spec
         return ReplicaInfo(
             model=spec.model,
@@ -193,7 +186,7 @@ class OpenAIConnection(CountedConnection):
     def _end(self, call: UpstreamCall, error: PenstockError, what: str, level: int = logging.WARNING) -> None:
         log.log(level, "replica %s at %s: request %s: %s", self.spec.id, self.spec.address, call.request_id, what)
         error.detail = what
-        # A fault of its engine counts where the attempt ends; that it could not be had at all counts here.
+        # An engine's fault is counted where the attempt ends; unavailability is counted here.
         unavailable = isinstance(error, ReplicaUnavailable) and not isinstance(error, UpstreamRateLimited)
         if unavailable and self.health.breaker.failed(self._clock()):
             self._listener.failing(self.spec.id, f"its requests fail, the last one with {what}")
@@ -201,13 +194,13 @@ class OpenAIConnection(CountedConnection):
 
 
 class _LookProbe:
-    """A probe that costs nothing: whether it answers at its health path."""
+    """A probe without cost: requests the upstream's health path."""
 
     def __init__(self, looks: Looks) -> None:
         self._looks = looks
 
     async def problem(self) -> str:
-        """Wait for the answer; why there is none, or nothing where there is."""
+        """Wait for the answer; return why there is none, or an empty string."""
         try:
             await self._looks.health()
         except Unreachable as error:
@@ -215,4 +208,4 @@ class _LookProbe:
         return ""
 
     def tick(self) -> None:
-        """A look is given up by itself."""
+        """Do nothing: a health check has its own timeout."""

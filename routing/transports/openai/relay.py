@@ -1,4 +1,4 @@
-"""The bytes of a relayed answer, between the wire and their one reader."""
+"""A byte buffer with backpressure between the wire and the one reader of a relayed answer."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,12 +6,12 @@ from typing import Final
 
 from protos.errors import PenstockError
 
-#: With so many bytes unread, nothing more is read from the upstream.
+#: With this many bytes unread, reading from the upstream pauses.
 MOST_UNREAD: Final = 128 * 1024
 
 
 class ByteRelay:
-    """The `Relay` of an answer. `hold` and `go_on` stop and start the wire."""
+    """The `Relay` of an answer. `hold` and `go_on` pause and resume the wire."""
 
     __slots__ = (
         "_error",
@@ -45,7 +45,6 @@ class ByteRelay:
         self._loop = asyncio.get_running_loop()
 
     async def read(self) -> bytes:
-        """The next part; empty after the last one, and once the leg has been closed. Raises PenstockError."""
         while True:
             parts = self._parts
             if parts:
@@ -67,7 +66,7 @@ class ByteRelay:
                 self._waiter = None
 
     def put(self, data: bytes) -> None:
-        """Add a part, which is not empty, and wake the reader."""
+        """Add a part (not empty) and wake the reader."""
         self._parts.append(data)
         self._size += len(data)
         waiter = self._waiter
@@ -78,7 +77,7 @@ class ByteRelay:
             self._hold()
 
     def end(self) -> None:
-        """That was all; what the wire still has is of no interest, so that it need not wait for the reader."""
+        """End it: all has come, and the wire no longer waits for the reader."""
         self._over = True
         if self._held:
             self._held = False
@@ -86,13 +85,13 @@ class ByteRelay:
         self._wake()
 
     def fail(self, error: PenstockError) -> None:
-        """Nothing more comes; what came before can still be read. The first ending counts."""
+        """Fail it; what came before can still be read. The first ending counts."""
         if not self._over:
             self._error, self._over = error, True
             self._wake()
 
     def drop(self) -> None:
-        """Nobody reads any more."""
+        """Drop the unread bytes: the reader is gone."""
         self._parts.clear()
         self._over = True
         self._wake()

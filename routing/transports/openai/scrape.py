@@ -1,4 +1,4 @@
-"""Pure: an engine's load from its own metrics."""
+"""Pure: reads an engine's load from its own metrics."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from routing.transports.prometheus import Sample
 
 @dataclass(frozen=True, slots=True)
 class Scrape:
-    """`block_tokens` 0: the KV cache's size is not known, and the load says nothing of it."""
+    """A scraped load. `block_tokens` 0: the KV cache's size is unknown and absent from the load."""
 
     load: Load
     block_tokens: int = 0
 
 
 class _Sums:
-    """Samples by name: engines write one for each of their ranks or models."""
+    """Samples grouped by name: engines write one per rank or model."""
 
     def __init__(self, samples: Iterable[Sample]) -> None:
         self._values: dict[str, list[float]] = {}
@@ -28,15 +28,15 @@ class _Sums:
                 self._labels.setdefault(name, labels)
 
     def total(self, *names: str) -> float | None:
-        """Of the first name that there is."""
+        """Aggregate the samples of the first of `names` that is present."""
         return next((sum(self._values[name]) for name in names if name in self._values), None)
 
     def mean(self, *names: str) -> float | None:
-        """Of the first name that there is."""
+        """Aggregate the samples of the first of `names` that is present."""
         return next((sum(self._values[name]) / len(self._values[name]) for name in names if name in self._values), None)
 
     def label(self, name: str, label: str) -> int:
-        """A whole number that is written as a label; 0: there is none."""
+        """Return an integer that is written as a label; 0: there is none."""
         text = self._labels.get(name, {}).get(label, "")
         return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else 0
 
@@ -71,7 +71,7 @@ def _trtllm(sums: _Sums) -> Scrape | None:
 
 
 def _scrape(running: float, waiting: float | None, used: float | None, blocks: int, block_tokens: int) -> Scrape:
-    """`used` is a part of the blocks, 0 to 1, whatever the metric's name says of percents."""
+    """`used` is the share of blocks in use, 0 to 1, even where the metric's name says percent."""
     known = used is not None and blocks > 0 and block_tokens > 0
     used_blocks = round(min(used or 0.0, 1.0) * blocks) if known else 0
     load = Load(
@@ -85,12 +85,12 @@ def _scrape(running: float, waiting: float | None, used: float | None, blocks: i
     return Scrape(load, block_tokens if known else 0)
 
 
-#: Names as each engine's documentation of its metrics has them.
+#: Metric names are from each engine's documentation.
 KINDS: Final[dict[str, Callable[[_Sums], Scrape | None]]] = {"vllm": _vllm, "sglang": _sglang, "trtllm": _trtllm}
 
 
 def scraped(samples: Iterable[Sample], kind: str) -> Scrape | None:
-    """What the samples of an engine say; `auto`: of whichever it is. None: they are not that engine's."""
+    """Read the load from samples of an engine of `kind` (`auto`: of any). None: they are not that engine's."""
     sums = _Sums(samples)
     if kind != "auto":
         return KINDS[kind](sums)

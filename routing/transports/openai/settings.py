@@ -1,4 +1,4 @@
-"""What `ReplicaSpec.settings` is for engine `openai`: a `KeyedUpstream`."""
+"""Settings of engine `openai`: `ReplicaSpec.settings` is a `KeyedUpstream`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,12 +10,12 @@ from msgspec import Meta
 from protos.features import Feature
 from routing.transports.http.upstream_timeouts import Timeouts
 
-#: Whose metrics an upstream has; `auto`: whatever is found at `/metrics`, if anything is.
+#: The engine whose metrics an upstream serves; `auto`: detected at `/metrics`.
 MetricsKind = Literal["auto", "vllm", "sglang", "trtllm", "none"]
 
-#: Endpoints that it may have, and OpenAI's own API has not.
+#: Endpoints that some upstreams have and OpenAI's own API has not.
 MORE_ENDPOINTS: Final = Feature.RERANK | Feature.SCORE | Feature.TOKENIZE
-#: What an upstream with the whole API is trusted with. Its answers are bytes, so none goes on elsewhere.
+#: Features assumed of an upstream with the whole API. Its answers are bytes, so none can be migrated.
 API_FEATURES: Final = ~(Feature.RESUMES | Feature.LORA | MORE_ENDPOINTS) & Feature(sum(Feature))
 _Seconds = Annotated[float, Meta(ge=0.25, le=86_400)]
 
@@ -89,23 +89,23 @@ class OpenAISettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     @property
     def sent_headers(self) -> dict[str, str]:
-        """The headers as the gateway writes its own, which they replace."""
+        """Return the configured headers with names in lower case, as those of the gateway that they replace."""
         return {name.lower(): value for name, value in self.headers.items()}
 
     @property
     def timeouts(self) -> Timeouts:
-        """Of its connections."""
+        """Timeouts of its connections."""
         return Timeouts(self.connect_seconds, self.first_byte_seconds, self.between_bytes_seconds)
 
 
 def no_key() -> str | None:
-    """An upstream that asks for none."""
+    """Return no key, for upstreams that need none."""
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class KeyedUpstream:
-    """`key` gives the provider's key whenever one is sent."""
+    """Settings of an upstream; `key` returns the provider's key for each request."""
 
     settings: OpenAISettings = field(default_factory=OpenAISettings)
     key: Callable[[], str | None] = no_key

@@ -1,18 +1,18 @@
-"""What the chunks of a stream have in common: all but a few characters of text, as a rule."""
+"""Caches how a stream's chunks are rewritten: as a rule they differ in their text alone."""
 
 import re
 from typing import Final
 
-#: Where a chunk has its text, in a chat, its reasoning and in a completion. A quote within a JSON string is escaped.
+#: The text of a chunk: chat content, reasoning or completion. Never matches inside a JSON string (quotes are escaped).
 _TEXT: Final = re.compile(rb'"(?:(?:reasoning_)?content|reasoning|text)":"([^"\\\n]*)"')
-#: A stream whose chunks differ in more than their text is not learned again and again.
+#: Bound on learning: a stream whose chunks differ in more than their text is not learned again and again.
 _MOST_LESSONS: Final = 8
 
 
 class Shape:
-    """Knows an event that differs from one seen before in its text alone, and how that one went on.
+    """Recognises an event that differs from a learned one in its text alone, and rewrites it likewise.
 
-    The text must have no quote and no line's end, so that it cannot be anything else.
+    The text must have no quote and no line end, so that it cannot be anything else.
     """
 
     __slots__ = ("_after", "_before", "_lessons", "_shown_after", "_shown_before")
@@ -24,7 +24,7 @@ class Shape:
         self._lessons = 0
 
     def shown(self, data: bytes) -> bytes | None:
-        """How the event goes on; None: it is none of that shape."""
+        """Return the rewritten event; None: it has another shape."""
         before, after = self._before, self._after
         if (
             not before
@@ -39,7 +39,7 @@ class Shape:
         return b"".join((self._shown_before, data[len(before) : len(data) - len(after)], self._shown_after))
 
     def learn(self, data: bytes, shown: bytes) -> None:
-        """One whole event with data, which nothing is remembered of, and how it went on."""
+        """Learn one whole event with data and its rewritten form."""
         if self._lessons >= _MOST_LESSONS or data.find(b"\n") != len(data) - 2:
             return
         self._lessons += 1

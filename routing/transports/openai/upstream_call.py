@@ -1,4 +1,4 @@
-"""One request at an OpenAI-compatible upstream: what is the same for streams and whole answers."""
+"""One request at an OpenAI-compatible upstream: the common base for streamed and JSON answers."""
 
 from abc import abstractmethod
 from typing import Final, Protocol
@@ -11,35 +11,33 @@ from routing.transports.openai.relay import ByteRelay
 from routing.transports.openai.upstream_refusals import Refusal, refusal
 from routing.transports.openai.upstream_usage import Usage, finishes
 
-#: More of an error's body is not looked at.
+#: Bound on the part of an error's body that is read.
 MAX_ERROR_BYTES: Final = 64 * 1024
 
 
 class Upstream(Protocol):
-    """Where calls are made (routing/transports/openai/openai_connection.py)."""
+    """Callbacks of a call to its transport (routing/transports/openai/openai_connection.py)."""
 
     @property
     def model(self) -> str:
-        """Its own name of the model."""
+        """The upstream's own name of the model."""
         ...
 
     def answers(self, mailbox: Mailbox, cached_tokens: int) -> None:
-        """It has begun to answer well."""
+        """A successful answer has begun."""
         ...
 
     def gave_up(self, call: "UpstreamCall", error: PenstockError, what: str) -> None:
-        """A call has come to nothing; `what` is for the log."""
+        """A call has failed; `what` is for the log."""
         ...
 
-    def refuses(self, call: "UpstreamCall", said: Refusal) -> None:
-        """A call was answered with another status than 200."""
-        ...
+    def refuses(self, call: "UpstreamCall", said: Refusal) -> None: ...
 
 
 class UpstreamCall(Http1Request):
-    """Ends in one way: finished, given up, or stopped. `over` says that it has."""
+    """An HTTP exchange with exactly one ending: finished, given up, or stopped; then `over` is set."""
 
-    #: What an answer must be of.
+    #: Media type that the answer must have.
     media: bytes
 
     __slots__ = (
@@ -68,14 +66,14 @@ class UpstreamCall(Http1Request):
 
     @abstractmethod
     def part(self, data: bytes) -> None:
-        """A part of a good answer."""
+        """Take a part of a successful answer."""
 
     @abstractmethod
     def whole(self) -> None:
-        """A good answer has ended; not called once it is over."""
+        """The body of a successful answer has ended; not called once it is over."""
 
     def stop(self) -> None:
-        """Nobody wants it any more. Idempotent."""
+        """Cancel the call. Idempotent."""
         if not self.over:
             self.over = True
             if self.relay is not None:
@@ -83,7 +81,6 @@ class UpstreamCall(Http1Request):
             self.cancel()
 
     def answered(self, status: int, headers: Headers) -> None:
-        """The answer's head."""
         if status != 200:
             self._refused = (status, headers)
             return
@@ -92,7 +89,6 @@ class UpstreamCall(Http1Request):
             self.fail(f"it answers with {media[:100].decode('latin-1') or 'no content type'}")
 
     def received(self, data: bytes) -> None:
-        """A part of the answer's body."""
         if self._refused is None:
             self.part(data)
         elif not self.over:
@@ -102,7 +98,6 @@ class UpstreamCall(Http1Request):
                 self._refuse(*self._refused)
 
     def ended(self) -> None:
-        """The answer is whole."""
         if self.over:
             return
         if self._refused is None:
@@ -111,7 +106,6 @@ class UpstreamCall(Http1Request):
             self._refuse(*self._refused)
 
     def failed(self, failure: HttpFailure) -> None:
-        """Nothing more comes."""
         if self.over:
             return
         error: PenstockError
@@ -122,7 +116,7 @@ class UpstreamCall(Http1Request):
         self.give_up(error, failure.problem)
 
     def fail(self, what: str) -> None:
-        """The upstream's answer is none: end the call with its connection."""
+        """Fail the call for an invalid answer and close its connection."""
         self.give_up(ReplicaFailed("The model's upstream failed on this request."), what)
 
     def give_up(self, error: PenstockError, what: str) -> None:
@@ -134,13 +128,13 @@ class UpstreamCall(Http1Request):
         self.upstream.gave_up(self, error, what)
 
     def begin(self, relay: ByteRelay, cached_tokens: int = 0) -> None:
-        """The answer is a good one, as far as is known."""
+        """Begin to relay a successful answer."""
         self.relay = relay
         self.upstream.answers(self.mailbox, cached_tokens)
         self.mailbox.relay(relay)
 
     def finish(self, usage: Usage | None, cut: set[int]) -> None:
-        """The answer is whole, and all of it is in the relay."""
+        """Finish the call: the answer is complete and all of it is in the relay."""
         assert self.relay is not None, "it has begun"
         self.over = True
         self.relay.reasoning_tokens = 0 if usage is None else usage.reasoning_tokens

@@ -1,4 +1,4 @@
-"""Looks at an OpenAI-compatible upstream: whether it is there, and what its engine's own metrics say."""
+"""Health checks of an OpenAI-compatible upstream, and scrapes of its engine's metrics."""
 
 import logging
 from collections.abc import Callable
@@ -14,12 +14,12 @@ from routing.transports.prometheus import samples
 
 log = logging.getLogger(__name__)
 
-#: Lists of models, and metrics, are not longer.
+#: Bound on the body of a check: a list of models, or metrics.
 MAX_BYTES: Final = 4 * 1024 * 1024
 
 
 class Looks:
-    """Each raises Unreachable for what cannot be reached. `replica` names it in the log."""
+    """Checks of one upstream; each raises Unreachable. `replica` names it in the log."""
 
     def __init__(
         self,
@@ -28,26 +28,26 @@ class Looks:
         headers: Callable[[], dict[str, str]],
         replica: str,
     ) -> None:
-        """`headers` shows the key; it raises ValueError."""
+        """`headers` returns the headers with the key; it may raise ValueError."""
         self._pool = pool
         self._settings = settings
         self._headers = headers
         self._replica = replica
         self._scrapes = settings.metrics_of != "none"
-        #: Why its metrics could not be read last, which is said once.
+        #: Why its metrics could not be read last; logged once.
         self._problem = ""
 
     async def health(self) -> None:
-        """See whether it answers at its health path."""
+        """Request the health path. Raises Unreachable."""
         status, _ = await self._get(self._settings.health)
         if status in (401, 403):
             raise Unreachable(f"it refuses our key (status {status})", refused=True)
-        if status not in (200, 204, 429):  # over its limit, but there
+        if status not in (200, 204, 429):  # 429: over its limit, but alive
             asked = self._target(self._settings.health)
             raise Unreachable(f"GET {asked} is answered with status {status}; upstream.health names what is asked for")
 
     async def load(self) -> Scrape | None:
-        """What its metrics say; None: it has none, and those that nobody has named are not asked for again."""
+        """Scrape the metrics; None: there are none, and unless they are configured they are not requested again."""
         if not self._scrapes:
             return None
         kind = self._settings.metrics_of
@@ -67,7 +67,7 @@ class Looks:
         return found
 
     def renew(self) -> None:
-        """It was away, and may be another engine now."""
+        """Forget what was detected: after an outage it may be another engine."""
         self._scrapes = self._settings.metrics_of != "none"
 
     def _target(self, path: str) -> str:

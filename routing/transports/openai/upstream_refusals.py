@@ -1,4 +1,4 @@
-"""What an upstream's status means: whose fault it is, what the client is told, and how long to leave it alone."""
+"""Maps an upstream's error status to an error for the client and a back-off time."""
 
 import re
 import time
@@ -21,13 +21,13 @@ from protos.errors import (
     UpstreamRefusesKey,
 )
 
-#: So much of what the upstream says reaches a client.
+#: Length to which an upstream's message is cut for clients.
 MAX_MESSAGE: Final = 512
-#: How long an upstream that is over its limit is left alone where it does not say, at least and at most.
+#: Back-off in seconds of an upstream over its limit: the default, the least and the most.
 BACK_OFF_SECONDS: Final = 2.0
 LEAST_BACK_OFF_SECONDS: Final = 0.25
 LONGEST_BACK_OFF_SECONDS: Final = 300.0
-#: The same where the account behind the key has nothing left.
+#: Default back-off where the account behind the key has no quota left.
 NO_QUOTA_SECONDS: Final = 60.0
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]+")
 _OVERLOADED: Final = (408, 409, 425, 502, 503, 504, 529)
@@ -35,7 +35,7 @@ _OVERLOADED: Final = (408, 409, 425, 502, 503, 504, 529)
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """`what` is for the log. `back_off`: seconds in which it is to get no requests."""
+    """A refusal. `what` is for the log; `back_off` are seconds for which the upstream gets no requests."""
 
     error: PenstockError
     what: str
@@ -43,7 +43,7 @@ class Refusal:
 
 
 class _Words(msgspec.Struct, frozen=True):
-    """What is looked at of an error's body."""
+    """The members that are read of an error's body."""
 
     message: str = ""
     param: str | None = None
@@ -51,9 +51,9 @@ class _Words(msgspec.Struct, frozen=True):
 
 
 def refusal(status: int, headers: Mapping[bytes, bytes], body: bytes, renamed: tuple[str, str]) -> Refusal:
-    """Of an answer that is not 200. `renamed`: the upstream's name of the model, and the one that clients know."""
+    """Interpret an answer that is not 200. `renamed`: the model's name at the upstream, and the one clients know."""
     words = _words(body)
-    # Its words may quote the prompt.
+    # The message may quote the prompt.
     said = ", ".join(filter(None, (name_or_redacted(words.code or ""), redacted_words(words.message or body))))
     what = f"status {status}{f': {said}' if said else ''}"
     if status in (400, 413, 422):
@@ -64,7 +64,7 @@ def refusal(status: int, headers: Mapping[bytes, bytes], body: bytes, renamed: t
         error = UpstreamRateLimited("The model's provider takes no more requests now.", retry_after=seconds)
         return Refusal(error, what, seconds)
     if status in (401, 403):
-        # Its words may repeat the key.
+        # The message may repeat the key.
         return Refusal(
             UpstreamRefusesKey("The model's provider refuses this gateway."), f"status {status}: it refuses our key"
         )
@@ -78,7 +78,7 @@ def refusal(status: int, headers: Mapping[bytes, bytes], body: bytes, renamed: t
 
 
 def retry_after(headers: Mapping[bytes, bytes], default: float) -> float:
-    """Seconds that an answer asks for, within bounds: of `retry-after-ms`, else of `retry-after`."""
+    """Return the seconds of `retry-after-ms`, else of `retry-after`, within bounds."""
     for name, unit in ((b"retry-after-ms", 0.001), (b"retry-after", 1.0)):
         value = headers.get(name)
         if value is None:
@@ -116,7 +116,7 @@ def _client_error(status: int, words: _Words, renamed: tuple[str, str]) -> Penst
 
 
 def _words(body: bytes) -> _Words:
-    """Of `{"error": {"message": ...}}`, or the same without the outer object, as older engines write it."""
+    """Parse `{"error": {"message": ...}}`, or the inner object alone, as older engines write it."""
     try:
         value = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError):

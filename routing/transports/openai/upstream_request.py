@@ -1,4 +1,4 @@
-"""A client's request as an upstream is to see it: its own name of the model, our key, usage asked for."""
+"""Rewrites a client's request for an upstream: the upstream's model name, its key, and usage requested."""
 
 from hashlib import blake2b
 from typing import Final
@@ -17,13 +17,13 @@ _OPTIONS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
 _ENCODER: Final = msgspec.json.Encoder()
 _TRUE: Final = msgspec.Raw(b"true")
 _USAGE: Final = msgspec.Raw(b'{"include_usage":true}')
-#: Bytes of a salt as the upstream gets it, in hexadecimal digits.
+#: Bytes of a salt's hash, sent as hexadecimal digits.
 _SALT_BYTES: Final = 16
 _ACCEPT: Final = {True: "text/event-stream", False: "application/json"}
 
 
 class Requests:
-    """Writes the requests to one upstream, which calls the model by that name."""
+    """Writes the requests to one upstream, which knows the model as `model`."""
 
     def __init__(self, origin: Origin, model: str, settings: OpenAISettings) -> None:
         self._origin = origin
@@ -36,10 +36,10 @@ class Requests:
         self._heads: dict[tuple[str, bool], bytes] = {}
 
     def request(self, payload: Payload, key: str | None, adapter: str = "", salt: str = "", trace: str = "") -> bytes:
-        """Head and body, for the model or for an adapter, which is a model there; `salt` and `trace` are as `Submit`
-        has them.
+        """Return head and body, for the model or for an adapter, which is a model there; `salt` and `trace` are as in
+        `Submit`.
 
-        Raises ValueError for what cannot be sent, such as a key with a line's end in it.
+        Raises ValueError for what cannot be sent, such as a key with a line end in it.
         """
         if key != self._key:
             self._key = key
@@ -53,7 +53,7 @@ class Requests:
         return b"%bcontent-length: %d\r\n\r\n%b" % (start, len(body), body)
 
     def body(self, payload: Payload, adapter: str = "", salt: str = "") -> bytes:
-        """The body alone: members that are not changed keep their bytes. Raises ValueError."""
+        """Return the body; unchanged members keep their bytes. Raises ValueError."""
         try:
             return self._rewritten(payload, adapter, salt)
         except (msgspec.DecodeError, RecursionError) as error:
@@ -63,7 +63,7 @@ class Requests:
         members = _MEMBERS.decode(payload.body)
         members["model"] = msgspec.Raw(_ENCODER.encode(adapter)) if adapter else self._model
         if payload.max_tokens is not None:
-            # Text completions know the one name alone.
+            # Text completions have only one name for the limit.
             name = self._limit_as if payload.path == CHAT_PATH else "max_tokens"
             for other in _LIMITS:
                 members.pop(other, None)
@@ -83,15 +83,15 @@ class Requests:
         return _ENCODER.encode(members)
 
     def _hidden(self, salt: str) -> bytes:
-        """The salt as it may leave: names of tenants are in it.
+        """Return the salt's hash, since the salt contains the tenant's name.
 
-        The provider's key is in the hash, where there is one, so that nobody else works out another's salt.
+        The hash includes the provider's key, where there is one, so that others cannot compute a tenant's salt.
         """
         secret = blake2b((self._key or "").encode(), digest_size=32).digest()
         return blake2b(salt.encode(), key=secret, digest_size=_SALT_BYTES).hexdigest().encode()
 
     def key_header(self, key: str | None) -> dict[str, str]:
-        """What shows the key. Raises ValueError, without the key in its text."""
+        """Return the header with the key. Raises ValueError, without the key in its text."""
         if not key:
             return {}
         if not is_header_value(key):

@@ -1,4 +1,4 @@
-"""A streamed answer of an OpenAI-compatible upstream."""
+"""The call for a streamed answer of an OpenAI-compatible upstream."""
 
 from typing import Final
 
@@ -8,12 +8,12 @@ from routing.transports.openai.events import MAX_EVENT_BYTES, BadStream, EventSt
 from routing.transports.openai.relay import ByteRelay
 from routing.transports.openai.upstream_call import Upstream, UpstreamCall
 
-#: Ticks of the pool in which the answer's end should follow its end mark.
+#: Ticks of the pool within which the answer's end must follow its end mark.
 _END_TICKS: Final = 8
 
 
 class StreamCall(UpstreamCall):
-    """Its events go on as they come, from the first one with data on."""
+    """Relays events as they come, from the first one with data on."""
 
     media = b"text/event-stream"
 
@@ -27,9 +27,9 @@ class StreamCall(UpstreamCall):
         self._first = b""
 
     def part(self, data: bytes) -> None:
-        """A part of the stream, cut anywhere."""
+        """Take a part of the stream, cut anywhere."""
         if self.over:
-            self.cancel()  # it goes on after its end mark
+            self.cancel()  # data follows the end mark
             return
         try:
             shown = self._feed(data)
@@ -47,7 +47,7 @@ class StreamCall(UpstreamCall):
             self._finish()
 
     def whole(self) -> None:
-        """The body has ended, which is too early unless the answer was whole."""
+        """End the body, which is too early unless the answer was complete."""
         end = self._events.close()
         if not self._events.done or self.relay is None:
             self.fail("its stream stopped before its end")

@@ -1,4 +1,4 @@
-"""What an upstream's answer says of itself: how many tokens, and why each sequence ended."""
+"""Reads token counts and finish reasons from an upstream's answer."""
 
 import json
 import re
@@ -9,7 +9,7 @@ import msgspec
 from protos.types import Finish, FinishReason
 
 T = TypeVar("T")
-#: What cannot be a count of tokens is none: somebody pays by it.
+#: A count of tokens; impossible values are rejected, since tenants are billed by it.
 _Count = Annotated[int, msgspec.Meta(ge=0, le=0x7FFF_FFFF)]
 
 
@@ -19,7 +19,7 @@ class _Details(msgspec.Struct, frozen=True):
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """The API's `usage`. Engines leave out what they do not count."""
+    """The API's `usage` object. Engines omit what they do not count."""
 
     prompt_tokens: _Count | None = None
     completion_tokens: _Count | None = None
@@ -28,13 +28,13 @@ class Usage(msgspec.Struct, frozen=True):
 
     @property
     def cached_tokens(self) -> int:
-        """How much of the prompt was cached."""
+        """Tokens of the prompt that were cached."""
         details = self.prompt_tokens_details
         return min(details.cached_tokens or 0, self.prompt_tokens or 0) if details is not None else 0
 
     @property
     def reasoning_tokens(self) -> int:
-        """How much of the answer was thoughts."""
+        """Reasoning tokens of the answer."""
         details = self.completion_tokens_details
         return min(details.reasoning_tokens or 0, self.completion_tokens or 0) if details is not None else 0
 
@@ -47,7 +47,7 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What is looked at of an answer, or of a stream's chunk; the rest is passed over."""
+    """The members that are read of an answer or a stream's chunk; the others are ignored."""
 
     model: str | None = None
     usage: Usage | None = None
@@ -56,7 +56,7 @@ class Answer(msgspec.Struct, frozen=True):
 
     @property
     def is_error(self) -> bool:
-        """Whether it is an error that came with a good status."""
+        """Whether it is an error that came with status 200."""
         return self.error is not None and bytes(self.error).strip() != b"null"
 
 
@@ -67,7 +67,7 @@ _JSON: Final = json.JSONDecoder()
 
 
 def answer_in(text: bytes) -> Answer:
-    """An answer or chunk; a member in a form of its own counts as left out. Raises ValueError for what is no object."""
+    """Parse an answer or chunk; members of an unexpected form count as absent. Raises ValueError unless an object."""
     try:
         return _ANSWER.decode(text)
     except msgspec.ValidationError:
@@ -93,7 +93,7 @@ def _as(kind: type[T], raw: msgspec.Raw | None) -> T | None:
 
 
 def usage_in_tail(tail: bytes) -> Usage | None:
-    """The last `usage` object in the end of a JSON text whose begin is not at hand."""
+    """Parse the last `usage` object in the tail of a JSON text."""
     starts = [match.end() for match in _USAGE.finditer(tail)]
     if not starts:
         return None
@@ -105,9 +105,9 @@ def usage_in_tail(tail: bytes) -> Usage | None:
 
 
 def finishes(usage: Usage | None, seen: int, cut: set[int], sequences: int) -> list[Finish]:
-    """The end of each sequence; the counts are of the whole answer, and the first one's. `cut` by their limit.
+    """Return the finish of each sequence; the first one has the whole answer's counts. `cut` reached their limit.
 
-    `seen` tokens, about, have come, where the upstream does not say how many.
+    `seen` is the approximate number of tokens, used where the upstream reports none.
     """
     prompt = completion = cached = 0
     if usage is not None:

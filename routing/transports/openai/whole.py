@@ -1,4 +1,4 @@
-"""An answer of an OpenAI-compatible upstream that is one JSON object."""
+"""The call for an answer of an OpenAI-compatible upstream that is one JSON object."""
 
 from typing import Final
 
@@ -9,16 +9,16 @@ from routing.transports.openai.relay import ByteRelay
 from routing.transports.openai.upstream_call import Upstream, UpstreamCall
 from routing.transports.openai.upstream_usage import answer_in, usage_in_tail
 
-#: An answer up to here is looked at as a whole before any of it goes on; a longer one goes on in parts.
+#: An answer up to this size is buffered and checked before it is relayed; a longer one is relayed in parts.
 MOST_WHOLE_BYTES: Final = 1024 * 1024
-#: The last bytes of a longer one are held back: what it used is told there.
+#: The last bytes of a longer answer, held back to read its usage from.
 TAIL_BYTES: Final = 16 * 1024
-#: Bytes of an answer for each of its tokens, for a guess.
+#: Bytes of an answer per token, for estimates.
 _TOKEN_BYTES: Final = 4
 
 
 class WholeCall(UpstreamCall):
-    """Goes on once it is known to be whole, unless it is long."""
+    """Relays the answer once it is complete, unless it is long."""
 
     media = b"application/json"
 
@@ -33,7 +33,6 @@ class WholeCall(UpstreamCall):
         self._tail = b""
 
     def part(self, data: bytes) -> None:
-        """A part of the body."""
         if self.over:
             return
         self._size += len(data)
@@ -45,7 +44,6 @@ class WholeCall(UpstreamCall):
             self._begin_long()
 
     def whole(self) -> None:
-        """The body has ended."""
         if self.relay is not None:
             self._end_long(self.relay)
             return

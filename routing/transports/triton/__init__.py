@@ -1,1 +1,1 @@
-"""NVIDIA Triton over KServe's gRPC protocol: answers of tokens, or of text made into tokens."""
+"""The transport to NVIDIA Triton over KServe's gRPC protocol: answers are tokens, or text encoded to tokens."""

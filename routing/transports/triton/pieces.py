@@ -1,4 +1,4 @@
-"""A text answer of Triton's, piece by piece, as token ids."""
+"""Encodes the pieces of Triton's text answers to token ids."""
 
 from routing.transports.triton.settings import TextCodec
 
@@ -6,12 +6,12 @@ _REPLACEMENT = "�"
 
 
 class Pieces:
-    """The ids of one answer's text as it comes; `tokens` counts them.
+    """Encodes one answer's text as it comes; `tokens` counts the ids.
 
-    A server that sends all of the answer so far ends it with U+FFFD where a character's bytes are not complete: those
-    are held back until they are, or until the end. One that sends what is new decodes each step by itself, so what it
-    cuts is lost: its U+FFFD are passed on, and nothing here can tell them from those that the model wrote. A text that
-    begins otherwise than what was sent goes on behind that.
+    A cumulative server ends the text so far with U+FFFD where a character's bytes are incomplete: these are held back
+    until they are complete, or until the end. An incremental server decodes each step by itself, so a cut character is
+    lost: its U+FFFD are passed on, since they cannot be told from those that the model wrote. Where a cumulative text
+    does not begin with what was sent, only the text beyond that length is sent.
     """
 
     __slots__ = ("_codec", "_cumulative", "_held", "_taken", "tokens")
@@ -24,11 +24,11 @@ class Pieces:
         self.tokens = 0
 
     def feed(self, text: str) -> list[int]:
-        """The ids of what is new in the next piece, maybe none."""
+        """Return the ids of what is new in the next piece, maybe none."""
         if not self._cumulative:
             return self._encoded(text)
         if not text.startswith(self._taken):
-            # An empty last response, a stop word cut off, or another reading of the same tokens: what was sent stays.
+            # An empty last response, a removed stop word, or another decoding of the same tokens: what was sent stays.
             if len(text) <= len(self._taken):
                 self._held = ""
                 return []
@@ -40,7 +40,7 @@ class Pieces:
         return self._encoded(whole)
 
     def flush(self) -> list[int]:
-        """The ids of what was held back, at the end."""
+        """Return the ids of what was held back, at the end."""
         held, self._held = self._held, ""
         return self._encoded(held)
 

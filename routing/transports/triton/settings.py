@@ -1,4 +1,4 @@
-"""What the link to Triton must know of a model there."""
+"""Settings of the transport to a model behind Triton."""
 
 import enum
 from collections.abc import Sequence
@@ -26,19 +26,19 @@ class Kind(enum.Enum):
 
     @property
     def takes_text(self) -> bool:
-        """Whether it is asked and answers in text."""
+        """Whether its prompts and answers are text."""
         return self is not Kind.ENGINE
 
 
 class TextCodec(Protocol):
-    """The model's tokenizer, where the model's own is behind its text."""
+    """The model's tokenizer, for models that take and give text."""
 
     def decode(self, token_ids: Sequence[int]) -> str:
-        """A prompt's text, from which its server makes these ids again, as well as text can say them."""
+        """Return a prompt's text, which the server encodes to these ids again as far as text allows."""
         ...
 
     def encode(self, text: str, *, first: bool) -> list[int]:
-        """Ids that add `text` to an answer, of which it is the `first` piece or a later one."""
+        """Encode a piece of an answer; `first`: it is the answer's first piece."""
         ...
 
 
@@ -73,15 +73,15 @@ class TritonOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     @property
     def template(self) -> Kind:
-        """The template that `kind` names."""
+        """The template named by `kind`."""
         return Kind(self.kind)
 
 
 @dataclass(frozen=True, slots=True)
 class TritonSettings:
-    """How one replica's model is asked. `codec` is there for kinds that take text.
+    """Settings of one replica's model. `codec` is set for kinds that take text.
 
-    `end_id` ends an answer, and so do `other_end_ids`. `metrics_url` empty: load is counted here.
+    `end_id` and `other_end_ids` end an answer. `metrics_url` empty: the load is counted in this worker.
     """
 
     options: TritonOptions

@@ -1,4 +1,4 @@
-"""What a model behind Triton answers to one request, as tokens and an end."""
+"""Turns the responses of a model behind Triton to one request into tokens and a finish."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -11,17 +11,17 @@ from protos.triton_codec import Reply
 from protos.types import Failure, Finish, FinishReason, Submit
 from routing.transports.triton.pieces import Pieces
 
-#: What TensorRT-LLM says of a prompt that is too long for its engine.
+#: TensorRT-LLM's message for a prompt that is too long for its engine.
 _TOO_LONG: Final = re.compile(r"exceeds? (?:the )?(?:maximum input length|max_input_len|max_seq_len|max_num_tokens)")
-#: What Triton says where another replica may well take the request: a full queue, a model that has been unloaded.
+#: Triton's messages where another replica may take the request: a full queue, an unloaded model.
 _ELSEWHERE: Final = re.compile(r"maximum queue size|unknown model|is not ready|[Ss]erver is stopping|shutting down")
 
 
 class Answer:
-    """One request's answer as it comes. `cached` tokens of the prompt were in the KV cache, once that is known.
+    """One request's answer. `cached` tokens of the prompt were in the KV cache, once that is known.
 
-    An engine that does not say why an answer ended is taken to have reached its limit if it made that many tokens. A
-    token that ends an answer is no part of it: the last one is held back while it is such.
+    Where the engine gives no finish reason, an answer of `max_tokens` tokens counts as cut by its limit. An end token
+    is no part of the answer: the last token is held back while it is one.
     """
 
     __slots__ = (
@@ -40,11 +40,11 @@ class Answer:
     def __init__(
         self, submit: Submit, block_tokens: int, pieces: Pieces | None, ends: frozenset[int] = frozenset()
     ) -> None:
-        """`block_tokens` of a KV block, 0: not known; `pieces` where the answer is text; `ends` where it is ids."""
+        """`block_tokens` per KV block, 0: unknown; `pieces` for text answers; `ends`: end tokens of answers in ids."""
         self._prompt_tokens, self._max_tokens = len(submit.prompt_ids), submit.max_tokens
         self._block_tokens, self._pieces = block_tokens, pieces
         self._tokens = 0
-        #: Tokens as the server counts them, where it does.
+        #: The server's count of tokens, where it sends one.
         self._made = 0
         self._reason = b""
         self._ends = ends
@@ -52,7 +52,7 @@ class Answer:
         self.cached = 0
 
     def take(self, reply: Reply) -> Sequence[int]:
-        """The new ids in a message, maybe none. Raises ProtocolError for outputs that are not what they should be."""
+        """Return the new ids in a message, maybe none. Raises ProtocolError for invalid outputs."""
         outputs = reply.outputs
         if not outputs:
             return ()
@@ -68,7 +68,7 @@ class Answer:
         return self._counted(self._pieces.feed(_text(outputs)))
 
     def end(self) -> tuple[Sequence[int], Finish]:
-        """The ids that were held back, and the answer's end."""
+        """Return the ids that were held back, and the answer's finish."""
         last = self._counted(self._pieces.flush()) if self._pieces is not None else ()
         cut = self._reason == b"length" if self._reason else max(self._made, self._tokens) >= self._max_tokens
         reason = FinishReason.LENGTH if cut and not self._held else FinishReason.STOP
@@ -79,14 +79,14 @@ class Answer:
         return ids
 
     def _without_end(self, ids: Sequence[int]) -> Sequence[int]:
-        """All that is known not to be the end, of what was held back and some more."""
+        """Return the held-back and new ids up to those that may be the end, which are held back."""
         ids = (*self._held, *ids)
         self._held = ids[-1:] if ids[-1] in self._ends else ()
         return self._counted(ids[: len(ids) - len(self._held)])
 
 
 def error_of(message: str) -> Failure | ReplicaUnavailable:
-    """What a stream's error message comes to. Its own words may quote the prompt, so nobody is told them."""
+    """Return the error for a stream's error message, without its words, which may quote the prompt."""
     if _ELSEWHERE.search(message):
         error = ReplicaUnavailable("The replica does not take the request now.")
         error.detail = redacted_words(message)
@@ -95,7 +95,7 @@ def error_of(message: str) -> Failure | ReplicaUnavailable:
 
 
 def _ids(outputs: Mapping[str, Sequence[Any]]) -> Sequence[int]:
-    """One sequence's new ids; the server pads them to the longest one."""
+    """Return one sequence's new ids, without the server's padding to the longest one."""
     ids, length = outputs.get("output_ids", ()), outputs.get("sequence_length")
     if not length:
         return ids

@@ -1,6 +1,6 @@
-"""The link to a model behind Triton: KServe's gRPC streams, one for each request, as TensorRT-LLM's backend answers.
+"""The transport to a model behind Triton: one gRPC stream of KServe's protocol per request to TensorRT-LLM's backend.
 
-What models take and answer is TensorRT-LLM's triton_backend/all_models; the protocol is Triton's
+The models' tensors are defined in TensorRT-LLM's triton_backend/all_models; the protocol in Triton's
 docs/protocol/extension_*.md and docs/user_guide/decoupled_models.md.
 """
 
@@ -34,19 +34,19 @@ from routing.transports.triton.triton_requests import TritonModel
 
 log = logging.getLogger(__name__)
 
-#: How long a stream whose answer is complete may take to end by itself.
+#: Seconds for which a stream may stay open after its answer is complete.
 _END_SECONDS: Final = 5.0
 _OPTIONS: Final = (
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.max_receive_message_length", 64 * 1024 * 1024),
     ("grpc.max_send_message_length", 64 * 1024 * 1024),
-    # Triton ends connections that ping often while it says nothing; its answers to the looks are in between.
+    # Triton closes connections that ping often while it sends nothing; its answers to health checks come in between.
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
     ("grpc.keepalive_permit_without_calls", 0),
     ("grpc.enable_http_proxy", 0),
 )
-#: Codes that say what became of the connection or the server, and nothing of the request.
+#: Codes about the connection or the server, not about the request.
 _LOST: Final = (
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.CANCELLED,
@@ -56,7 +56,7 @@ _LOST: Final = (
     grpc.StatusCode.UNIMPLEMENTED,
     grpc.StatusCode.NOT_FOUND,
 )
-#: A text that any vocabulary has; one token of an answer need not be a character.
+#: A text that any vocabulary covers; one token of an answer need not be a character.
 _PROBE_TEXT: Final = "Hello"
 _PROBE_TOKENS: Final = 8
 
@@ -64,7 +64,7 @@ _Call = Any  # grpc.aio.StreamStreamCall[bytes, bytes]; the stubs' generic param
 
 
 class TritonConnection(CountedConnection):
-    """`spec.settings` are TritonSettings."""
+    """The transport to one model on one Triton server. `spec.settings` are TritonSettings."""
 
     def __init__(self, spec: ReplicaSpec, around: Surroundings) -> None:
         super().__init__(spec, around)
@@ -74,12 +74,11 @@ class TritonConnection(CountedConnection):
         self._metrics: TritonMetrics | None = None
         self._model: TritonModel | None = None
         self._server = ""
-        #: Whether what was read of the model is what is there now.
+        #: Whether the model's description has been read since it last became reachable.
         self._described = False
         self._block_tokens = 0
 
     async def aclose(self) -> None:
-        """End every call; open streams fail."""
         await super().aclose()
         if self._channel is not None:
             await self._channel.aclose()
@@ -177,7 +176,7 @@ class TritonConnection(CountedConnection):
         return cancel
 
     async def _exchange(self, submit: Submit, mailbox: Mailbox) -> None:
-        """Carry one request, to its end whatever that is."""
+        """Run one request to its end, whatever that is."""
         try:
             await self._stream(submit, mailbox)
         except grpc.aio.AioRpcError as error:
@@ -187,11 +186,11 @@ class TritonConnection(CountedConnection):
                 told = f"{error.code().name}: {redacted_words(error.details() or '')}"
                 self._fail(mailbox, Failure("engine_error", told))
         except (ProtocolError, asyncio.InvalidStateError, PemError) as error:
-            # InvalidStateError: the call had ended before the request was written, gRPC says no more.
+            # InvalidStateError: the call had ended before the request was written.
             self._lost(mailbox, _lost(str(error)))
         except Exception:
             log.exception("replica %s at %s: request %s", self.spec.id, self.spec.address, submit.request_id)
-            self._lost(mailbox, _lost("the link failed"))
+            self._lost(mailbox, _lost("the transport failed"))
 
     async def _stream(self, submit: Submit, mailbox: Mailbox) -> None:
         model, channels = self._model, self._channel
@@ -205,7 +204,7 @@ class TritonConnection(CountedConnection):
         pieces = Pieces(text, cumulative=model.cumulative) if text else None
         answer = Answer(submit, self._block_tokens, pieces, model.ends(submit))
         with channels.borrowed() as channel:
-            # Triton takes its place in a trace from the metadata (docs/user_guide/trace.md).
+            # Triton reads the trace context from the metadata (docs/user_guide/trace.md).
             metadata = tuple(trace_headers(submit.trace).items()) or None
             call: _Call = channel.stream_stream(codec.MODEL_STREAM_INFER)(metadata=metadata)
             try:
@@ -219,7 +218,7 @@ class TritonConnection(CountedConnection):
     async def _read(self, call: _Call, answer: Answer, mailbox: Mailbox) -> None:
         while (data := await call.read()) is not grpc.aio.EOF:
             if self._deal(codec.decode_reply(data), answer, mailbox):
-                # However the stream ends now: the answer is complete.
+                # The answer is complete, however the stream ends now.
                 with contextlib.suppress(TimeoutError, grpc.aio.AioRpcError):
                     async with asyncio.timeout(_END_SECONDS):
                         await call.read()
@@ -227,7 +226,7 @@ class TritonConnection(CountedConnection):
         self._lost(mailbox, _lost("the stream ended before the answer's end"))
 
     def _deal(self, reply: codec.Reply, answer: Answer, mailbox: Mailbox) -> bool:
-        """Give on what a message says; whether the answer is complete."""
+        """Deliver a message's contents; return whether the answer is complete."""
         self._alive()
         if reply.error:
             error = error_of(reply.error)

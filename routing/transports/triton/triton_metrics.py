@@ -1,4 +1,4 @@
-"""The load of an engine behind Triton, as its backend writes it into Triton's metrics.
+"""Reads the load of an engine behind Triton from Triton's metrics.
 
 Names and meaning: custom_metrics_reporter.cc and model_instance_state.cc of TensorRT-LLM's Triton backend.
 """
@@ -28,9 +28,7 @@ _TIMEOUT_SECONDS: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class EngineState:
-    """What the metrics say of an engine: its load, how many requests it takes at most, tokens of a KV block; 0 for
-    what they do not say.
-    """
+    """An engine's load, most concurrent requests and tokens per KV block; 0 where the metrics lack a value."""
 
     load: Load
     max_requests: int = 0
@@ -38,15 +36,15 @@ class EngineState:
 
 
 def engine_state(metrics: Iterable[Sample], model: str) -> EngineState | None:
-    """The state of the engine, or None where there is no word of one.
+    """Return the state of the engine, or None where the metrics have none.
 
-    The figures bear the name of the engine's own model. Where that is not `model`, which then is around it, they are
-    the sum of all engines on the server.
+    The figures are labelled with the engine's own model. Where `model` is not that one but wraps it, they are summed
+    over all engines on the server.
     """
     found: dict[str, dict[tuple[str, str], float]] = {}
     for name, labels, value in metrics:
         label = _LABELS.get(name)
-        # What is no count is not there.
+        # Values that are no counts are ignored.
         if label is None or not math.isfinite(value) or value < 0:
             continue
         of_model = found.setdefault(labels.get("model", ""), {})
@@ -74,16 +72,16 @@ def engine_state(metrics: Iterable[Sample], model: str) -> EngineState | None:
 
 
 class TritonMetrics:
-    """Asks one server's metrics, over a connection that is kept."""
+    """Scrapes one server's metrics over a kept connection."""
 
     def __init__(self, url: str, model: str, replica: str) -> None:
-        """`replica` is what the log calls it. Raises ValueError for what is no URL. Needs a running event loop."""
+        """`replica` names it in the log. Raises ValueError for an invalid URL. Needs a running event loop."""
         self._pool = ConnectionPool(origin_of(url))
         self._url, self._model, self._replica = url, model, replica
         self._problem = ""
 
     async def look(self) -> EngineState | None:
-        """The engine's state now, or None where it cannot be had: the log says once why."""
+        """Return the engine's current state, or None where it cannot be read; the reason is logged once."""
         problem, state = "", None
         try:
             status, body = await get(self._pool, self._pool.origin.path or "/", {}, _MAX_BYTES, _TIMEOUT_SECONDS)

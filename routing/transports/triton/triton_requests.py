@@ -1,4 +1,4 @@
-"""From a submit to the tensors that a model behind Triton takes, and which features it has by what it takes."""
+"""Encodes a submit as tensors for a model behind Triton, and derives the model's features from its inputs."""
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
@@ -9,7 +9,7 @@ from protos.triton_codec import ModelConfig, ModelMetadata, Tensor
 from protos.types import Failure, Guide, GuideKind, Submit
 from routing.transports.triton.settings import Kind, TritonOptions, TritonSettings
 
-#: What each kind takes and gives at least; what its server lacks of them, it is not.
+#: Inputs that each kind must have; a model that lacks one is of another kind.
 _INPUTS: Final = {
     Kind.ENGINE: ("input_ids", "input_lengths", "request_output_len", "streaming"),
     Kind.ENSEMBLE: ("text_input", "max_tokens", "stream"),
@@ -22,7 +22,7 @@ _OUTPUTS: Final = {
     Kind.BLS: ("text_output",),
     Kind.LLM_API: ("text_output",),
 }
-#: What is asked for besides, of those that have it.
+#: Further outputs, requested where the model has them.
 _MORE_OUTPUTS: Final = {
     Kind.ENGINE: ("kv_cache_reused_blocks",),
     Kind.ENSEMBLE: ("kv_cache_reused_blocks", "num_output_tokens"),
@@ -30,7 +30,7 @@ _MORE_OUTPUTS: Final = {
     Kind.LLM_API: ("finish_reason",),
 }
 
-#: Inputs of the sampler by kind, as this project calls what they hold.
+#: Names of sampler inputs that differ by kind.
 _ENGINE_NAMES: Final = {"top_k": "runtime_top_k", "top_p": "runtime_top_p"}
 _LLM_API_PREFIX: Final = "sampling_param_"
 _FEATURES: Final = {
@@ -51,9 +51,9 @@ _UINT64_MASK: Final = 0xFFFF_FFFF_FFFF_FFFF
 
 
 class TritonModel:
-    """One model on one server: what it takes, what it can do, and how a request to it is written.
+    """One model on one server: its inputs, its features, and the encoding of requests.
 
-    `cumulative`: each response of its text has all of the answer so far.
+    `cumulative`: each text response has the whole answer so far.
     """
 
     def __init__(self, settings: TritonSettings, metadata: ModelMetadata, config: ModelConfig) -> None:
@@ -71,7 +71,7 @@ class TritonModel:
         self._batch = (1,) if batched else ()
 
     def refusal(self, submit: Submit) -> Failure | None:
-        """Why a request cannot be put to this model, if it cannot; who goes by `features` never meets it."""
+        """Return why this model cannot take a request, if so; callers that respect `features` never get a refusal."""
         if submit.sampling.n != 1:
             return Failure("unsupported_parameter", "one answer a request", "n")
         if submit.guide is not None and (Feature.GUIDED not in self.features or submit.guide.kind not in _GUIDES):
@@ -79,13 +79,13 @@ class TritonModel:
         return None
 
     def inputs(self, submit: Submit) -> list[Tensor]:
-        """A request's tensors: those that the model must have, and of the others those that it takes."""
+        """Return a request's tensors: the required ones, and of the optional ones those that the model takes."""
         text = self.kind.takes_text
         required = self._text_prompt(submit) if text else self._token_prompt(submit)
         return [*required, *(tensor for tensor in self._optional(submit) if tensor.name in self._inputs)]
 
     def ends(self, submit: Submit) -> frozenset[int]:
-        """Tokens that end an answer in ids, where some are told with it: stop words are, the end_id is not."""
+        """Return the tokens that end an answer in ids and are sent with it: stop words are, the end_id is not."""
         if self.kind.takes_text:
             return frozenset()
         settings, sampling = self._settings, submit.sampling
@@ -122,7 +122,7 @@ class TritonModel:
             yield from self._guide(submit.guide)
 
     def _ends(self, submit: Submit) -> Iterator[Tensor]:
-        """What ends an answer. The engine knows no end by itself; around it, preprocessing takes the tokenizer's."""
+        """Yield the tensors that end an answer. The bare engine has no end token; ensembles use the tokenizer's."""
         settings, stops = self._settings, list(submit.sampling.stop_token_ids)
         if settings.options.pad_id is not None:
             yield self._one("pad_id", "INT32", settings.options.pad_id)
@@ -131,7 +131,7 @@ class TritonModel:
                 yield self._one("end_id", "INT32", settings.end_id)
             stops += settings.other_end_ids
         if stops and not self.kind.takes_text:
-            # Words of one token each: first the tokens, then where each word ends (utils.cc, convertWordList).
+            # Words of one token each: first the tokens, then each word's end offset (utils.cc, convertWordList).
             values = [*stops, *range(1, len(stops) + 1)]
             yield Tensor("stop_words_list", "INT32", (*self._batch, 2, len(stops)), values)
 
@@ -160,14 +160,14 @@ class TritonModel:
             found |= Feature.STOP_TOKEN_IDS
         backend = self._config.parameters.get("guided_decoding_backend", "")
         guided = _all_in(("guided_decoding_guide_type", "guided_decoding_guide"), self._inputs)
-        # A template's variable that nobody has filled in is no backend.
+        # An unfilled template variable is no backend.
         if guided and backend and not backend.startswith("$"):
             found |= Feature.GUIDED
         return found
 
 
 def _sampler(submit: Submit) -> Mapping[str, tuple[str, Any]]:
-    """The sampler's parameters by name. The engine is greedy where neither top_k nor top_p is given."""
+    """Return the sampler's parameters by name. The engine is greedy where neither top_k nor top_p is given."""
     sampling = submit.sampling
     values: dict[str, tuple[str, Any]] = {}
     if sampling.temperature == 0 or sampling.top_p == 0:
@@ -197,7 +197,7 @@ def _problem(options: TritonOptions, metadata: ModelMetadata, config: ModelConfi
     lacking += [name for name in _OUTPUTS[kind] if name not in metadata.outputs]
     if lacking:
         return f"model {options.model} is no {kind.value}: it has no {', no '.join(lacking)}"
-    # Triton says of an ensemble what its own file says, and not whether the engine in it can stream.
+    # For an ensemble Triton reports its own file, not whether the engine in it can stream.
     if kind is not Kind.ENSEMBLE and not config.decoupled:
         return f"model {options.model} cannot stream: its transaction policy is not decoupled"
     return ""

@@ -1,4 +1,4 @@
-"""What every link shares whose engine reports nothing by itself: its load, and whether it can be reached."""
+"""What every transport shares whose engine reports nothing by itself: its load, and whether it can be reached."""
 
 import asyncio
 from collections.abc import Callable

@@ -13,7 +13,7 @@ from routing.contracts.transport import Leg, Transport
 from routing.dispatch.migration import continuation
 from routing.transports.replica_connection import Listener, Surroundings
 from routing.transports.session_transport import SessionConnection
-from tests import routing_links, triton_links
+from tests import routing_transports, triton_transports
 from tests.fake_triton import FakeTriton
 from tests.fakes import SilentEngine
 from tests.harness import bounded, engine_of, serving, spec_of, submit_of, until
@@ -76,10 +76,10 @@ def test_what_is_no_trace_is_not_passed_on() -> None:
 
 def test_an_upstream_gets_headers() -> None:
     async def main() -> None:
-        async with upstream() as fake, routing_links.linked(fake) as link:
+        async with upstream() as fake, routing_transports.connected(fake) as transport:
             fake.behaves = streamed(EVENT % b"hi", END)
             for trace in (f"{PARENT} {STATE}", PARENT, ""):
-                client = await link.ask(trace=trace).begun()
+                client = await transport.ask(trace=trace).begun()
                 await client.read()
             both, alone, none = (heard.headers for heard in fake.heard)
             assert (both["traceparent"], both["tracestate"]) == (PARENT, STATE)
@@ -93,10 +93,10 @@ def test_an_upstream_gets_headers() -> None:
 def test_triton_gets_metadata() -> None:
     async def main() -> None:
         fake = FakeTriton(engine_of())
-        async with triton_links.linked(fake) as link:
-            await until(lambda: link.connected)
+        async with triton_transports.connected(fake) as transport:
+            await until(lambda: transport.connected)
             fake.metadata.clear()
-            streams = [link.open(submit_of(name=trace[:2], trace=trace)) for trace in ("", f"{PARENT} {STATE}")]
+            streams = [transport.open(submit_of(name=trace[:2], trace=trace)) for trace in ("", f"{PARENT} {STATE}")]
             await until(lambda: len(fake.metadata) == len(streams))
             for stream in streams:
                 stream.close()

@@ -1,4 +1,4 @@
-"""The link to a stock TensorRT-LLM server: what it asks for, and what becomes of it where things go wrong."""
+"""The transport to a stock TensorRT-LLM server: what it asks for, and what becomes of it where things go wrong."""
 
 import asyncio
 import contextlib
@@ -69,11 +69,11 @@ class RawServer:
 async def failing(behaviour: Behaviour, **options: Any) -> tuple[list[int], Finish]:
     """The tokens and the end of a request of 8 tokens, at a server that does so with it."""
     server = RawServer(behaviour)
-    async with server.listening() as address, trtllm_at(address) as link:
-        stream = link.open(submit_of(8, **options))
+    async with server.listening() as address, trtllm_at(address) as transport:
+        stream = transport.open(submit_of(8, **options))
         tokens, (finish,) = await drained(stream)
         stream.close()
-        assert link.in_flight == 0
+        assert transport.in_flight == 0
         await until(lambda: server.ended == server.calls)
         return tokens[0], finish
 
@@ -81,9 +81,9 @@ async def failing(behaviour: Behaviour, **options: Any) -> tuple[list[int], Fini
 def test_a_request_goes_out_under_an_id_of_its_own_each_time() -> None:
     async def main() -> None:
         stock = StockServer(engine_of())
-        async with stock.listening() as (address, _), trtllm_at(address) as link:
+        async with stock.listening() as (address, _), trtllm_at(address) as transport:
             for _ in range(2):
-                stream = link.open(submit_of(3, name="same", cache_salt="tenant", adapter=Adapter("legal")))
+                stream = transport.open(submit_of(3, name="same", cache_salt="tenant", adapter=Adapter("legal")))
                 await drained(stream)
                 stream.close()
             first, second = (request.request_id for request in stock.requests)
@@ -99,8 +99,8 @@ def test_a_request_goes_out_under_an_id_of_its_own_each_time() -> None:
 def test_an_answer_that_nobody_watches_comes_in_one_message(interval: int) -> None:
     async def main() -> None:
         stock = StockServer(engine_of())
-        async with stock.listening() as (address, _), trtllm_at(address) as link:
-            stream = link.open(submit_of(200, delta_interval=interval))
+        async with stock.listening() as (address, _), trtllm_at(address) as transport:
+            stream = transport.open(submit_of(200, delta_interval=interval))
             events = await stream.receive()
             assert [len(tokens) for _, tokens, _, _ in events] == [200, 0]
             stream.close()
@@ -114,8 +114,8 @@ def test_cancelling_ends_the_call_and_says_so(closes: str) -> None:
     async def main() -> None:
         engine = SilentEngine()
         stock = StockServer(engine)
-        async with stock.listening() as (address, _), trtllm_at(address) as link:
-            stream = link.open(submit_of())
+        async with stock.listening() as (address, _), trtllm_at(address) as transport:
+            stream = transport.open(submit_of())
             await until(lambda: engine.submitted)
             if closes == "close":
                 stream.close()
@@ -124,7 +124,7 @@ def test_cancelling_ends_the_call_and_says_so(closes: str) -> None:
             await until(lambda: stock.aborts)
             assert stock.aborts == [stock.requests[0].request_id]
             await until(lambda: engine.cancelled)
-            assert link.in_flight == 0
+            assert transport.in_flight == 0
 
     bounded(main)
 
@@ -132,17 +132,17 @@ def test_cancelling_ends_the_call_and_says_so(closes: str) -> None:
 def test_load_is_counted_here() -> None:
     async def main() -> None:
         engine, gate = gated_engine()
-        async with StockServer(engine).listening() as (address, _), trtllm_at(address) as link:
-            stream = link.open(submit_of(3, prompt=range(10), n=2), kv_tokens=30)
-            assert link.view.load.prefill_tokens == 10
-            assert (link.in_flight, link.view.load.tokens_in_flight) == (2, 30)
+        async with StockServer(engine).listening() as (address, _), trtllm_at(address) as transport:
+            stream = transport.open(submit_of(3, prompt=range(10), n=2), kv_tokens=30)
+            assert transport.view.load.prefill_tokens == 10
+            assert (transport.in_flight, transport.view.load.tokens_in_flight) == (2, 30)
             gate.let(1)
             await stream.receive()
-            assert (link.in_flight, link.view.load.prefill_tokens) == (2, 0)
+            assert (transport.in_flight, transport.view.load.prefill_tokens) == (2, 0)
             gate.open()
             await drained(stream, 2)
             stream.close()
-            assert (link.in_flight, link.view.load.tokens_in_flight) == (0, 0)
+            assert (transport.in_flight, transport.view.load.tokens_in_flight) == (0, 0)
 
     bounded(main)
 
@@ -152,30 +152,30 @@ def test_what_a_server_says_of_itself() -> None:
         stock = StockServer(engine_of(), tp=4, pp=2)
         stock.model_info.supported_features.append("guided_decoding")
         shape = Shape(tp=4, ep=2, pp=2)
-        async with stock.listening() as (address, _), trtllm_at(address, shape=shape) as link:
-            assert link.info is not None
-            assert link.info.shape == shape
-            assert link.info.fingerprint == "trtllm-1.3.0-/models/mixtral"
-            assert link.info.max_sequence_tokens == 32768
-            features = Feature(link.view.features)
+        async with stock.listening() as (address, _), trtllm_at(address, shape=shape) as transport:
+            assert transport.info is not None
+            assert transport.info.shape == shape
+            assert transport.info.fingerprint == "trtllm-1.3.0-/models/mixtral"
+            assert transport.info.max_sequence_tokens == 32768
+            features = Feature(transport.view.features)
             assert features == Feature.TOKENS & ~Feature.LOGIT_BIAS | Feature.GUIDED
 
     bounded(main)
 
 
 async def state_of(address: str, **options: Any) -> tuple[State, str]:
-    """What becomes of a link to something that it should not use."""
-    link = TrtllmConnection(spec_of(address, engine="trtllm_grpc", **options), Surroundings("w"))
-    before = link.health.reason
-    link.start()
+    """What becomes of a transport to something that it should not use."""
+    transport = TrtllmConnection(spec_of(address, engine="trtllm_grpc", **options), Surroundings("w"))
+    before = transport.health.reason
+    transport.start()
     try:
-        await until(lambda: link.health.reason != before)
-        assert not link.connected
+        await until(lambda: transport.health.reason != before)
+        assert not transport.connected
         with pytest.raises(ReplicaUnavailable):
-            link.open(submit_of())
-        return link.health.state, link.health.reason
+            transport.open(submit_of())
+        return transport.health.state, transport.health.reason
     finally:
-        await link.aclose()
+        await transport.aclose()
 
 
 def test_a_sick_engine_is_not_used_though_the_call_says_ok() -> None:
@@ -255,17 +255,17 @@ async def _garbage(data: bytes, context: Any) -> bytes:
 def test_a_server_that_comes_back_is_used_again() -> None:
     async def main() -> None:
         first = StockServer(engine_of())
-        async with first.listening() as (address, server), trtllm_at(address) as link:
-            stream = link.open(submit_of())
+        async with first.listening() as (address, server), trtllm_at(address) as transport:
+            stream = transport.open(submit_of())
             await drained(stream)
             stream.close()
             await server.stop(None)
             with pytest.raises(ReplicaUnavailable):
-                await drained(link.open(submit_of()))
-            assert not link.connected
+                await drained(transport.open(submit_of()))
+            assert not transport.connected
             async with StockServer(engine_of()).listening(address.removeprefix("grpc://")):
-                await until(lambda: link.connected, seconds=10)
-                stream = link.open(submit_of())
+                await until(lambda: transport.connected, seconds=10)
+                stream = transport.open(submit_of())
                 await drained(stream)
                 stream.close()
 
@@ -275,9 +275,9 @@ def test_a_server_that_comes_back_is_used_again() -> None:
 def test_a_prompt_over_the_cap_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         stock = StockServer(engine_of())
-        async with stock.listening() as (address, _), trtllm_at(address) as link:
+        async with stock.listening() as (address, _), trtllm_at(address) as transport:
             monkeypatch.setattr(stock_codec, "MAX_MESSAGE_BYTES", 1000)
-            stream = link.open(submit_of(prompt=range(1000), n=2))
+            stream = transport.open(submit_of(prompt=range(1000), n=2))
             _, finishes = await drained(stream, 2)
             assert [finish.failure and finish.failure.code for finish in finishes] == ["context_length_exceeded"] * 2
             stream.close()
@@ -398,23 +398,23 @@ def test_a_server_that_gives_up_a_request_loses_it_to_others(status: str) -> Non
 
 def test_a_value_that_does_not_fit_the_wire_fails_its_own_request_alone() -> None:
     async def main() -> None:
-        async with StockServer(engine_of()).listening() as (address, _), trtllm_at(address) as link:
-            bad, good = link.open(submit_of(3, prompt=[-1])), link.open(submit_of(3))
+        async with StockServer(engine_of()).listening() as (address, _), trtllm_at(address) as transport:
+            bad, good = transport.open(submit_of(3, prompt=[-1])), transport.open(submit_of(3))
             with pytest.raises(Exception, match="The gateway failed on this request"):
                 await drained(bad)
             await drained(good)
             good.close()
-            assert link.in_flight == 0
+            assert transport.in_flight == 0
 
     bounded(main)
 
 
-def test_closing_the_link_ends_every_call() -> None:
+def test_closing_the_transport_ends_every_call() -> None:
     async def main() -> None:
         engine = SilentEngine(INFO)
         async with StockServer(engine).listening() as (address, _):
-            async with trtllm_at(address) as link:
-                streams = [link.open(submit_of(name=f"r{i}")) for i in range(5)]
+            async with trtllm_at(address) as transport:
+                streams = [transport.open(submit_of(name=f"r{i}")) for i in range(5)]
                 await until(lambda: len(engine.submitted) == 5)
             for stream in streams:
                 with pytest.raises(ReplicaUnavailable):

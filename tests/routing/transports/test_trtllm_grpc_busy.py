@@ -15,19 +15,19 @@ def test_a_server_that_takes_no_more_calls_than_ours_is_there() -> None:
     async def main() -> None:
         engine = SilentEngine()
         stock = StockServer(engine)
-        async with stock.listening(most_calls=2) as (address, _), trtllm_at(address) as link:
-            streams = [link.open(submit_of()) for _ in range(2)]
+        async with stock.listening(most_calls=2) as (address, _), trtllm_at(address) as transport:
+            streams = [transport.open(submit_of()) for _ in range(2)]
             await until(lambda: len(stock.requests) == 2)
-            assert (await link._look()).info is link.info
-            refused = link.open(submit_of())
+            assert (await transport._look()).info is transport.info
+            refused = transport.open(submit_of())
             with pytest.raises(ReplicaUnavailable):
                 await refused.receive()
-            assert link.connected
+            assert transport.connected
             for stream in streams:
                 stream.close()
-            assert (await link._look()).info is link.info
+            assert (await transport._look()).info is transport.info
             await until(lambda: len(engine.cancelled) == 2)
-            assert (await link._look()).info is link.info
+            assert (await transport._look()).info is transport.info
 
     bounded(main)
 
@@ -35,15 +35,15 @@ def test_a_server_that_takes_no_more_calls_than_ours_is_there() -> None:
 def test_a_server_whose_every_call_is_one_of_our_aborts_is_there() -> None:
     async def main() -> None:
         stock = StockServer(SilentEngine())
-        async with stock.listening(most_calls=2) as (address, _), trtllm_at(address) as link:
-            streams = [link.open(submit_of()) for _ in range(2)]
+        async with stock.listening(most_calls=2) as (address, _), trtllm_at(address) as transport:
+            streams = [transport.open(submit_of()) for _ in range(2)]
             await until(lambda: len(stock.requests) == 2)
             for stream in streams:
                 stream.close()
             await asyncio.sleep(0)  # both aborts' tasks take their first step, and with it their calls
-            assert link.in_flight == 0
-            assert len(link._aborts) == 2
-            assert (await link._look()).info is link.info
+            assert transport.in_flight == 0
+            assert len(transport._aborts) == 2
+            assert (await transport._look()).info is transport.info
 
     bounded(main)
 
@@ -51,12 +51,12 @@ def test_a_server_whose_every_call_is_one_of_our_aborts_is_there() -> None:
 def test_a_server_that_takes_no_calls_at_all_is_not_there() -> None:
     async def main() -> None:
         stock = StockServer(engine_of())
-        async with stock.listening() as (address, _), trtllm_at(address) as link:
-            assert link._channel is not None
-            assert link._channel._current is not None
-            link._channel._current._most = 0
+        async with stock.listening() as (address, _), trtllm_at(address) as transport:
+            assert transport._channel is not None
+            assert transport._channel._current is not None
+            transport._channel._current._most = 0
             with pytest.raises(Unreachable, match="takes 0 calls"):
-                await link._look()
+                await transport._look()
 
     bounded(main)
 
@@ -64,14 +64,14 @@ def test_a_server_that_takes_no_calls_at_all_is_not_there() -> None:
 def test_an_engine_whose_tokens_come_is_not_idle() -> None:
     async def main() -> None:
         engine, gate = gated_engine()
-        async with StockServer(engine).listening() as (address, _), trtllm_at(address) as link:
-            stream = link.open(submit_of(100))
+        async with StockServer(engine).listening() as (address, _), trtllm_at(address) as transport:
+            stream = transport.open(submit_of(100))
             for _ in range(3):
-                link.health.progress.idle = True
+                transport.health.progress.idle = True
                 gate.let(1)
                 async with asyncio.timeout(5):
                     await stream.receive()
-                assert not link.health.progress.idle
+                assert not transport.health.progress.idle
             stream.close()
 
     bounded(main)

@@ -1,4 +1,4 @@
-"""Models behind Triton in the configuration file, and what their link is told."""
+"""Models behind Triton in the configuration file, and what their transport is told."""
 
 from importlib.machinery import ModuleSpec
 from pathlib import Path

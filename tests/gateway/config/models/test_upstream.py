@@ -1,4 +1,4 @@
-"""Upstreams in the configuration: their rules, and what their links are made with."""
+"""Upstreams in the configuration: their rules, and what their transports are made with."""
 
 import re
 from pathlib import Path
@@ -72,7 +72,7 @@ def test_only_openai_pools_have_one(tmp_path: Path) -> None:
         load_config(written(tmp_path, "{model: x}", "trtllm_grpc"))
 
 
-def test_a_link_is_made_with_it(tmp_path: Path) -> None:
+def test_a_transport_is_made_with_it(tmp_path: Path) -> None:
     config = load_config(
         written(
             tmp_path,
@@ -123,7 +123,7 @@ def test_headers_of_ours_are_replaced_and_not_sent_twice(tmp_path: Path, name: s
         "http://user:secret@h/v1",
     ],
 )
-def test_base_urls_that_no_link_could_be_made_with(tmp_path: Path, address: str) -> None:
+def test_base_urls_that_no_transport_could_be_made_with(tmp_path: Path, address: str) -> None:
     path = tmp_path / "penstock.yaml"
     pool = {"name": "p", "engine": "openai", "replicas": [address]}
     path.write_bytes(msgspec.json.encode({"models": [{"name": "m", "context": 9, "pools": [pool]}]}))

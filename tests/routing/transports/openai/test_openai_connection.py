@@ -1,4 +1,4 @@
-"""The link to upstreams with OpenAI's API: good answers, whole and streamed, and how they are asked for."""
+"""The transport to upstreams with OpenAI's API: good answers, whole and streamed, and how they are asked for."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ from protos.errors import ReplicaUnavailable
 from protos.features import Feature
 from protos.types import Adapter, FinishReason, Payload, Submit
 from tests.harness import bounded, until
-from tests.routing_links import Client, linked
+from tests.routing_transports import Client, connected
 from tests.upstreams import ANSWER, END, EVENT, LAST, STREAM, Caller, Heard, chunk, plain, streamed, upstream
 
 OURS = EVENT.replace(b"theirs", b"ours")
@@ -20,9 +20,9 @@ OURS = EVENT.replace(b"theirs", b"ours")
 
 def test_a_stream_is_relayed_and_counted() -> None:
     async def main() -> None:
-        async with upstream() as fake, linked(fake) as link:
+        async with upstream() as fake, connected(fake) as transport:
             fake.behaves = streamed(EVENT % b"a", b": ping\n\n", EVENT % b"b" + EVENT % b"c", END)
-            client = link.ask(temperature=0.5)
+            client = transport.ask(temperature=0.5)
             shown = await client.answer()
             assert shown.startswith(OURS % b"a" + b": ping\n\n" + OURS % b"b" + OURS % b"c")
             assert shown.endswith(b"data: [DONE]\n\n")
@@ -43,9 +43,9 @@ def test_a_stream_is_relayed_and_counted() -> None:
 
 def test_the_counts_are_shown_to_those_who_ask() -> None:
     async def main() -> None:
-        async with upstream() as fake, linked(fake) as link:
+        async with upstream() as fake, connected(fake) as transport:
             fake.behaves = streamed(EVENT % b"a", END)
-            assert b'"usage":{"prompt_tokens":7' in await link.ask(usage=True).answer()
+            assert b'"usage":{"prompt_tokens":7' in await transport.ask(usage=True).answer()
 
     bounded(main)
 
@@ -53,8 +53,8 @@ def test_the_counts_are_shown_to_those_who_ask() -> None:
 @pytest.mark.parametrize("n", [1, 3])
 def test_a_whole_answer(n: int) -> None:
     async def main() -> None:
-        async with upstream() as fake, linked(fake) as link:
-            client = link.ask(stream=False, n=n)
+        async with upstream() as fake, connected(fake) as transport:
+            client = transport.ask(stream=False, n=n)
             shown = await client.answer()
             assert json.loads(shown) == json.loads(ANSWER) | {"model": "ours"}
             assert client.relay is not None and not client.relay.streamed
@@ -71,11 +71,11 @@ def test_a_whole_answer(n: int) -> None:
 
 def test_requests_follow_each_other_on_a_kept_connection() -> None:
     async def main() -> None:
-        async with upstream() as fake, linked(fake) as link:
+        async with upstream() as fake, connected(fake) as transport:
             for stream in (True, False) * 5:
                 fake.behaves = streamed(EVENT % b"a", END) if stream else plain(ANSWER)
-                await link.ask(stream=stream).answer()
-                await until(lambda: link.connection._pool._idle)
+                await transport.ask(stream=stream).answer()
+                await until(lambda: transport.connection._pool._idle)
             assert fake.accepted <= 2
 
     bounded(main)
@@ -87,10 +87,10 @@ def test_our_key_and_headers_go_there_and_nothing_of_the_clients() -> None:
     async def main() -> None:
         async with upstream() as fake:
             key: list[str | None] = [None]
-            async with linked(fake, key=lambda: key[0], headers={"x-org": "acme"}) as link:
+            async with connected(fake, key=lambda: key[0], headers={"x-org": "acme"}) as transport:
                 for value in keys:
                     key[0] = value
-                    await link.ask(stream=False).answer()
+                    await transport.ask(stream=False).answer()
             sent = [heard.headers for heard in fake.heard]
             assert [one.get("authorization") for one in sent] == ["Bearer sk-one", "Bearer sk-two", None]
             assert sent[0] == {
@@ -106,10 +106,10 @@ def test_our_key_and_headers_go_there_and_nothing_of_the_clients() -> None:
 def test_a_key_that_cannot_be_sent_is_not_and_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         key = ["sk-good"]
-        async with upstream() as fake, linked(fake, key=lambda: key[0]) as link:
+        async with upstream() as fake, connected(fake, key=lambda: key[0]) as transport:
             key[0] = "sk-secret\r\nx-evil: 1"
             with pytest.raises(ReplicaUnavailable):
-                link.ask()
+                transport.ask()
             assert not fake.heard
 
     bounded(main)
@@ -118,12 +118,12 @@ def test_a_key_that_cannot_be_sent_is_not_and_is_not_logged(caplog: pytest.LogCa
 
 def test_members_that_are_not_ours_keep_their_bytes() -> None:
     async def main() -> None:
-        async with upstream() as fake, linked(fake) as link:
+        async with upstream() as fake, connected(fake) as transport:
             fake.behaves = streamed(EVENT % b"a", END)
             body = b'{"seed":12345678901234567890123, "t":1.10,"x":"\\u00e9","stream_options":{"a":1e5},"model":"ours"}'
             payload = Payload("/completions", body, True, False, "ours")
             client = Client()
-            client.leg = link.connection.open(Submit("r", [], 1, payload=payload), receiver=client)
+            client.leg = transport.connection.open(Submit("r", [], 1, payload=payload), receiver=client)
             await client.answer()
             sent = fake.heard[0].body
             assert b'"seed":12345678901234567890123' in sent and b'"t":1.10' in sent and b'"x":"\\u00e9"' in sent
@@ -134,9 +134,9 @@ def test_members_that_are_not_ours_keep_their_bytes() -> None:
 
 def test_an_upstream_that_does_not_count_is_not_asked_to_and_its_events_are_counted() -> None:
     async def main() -> None:
-        async with upstream() as fake, linked(fake, counts_usage=False) as link:
+        async with upstream() as fake, connected(fake, counts_usage=False) as transport:
             fake.behaves = streamed(EVENT % b"a", EVENT % b"b", b"data: [DONE]\n\n")
-            client = link.ask(stream_options={"include_usage": True})
+            client = transport.ask(stream_options={"include_usage": True})
             await client.answer()
             assert "stream_options" not in json.loads(fake.heard[0].body)
             assert client.finishes[0].completion_tokens == 2
@@ -147,7 +147,7 @@ def test_an_upstream_that_does_not_count_is_not_asked_to_and_its_events_are_coun
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_client_that_leaves_takes_its_request_away(stream: bool) -> None:
     async def main() -> None:
-        async with upstream() as fake, linked(fake) as link:
+        async with upstream() as fake, connected(fake) as transport:
             left = asyncio.Event()
 
             async def behave(caller: Caller, heard: Heard) -> None:
@@ -157,14 +157,14 @@ def test_a_client_that_leaves_takes_its_request_away(stream: bool) -> None:
                 left.set()
 
             fake.behaves = behave
-            client = link.ask(stream=stream)
+            client = transport.ask(stream=stream)
             await until(lambda: client.relay if stream else fake.heard)
-            assert link.connection.in_flight == 1
+            assert transport.connection.in_flight == 1
             assert client.leg is not None
             client.leg.close()
             client.leg.close()
             await left.wait()
-            assert link.is_empty
+            assert transport.is_empty
             assert client.relay is None or await client.relay.read() == b""
 
     bounded(main)
@@ -172,14 +172,14 @@ def test_a_client_that_leaves_takes_its_request_away(stream: bool) -> None:
 
 def test_a_reader_that_waits_is_let_go_when_the_request_is_taken_away() -> None:
     async def main() -> None:
-        async with upstream() as fake, linked(fake) as link:
+        async with upstream() as fake, connected(fake) as transport:
 
             async def behave(caller: Caller, heard: Heard) -> None:
                 await caller.say(STREAM + chunk(EVENT % b"a"))
                 await caller.gone()
 
             fake.behaves = behave
-            client = await link.ask().begun()
+            client = await transport.ask().begun()
             reader = asyncio.create_task(client.read())
             await asyncio.sleep(0)
             assert client.leg is not None
@@ -193,7 +193,7 @@ def test_a_long_answer_comes_in_parts_as_fast_as_it_is_read() -> None:
     size = 32 << 20
 
     async def main() -> None:
-        async with upstream() as fake, linked(fake) as link:
+        async with upstream() as fake, connected(fake) as transport:
             sent = 0
 
             async def behave(caller: Caller, heard: Heard) -> bool:
@@ -209,7 +209,7 @@ def test_a_long_answer_comes_in_parts_as_fast_as_it_is_read() -> None:
                 return True
 
             fake.behaves = behave
-            client = await link.ask(stream=False).begun()
+            client = await transport.ask(stream=False).begun()
             before = -1
             while before != sent:
                 before = sent
@@ -235,21 +235,21 @@ def test_a_long_answer_comes_in_parts_as_fast_as_it_is_read() -> None:
 
 def test_what_cannot_be_asked_is_refused_at_once() -> None:
     async def main() -> None:
-        async with upstream() as fake, linked(fake, max_in_flight=1) as link:
+        async with upstream() as fake, connected(fake, max_in_flight=1) as transport:
 
             async def behave(caller: Caller, heard: Heard) -> None:
                 await caller.gone()
 
             fake.behaves = behave
             with pytest.raises(ReplicaUnavailable):
-                link.connection.open(Submit("r", [1], 1))
+                transport.connection.open(Submit("r", [1], 1))
             payload = Payload("/completions", b"{", True, False, "ours")
             with pytest.raises(ReplicaUnavailable):
-                link.connection.open(Submit("r", [1], 1, payload=payload), receiver=Client())
-            client = link.ask()
+                transport.connection.open(Submit("r", [1], 1, payload=payload), receiver=Client())
+            client = transport.ask()
             with pytest.raises(ReplicaUnavailable, match="as many"):
-                link.ask()
-            assert link.connection.view.max_batch_size == 1
+                transport.ask()
+            assert transport.connection.view.max_batch_size == 1
             assert client.leg is not None
             client.leg.close()
 
@@ -268,11 +268,11 @@ def test_its_load_is_read_from_its_metrics() -> None:
     async def main() -> None:
         async with upstream() as fake:
             fake.pages["/metrics"] = plain(METRICS, kind="text/plain")
-            async with linked(fake, metrics_of="auto", health="/health") as link:
-                load = link.connection.view.load
+            async with connected(fake, metrics_of="auto", health="/health") as transport:
+                load = transport.connection.view.load
                 assert (load.running, load.waiting, load.kv_blocks_used, load.kv_blocks_total) == (4, 2, 250, 1000)
-                assert link.connection.view.kv_block_tokens == 16
-                assert link.connection.view.features & Feature.WHOLE_API
+                assert transport.connection.view.kv_block_tokens == 16
+                assert transport.connection.view.features & Feature.WHOLE_API
                 assert [look.target for look in fake.looks] == ["/health", "/metrics"]
 
     bounded(main)
@@ -283,12 +283,12 @@ def test_metrics_that_are_not_there_leave_the_load_to_be_counted(kind: Any, agai
     async def main() -> None:
         async with upstream() as fake:
             fake.pages["/metrics"] = plain(b"", "404 Not Found")
-            async with linked(fake, metrics_of=kind) as link:
-                await link.connection._look()
+            async with connected(fake, metrics_of=kind) as transport:
+                await transport.connection._look()
                 assert [look.target for look in fake.looks].count("/metrics") == 1 + again
                 fake.behaves = streamed(EVENT % b"a", END)
-                client = link.ask()
-                assert link.connection.view.load.running + link.connection.view.load.waiting == 1
+                client = transport.ask()
+                assert transport.connection.view.load.running + transport.connection.view.load.waiting == 1
                 await client.begun()
                 assert client.error is None
 
@@ -297,8 +297,8 @@ def test_metrics_that_are_not_there_leave_the_load_to_be_counted(kind: Any, agai
 
 def test_a_probe_is_a_look_and_costs_nothing() -> None:
     async def main() -> None:
-        async with upstream() as fake, linked(fake) as link:
-            probe = link.connection._ask()
+        async with upstream() as fake, connected(fake) as transport:
+            probe = transport.connection._ask()
             assert probe is not None
             assert await probe.problem() == ""
             probe.tick()
@@ -312,12 +312,12 @@ def test_a_probe_is_a_look_and_costs_nothing() -> None:
 
 def test_each_change_of_its_state_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
-        async with upstream() as fake, linked(fake, health_seconds=0.0) as link:
-            link.connection.health.prove_first = True  # as a worker's are
+        async with upstream() as fake, connected(fake, health_seconds=0.0) as transport:
+            transport.connection.health.prove_first = True  # as a worker's are
             fake.health = plain(b"", "503 Service Unavailable")
-            await until(lambda: not link.connection.connected)
+            await until(lambda: not transport.connection.connected)
             fake.health = plain(b"{}")
-            await until(lambda: link.connection.health.serves)
+            await until(lambda: transport.connection.health.serves)
 
     caplog.set_level("INFO")
     bounded(main)
@@ -328,10 +328,10 @@ def test_each_change_of_its_state_is_said_once(caplog: pytest.LogCaptureFixture)
 
 def test_several_answers_have_one_count() -> None:
     async def main() -> None:
-        async with upstream() as fake, linked(fake) as link:
+        async with upstream() as fake, connected(fake) as transport:
             cut = b'data: {"model":"theirs","choices":[{"index":1,"delta":{},"finish_reason":"length"}]}\n\n'
             fake.behaves = STREAM + chunk(EVENT % b"a" + cut + END) + LAST
-            client = link.ask(n=2)
+            client = transport.ask(n=2)
             await client.answer()
             assert [(finish.reason, finish.completion_tokens) for finish in client.finishes] == [
                 (FinishReason.STOP, 3), (FinishReason.LENGTH, 0),
@@ -342,11 +342,11 @@ def test_several_answers_have_one_count() -> None:
 
 def test_an_adapter_is_a_model_there() -> None:
     async def main() -> None:
-        async with upstream() as fake, linked(fake) as link:
+        async with upstream() as fake, connected(fake) as transport:
             payload = Payload("/chat/completions", b'{"model":"ours:customer"}', False, False, "ours:customer")
             client = Client()
             submit = Submit("r", [1], 1, adapter=Adapter("customer"), payload=payload)
-            client.leg = link.connection.open(submit, receiver=client)
+            client.leg = transport.connection.open(submit, receiver=client)
             assert json.loads(await client.answer())["model"] == "ours:customer"
             assert json.loads(fake.heard[0].body)["model"] == "customer"
 

@@ -14,7 +14,7 @@ from routing.fleet.fleet import Fleet
 from routing.health.breaker import CONSECUTIVE_FAULTS
 from routing.health.replica_status import State
 from tests.harness import bounded, until
-from tests.routing_links import Link
+from tests.routing_transports import OpenAITransport
 from tests.upstreams import upstream
 
 
@@ -32,7 +32,7 @@ from tests.upstreams import upstream
 def test_who_is_ejected(error: PenstockError, begun: bool, ejected: bool) -> None:
     async def main() -> None:
         async with upstream() as one, upstream() as other:
-            specs = [Link(one).connection.spec, Link(other, id_="p/1").connection.spec]
+            specs = [OpenAITransport(one).connection.spec, OpenAITransport(other, id_="p/1").connection.spec]
             fleet = Fleet(specs, "w")
             fleet.start()
             await until(lambda: fleet.ready_replicas == 2)

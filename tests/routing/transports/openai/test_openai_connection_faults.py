@@ -22,7 +22,7 @@ from routing.health.replica_status import State
 from routing.transports.replica_tls import TlsFiles
 from tests.certificates import Authority
 from tests.harness import bounded, until
-from tests.routing_links import Link, linked
+from tests.routing_transports import OpenAITransport, connected
 from tests.upstreams import ANSWER, END, EVENT, LAST, STREAM, Caller, Heard, chunk, plain, streamed, upstream
 
 DONE = b"data: [DONE]\n\n"
@@ -41,12 +41,12 @@ def refused_with(behaves: Any, *, stream: bool = True, **settings: Any) -> tuple
     failing: list[str] = []
 
     async def main() -> None:
-        async with upstream() as fake, linked(fake, **settings) as link:
+        async with upstream() as fake, connected(fake, **settings) as transport:
             fake.behaves = behaves
-            client = await link.ask(stream=stream).begun()
+            client = await transport.ask(stream=stream).begun()
             assert client.error is not None and client.relay is None and client.cached is None
             found.append(client.error)
-            failing.extend(link.failing)
+            failing.extend(transport.failing)
 
     bounded(main)
     return found[0], failing
@@ -137,7 +137,7 @@ def test_no_whole_answer(behaves: Any, said: str) -> None:
 )
 def test_a_stream_that_breaks_says_so_after_what_has_come(end: Any, said: str) -> None:
     async def main() -> None:
-        async with upstream() as fake, linked(fake) as link:
+        async with upstream() as fake, connected(fake) as transport:
 
             async def behave(caller: Caller, heard: Heard) -> object:
                 await caller.say(STREAM + chunk(EVENT % b"a"))
@@ -145,7 +145,7 @@ def test_a_stream_that_breaks_says_so_after_what_has_come(end: Any, said: str) -
                 return await end(caller, heard)
 
             fake.behaves = behave
-            client = link.ask()
+            client = transport.ask()
             await client.begun()
             assert client.relay is not None
             assert await client.relay.read() == (EVENT % b"a").replace(b"theirs", b"ours")
@@ -161,11 +161,11 @@ def test_a_stream_that_breaks_says_so_after_what_has_come(end: Any, said: str) -
 @pytest.mark.parametrize("end", [b"}", b"]"])
 def test_a_long_answer_that_breaks(end: bytes) -> None:
     async def main() -> None:
-        async with upstream() as fake, linked(fake) as link:
+        async with upstream() as fake, connected(fake) as transport:
             body = b'{"model":"theirs","x":"' + b"x" * (2 << 20) + b'"' + end
             fake.behaves = closing(plain(body)[: -1 if end == b"}" else len(body) * 2])
             with pytest.raises(ReplicaFailed):
-                await link.ask(stream=False).answer()
+                await transport.ask(stream=False).answer()
 
     bounded(main)
 
@@ -176,7 +176,7 @@ def test_what_follows_the_end_mark_is_of_no_interest_and_the_connection_not_used
     surplus: bytes, apart: bool
 ) -> None:
     async def main() -> None:
-        async with upstream() as fake, linked(fake) as link:
+        async with upstream() as fake, connected(fake) as transport:
 
             async def behave(caller: Caller, heard: Heard) -> bool:
                 await caller.say(STREAM + chunk(EVENT % b"a" + END + (b"" if apart else surplus)))
@@ -187,10 +187,10 @@ def test_what_follows_the_end_mark_is_of_no_interest_and_the_connection_not_used
                 return False
 
             fake.behaves = behave
-            client = link.ask()
+            client = transport.ask()
             assert (await client.answer()).endswith(DONE)
             assert client.error is None and len(client.finishes) == 1
-            await until(lambda: link.connection._pool.connections == 1)
+            await until(lambda: transport.connection._pool.connections == 1)
 
     bounded(main)
 
@@ -210,28 +210,28 @@ def test_one_that_is_over_its_limit_is_left_alone_for_so_long(
     status: str, headers: dict[str, str], seconds: float
 ) -> None:
     async def main() -> None:
-        async with upstream() as fake, linked(fake) as link:
+        async with upstream() as fake, connected(fake) as transport:
             fake.behaves = plain(b"{}", status, **headers)
-            client = await link.ask().begun()
+            client = await transport.ask().begun()
             limited = status.startswith("429")
             assert isinstance(client.error, UpstreamRateLimited) is limited
             assert isinstance(client.error, ReplicaUnavailable)
             assert (client.error.status, client.error.retry_after) == (429 if limited else 503, seconds)
-            assert not link.is_connected() and not link.connection.ready
-            assert f"{seconds:g} s" in link.connection.health.reason
+            assert not transport.is_connected() and not transport.connection.ready
+            assert f"{seconds:g} s" in transport.connection.health.reason
             with pytest.raises(UpstreamRateLimited):
-                link.ask()
-            await link.connection._look()
-            link.clock.now += seconds - 0.1
-            link.connection.tick(probes=True)
-            assert not link.is_connected()
-            link.clock.now += 0.2
-            link.connection.tick(probes=True)
-            assert link.is_connected()
-            await until(lambda: link.connection.health.state is State.RETURNING)
+                transport.ask()
+            await transport.connection._look()
+            transport.clock.now += seconds - 0.1
+            transport.connection.tick(probes=True)
+            assert not transport.is_connected()
+            transport.clock.now += 0.2
+            transport.connection.tick(probes=True)
+            assert transport.is_connected()
+            await until(lambda: transport.connection.health.state is State.RETURNING)
             fake.behaves = streamed(EVENT % b"a", END)
-            assert await link.ask().answer()
-            assert not link.failing
+            assert await transport.ask().answer()
+            assert not transport.failing
 
     bounded(main)
 
@@ -275,12 +275,12 @@ def test_one_that_cannot_be_had_again_and_again_is_ejected() -> None:
     failing: list[str] = []
 
     async def main() -> None:
-        async with upstream() as fake, linked(fake) as link:
+        async with upstream() as fake, connected(fake) as transport:
             fake.behaves = plain(b"", "503 Service Unavailable")
             for _ in range(5):
-                client = await link.ask().begun()
+                client = await transport.ask().begun()
                 assert isinstance(client.error, ReplicaUnavailable)
-            failing.extend(link.failing)
+            failing.extend(transport.failing)
 
     bounded(main)
     assert len(failing) == 1 and "503" in failing[0]
@@ -289,29 +289,29 @@ def test_one_that_cannot_be_had_again_and_again_is_ejected() -> None:
 def test_one_that_is_gone() -> None:
     async def main() -> None:
         async with upstream() as fake:
-            link = Link(fake)
-            link.connection.start()
-            await until(lambda: link.connection.connected)
-        client = await link.ask().begun()
+            transport = OpenAITransport(fake)
+            transport.connection.start()
+            await until(lambda: transport.connection.connected)
+        client = await transport.ask().begun()
         assert isinstance(client.error, ReplicaUnavailable) and "no connection" in client.error.detail
-        await until(lambda: not link.connection.connected)
-        await link.connection.aclose()
+        await until(lambda: not transport.connection.connected)
+        await transport.connection.aclose()
 
     bounded(main)
 
 
 def test_silence_is_a_fault() -> None:
     async def main() -> None:
-        async with upstream() as fake, linked(fake, first_byte_seconds=0.25) as link:
+        async with upstream() as fake, connected(fake, first_byte_seconds=0.25) as transport:
 
             async def behave(caller: Caller, heard: Heard) -> None:
                 await caller.gone()
 
             fake.behaves = behave
-            client = link.ask()
+            client = transport.ask()
             await until(lambda: fake.heard)
             for _ in range(3):
-                link.connection._pool.tick()
+                transport.connection._pool.tick()
             assert isinstance(client.error, ReplicaFailed) and "for too long" in client.error.detail
 
     bounded(main)
@@ -325,12 +325,12 @@ def test_a_certificate_of_another_name(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with upstream(context) as fake:
-            link = Link(fake, tls=TlsFiles(authority.ca))
-            link.connection.start()
-            await until(lambda: "certificate" in link.connection.health.reason)
-            assert not link.connection.connected
-            await link.connection.aclose()
-            async with linked(fake, tls=TlsFiles(authority.ca, server_name="api.example")) as good:
+            transport = OpenAITransport(fake, tls=TlsFiles(authority.ca))
+            transport.connection.start()
+            await until(lambda: "certificate" in transport.connection.health.reason)
+            assert not transport.connection.connected
+            await transport.connection.aclose()
+            async with connected(fake, tls=TlsFiles(authority.ca, server_name="api.example")) as good:
                 fake.behaves = streamed(EVENT % b"a", END)
                 assert await good.ask().answer()
                 assert fake.heard[0].headers["host"].startswith("api.example:")
@@ -345,19 +345,19 @@ def test_what_a_look_finds_wrong(status: str, refused: bool) -> None:
     async def main() -> None:
         async with upstream() as fake:
             fake.health = plain(b"", status)
-            link = Link(fake)
-            link.connection.start()
+            transport = OpenAITransport(fake)
+            transport.connection.start()
             state = State.REFUSED if refused else State.CONNECTING
-            await until(lambda: status[:3] in link.connection.health.reason)
-            assert link.connection.health.state is state
-            await link.connection.aclose()
+            await until(lambda: status[:3] in transport.connection.health.reason)
+            assert transport.connection.health.state is state
+            await transport.connection.aclose()
 
     bounded(main)
 
 
-def test_closing_the_link_fails_what_is_open() -> None:
+def test_closing_the_transport_fails_what_is_open() -> None:
     async def main() -> None:
-        async with upstream() as fake, linked(fake) as link:
+        async with upstream() as fake, connected(fake) as transport:
 
             async def behave(caller: Caller, heard: Heard) -> None:
                 if len(fake.heard) == 1:
@@ -365,10 +365,10 @@ def test_closing_the_link_fails_what_is_open() -> None:
                 await caller.gone()
 
             fake.behaves = behave
-            clients = [await link.ask().begun(), link.ask(), link.ask(stream=False)]
+            clients = [await transport.ask().begun(), transport.ask(), transport.ask(stream=False)]
             await until(lambda: len(fake.heard) == 3)
-            clients.append(link.ask())
-            await link.connection.aclose()
+            clients.append(transport.ask())
+            await transport.connection.aclose()
             assert all(isinstance(client.error, ReplicaUnavailable) for client in clients)
 
     bounded(main)

@@ -1,4 +1,4 @@
-"""Links to upstreams whose certificates' files are broken, and to those that were found by name."""
+"""Transports to upstreams whose certificates' files are broken, and to those that were found by name."""
 
 import asyncio
 import ssl

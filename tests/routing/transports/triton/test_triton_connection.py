@@ -1,4 +1,4 @@
-"""The link to Triton, against a real gRPC server with tritonclient's servicer: what is asked and answered."""
+"""The transport to Triton, against a real gRPC server with tritonclient's servicer: what is asked and answered."""
 
 import asyncio
 from typing import Any
@@ -17,7 +17,7 @@ from routing.transports.triton.triton_answer import Answer
 from tests.fake_triton import FakeTriton, metrics_text, serving_metrics
 from tests.fakes import SilentEngine
 from tests.harness import answers_of, bounded, drained, engine_of, readable_corpus, submit_of, tekken, until
-from tests.triton_links import link_to, linked, settings_of
+from tests.triton_transports import connected, settings_of, transport_to
 
 TEXT_KINDS = [Kind.ENSEMBLE, Kind.BLS, Kind.LLM_API]
 
@@ -44,8 +44,8 @@ def test_token_ids_go_there_and_come_back() -> None:
     async def main() -> None:
         expected = await answers_of(*requests)
         fake = FakeTriton(engine_of())
-        async with linked(fake, pad_id=0, other_end_ids=(8, 9)) as link:
-            streams = [link.open(request) for request in requests]
+        async with connected(fake, pad_id=0, other_end_ids=(8, 9)) as transport:
+            streams = [transport.open(request) for request in requests]
             for stream, request, ids in zip(streams, requests, expected, strict=True):
                 (tokens,), (finish,) = await drained(stream)
                 assert tokens == ids
@@ -53,7 +53,7 @@ def test_token_ids_go_there_and_come_back() -> None:
                 assert finish.reason is (FinishReason.LENGTH if whole else FinishReason.STOP)
                 assert (finish.prompt_tokens, finish.completion_tokens) == (3, len(ids))
                 stream.close()
-            assert link.in_flight == 0
+            assert transport.in_flight == 0
         values, shapes = fake.asked[2].values, fake.asked[2].shapes
         assert (values["input_ids"], values["input_lengths"], values["streaming"]) == ([1, 5, 2], [3], [True])
         assert (values["end_id"], values["pad_id"]) == ([2], [0])
@@ -72,10 +72,10 @@ def test_a_stop_word_of_the_engine_is_no_part_of_the_answer(options: dict[str, A
         (expected,) = await answers_of(request)
         fake = FakeTriton(engine_of())
         fake.stop_word = 9
-        async with linked(fake, **options) as link:
+        async with connected(fake, **options) as transport:
             # The second may have just as many tokens as there are with the stop word: it has stopped all the same.
             for limit in (1600, len(expected) + 1):
-                stream = link.open(msgspec.structs.replace(request, max_tokens=limit))
+                stream = transport.open(msgspec.structs.replace(request, max_tokens=limit))
                 (tokens,), (finish,) = await drained(stream)
                 assert tokens == expected
                 assert (finish.reason, finish.completion_tokens) == (FinishReason.STOP, len(expected))
@@ -110,8 +110,8 @@ def test_all_that_the_sampler_is_asked_for_goes_there() -> None:
 
     async def main() -> None:
         fake = FakeTriton(SilentEngine())
-        async with linked(fake) as link:
-            stream = link.open(Submit("r", [1], 5, sampling))
+        async with connected(fake) as transport:
+            stream = transport.open(Submit("r", [1], 5, sampling))
             await until(lambda: fake.asked)
             stream.close()
         values = fake.asked[0].values
@@ -137,8 +137,8 @@ def test_all_that_the_sampler_is_asked_for_goes_there() -> None:
 def test_the_engine_is_greedy_only_where_it_is_asked_to_be(sampling: Sampling, expected: dict[str, Any]) -> None:
     async def main() -> None:
         fake = FakeTriton(SilentEngine())
-        async with linked(fake) as link:
-            stream = link.open(Submit("r", [1], 5, sampling))
+        async with connected(fake) as transport:
+            stream = transport.open(Submit("r", [1], 5, sampling))
             await until(lambda: fake.asked)
             stream.close()
         sent = {name: fake.asked[0].values.get(name) for name in ("runtime_top_p", "runtime_top_k", "temperature")}
@@ -156,9 +156,9 @@ def test_text_goes_there_and_comes_back_as_ids(kind: Kind, accumulate: bool) -> 
         expected = await answers_of(*requests, corpus=readable_corpus())
         fake = FakeTriton(engine_of(corpus=readable_corpus()), kind)
         fake.accumulate = accumulate and kind is Kind.BLS
-        async with linked(fake) as link:
+        async with connected(fake) as transport:
             for request, ids in zip(requests, expected, strict=True):
-                stream = link.open(request)
+                stream = transport.open(request)
                 (tokens,), (finish,) = await drained(stream)
                 assert written(tokens) == written(ids)
                 whole = len(ids) == request.max_tokens
@@ -178,8 +178,8 @@ def test_a_character_in_two_pieces_is_held_back_until_it_is_whole() -> None:
         engine = SilentEngine()
         fake = FakeTriton(engine, Kind.BLS)
         fake.accumulate = True
-        async with linked(fake) as link:
-            stream = link.open(text_request("x", 100))
+        async with connected(fake) as transport:
+            stream = transport.open(text_request("x", 100))
             await until(lambda: engine.submitted)
             for token in ids:
                 engine.say(Delta(1, 0, [token]))
@@ -196,8 +196,8 @@ def test_what_a_kind_cannot_do_is_not_claimed() -> None:
         claimed = {}
         for kind in Kind:
             fake = FakeTriton(SilentEngine(), kind)
-            async with linked(fake) as link:
-                claimed[kind] = Feature(link.view.features)
+            async with connected(fake) as transport:
+                claimed[kind] = Feature(transport.view.features)
         sampler = Feature.TOP_K | Feature.SEED | Feature.PENALTIES
         around = sampler | Feature.REPETITION_PENALTY | Feature.MIN_TOKENS
         engine = around | Feature.TOKEN_IDS | Feature.RESUMES | Feature.IGNORE_EOS | Feature.STOP_TOKEN_IDS
@@ -211,8 +211,8 @@ def test_guided_decoding_is_there_where_the_engine_has_a_backend_for_it(backend:
     async def main() -> None:
         fake = FakeTriton(SilentEngine())
         fake.parameters["guided_decoding_backend"] = backend
-        async with linked(fake) as link:
-            assert bool(link.view.features & Feature.GUIDED) is guided
+        async with connected(fake) as transport:
+            assert bool(transport.view.features & Feature.GUIDED) is guided
 
     bounded(main)
 
@@ -221,8 +221,8 @@ def test_a_structural_tag_is_refused() -> None:
     async def main() -> None:
         fake = FakeTriton(SilentEngine())
         fake.parameters["guided_decoding_backend"] = "xgrammar"
-        async with linked(fake) as link:
-            stream = link.open(submit_of(5, guide=Guide(GuideKind.STRUCTURAL_TAG, "{}")))
+        async with connected(fake) as transport:
+            stream = transport.open(submit_of(5, guide=Guide(GuideKind.STRUCTURAL_TAG, "{}")))
             _, (finish,) = await drained(stream)
             assert finish.failure is not None
             assert (finish.failure.code, finish.failure.param) == ("unsupported_parameter", GUIDE_PARAM)
@@ -236,10 +236,10 @@ def test_a_probe_is_answered(kind: Kind) -> None:
     async def main() -> None:
         fake = FakeTriton(engine_of(corpus=readable_corpus()), kind)
         async with fake.serving() as address:
-            link = link_to(address, settings_of(kind))
-            link.start(prove_first=True)
-            await until(lambda: link.ready, lambda: f"{link.health.state}: {link.health.reason}")
-            await link.aclose()
+            transport = transport_to(address, settings_of(kind))
+            transport.start(prove_first=True)
+            await until(lambda: transport.ready, lambda: f"{transport.health.state}: {transport.health.reason}")
+            await transport.aclose()
 
     bounded(main)
 
@@ -250,17 +250,24 @@ def test_load_and_the_size_of_a_block_come_from_the_metrics() -> None:
     text += 'nv_trt_llm_kv_cache_block_metrics{model="tensorrt_llm",kv_cache_block_type="max"} 100\n'
 
     async def main() -> None:
-        async with serving_metrics([text]) as url, linked(FakeTriton(engine_of()), metrics_url=url) as link:
+        async with (
+            serving_metrics([text]) as url,
+            connected(FakeTriton(engine_of()), metrics_url=url) as transport,
+        ):
             found = []
             for _ in range(2):
-                stream = link.open(submit_of(20, prompt=range(100)))
+                stream = transport.open(submit_of(20, prompt=range(100)))
                 await drained(stream)
                 found.append(stream.cached_tokens)
                 stream.close()
             assert found == [0, 96]
-            load = link.view.load
+            load = transport.view.load
             assert (load.running, load.waiting, load.kv_blocks_used, load.kv_blocks_total) == (3, 2, 5, 100)
-            assert (load.tokens_in_flight, link.view.max_batch_size, link.view.kv_block_tokens) == (160, 7, 32)
+            assert (load.tokens_in_flight, transport.view.max_batch_size, transport.view.kv_block_tokens) == (
+                160,
+                7,
+                32,
+            )
 
     bounded(main)
 
@@ -277,11 +284,14 @@ def test_without_figures_of_the_engine_its_load_is_counted_here_and_the_log_says
 ) -> None:
     async def main() -> None:
         silent = SilentEngine()
-        async with serving_metrics([text], status) as url, linked(FakeTriton(silent), metrics_url=url) as link:
-            stream = link.open(submit_of(10, prompt=[1, 2]))
+        async with (
+            serving_metrics([text], status) as url,
+            connected(FakeTriton(silent), metrics_url=url) as transport,
+        ):
+            stream = transport.open(submit_of(10, prompt=[1, 2]))
             await until(lambda: silent.submitted)
             await asyncio.sleep(0.05)
-            assert (link.view.load.running, link.view.load.tokens_in_flight) == (1, 12)
+            assert (transport.view.load.running, transport.view.load.tokens_in_flight) == (1, 12)
             stream.close()
 
     bounded(main)
@@ -292,7 +302,7 @@ def test_without_figures_of_the_engine_its_load_is_counted_here_and_the_log_says
 
 def test_more_in_flight_than_configured_is_known_to_be_too_much() -> None:
     async def main() -> None:
-        async with linked(FakeTriton(SilentEngine()), max_in_flight=5) as link:
-            assert link.view.max_batch_size == 5
+        async with connected(FakeTriton(SilentEngine()), max_in_flight=5) as transport:
+            assert transport.view.max_batch_size == 5
 
     bounded(main)

@@ -1,4 +1,4 @@
-"""The link to Triton, against a real gRPC server with tritonclient's servicer: what goes wrong."""
+"""The transport to Triton, against a real gRPC server with tritonclient's servicer: what goes wrong."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ from routing.health.replica_status import State
 from tests.fake_triton import FakeTriton
 from tests.fakes import DiesAfter, RefusesWith, SilentEngine
 from tests.harness import bounded, drained, engine_of, submit_of, until
-from tests.triton_links import link_to, linked, settings_of
+from tests.triton_transports import connected, settings_of, transport_to
 
 
 @pytest.fixture(autouse=True)
@@ -23,16 +23,16 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def refused(fake: FakeTriton, **options: Any) -> str:
-    """Why the link takes nothing there."""
+    """Why the transport takes nothing there."""
     async with fake.serving() as address:
-        link = link_to(address, settings_of(fake.kind, **options))
-        link.start()
-        await until(lambda: link.health.state is State.REFUSED, lambda: link.health.reason)
-        assert not link.connected
+        transport = transport_to(address, settings_of(fake.kind, **options))
+        transport.start()
+        await until(lambda: transport.health.state is State.REFUSED, lambda: transport.health.reason)
+        assert not transport.connected
         with pytest.raises(ReplicaUnavailable):
-            link.open(submit_of())
-        await link.aclose()
-        return link.health.reason
+            transport.open(submit_of())
+        await transport.aclose()
+        return transport.health.reason
 
 
 def change(**fields: Any) -> Callable[[FakeTriton], None]:
@@ -68,14 +68,14 @@ def test_a_server_that_is_not_ready_yet_is_waited_for() -> None:
         fake = FakeTriton(SilentEngine())
         fake.server_ready = False
         async with fake.serving() as address:
-            link = link_to(address, settings_of())
-            link.start()
-            await until(lambda: link.health.reason == "the server is not ready")
+            transport = transport_to(address, settings_of())
+            transport.start()
+            await until(lambda: transport.health.reason == "the server is not ready")
             fake.server_ready = True
-            await until(lambda: link.connected)
+            await until(lambda: transport.connected)
             fake.model_ready = False
-            await until(lambda: not link.connected)
-            await link.aclose()
+            await until(lambda: not transport.connected)
+            await transport.aclose()
 
     bounded(main)
 
@@ -83,13 +83,13 @@ def test_a_server_that_is_not_ready_yet_is_waited_for() -> None:
 def test_a_model_that_comes_back_otherwise_is_looked_at_anew() -> None:
     async def main() -> None:
         fake = FakeTriton(SilentEngine())
-        async with linked(fake) as link:
+        async with connected(fake) as transport:
             fake.model_ready = False
-            await until(lambda: not link.connected)
+            await until(lambda: not transport.connected)
             fake.max_batch_size = 0
             fake.model_ready = True
-            await until(lambda: link.connected)
-            stream = link.open(submit_of(prompt=[1, 2], name="later"))
+            await until(lambda: transport.connected)
+            stream = transport.open(submit_of(prompt=[1, 2], name="later"))
             await until(lambda: fake.asked and fake.asked[-1].id == "later")
             assert fake.asked[-1].shapes["input_ids"] == (2,)
             stream.close()
@@ -100,8 +100,8 @@ def test_a_model_that_comes_back_otherwise_is_looked_at_anew() -> None:
 def test_the_configuration_may_say_whether_there_is_a_batch_dimension() -> None:
     async def main() -> None:
         fake = FakeTriton(SilentEngine())
-        async with linked(fake, batch_dimension=False) as link:
-            stream = link.open(submit_of(prompt=[1, 2]))
+        async with connected(fake, batch_dimension=False) as transport:
+            stream = transport.open(submit_of(prompt=[1, 2]))
             _, (finish,) = await drained(stream)
             assert finish.failure is not None
             assert finish.failure.code == "engine_error"
@@ -120,25 +120,27 @@ def test_the_configuration_may_say_whether_there_is_a_batch_dimension() -> None:
 def test_an_error_ends_its_request_alone(message: str, code: str) -> None:
     async def main() -> None:
         fake = FakeTriton(RefusesWith(Failure("engine_error", message)))
-        async with linked(fake) as link:
-            stream = link.open(submit_of())
+        async with connected(fake) as transport:
+            stream = transport.open(submit_of())
             _, (finish,) = await drained(stream)
             assert finish.failure is not None
             assert finish.failure.code == code
             assert message not in finish.failure.message and "not shown" in finish.failure.message
             stream.close()
-            assert link.connected
-            assert link.in_flight == 0
+            assert transport.connected
+            assert transport.in_flight == 0
 
     bounded(main)
 
 
 def test_a_full_queue_is_no_failure_of_the_engine() -> None:
     async def main() -> None:
-        async with linked(FakeTriton(RefusesWith(Failure("engine_error", "Exceeds maximum queue size")))) as link:
+        async with connected(
+            FakeTriton(RefusesWith(Failure("engine_error", "Exceeds maximum queue size")))
+        ) as transport:
             with pytest.raises(ReplicaUnavailable):
-                await link.open(submit_of()).receive()
-            assert link.in_flight == 0
+                await transport.open(submit_of()).receive()
+            assert transport.in_flight == 0
 
     bounded(main)
 
@@ -146,8 +148,8 @@ def test_a_full_queue_is_no_failure_of_the_engine() -> None:
 def test_several_answers_to_one_prompt_are_refused() -> None:
     async def main() -> None:
         fake = FakeTriton(SilentEngine())
-        async with linked(fake) as link:
-            stream = link.open(submit_of(n=3))
+        async with connected(fake) as transport:
+            stream = transport.open(submit_of(n=3))
             _, finishes = await drained(stream, 3)
             assert {finish.failure and finish.failure.code for finish in finishes} == {"unsupported_parameter"}
             stream.close()
@@ -161,18 +163,18 @@ def test_a_stream_that_stops_before_its_end_is_lost(responses: int) -> None:
     async def main() -> None:
         fake = FakeTriton(engine_of())
         fake.breaks_after = responses
-        async with linked(fake) as link:
+        async with connected(fake) as transport:
             with pytest.raises(ReplicaUnavailable):
-                await drained(link.open(submit_of(10)))
-            assert link.in_flight == 0
+                await drained(transport.open(submit_of(10)))
+            assert transport.in_flight == 0
 
     bounded(main)
 
 
 def test_a_dead_engine_fails_what_it_had() -> None:
     async def main() -> None:
-        async with linked(FakeTriton(DiesAfter(2))) as link:
-            _, (finish,) = await drained(link.open(submit_of()))
+        async with connected(FakeTriton(DiesAfter(2))) as transport:
+            _, (finish,) = await drained(transport.open(submit_of()))
             assert finish.failure is not None
             assert finish.failure.code == "engine_error"
 
@@ -182,12 +184,12 @@ def test_a_dead_engine_fails_what_it_had() -> None:
 def test_a_client_that_leaves_cancels_the_request_there() -> None:
     async def main() -> None:
         silent = SilentEngine()
-        async with linked(FakeTriton(silent)) as link:
-            stream = link.open(submit_of())
+        async with connected(FakeTriton(silent)) as transport:
+            stream = transport.open(submit_of())
             await until(lambda: silent.submitted)
             stream.close()
             await until(lambda: silent.cancelled == [1])
-            assert link.in_flight == 0
+            assert transport.in_flight == 0
 
     bounded(main)
 
@@ -197,11 +199,11 @@ def test_a_peer_that_is_no_triton_is_refused() -> None:
         server = grpc.aio.server()
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
-        link = link_to(f"127.0.0.1:{port}", settings_of())
-        link.start()
-        await until(lambda: link.health.reason.startswith("no Triton"))
-        assert link.health.state is State.REFUSED
-        await link.aclose()
+        transport = transport_to(f"127.0.0.1:{port}", settings_of())
+        transport.start()
+        await until(lambda: transport.health.reason.startswith("no Triton"))
+        assert transport.health.state is State.REFUSED
+        await transport.aclose()
         await server.stop(None)
 
     bounded(main)
@@ -220,23 +222,23 @@ def test_a_peer_that_babbles_is_refused_and_one_that_is_not_there_is_away() -> N
         server.add_generic_rpc_handlers((Babbler(),))
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
-        link = link_to(f"127.0.0.1:{port}", settings_of())
-        link.start()
-        await until(lambda: link.health.reason.startswith("no Triton: not a ServerReadyResponse"))
+        transport = transport_to(f"127.0.0.1:{port}", settings_of())
+        transport.start()
+        await until(lambda: transport.health.reason.startswith("no Triton: not a ServerReadyResponse"))
         await server.stop(None)
-        await until(lambda: link.health.state is State.CONNECTING, lambda: str(link.health.state))
-        await link.aclose()
+        await until(lambda: transport.health.state is State.CONNECTING, lambda: str(transport.health.state))
+        await transport.aclose()
 
     bounded(main)
 
 
-def test_closing_the_link_ends_everything() -> None:
+def test_closing_the_transport_ends_everything() -> None:
     async def main() -> None:
         engine = SilentEngine()
-        async with linked(FakeTriton(engine)) as link:
-            streams = [link.open(submit_of(name=f"r{i}")) for i in range(3)]
+        async with connected(FakeTriton(engine)) as transport:
+            streams = [transport.open(submit_of(name=f"r{i}")) for i in range(3)]
             await until(lambda: len(engine.submitted) == 3)
-            await link.aclose()
+            await transport.aclose()
             for stream in streams:
                 with pytest.raises(ReplicaUnavailable):
                     await stream.receive()

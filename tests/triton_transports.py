@@ -1,4 +1,4 @@
-"""Links to the server of tests/fake_triton.py."""
+"""Transports to the server of tests/fake_triton.py."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -24,22 +24,22 @@ def settings_of(kind: Kind = Kind.ENGINE, **options: Any) -> TritonSettings:
     return TritonSettings(TritonOptions(**own), **given)
 
 
-def link_to(address: str, settings: TritonSettings) -> TritonConnection:
+def transport_to(address: str, settings: TritonSettings) -> TritonConnection:
     spec = ReplicaSpec(
         "pool/0", f"grpc://{address}", "pool", "m", "triton", Shape(tp=2), Role.BOTH, 1, 64, settings=settings
     )
-    link = connection_to(spec, Surroundings("test"))
-    assert isinstance(link, TritonConnection)
-    return link
+    transport = connection_to(spec, Surroundings("test"))
+    assert isinstance(transport, TritonConnection)
+    return transport
 
 
 @contextlib.asynccontextmanager
-async def linked(fake: FakeTriton, **options: Any) -> AsyncIterator[TritonConnection]:
+async def connected(fake: FakeTriton, **options: Any) -> AsyncIterator[TritonConnection]:
     async with fake.serving() as address:
-        link = link_to(address, settings_of(fake.kind, **options))
-        link.start()
+        transport = transport_to(address, settings_of(fake.kind, **options))
+        transport.start()
         try:
-            await until(lambda: link.connected, lambda: link.health.reason)
-            yield link
+            await until(lambda: transport.connected, lambda: transport.health.reason)
+            yield transport
         finally:
-            await link.aclose()
+            await transport.aclose()

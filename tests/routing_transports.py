@@ -1,4 +1,4 @@
-"""A link to a fake upstream, and requests on it."""
+"""A transport to a fake upstream, and requests on it."""
 
 import asyncio
 import contextlib
@@ -82,7 +82,7 @@ class Client:
         return await (await self.begun()).read()
 
 
-class Link:
+class OpenAITransport:
     """One replica of engine `openai`; `failing` is why it should be ejected."""
 
     def __init__(
@@ -115,16 +115,16 @@ class Link:
 
 
 @contextlib.asynccontextmanager
-async def linked(fake: Upstream, **options: Any) -> AsyncIterator[Link]:
-    """A link that has found its upstream; nothing is left of it after the test."""
-    link = Link(fake, **options)
-    link.connection.start()
+async def connected(fake: Upstream, **options: Any) -> AsyncIterator[OpenAITransport]:
+    """A transport that has found its upstream; nothing is left of it after the test."""
+    transport = OpenAITransport(fake, **options)
+    transport.connection.start()
     try:
-        await until(lambda: link.connection.connected)
-        yield link
-        assert link.is_empty
+        await until(lambda: transport.connection.connected)
+        yield transport
+        assert transport.is_empty
     finally:
-        await link.connection.aclose()
-    assert link.connection._pool.connections == 0
+        await transport.connection.aclose()
+    assert transport.connection._pool.connections == 0
     await until(lambda: fake.open == 0, lambda: "a connection was left open")
     await asyncio.sleep(0)
