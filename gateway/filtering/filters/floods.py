@@ -2,8 +2,8 @@
 
 The store holds parts of keyed hashes of prompts, and the key, for no longer than they count, in bounded size for each
 tenant and filter (lua/floods.lua): some 100 kB for identical prompts, some 400 kB for similar ones. In exchange rare
-prompts are forgotten: a flood goes unseen where fewer than one prompt in 2,000 repeats within the window, or fewer than
-one in 500 is similar.
+prompts are forgotten: a flood goes unseen where identical prompts are fewer than one in 2,000 of the window's, or
+similar ones fewer than one in 500.
 """
 
 import asyncio
