@@ -1,1 +1,1 @@
-"""Filters of prompts and answers: which rules hold for whom, and guards outside the worker."""
+"""Filters of prompts and answers: the rules of each tenant and model, and guards outside the worker."""

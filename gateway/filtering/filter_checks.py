@@ -1,4 +1,4 @@
-"""Filters and guards that cannot be built on this machine."""
+"""Find filters and guards that cannot be built on this machine."""
 
 from gateway.config.safety.safety_checks import Problems, kind_of
 from gateway.config.settings import Config
@@ -6,10 +6,10 @@ from gateway.filtering.guards.guard_checks import unusable_guard
 
 
 def unusable_filters(config: Config) -> Problems:
-    """Filters that cannot be built on this machine, as (path, problem): terms, expressions, kinds, keys."""
+    """List filters that cannot be built on this machine, as (path, problem): terms, expressions, kinds, keys."""
     if not config.safety.filters:
         return
-    # Here alone: the libraries take a while to import, and a configuration without filters needs none.
+    # Imported here: the libraries are slow to import, and a configuration without filters needs none.
     from gateway.filtering.filters.build_filters import FilterUnusable, all_settings, text_filter
 
     for where, settings in all_settings(config.safety).values():

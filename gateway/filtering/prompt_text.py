@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-#: Names that APIs and JSON schemas themselves have, and types; they are no text.
+#: Member names and types of the APIs and of JSON Schema, which are no text.
 WORDS: Final = frozenset(
     (
         *("role", "content", "type", "text", "name", "refusal", "audio", "image_url", "input_audio", "file"),
@@ -18,14 +18,14 @@ WORDS: Final = frozenset(
 )
 
 
-#: Names of members and places in lists that lead to a text in a body.
+#: The member names and list positions that lead to a text in a body.
 TextPath = tuple[str | int, ...]
 
 
 class PromptText(NamedTuple):
-    """One text: in a message of that role, or said in one's place; what is about the whole conversation is `system`'s.
+    """One text of a message with that role; what is about the whole conversation has the role `system`.
 
-    `param` is its place in the API's words, as in `messages[2].content[0].text`, and `path` leads to it in the body.
+    `param` is its place in the API's notation, as in `messages[2].content[0].text`, and `path` leads to it in the body.
     """
 
     role: str

@@ -1,1 +1,1 @@
-"""From a decoded request to a generation under way: prompt, bounds, reservation, admission, dispatch."""
+"""Inference: from a decoded request to a running generation (encode, bound, reserve, admit, dispatch)."""

@@ -1,4 +1,4 @@
-"""Where a request would go: its way through gateway/inference/generate.py without admission, replica or charge."""
+"""Dry run: make a request's routing decision without admission, replica or charge."""
 
 import msgspec
 
@@ -12,10 +12,10 @@ from routing.contracts.explanation import RouteExplanation
 
 
 async def dry_run(request: GenerateRequest, context: RequestContext, explained: ExplainedPolicy) -> RouteExplanation:
-    """What would be decided if the request were admitted now. Raises the errors of protos/errors.py.
+    """Make the decision that the request would get if it were admitted now. Raises the errors of protos/errors.py.
 
-    Limits are asked as for any request, since what they say of its answer counts in the decision; what they reserve is
-    given back at once.
+    Limits are reserved as for any request, since the lease bounds the answer and thereby the decision; the reservation
+    is released at once.
     """
     prepared = await prepare(msgspec.structs.replace(request, record=unrecorded()), context, unrecorded())
     prepared.lease.release()

@@ -1,4 +1,4 @@
-"""Pure: which models a request is given to, one after the other."""
+"""Pure: the models that a request is tried on, in order."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -17,19 +17,19 @@ from protos.errors import (
     UnsupportedParameter,
 )
 
-#: A model that cannot take the request at all, now or later.
+#: Errors of a model that can never take the request.
 CANNOT_TAKE: Final[tuple[type[PenstockError], ...]] = (ContextLengthExceeded, UnsupportedParameter)
-#: What another model may do better at.
+#: Errors after which the next model of the chain is tried.
 FALLS_OVER: Final[tuple[type[PenstockError], ...]] = (ReplicaUnavailable, ReplicaFailed, Overloaded, *CANNOT_TAKE)
 
 
 def chain(
     asked: ServedModel, models: Mapping[str, ServedModel], caller: Caller, size: int, max_tokens: int | None, n: int
 ) -> Sequence[ServedModel]:
-    """The models that a request for `asked` is given to, in this order; at least one.
+    """Order the models that a request for `asked` is tried on; at least one.
 
-    Those that the caller may not use are left out. `size` is the body's, in bytes, and `max_tokens` what each of `n`
-    answers may have, None: what the context leaves.
+    Models that the caller may not use are left out. `size` is the body's length in bytes, `max_tokens` the bound of
+    each of the `n` answers (None: what the context leaves).
     """
     given = asked.fallbacks
     if given is None:
@@ -50,7 +50,7 @@ def chain(
 
 
 def expected_usd(model: ServedModel, size: int, max_tokens: int | None, n: int) -> float:
-    """What a request may cost: its prompt by its size, and answers as long as they may become."""
+    """Estimate a request's cost in USD: the prompt from the body's size, the answers at their longest."""
     price: Price = model.price
     prompt = estimated_prompt(size).tokens
     output = max(0, model.context - prompt) if max_tokens is None else max_tokens
@@ -58,5 +58,5 @@ def expected_usd(model: ServedModel, size: int, max_tokens: int | None, n: int) 
 
 
 def patience(given: Fallbacks | None) -> float | None:
-    """Seconds that a model has until its first token while there is another one; None: all that the request has."""
+    """Give the seconds that a model has until its first token while another one remains; None: the whole deadline."""
     return None if given is None or given.ttft_ms is None else given.ttft_ms / 1000

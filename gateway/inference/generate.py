@@ -1,4 +1,4 @@
-"""From a decoded request to a generation under way: prepare, admit, dispatch."""
+"""Generate: prepare a decoded request, wait for admission, dispatch it to a replica."""
 
 import asyncio
 from time import monotonic
@@ -20,17 +20,17 @@ from protos.types import Payload, Submit
 from routing.contracts.policy import RouteRequest, RoutingPolicy
 from routing.dispatch.dispatch import dispatch
 
-#: Of an answer that is not streamed, at most so many tokens less one are not known of when it is cut short.
+#: When an unstreamed answer is cut short, fewer than this many of its tokens are uncounted.
 UNSEEN_TOKENS = 32
 
 
 async def generate(request: GenerateRequest, context: RequestContext, payload: Payload | None = None) -> Generation:
     """Start a generation; it has begun to answer when this returns, and its owner must `close` it.
 
-    `payload` is the request for replicas that speak its API. Raises the errors of protos/errors.py.
+    `payload` is the request's body for replicas that speak its API. Raises the errors of protos/errors.py.
     """
     model, record = request.model, request.record
-    # The stages are those of the first model that came so far as to ask a replica.
+    # The record keeps the stages of the first model that got as far as a submit.
     stages = unrecorded() if record.sent else record
     stages.reserved = stages.admitted = 0.0
     prepared = await prepare(request, context, stages)
@@ -56,7 +56,7 @@ async def generate(request: GenerateRequest, context: RequestContext, payload: P
 
 
 def submit_of(prepared: Prepared, payload: Payload | None) -> Submit:
-    """The message to a replica. An upstream is told of a bound that the client named none of."""
+    """Build the message to a replica; an upstream gets an output bound even where the client named none."""
     request, (max_tokens, *_) = prepared.request, prepared.bounds
     model = request.model
     if payload is not None and request.max_tokens is None:
@@ -82,7 +82,7 @@ def admission_request(
     wait_until: float,
     policy: RoutingPolicy | None = None,
 ) -> AdmissionRequest:
-    """What the queue must know of a request and its tenant; `policy` decides instead of the model's."""
+    """Describe a request and its tenant to the admission queue; `policy`, if given, decides in place of the model's."""
     caller, tier = request.caller, request.caller.tier
     waiting = caller.tenant.waiting
     return AdmissionRequest(
@@ -103,10 +103,10 @@ def admission_request(
 def end_unanswered(
     lease: Lease, admission: Admission | None, prompt_tokens: int, error: BaseException, request: GenerateRequest
 ) -> None:
-    """End what was taken for a request that came to nothing.
+    """Release or settle lease and admission of a request that failed before its first token.
 
-    A client that left, or a deadline, does not undo a prefill that has been asked for; a replica's failure or refusal
-    is not the tenant's to pay for.
+    A client that left, or a deadline, does not undo a prefill that was submitted: it is charged. A replica's failure or
+    refusal is not charged to the tenant.
     """
     record = request.record
     left = isinstance(error, ClientGone | DeadlineExceeded | SlowClient | asyncio.CancelledError)
@@ -121,8 +121,8 @@ def end_unanswered(
 
 
 def delta_interval(request: GenerateRequest) -> int:
-    """How many tokens the engine gathers before it tells."""
+    """Give the number of tokens that the engine gathers into one event."""
     if request.stream or request.stops:
         return 1
-    # Not all at once: what an answer has used must be known when its client leaves in the middle. Logprobs are large.
+    # Not all at once: the tokens used must be known when the client leaves midway. Logprobs are large, so fewer.
     return UNSEEN_TOKENS if request.sampling.logprobs is None else UNSEEN_TOKENS // 2

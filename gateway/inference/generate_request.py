@@ -1,4 +1,4 @@
-"""One request as every API's dialect leaves it."""
+"""A generate request: what every completion API decodes its requests to."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,54 +15,54 @@ from protos.types import Guide, Sampling
 
 
 class Chat(msgspec.Struct, frozen=True):
-    """A prompt as messages, for the model's chat template; `extras` are what else it is given, such as tools."""
+    """A prompt of messages for the model's chat template; `extras` are the template's other variables (tools)."""
 
     messages: list[dict[str, Any]]
     extras: dict[str, Any] = {}
 
 
 class FillIn(msgspec.Struct, frozen=True):
-    """A prompt for what goes between two texts, for models whose vocabulary has marks for that."""
+    """A prompt with a gap between two texts (fill in the middle), for vocabularies with marks for that."""
 
     prefix: str
     suffix: str
 
 
 class OwnIds(list[int]):
-    """The ids of a client's text: they go to engines that only take text, too, as those of a client do not."""
+    """Token ids that the gateway made from a text; unlike a client's ids they may go to engines that only take text."""
 
 
-#: What a request may ask about; text is tokenized as it is.
+#: A prompt; text is tokenized as it is.
 Prompt = Chat | FillIn | str | list[int]
 
 
 class Best(msgspec.Struct, frozen=True):
-    """Of each prompt's answers, how many are shown: those of the best mean log probability."""
+    """`best_of`: how many answers of each prompt are kept, by the highest mean log probability."""
 
     keep: int
     logprobs: bool
 
 
-#: Makes the parser of an answer from how the prompt ends (gateway/text/parsing/output_format.py); None: all is text.
+#: Makes an answer's parser from the prompt's end (gateway/text/parsing/output_format.py); None: the answer is text.
 NewParser = Callable[[str], OutputParser | None]
 
 
 def unrecorded() -> RequestRecord:
-    """For requests of the gateway's own, which nobody is told of."""
+    """Make a record that is never published, for the gateway's own requests."""
     return RequestRecord("", "", 0.0, 0.0)
 
 
 class GenerateRequest(msgspec.Struct, frozen=True):
-    """One request, free of any API. `size` is the body's length in bytes, `max_tokens` None: all that fits, `arrived`
-    is on the monotonic clock, `max_tokens_param` is what the client called the limit.
+    """One request, independent of the API it came by. `size` is the body's length in bytes, `max_tokens` None: all that
+    fits, `arrived` is on the monotonic clock, `max_tokens_param` is the client's name of the limit.
 
-    `prompt` is messages, text, or token ids; empty where `foreign` is there, the refusal of the first parameter in the
-    body that only a replica that speaks the API can honour. `endpoint`, of such a request, is what that replica must
-    have beside chat and completions (protos/features.py). `guide_param` is the parameter that the guide is from.
-    `filter` screens its answers, and `record` is filled in as the request goes on. Without `parser` answers are text.
-    Each of `prompts` has answers of its own, the next ones after those of the one before it; `echo` is what is shown
-    before each answer. A forwarded request is sent in bodies of the sizes `parts`, in bytes. `prompt_param` is the
-    parameter that prompts or parts come in. `all_told` are the messages, if the body has nothing else for the model.
+    `prompt` is messages, text, or token ids. It is empty where `foreign` is set: the refusal of the first body
+    parameter that only a replica with the whole API can honour; `endpoint` is then the feature which that replica needs
+    beside chat and completions (protos/features.py). `guide_param` is the parameter that holds the guide. `filter`
+    screens the answers, `record` is filled in as the request proceeds, and `parser` None means answers are text. Each
+    of `prompts` has its own answers, numbered after those of the prompt before; `echo` is shown before each answer. A
+    forwarded request is sent in bodies of `parts` bytes. `prompt_param` is the parameter of the prompts or parts.
+    `all_told` are the messages, if the body has nothing else for the model.
     """
 
     id: str
@@ -92,5 +92,5 @@ class GenerateRequest(msgspec.Struct, frozen=True):
 
     @property
     def opaque(self) -> bool:
-        """Whether its prompt cannot be tokenized here: the request goes as it is to a replica that speaks its API."""
+        """Whether the prompt cannot be tokenized here: the body goes unchanged to a replica that speaks its API."""
         return self.foreign is not None or self.model.opaque

@@ -1,4 +1,4 @@
-"""A generation under way: its sequences, its counts and the stream of their tokens."""
+"""A generation: a request being answered, with its sequences, token counts and event stream."""
 
 from collections.abc import Sequence
 from time import monotonic
@@ -20,12 +20,12 @@ from routing.contracts.transport import Event
 from routing.dispatch.dispatch import Dispatched
 from routing.estimates.decode_length import Origin
 
-#: Of a prompt so many tokens tell whether its answer begins within a thought.
+#: The last tokens of a prompt that decide whether the answer begins within reasoning.
 PROMPT_END_TOKENS = 16
 
 
 def origin_of(request: GenerateRequest) -> Origin:
-    """What answers' lengths are told apart by."""
+    """Give the key under which answer lengths are learned."""
     return Origin(request.model.name, request.caller.tenant.name, request.id)
 
 
@@ -37,9 +37,9 @@ def new_answers(
     new_screen: NewScreen | None,
     patient: bool,
 ) -> list[ParsedAnswer] | None:
-    """What takes so many answers apart, each from its begin, and screens it; None: there is nothing to take apart."""
+    """Make `count` parsers with their screens; None where the answer needs no parsing."""
     ends = prompt_ids[-PROMPT_END_TOKENS:]
-    # What a control token that is no mark parts from the end is a message's, and may say anything.
+    # Text before the last control token that is no mark belongs to a message and may say anything: ignore it.
     begin = next((place for place in range(len(ends), 0, -1) if not table.token_bytes(ends[place - 1])), 0)
     prompt_end = whole_text(table, ends[begin:])
     parsers = [new_parser(prompt_end) for _ in range(count)]
@@ -52,9 +52,9 @@ def new_answers(
 
 
 class Generation:
-    """A request that is being answered: its sequences, its counts and the stream of their tokens.
+    """A request that is being answered: its sequences, token counts and event stream.
 
-    Its events are `first`, then what `stream.receive` gives, until `open_sequences` is 0.
+    Its events are `first`, then what `stream.receive` returns, until `open_sequences` is 0.
     """
 
     __slots__ = (
@@ -89,42 +89,42 @@ class Generation:
         table, stops = request.model.table, request.stops
         screening = None if request.filter is None else request.filter.screening
         patient = not request.stream
-        #: What takes the sequences apart; None: they are text.
+        #: The parsers of the sequences; None: the sequences are plain text.
         self.answers: list[ParsedAnswer] | None = None
         if request.parser is not None and dispatched.stream.relay is None:
             table = request.model.marked_table or table
             self.answers = new_answers(request.parser, table, prompt.ids, request.sampling.n, screening, patient)
         if self.answers is not None:
-            # What clients see is screened, and not the marks that models put around it.
+            # Screens see the parsed text that clients get, not the model's marks around it.
             screening = None
-        #: What their tokens write.
+        #: The table that turns the sequences' tokens into text.
         self.table = table
         self.sequences = [SequenceText(table, stops, screening, patient=patient) for _ in range(request.sampling.n)]
-        #: Hashes of what is shown of each, where others know it than the sequences.
+        #: Digests of each sequence's shown text, where the sequences do not compute them.
         self.digests: list[TextDigest] | None = None
         self.open_sequences = len(self.sequences)
         self.first = dispatched.first
         self.stream = dispatched.stream
         self.fingerprint = dispatched.fingerprint
-        #: Of the sequence that ended last, by the engine's clock.
+        #: Timing of the sequence that ended last, by the engine's clock.
         self.timing = Timing()
         self._closed = False
 
     @property
     def replica_id(self) -> str:
-        """Where it is answered now, or was last."""
+        """The replica that answers now, or answered last."""
         return self.stream.replica_id
 
     @property
     def reasoning_tokens(self) -> int:
-        """How many of the answers' tokens so far were thoughts, as far as that is known."""
+        """Tokens of reasoning in the answers so far, as far as they can be counted."""
         if self.stream.relay is not None:
             return self.stream.relay.reasoning_tokens
         return sum(answer.reasoning_tokens for answer in self.answers or ())
 
     @property
     def usage(self) -> Usage:
-        """The counts so far: of a relayed answer, the upstream's once it has told them."""
+        """The token counts so far; for a relayed answer the upstream's own, once it has reported them."""
         stream = self.stream
         if stream.relay is not None:
             counts = stream.counts
@@ -135,7 +135,7 @@ class Generation:
         return Usage(self.prompt_tokens, completion, self.stream.cached_tokens)
 
     def advance(self, event: Event) -> tuple[str, list[TokenEntry]]:
-        """Take in one event; returns the text and the logprob entries that may be shown now."""
+        """Take in one event; return the text and the logprob entries that may be shown now."""
         index, token_ids, logprobs, finish = event
         sequence = self.sequences[index]
         if finish is not None:
@@ -154,12 +154,12 @@ class Generation:
         return text, entries
 
     def cut_off(self, index: int) -> None:
-        """A sequence is over before its engine has ended it; called once."""
+        """End a sequence before its engine has ended it; called once."""
         self._ended(self.sequences[index])
         self.stream.dismiss(index)
 
     def note_shown(self, index: int, deltas: Sequence[Delta]) -> None:
-        """Judges have let that pass."""
+        """Add deltas that guards let pass to the digest of what is shown."""
         if self.digests is not None:
             hash_into(self.digests[index], deltas)
 
@@ -176,7 +176,7 @@ class Generation:
         self.request.model.lengths.learn(origin_of(self.request), self.prompt_tokens, tokens, cut=cut)
 
     def close(self) -> None:
-        """End it, upstream too if it is still running, and settle what it used. Idempotent."""
+        """End the stream, also upstream, and settle what was used. Idempotent."""
         if self._closed:
             return
         usage = self.usage
@@ -189,7 +189,7 @@ class Generation:
         self._closed = True
 
     def record_findings(self) -> None:
-        """Write down what filters found in the answers."""
+        """Record what filters found in the answers."""
         filter_ = self.request.filter
         if filter_ is None:
             return

@@ -1,4 +1,4 @@
-"""What a request needs of the engines of its model, and what the client is told when none of them has it."""
+"""The engine features that a request needs, and the refusal where no replica has them."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ from gateway.inference.generate_request import GenerateRequest
 from protos.errors import GUIDE_PARAM, UnsupportedParameter
 from protos.features import NAMES, Feature
 
-# Plain numbers: operations on flags take a call in Python each.
+# Plain numbers: operations on flags cost a Python call each.
 _TOKEN_IDS: Final = Feature.TOKEN_IDS.value
 _LOGPROBS: Final = Feature.LOGPROBS.value
 _SEVERAL: Final = Feature.SEVERAL.value
@@ -23,7 +23,7 @@ _WHOLE_API: Final = Feature.WHOLE_API.value
 _SEED: Final = Feature.SEED.value
 _PENALTIES: Final = Feature.PENALTIES.value
 
-#: Feature -> the parameter that asks for it, where that is always the same one.
+#: Feature -> the parameter that asks for it, where it is always the same one.
 _PARAMS: Final = {
     Feature.TOKEN_IDS: "prompt",
     Feature.LOGPROBS: "logprobs",
@@ -41,9 +41,9 @@ _PARAMS: Final = {
 
 
 def checked_needs(request: GenerateRequest) -> int:
-    """What the request needs of an engine, as bits of protos/features.py.
+    """Give the features that the request needs, as bits of protos/features.py.
 
-    Raises UnsupportedParameter when no replica of the model, ready or not, has all of it.
+    Raises UnsupportedParameter when no replica of the model, ready or not, has all of them.
     """
     needs = needs_of(request)
     if needs:
@@ -54,7 +54,7 @@ def checked_needs(request: GenerateRequest) -> int:
 
 
 def needs_of(request: GenerateRequest) -> int:
-    """The same, whatever the replicas can do."""
+    """Give the features that the request needs, whatever the replicas have."""
     sampling = request.sampling
     needs = 0
     if type(request.prompt) is list:
@@ -91,7 +91,7 @@ def needs_of(request: GenerateRequest) -> int:
 
 
 def refusal(request: GenerateRequest, lacks: list[Feature]) -> UnsupportedParameter:
-    """What the client is told when no engine has these features, or none has them together."""
+    """Make the client's error when no engine has these features, or none has all of them."""
     if request.foreign is not None and all(lack in (Feature.WHOLE_API, request.endpoint) for lack in lacks):
         return request.foreign
     if lacks == [Feature.LORA]:
@@ -106,7 +106,7 @@ def refusal(request: GenerateRequest, lacks: list[Feature]) -> UnsupportedParame
 
 
 def name_guide(error: BaseException, request: GenerateRequest) -> None:
-    """Where an engine refuses the guide, let the error name the parameter that the client knows it by."""
+    """Name the client's own parameter in an engine's refusal of the guide."""
     if isinstance(error, UnsupportedParameter) and error.param == GUIDE_PARAM and request.guide is not None:
         error.param = request.guide_param
         error.message = f"Unsupported value: '{request.guide_param}' cannot be honoured by this model's engine."

@@ -1,4 +1,4 @@
-"""One answer of a request while it is taken apart."""
+"""One answer of a request while it is parsed."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -13,34 +13,33 @@ _Waiting = list[tuple[str, _Entries]]
 
 
 class ParsedAnswer:
-    """A parser, and what is counted beside it.
+    """A parser, with its count of reasoning tokens and the logprobs of its text.
 
-    Logprobs go with the text that comes of their tokens; those of thoughts and calls are left out, as the API has no
-    place for them, and so are those of text that a parser throws away. `reasoning_tokens` are exact where tokens are
-    fed one by one while it thinks. Once it has `begun`, something else than a thought has come.
+    Logprobs go with the text of their tokens; those of reasoning, tool calls and dropped text are left out, since the
+    API has no place for them. `reasoning_tokens` are exact where tokens are fed one by one while the parser is in
+    reasoning. `begun` is set once something other than reasoning has come.
     """
 
     __slots__ = ("_entries", "begun", "feed", "parser", "reasoning_tokens", "screened")
 
     def __init__(self, parser: OutputParser, screened: ScreenedDeltas | None = None) -> None:
-        """Of an answer that begins; `screened`: what may be shown of what comes of it."""
+        """`screened` decides what may be shown of the parser's deltas; None: all of it."""
         self.parser = parser
         self.screened = screened
-        #: Without tokens: for what comes in other ways, or has no logprobs.
+        #: Feeds text that has no logprobs.
         self.feed = parser.feed if screened is None else self._feed
-        #: With the text that came with them.
+        #: Text with its logprobs that no delta has taken yet.
         self._entries: _Waiting = []
         self.reasoning_tokens = 0
         self.begun = False
 
     @property
     def thinking(self) -> bool:
-        """As the parser has it."""
         return self.parser.thinking
 
     @property
     def blocked(self) -> bool:
-        """Whether filters have cut it off."""
+        """Whether filters have cut the answer off."""
         return self.screened is not None and self.screened.blocked
 
     def _feed(self, text: str) -> list[Delta]:
@@ -48,7 +47,7 @@ class ParsedAnswer:
         return self.screened.feed(self.parser.feed(text))
 
     def take(self, text: str, entries: _Entries) -> list[Delta]:
-        """The next piece with its tokens' logprobs. Raises FilterFailed."""
+        """Parse the next piece with its tokens' logprobs. Raises FilterFailed."""
         deltas = self._taken(text, entries)
         return deltas if self.screened is None else self.screened.feed(deltas)
 
@@ -58,13 +57,13 @@ class ParsedAnswer:
         if not self.begun:
             self.begun = any(not isinstance(delta, Reasoning) for delta in deltas)
         if thought and not any(isinstance(delta, Text) for delta in deltas):
-            # The closing mark is the thought's, too, though nothing comes of it.
+            # The closing mark belongs to the reasoning, too, though it yields no delta.
             self._entries.clear()
             return deltas
         return self._with_entries(deltas, text, entries)
 
     def pass_by(self, flow: Delta, text: str, tokens: int) -> Delta:
-        """The next piece, of calm tokens without logprobs, where the parser's `flow` says what comes of it."""
+        """Take a piece of calm tokens without logprobs past the parser, whose `flow` is their kind of delta."""
         if isinstance(flow, Reasoning):
             self.reasoning_tokens += tokens
             return Reasoning(text)
@@ -72,7 +71,7 @@ class ParsedAnswer:
         return CallArguments(flow.call, text) if isinstance(flow, CallArguments) else Text(text)
 
     def finish(self) -> list[Delta]:
-        """The end of the answer. Raises FilterFailed."""
+        """Parse the end of the answer. Raises FilterFailed."""
         deltas = self._with_entries(self.parser.finish(), "", ())
         return deltas if self.screened is None else self.screened.feed(deltas) + self.screened.finish()
 
@@ -91,9 +90,9 @@ class ParsedAnswer:
 
 
 def _of(said: str, waiting: _Waiting) -> tuple[tuple[TokenEntry, ...], _Waiting]:
-    """Those of the text that is said, which is the last that came of what may be it; and those that wait still.
+    """Split the waiting logprobs: those of the delta's text `said`, found at its last occurrence, and those after it.
 
-    White space around it may have been left out.
+    The parser may have dropped white space around the text.
     """
     came = "".join([text for text, _ in waiting])
     begin = came.rfind(said)

@@ -1,4 +1,4 @@
-"""What a request needs before it may run: token ids, bounds, a reservation and a route."""
+"""Prepare a request: token ids, output bounds, a reservation and a route request."""
 
 from collections.abc import Sequence
 from time import monotonic
@@ -19,15 +19,15 @@ from protos.errors import PenstockError
 from routing.contracts.policy import RouteRequest
 from routing.dispatch.dispatch import RequestHandle
 
-#: Longer bodies are tokenized off the event loop: at 20 MB/s this much holds it up for under a millisecond.
+#: Longer bodies are tokenized off the event loop: at 20 MB/s this size blocks it for under a millisecond.
 INLINE_BYTES = 16 * 1024
 
 
 class Prepared(msgspec.Struct, frozen=True):
-    """A request that has its reservation. `request` has the sequences of all its prompts.
+    """A request with its reservation. `request` counts the sequences of all its prompts.
 
-    Of several prompts `prompt` counts all, `prompts` are they one by one, and `bounds` the tokens that each answer to
-    each may have. Whoever has this must end the `lease`.
+    With several prompts, `prompt` holds the total token count, `prompts` holds each one, and `bounds` the output tokens
+    of each answer, by prompt. The holder must end the `lease`.
     """
 
     request: GenerateRequest
@@ -39,16 +39,16 @@ class Prepared(msgspec.Struct, frozen=True):
 
     @property
     def reserved_tokens(self) -> int:
-        """Tokens that the limits hold for it."""
+        """Tokens that the limits hold for the request."""
         return self.prompt.tokens + self.lease.output
 
 
 async def prepare(request: GenerateRequest, context: RequestContext, stages: RequestRecord) -> Prepared:
-    """Check, encode, bound, reserve and describe a request, in this order; `stages` gets the moments.
+    """Check features, encode, bound, reserve and build the route request, in this order; `stages` gets the moments.
 
-    A request with `prompts`, or forwarded in `parts`, has one reservation for all of them.
-    Raises UnsupportedParameter, InvalidRequest, TokenLimitExceeded, ContextLengthExceeded, what limits raise, and what
-    the context's attempt is failed with.
+    A request with `prompts`, or forwarded in `parts`, has one reservation for all of them. Raises UnsupportedParameter,
+    InvalidRequest, TokenLimitExceeded, ContextLengthExceeded, the limiter's errors, and the error that the context's
+    handle is failed with.
     """
     needs, each = checked_needs(request), request.sampling.n
     if request.prompts or request.parts:
@@ -88,7 +88,7 @@ async def _encoded_parts(request: GenerateRequest, context: RequestContext) -> l
 
 
 async def encoded(request: GenerateRequest, encoding: EncodingQueue, handle: RequestHandle) -> EncodedPrompt:
-    """The prompt's token ids, or how many there may be. Raises InvalidRequest, or what `attempt` is failed with."""
+    """Encode the prompt, or estimate its tokens. Raises InvalidRequest, or the error that `handle` is failed with."""
     if request.opaque:
         return estimated_prompt(request.size)
     if request.size > INLINE_BYTES:
@@ -102,7 +102,7 @@ async def encoded(request: GenerateRequest, encoding: EncodingQueue, handle: Req
 def route_request(
     request: GenerateRequest, prompt: EncodedPrompt, max_tokens: int, deadline: float, needs: int
 ) -> RouteRequest:
-    """What a decision must know of a request. Tenants do not share cached prefixes, so theirs alone are looked up."""
+    """Describe a request to the routing policy. The prefix lookup covers the tenant's own cache alone."""
     model, caller = request.model, request.caller
     prefix = model.dispatch_context.look_up(prompt.ids, model.salt(caller.cache_owner))
     return RouteRequest(

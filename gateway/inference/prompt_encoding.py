@@ -1,4 +1,4 @@
-"""From a prompt to token ids."""
+"""Encode prompts to token ids, or estimate their length."""
 
 from math import ceil
 
@@ -10,8 +10,8 @@ from gateway.text.tokens.chat_format import TemplateError
 from gateway.text.tokens.fill_in import encode_fill_in
 from protos.errors import InvalidRequest
 
-#: Of a request whose tokens only its upstream knows: what of its body, in bytes, counts as one. English prose in JSON
-#: has 4 to 5; the upstream's own count takes its place at the end.
+#: Bytes of the body per token, where only the upstream can tokenize it. English prose in JSON has 4 to 5; the
+#: upstream's own count replaces the estimate at the end.
 BYTES_PER_TOKEN = 4
 
 
@@ -23,12 +23,12 @@ class EncodedPrompt(msgspec.Struct, frozen=True):
 
 
 def estimated_prompt(size: int) -> EncodedPrompt:
-    """A prompt that cannot be tokenized here, of a body of `size` bytes."""
+    """Estimate a prompt that cannot be tokenized here from its body of `size` bytes."""
     return EncodedPrompt([], ceil(size / BYTES_PER_TOKEN))
 
 
 def encode_prompt(model: ServedModel, prompt: Prompt) -> list[int]:
-    """Token ids of a prompt. Raises InvalidRequest for what the chat template or the vocabulary refuses."""
+    """Encode a prompt. Raises InvalidRequest for what the chat template or the vocabulary refuses."""
     if isinstance(prompt, Chat):
         try:
             return model.chat_format.encode_chat(model.tokenizer, prompt.messages, **prompt.extras)

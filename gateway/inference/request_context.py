@@ -1,4 +1,4 @@
-"""What one request runs with, beside itself: limits, the encoder's turns, its time, and the handle that ends it."""
+"""The context of one request: limiter, encoding queue, time limits and handle."""
 
 import msgspec
 
@@ -9,9 +9,10 @@ from routing.dispatch.dispatch import RequestHandle
 
 
 class RequestContext(msgspec.Struct, frozen=True):
-    """A request waits for admission until `wait_until` and must have ended at `deadline`, both on the monotonic clock.
+    """Everything a request runs with; it may wait for admission until `wait_until` and must end by `deadline`.
 
-    `attempt.fail` ends it from outside at any moment; `explained` notes why it goes where it goes.
+    Both times are on the monotonic clock. `handle.fail` ends the request from outside at any moment; `explained`
+    records the reasons of the routing decision.
     """
 
     limiter: Limiter

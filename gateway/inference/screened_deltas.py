@@ -1,4 +1,4 @@
-"""An answer's pieces as they may be shown, once its parser has taken it apart."""
+"""Screen an answer's deltas once its parser has made them."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -12,30 +12,30 @@ from observability.digests import TextDigest
 from safety.screen import Screen, Screened
 
 _OF_CALLS: Final = (CallStart, CallArguments)
-#: Where a piece is said: a call by its number, what is said to the user, or the thoughts.
+#: The channel that a delta belongs to: a tool call by its number, the text, or the reasoning.
 Place = int | type[Delta]
 
 
 def place_of(delta: Delta) -> Place:
-    """Where it is said."""
+    """Give the channel that a delta belongs to."""
     return delta.call if isinstance(delta, _OF_CALLS) else type(delta)
 
 
 def piece_of(place: Place, text: str) -> Delta:
-    """What is said there."""
+    """Make a delta of that channel."""
     if isinstance(place, int):
         return CallArguments(place, text)
     return Text(text) if place is Text else Reasoning(text)
 
 
 class ScreenedDeltas:
-    """However an answer is cut into pieces, what is shown of them is the same.
+    """Screens the deltas of one answer; the result does not depend on how the answer is cut into pieces.
 
-    What is said to the user, its thoughts and each call's arguments are texts of their own, held back as their screens
-    say. What is held is given before the answer goes on elsewhere; where it comes back, a match that begins in what has
-    been shown cuts it off. After a match that blocks nothing more is shown: the answer is `blocked`.
+    Text, reasoning and each call's arguments are screened separately and held back as their screens require. Held text
+    is released before the answer goes on in another channel; when it returns, a match that begins in text already shown
+    cuts it off. After a match that blocks nothing more is shown: the answer is `blocked`.
 
-    Logprobs wait for the text they came with, and are withheld where some of it is replaced or cut off.
+    Logprobs wait for their text, and are withheld where some of it is replaced or cut off.
     """
 
     __slots__ = (
@@ -52,27 +52,27 @@ class ScreenedDeltas:
     )
 
     def __init__(self, new_screen: NewScreen, *, patient: bool) -> None:
-        """`patient`: nobody waits for the text, so it may be gathered first."""
+        """`patient`: nobody waits for the text, so the screen may gather it first."""
         self._new_screen = new_screen
         self._patient = patient
         self._at: Place | None = None
         self._text: AnswerText | None = None
-        #: How texts that seem to be over have ended.
+        #: The end of each channel's text that seemed to be over.
         self._tails: dict[Place, str] = {}
-        #: Logprobs with the stretch of their text, and replaced stretches before them.
+        #: Logprobs with the span of their text, and of the replaced spans before them.
         self._entries: list[tuple[int, int, Sequence[TokenEntry]]] = []
         self._passed = 0
         self.blocked = False
-        #: What looks at its text, or has found something in one, or failed.
+        #: The current channel's text, and those that found something or failed.
         self.looked: list[Looked] = []
-        #: Gathers what is shown, if that is wanted.
+        #: Digest of what is shown, if one is wanted.
         self.shown: TextDigest | None = None
 
     def feed(self, deltas: Sequence[Delta]) -> list[Delta]:
-        """The next pieces; gives what may be shown now. Raises FilterFailed."""
+        """Screen the next deltas; return what may be shown now. Raises FilterFailed."""
         given: list[Delta] = []
         for delta in deltas:
-            # Said or thought, as what came before.
+            # A cheap test first: text or reasoning that goes on as before.
             if type(delta) is not self._at and (place := place_of(delta)) != self._at:
                 given += self._end()
                 self._at = place
@@ -94,7 +94,7 @@ class ScreenedDeltas:
         return given
 
     def finish(self) -> list[Delta]:
-        """The rest of what may be shown. Raises FilterFailed."""
+        """Return the rest of what may be shown. Raises FilterFailed."""
         given = self._end()
         if self.shown is not None:
             hash_into(self.shown, given)
@@ -105,7 +105,7 @@ class ScreenedDeltas:
         self.blocked = name.blocked is not None
         if self.blocked:
             return []
-        # Some models name their calls themselves.
+        # Some models choose the ids of their calls.
         says = not is_own_call_id(call.id) and self._whole(call.id).findings
         return [call._replace(name=name.text, id=new_call_id() if says else call.id)]
 
@@ -129,7 +129,7 @@ class ScreenedDeltas:
         return text
 
     def _end(self) -> list[Delta]:
-        """What is held of the text that is over."""
+        """Release the held text of a channel that is over."""
         text = self._text
         if text is None or self._at is None or self.blocked:
             return []
@@ -151,19 +151,19 @@ class ScreenedDeltas:
             end = text.screen.received
             self._entries.append((end - len(came.text), end, came.entries))
         if text.mended:
-            # Of the text after it nothing is shown, though the screen would show it.
+            # Nothing after the cut is shown, though the screen would show it.
             self._entries.clear()
             return [Text(shown)] if shown else []
         entries = self._released(text.screen)
         return [Text(shown, entries)] if shown or entries else []
 
     def _released(self, screen: Screen) -> tuple[TokenEntry, ...]:
-        """Logprobs of all that is decided, less what is not shown of it."""
+        """Release the logprobs of decided text, less those of text that is not shown."""
         replaced, growing = screen.replaced, screen.growing
         given: list[TokenEntry] = []
         count = 0
         for start, end, entries in self._entries:
-            # What stands there without text may turn out to be within the stretch.
+            # Tokens without text there may turn out to be within the span.
             if end > screen.decided or start == growing:
                 break
             count += 1
@@ -176,6 +176,6 @@ class ScreenedDeltas:
 
 
 def hash_into(digest: TextDigest, deltas: Sequence[Delta]) -> None:
-    """All that they say."""
+    """Add the text of deltas to a digest."""
     for delta in deltas:
         digest.update(delta.name if isinstance(delta, CallStart) else delta.text)

@@ -1,4 +1,4 @@
-"""A model that this gateway serves as a guard: asked like any other request, but on nobody's account."""
+"""A guard that is a model served by this gateway; its requests are charged to nobody."""
 
 import re
 import secrets
@@ -28,29 +28,29 @@ from routing.dispatch.dispatch import RequestHandle
 from safety.guard import GuardFailed
 from safety.match import Match
 
-#: A text that does not fit is asked about in so many parts at most, one after the other.
+#: A text that does not fit the context is split into at most this many parts, sent one after the other.
 MAX_PARTS: Final = 16
-#: How much of a part is in the one before it too: a share of it, and characters at most.
+#: How much of a part repeats the one before: this fraction of it, up to so many characters.
 _OVERLAP, _MAX_OVERLAP = 8, 256
-#: An upstream's answer of a few tokens has less than a kilobyte.
+#: Bound on an upstream's answer; one of a few tokens has less than a kilobyte.
 _MAX_ANSWER_BYTES: Final = 256 * 1024
 _PATH: Final = "/chat/completions"
-#: What a text is called that is unsafe in no category that is named.
+#: The label of a text that is unsafe in no named category.
 _GUARD: Final = "guard"
-#: Categories as guards call them where none are configured: `S1`, `O3`. Other words may be the text's own.
+#: Categories of guards where none are configured: `S1`, `O3`. Other words may come from the text itself.
 _CATEGORY: Final = re.compile(r"[a-z]{1,3}[0-9]{1,3}")
 _BETWEEN: Final = re.compile(r"[\s,;:|]+")
 _TEXT: Final = "{text}"
 _MAX_CALLERS: Final = 4096
-#: Tenants have no slash in their names, so none is taken for this.
+#: Prefix of the guards' own tenants. Names of real tenants have no slash, so they cannot collide.
 _TENANT: Final = "safety/"
 
 
 class ServedModelGuard:
-    """A `Guard` that asks a served model.
+    """A `Guard` that sends its questions to a served model.
 
-    Its requests have tenants of their own, one for each whose texts they are, in the highest tier: they wait apart from
-    the tenant's requests, and what replicas cache of one tenant's texts another one's questions do not find.
+    Its requests run in tenants of their own, one for each tenant whose texts they hold, in the highest tier: they queue
+    apart from the tenant's requests, and KV blocks cached for one tenant's texts are not shared with another's.
     """
 
     def __init__(self, settings: ModelGuard, model: ServedModel, tier: Tier, encoding: EncodingQueue) -> None:
@@ -62,10 +62,10 @@ class ServedModelGuard:
         self._callers: Lru[str, Caller] = Lru(_MAX_CALLERS)
 
     async def ask(self, text: str, prompt: str | None, tenant: str) -> list[Match]:
-        """As Guard has it.
+        """Ask the model about a text.
 
-        What is too long for the model's context is halved until it fits. Of an answer's prompt the end is kept, until
-        it is no longer than the answer; a text is asked about in parts, each with the end of the one before it.
+        A text that exceeds the model's context is halved until the parts fit. Of an answer's prompt the end is kept, no
+        longer than the answer; each part repeats the end of the one before it.
         """
         caller, count = self._caller(tenant), 1
         while True:
@@ -84,7 +84,7 @@ class ServedModelGuard:
                 raise GuardFailed(f"its model gave no answer: {type(error).__name__}") from None
 
     async def aclose(self) -> None:
-        """As Guard has it: what is under way ends with its questions."""
+        """Close nothing: running requests end with their questions."""
 
     async def _matches(self, text: str, prompt: str | None, caller: Caller, count: int) -> list[Match]:
         runs: list[tuple[int, int, list[str]]] = []
@@ -135,7 +135,7 @@ class ServedModelGuard:
         caller = self._callers.get(tenant)
         if caller is None:
             name = _TENANT + tenant
-            # It waits as long as the guard's time, and as many as are asked at once.
+            # The wait is bounded by the guard's time limit, the queue by its concurrency.
             waiting = Waiting(max_requests=self._settings.concurrency, max_seconds=self._settings.timeout_seconds)
             key = ApiKey(key_id=name, name=name, tenant=name, created_at=0.0)
             caller = Caller(key, Tenant(name=name, tier=self._tier.name, waiting=waiting), self._tier, 0)
@@ -146,19 +146,19 @@ class ServedModelGuard:
 def served_model_guard(
     find: Callable[[str], ServedModel | None], tier: Tier, encoding: EncodingQueue, settings: ModelGuard
 ) -> ServedModelGuard | None:
-    """The guard of the model that the settings name; None where `find` knows no such model."""
+    """Make the guard of the model that the settings name; None where `find` knows no such model."""
     model = find(settings.name)
     return None if model is None else ServedModelGuard(settings, model, tier, encoding)
 
 
 def verdict_in(said: str, settings: ModelGuard) -> list[str]:
-    """The labels of what a guard found, as it says; none: nothing. Raises JudgeFailed for any other answer.
+    """Read the labels of a guard's findings in its answer; none: safe. Raises GuardFailed for any other answer.
 
-    Categories stand after the verdict. Where some are configured, only those count; an answer without any is unsafe
+    Categories follow the verdict. Where some are configured, only those count; an unsafe answer without any is labelled
     all the same.
     """
     words = said.strip().casefold()
-    # The longer one first: it may begin with the other.
+    # The longer one first: the shorter may be its prefix.
     verdicts = sorted(((settings.unsafe, True), (settings.safe, False)), key=lambda each: -len(each[0]))
     for verdict, unsafe in verdicts:
         start = verdict.strip().casefold()
@@ -233,7 +233,7 @@ async def _relayed_text(generation: Generation, relay: Relay) -> str:
 
 
 class _NoLimits:
-    """A `Limiter` for whoever works for the gateway itself."""
+    """A `Limiter` without limits, for requests of the gateway itself."""
 
     def last_rate(self, key_id: str) -> Rate | None:
         return None

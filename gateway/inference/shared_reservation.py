@@ -1,4 +1,4 @@
-"""Several generations for one request of a client: one reservation for all of them, and one fate."""
+"""Concurrent generations of one request: one reservation, and the first failure ends all."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def check_input_tokens(caller: Caller, model: str, tokens: int, param: str) -> None:
-    """Of all parts together. Raises TokenLimitExceeded."""
+    """Check the input tokens of all parts together. Raises TokenLimitExceeded."""
     most = caller.max_input_tokens(model)
     if most is not None and tokens > most:
         raise TokenLimitExceeded(
@@ -24,29 +24,29 @@ def check_input_tokens(caller: Caller, model: str, tokens: int, param: str) -> N
 
 
 class SharedLease:
-    """A request's reservation, as the `Limiter` of its parts. Its owner ends it once all of them have ended."""
+    """A request's reservation as the `Limiter` of its parts; its owner ends it once all of them have ended."""
 
     def __init__(self, lease: Lease) -> None:
         self._lease = lease
-        #: What the parts have used so far.
+        #: Tokens that the parts have used so far.
         self.prompt = self.completion = self.cached = 0
 
     @property
     def used(self) -> Usage:
-        """By all parts together."""
+        """Usage of all parts together."""
         return Usage(self.prompt, self.completion, self.cached)
 
     async def reserve(self, ask: Ask) -> Lease:
-        """A part's share; nothing more is reserved."""
+        """Give a part its share; nothing more is reserved."""
         return _Share(self, ask)
 
     def last_rate(self, key_id: str) -> Rate | None:
-        """Parts are told nothing of that."""
+        """Return nothing: only the whole request has rate headers."""
         del key_id
         return None
 
     def end(self, error: BaseException | None = None) -> None:
-        """The request is over. With `error` it is paid for only where it was the client who ended it."""
+        """End the reservation. With `error`, the request is charged only where its client ended it."""
         left = isinstance(error, ClientGone | DeadlineExceeded | SlowClient | asyncio.CancelledError)
         if error is None or (left and self.prompt + self.completion):
             self._lease.settle(self.used)
@@ -56,7 +56,7 @@ class SharedLease:
 
 
 class _Share:
-    """The first ending counts, as of any lease."""
+    """A part's share of the lease; only its first ending counts."""
 
     __slots__ = ("_open", "_shared", "output")
 
@@ -66,7 +66,7 @@ class _Share:
         self.output = ask.most
 
     def settle(self, usage: Usage) -> None:
-        """The part used this."""
+        """Add the part's usage."""
         if self._open:
             self._open = False
             self._shared.prompt += usage.prompt
@@ -74,13 +74,13 @@ class _Share:
             self._shared.cached += usage.cached
 
     def release(self, *, rejected: bool = False) -> None:
-        """The part used nothing."""
+        """End the share with no usage."""
         del rejected
         self._open = False
 
 
 class Several(Generic[T]):
-    """Parts that run beside each other, so many at once: the first error ends them all."""
+    """Parts that run concurrently, at most `at_once` of them; the first error ends them all."""
 
     def __init__(self, parts: Sequence[Callable[[RequestHandle], Awaitable[T]]], at_once: int) -> None:
         self._waiting = list(enumerate(parts))[::-1]
@@ -91,15 +91,13 @@ class Several(Generic[T]):
 
     @property
     def failed(self) -> bool:
-        """As Failable has it."""
         return self._error is not None
 
     def fail(self, error: PenstockError) -> None:
-        """As Failable has it."""
         self._fail(error)
 
     async def over(self, handle: RequestHandle) -> list[T]:
-        """What each part gives. Raises the first error, and what `attempt` is failed with, once all have ended."""
+        """Run the parts and return their results. Raises the first error, or that of `handle`, once all have ended."""
         handle.follow(self)
         tasks = [asyncio.ensure_future(self._run()) for _ in range(self._at_once)]
         try:

@@ -1,17 +1,17 @@
-"""How many tokens a request may have: by the model's context, by its tenant and key, and by what logprobs take."""
+"""Output token bounds: by the model's context, by tenant and key, and by the memory that logprobs take."""
 
 from gateway.inference.generate_request import Chat, GenerateRequest
 from protos.errors import ContextLengthExceeded, InvalidRequest, TokenLimitExceeded
 
-#: Of one request, over all its tokens and sequences.
+#: Most logprob entries of one request, over all its tokens and sequences.
 MAX_LOGPROB_ENTRIES = 100_000
 
 
 def output_bound(request: GenerateRequest, prompt_tokens: int) -> int:
-    """Tokens that each of the request's answers may have.
+    """Bound the tokens of each of the request's answers.
 
-    What the client asks for by name is given or refused; a limit that it left to us is the tenant's default, or all
-    that fits. Raises ContextLengthExceeded, TokenLimitExceeded or InvalidRequest, with the parameter at fault.
+    A limit that the client names is granted or refused; without one the tenant's default holds, or all that fits.
+    Raises ContextLengthExceeded, TokenLimitExceeded or InvalidRequest, with the parameter at fault.
     """
     caller, model, sequences = request.caller, request.model, request.sampling.n
     most_input = caller.max_input_tokens(model.name)
@@ -41,8 +41,8 @@ def output_bound(request: GenerateRequest, prompt_tokens: int) -> int:
 
 
 def bound_to_tell(request: GenerateRequest, max_tokens: int) -> int | None:
-    """Of the bound of a request that names none, what an upstream must be told: what limits of tenant and key make of
-    it. None: there are none.
+    """Give the output bound that an upstream must get for a request that names none: what the limits of tenant and key
+    allow. None: there are no such limits.
     """
     name, caller = request.model.name, request.caller
     most, default = caller.max_output_tokens(name), caller.default_output_tokens(name)
@@ -51,7 +51,7 @@ def bound_to_tell(request: GenerateRequest, max_tokens: int) -> int | None:
         limits.append(default)
     if not limits:
         return None
-    # What the context leaves is no more than a guess where the prompt's length is one.
+    # What the context leaves is an estimate where the prompt's length is one.
     return min(limits) if request.opaque else min(*limits, max_tokens)
 
 
@@ -60,11 +60,11 @@ def _prompt_param(request: GenerateRequest) -> str:
 
 
 def _room(request: GenerateRequest, prompt_tokens: int) -> int:
-    """What the context leaves for each answer. Raises ContextLengthExceeded with both figures."""
+    """Give the tokens that the context leaves for each answer. Raises ContextLengthExceeded with both figures."""
     context, asked = request.model.context, request.max_tokens
     room = context - prompt_tokens
     if request.opaque:
-        # An estimate refuses nobody: the upstream knows.
+        # An estimate never refuses: the upstream knows the real length.
         return max(room, asked or 1)
     if room < 1:
         raise ContextLengthExceeded(
@@ -83,9 +83,9 @@ def _room(request: GenerateRequest, prompt_tokens: int) -> int:
 
 
 def _logprobs_bound(request: GenerateRequest, max_tokens: int) -> int:
-    """Tokens an answer may have when each carries logprobs, which take 500 bytes an entry in a worker.
+    """Bound an answer whose tokens carry logprobs, which take 500 bytes an entry in a worker.
 
-    Raises InvalidRequest when the client asks for more by name; a limit that it left to us is lowered instead.
+    Raises InvalidRequest when the client names a higher limit; without one the bound is lowered.
     """
     alternatives = request.sampling.logprobs
     if alternatives is None:

@@ -1,6 +1,6 @@
-"""Copies the store's audit trail into the journal: every change, whoever made it and by what means.
+"""Copy the store's audit trail into the journal: every change, with who made it and how.
 
-It goes on behind the last change that the journal has, so nothing is missed or told twice when the process ends.
+Copying continues after the last change in the journal, so nothing is lost or repeated across restarts.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from protos.errors import StoreUnavailable
 
 log = logging.getLogger(__name__)
 
-#: What the chain's folder is called.
+#: The name of the chain's folder.
 KIND: Final = "admin"
 POLL_SECONDS: Final = 1.0
 _AT_ONCE: Final = 500
@@ -35,12 +35,12 @@ _Stream = list[tuple[bytes, list[bytes]]]
 
 
 class AdminChanges:
-    """Follows the audit trail between `start` and `aclose`."""
+    """Copies the audit trail between `start` and `aclose`."""
 
     def __init__(self, storage: Storage, settings: JournalSettings) -> None:
         self._storage, self._folder = storage, settings.folder
         self._journal: Journal[ChangeEntry | JournalEvent] = Journal(settings, KIND, lines=change_lines)
-        #: The last change that the journal has; None: not looked up yet.
+        #: The id of the last change in the journal; None: not looked up yet.
         self._last: str | None = None
         self._told = False
         self._task: asyncio.Task[None] | None = None
@@ -51,7 +51,7 @@ class AdminChanges:
         self._task = asyncio.create_task(self._run(poll_seconds))
 
     async def aclose(self) -> None:
-        """End. What has not been copied is when the next process begins. Idempotent."""
+        """End. The next process copies the rest. Idempotent."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -75,16 +75,16 @@ class AdminChanges:
             log.warning("%s", words, exc_info=defect)
 
     async def copy(self) -> bool:
-        """Journal what has come since the last call; gives whether there may be more.
+        """Copy the changes since the last call; return whether there may be more.
 
         Raises:
-            StoreUnavailable: The store did not answer.
-            OSError: The journal cannot be read.
+        StoreUnavailable: The store did not answer.
+        OSError: The journal cannot be read.
         """
         if self._last is None:
             self._last = await asyncio.to_thread(last_change, self._folder, KIND)
         found = await self._read(self._last or "-")
-        # The trail still has the last change, unless it was cut or is another one by now.
+        # The last change is still in the trail, unless the trail was cut or replaced.
         known = not self._last or bool(found and found[0][0].decode() == self._last)
         if not found and not known:
             found = await self._read("-")
@@ -130,7 +130,7 @@ def _change(entry_id: bytes, fields: Sequence[bytes]) -> ChangeEntry:
 
 
 def _json(text: bytes) -> Any:
-    """A record, or the text itself where it is none."""
+    """Decode a record, or return the text where it is not JSON."""
     try:
         return msgspec.json.decode(text) if text else None
     except msgspec.DecodeError:

@@ -1,4 +1,4 @@
-"""A request's record, once it has been answered."""
+"""Fill in a request's record after its answer."""
 
 import logging
 import time
@@ -20,9 +20,9 @@ _BLOCK: Final = Action.BLOCK.name.lower()
 
 
 def digest_shown(generation: Generation, digests: Digests | None) -> None:
-    """Before the first event: have what is shown hashed, but for streams of just what the tokens say.
+    """Have what is shown hashed as it goes out, except for streams of just the tokens' text.
 
-    Those are written token by token, and hashed at their end.
+    Those are written token by token and hashed at their end. Called before the first event.
     """
     if digests is None:
         return
@@ -40,7 +40,7 @@ def digest_shown(generation: Generation, digests: Digests | None) -> None:
 
 
 def describe(generation: Generation, digests: Digests | None) -> None:
-    """Fill in what the answer tells; it has ended, whatever way, and is closed. Raises nothing: it has gone out."""
+    """Fill in the record from an answer that has ended in any way and is closed. Raises nothing."""
     try:
         _describe(generation, digests)
     except Exception:
@@ -55,7 +55,7 @@ def _describe(generation: Generation, digests: Digests | None) -> None:
     record.prompt_tokens, record.completion_tokens, record.cached_tokens = usage.prompt, usage.completion, usage.cached
     record.reasoning_tokens = generation.reasoning_tokens
     record.cost_nano_usd = model.price.nano(usage.prompt, usage.cached, usage.completion)
-    # Of an earlier model that turned it away.
+    # Set by an earlier model that refused the request.
     record.rejected_tokens = 0
     note_route(record, stream)
     record.version = model.fleet.version(record.replica) or ""
@@ -69,7 +69,7 @@ def _describe(generation: Generation, digests: Digests | None) -> None:
     if reasons[0] is not None:
         record.finish = reasons[0].value
     cut = any(verdict.where == "answer" and verdict.action == _BLOCK for verdict in record.verdicts)
-    # Where one text goes on after another something that redacts may end it, too.
+    # A redaction may also end a text that continues after another one.
     cut = cut or (stream.relay is None and FinishReason.CONTENT_FILTER in reasons)
     if cut and record.outcome is Outcome.OK:
         record.outcome = Outcome.CUT
@@ -88,7 +88,7 @@ def _digest(generation: Generation, record: RequestRecord, digests: Digests) -> 
             record.answer_characters += shown.characters
             hashes.append(shown.hexdigest())
         else:
-            # What came and was not read any more has not been shown.
+            # Tokens that came but were not read have not been shown.
             text = written_text(table, tokens[: sequence.completion_tokens])
             record.answer_characters += len(text)
             hashes.append(digests.of(text.encode()))

@@ -1,4 +1,4 @@
-"""Many small questions to the store in few round trips, for those that ask after every tenant at once."""
+"""Batch many small reads of the store into few round trips, for readers that read of every tenant at once."""
 
 import asyncio
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ class BatchingStore(ReadingStore, Protocol):
 
 
 class BatchedReads:
-    """A ReadingStore: scripts with one key and one argument that are run in one tick of the event loop go together."""
+    """A `ReadingStore` that joins one event-loop tick's calls of a script with one key and one argument."""
 
     def __init__(self, store: BatchingStore) -> None:
         self._store = store
@@ -26,15 +26,15 @@ class BatchedReads:
         self._trips: set[asyncio.Task[None]] = set()
 
     async def hgetall_many(self, keys: Sequence[str]) -> list[dict[bytes, bytes]]:
-        """All fields of many hashes, in order."""
+        """Return all fields of many hashes, in order."""
         return await self._store.hgetall_many(keys)
 
     async def now(self) -> float:
-        """The store's clock, seconds since the epoch."""
+        """Return the store's clock, in seconds since the epoch."""
         return await self._store.now()
 
     async def run(self, script: Script, keys: Sequence[str], arguments: Sequence[str | bytes]) -> object:
-        """Run a Lua script and give its reply. Raises StoreUnavailable."""
+        """Run a Lua script and return its reply. Raises StoreUnavailable."""
         if len(keys) != 1 or len(arguments) != 1 or not isinstance(argument := arguments[0], bytes):
             return await self._store.run(script, keys, arguments)
         loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""What a worker's own parts know of now, read once a second: nothing is spent on it while requests are served."""
+"""Gauges of a worker's parts, read once a second, so that requests pay nothing for them."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, Protocol
@@ -10,7 +10,7 @@ from observability.metrics.snapshot import Distribution, Numbers
 from routing.health.replica_status import ReplicaStatus, State
 
 _SERVES: Final = (State.READY, State.RETURNING)
-#: What sinks may count, by the name that is exposed without its prefix; the first has the sink's own name as its label.
+#: Counters of sinks by their metric name without prefix; the first has the sink's name as its label.
 _DROPPED: Final = declared.TELEMETRY_DROPPED
 _JOURNAL: Final = {
     metric.short: metric
@@ -24,74 +24,74 @@ _JOURNAL: Final = {
 
 
 class Fleet(Protocol):
-    """What is asked of a model's replicas."""
+    """A model's replicas, as far as gauges read them."""
 
     def statuses(self) -> list[ReplicaStatus]:
-        """How every replica is."""
+        """Return the status of every replica."""
         ...
 
 
 class AdmissionQueue(Protocol):
-    """What is asked of a model's queue."""
+    """A model's admission queue, as far as gauges read it."""
 
     @property
     def admissions(self) -> Mapping[tuple[int, str], int]:
-        """Turns, by tier's rank and by how."""
+        """Admissions by tier's rank and by kind."""
         ...
 
     @property
     def waiting(self) -> int:
-        """Requests that wait."""
+        """The number of waiting requests."""
         ...
 
 
 class Model(Protocol):
-    """What is asked of a model that is served."""
+    """A served model, as far as gauges read it."""
 
     @property
     def fleet(self) -> Fleet:
-        """Its replicas."""
+        """The model's replicas."""
         ...
 
     @property
     def admission_queue(self) -> AdmissionQueue:
-        """Its queue."""
+        """The model's queue."""
         ...
 
 
 class LimitsBatcher(Protocol):
-    """What is asked of the way to the store."""
+    """The limits batcher, as far as gauges read it."""
 
     @property
     def seconds(self) -> Distribution:
-        """How long round trips took."""
+        """The times of round trips."""
         ...
 
     @property
     def errors(self) -> int:
-        """How many failed."""
+        """The number of failed round trips."""
         ...
 
 
 class Limiter(Protocol):
-    """What is asked of the limits."""
+    """The limiter, as far as gauges read it."""
 
     @property
     def reservations(self) -> Mapping[str, int]:
-        """How many ended how."""
+        """The number of reservations by their end."""
         ...
 
 
 class Counting(Protocol):
-    """A sink that has counted something."""
+    """A sink with counters."""
 
     def counts(self) -> Mapping[str, float]:
-        """By the metric's name without its prefix."""
+        """Return the counts by the metric's name without its prefix."""
         ...
 
 
 class Gauges:
-    """One of a worker. Everything it is given is only read."""
+    """The gauges of one worker; it only reads what it is given."""
 
     def __init__(
         self,
@@ -101,17 +101,17 @@ class Gauges:
         limits_batcher: LimitsBatcher,
         limiter: Limiter,
     ) -> None:
-        """`models` go by their configured names, `tiers` are names by rank; `in_flight` are the requests under way."""
+        """`models` are by configured name, `tiers` names by rank; `in_flight` are the running requests."""
         self._models = models
         self._tiers = tiers
         self._in_flight = in_flight
         self._limits_batcher = limits_batcher
         self._limiter = limiter
-        #: By the name that their losses are told apart by.
+        #: Sinks by the label of their losses.
         self.sinks: dict[str, Counting] = {}
 
     def collect(self, numbers: Numbers) -> None:
-        """Put all in."""
+        """Add all gauges to the numbers."""
         numbers.set(declared.IN_FLIGHT, len(self._in_flight))
         for name, model in self._models.items():
             shown = label(name)

@@ -10,10 +10,10 @@ class TelemetryKeyError(Exception):
 
 
 def make_keys(config: Config) -> None:
-    """Make what a journal needs and is not there. Raises TelemetryKeyError."""
+    """Make the journal's missing keys. Raises TelemetryKeyError."""
     if not config.observability.journal.enabled:
         return
-    # Whoever keeps no journal does without what it needs.
+    # Imported here: a configuration without a journal does not need it.
     from observability.journal.signer import JournalKeyError, create_key
 
     settings = journal_settings(config.observability.journal, config.state_dir)

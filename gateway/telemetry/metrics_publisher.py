@@ -1,4 +1,4 @@
-"""A worker's metrics, put together from its configuration and its parts."""
+"""Publish a worker's metrics from its configuration and its parts."""
 
 import asyncio
 import logging
@@ -15,12 +15,12 @@ from observability.metrics.tenant_series import TenantNames
 
 log = logging.getLogger(__name__)
 
-#: Below the directory for state.
+#: The folder below the state directory.
 FOLDER: Final = "metrics"
 
 
 def begin_metrics(config: Config) -> None:
-    """All numbers begin at nothing; for whoever starts the workers, before there are any."""
+    """Reset all metrics; the supervisor calls it before it starts workers."""
     folder = config.state_dir / FOLDER
     try:
         clear(folder)
@@ -29,7 +29,7 @@ def begin_metrics(config: Config) -> None:
 
 
 class MetricsPublisher:
-    """One of a worker. `sink` takes in its requests; between `start` and `aclose` the rest is looked at by itself."""
+    """The metrics of one worker. `sink` takes in request records; gauges are read between `start` and `aclose`."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class MetricsPublisher:
         limiter: Limiter,
         tenants: int,
     ) -> None:
-        """`in_flight` are the requests under way, `tenants` is how many have series of their own."""
+        """`in_flight` are the running requests, `tenants` bounds the tenants with series of their own."""
         tiers = [tier.name for tier in config.tiers]
         pools = {model.name: [pool.name for pool in model.pools] for model in config.models}
         self.sink: Final = MetricsSink(pools, tiers, TenantNames(tenants))
@@ -56,13 +56,13 @@ class MetricsPublisher:
         self._task: asyncio.Task[None] | None = None
 
     def start(self, sinks: Mapping[str, Counting]) -> None:
-        """Begin; `sinks` are those that count something, by the names that their losses are told apart by."""
+        """Begin; `sinks` are those with counters, by the label of their losses."""
         self._gauges.sinks = {**sinks, "metrics": self._publisher}
         self._lag.start()
         self._task = asyncio.create_task(self._publisher.run())
 
     async def aclose(self) -> None:
-        """Write what there is, and end; call it when no request is left, and the sinks have taken all. Idempotent."""
+        """Write the last numbers and end; called after the last request and the sinks' end. Idempotent."""
         self._lag.stop()
         if self._task is not None:
             self._task.cancel()

@@ -1,4 +1,4 @@
-"""What processes use: a worker its CPU time, memory and how late its event loop is; others as seen from outside."""
+"""Resource usage of processes: a worker's CPU time, memory and event-loop lag; others' as seen from outside."""
 
 import asyncio
 import os
@@ -13,7 +13,7 @@ from observability.metrics import declarations as declared
 from observability.metrics.snapshot import Numbers, empty
 from observability.ticks import until_tick
 
-#: How often an event loop is looked at.
+#: Seconds between measurements of an event loop's lag.
 LOOK_SECONDS: Final = 0.25
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
@@ -22,17 +22,17 @@ _WORKER: Final = "worker"
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What a process has used and holds now."""
+    """The CPU time and memory of a process."""
 
     cpu_seconds: float
     resident_bytes: int
 
 
 def use_of(pid: int | None = None) -> Use | None:
-    """Of a process, or of this one; None where the system does not tell, or there is no such process."""
+    """Read the usage of a process, or of this one; None where the system does not tell, or it does not exist."""
     folder = f"/proc/{pid or 'self'}"
     try:
-        # The second field is the program's name in brackets, and may have anything in it.
+        # The second field is the program's name in brackets, which may contain anything.
         fields = Path(folder, "stat").read_bytes().rpartition(b")")[2].split()
         pages = int(Path(folder, "statm").read_bytes().split()[1])
     except (OSError, IndexError, ValueError):
@@ -42,7 +42,7 @@ def use_of(pid: int | None = None) -> Use | None:
 
 
 class LoopLag:
-    """How late a timer of this event loop is, again and again. Between `start` and `stop`."""
+    """Measures between `start` and `stop` how late a timer of this event loop is."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.seconds = empty(declared.LOOP_LAG)
@@ -51,46 +51,46 @@ class LoopLag:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Begin to look."""
+        """Begin to measure."""
         now = self._clock()
         wait = until_tick(LOOK_SECONDS, now)
         self._due = now + wait
         self._timer = asyncio.get_running_loop().call_later(wait, self.look)
 
     def look(self) -> None:
-        """The timer is due, or was."""
+        """Add the lag of the timer that was due."""
         # Timers may be early by the loop's resolution.
         self.seconds.add(self._clock() - self._due, declared.LOOP_LAG.bounds)
         self.start()
 
     def stop(self) -> None:
-        """Look no more. Idempotent."""
+        """Stop measuring. Idempotent."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
 
 class OwnProcess:
-    """A worker's own numbers, for its file."""
+    """A worker's own usage, for its metrics file."""
 
     def __init__(self, lag: LoopLag) -> None:
         self._lag = lag
 
     def collect(self, numbers: Numbers) -> None:
-        """Put them in."""
+        """Add the usage to the numbers."""
         numbers.put(declared.LOOP_LAG, self._lag.seconds)
         collect_use(numbers, _WORKER, use_of())
 
 
 def collect_use(numbers: Numbers, process: str, use: Use | None) -> None:
-    """Put in what a process uses, where that is known."""
+    """Add a process's usage, where it is known."""
     if use is not None:
         numbers.set(declared.PROCESS_CPU, use.cpu_seconds, process)
         numbers.set(declared.PROCESS_RESIDENT, use.resident_bytes, process)
 
 
 def collect_others(numbers: Numbers, pids: Mapping[str, int | None]) -> None:
-    """Put in this process, as `admin`, and others by what they are."""
+    """Add the usage of this process, as `admin`, and of others by their names."""
     collect_use(numbers, "admin", use_of())
     for process, pid in pids.items():
         if pid is not None and sys.platform == "linux":

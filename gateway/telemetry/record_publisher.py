@@ -1,4 +1,4 @@
-"""Where a worker's ended requests go: gathered for a moment, then to everything that is made from them."""
+"""Publish the records of a worker's ended requests: gather them for a moment, then give them to every sink."""
 
 import asyncio
 import logging
@@ -12,14 +12,14 @@ from observability.ticks import until_tick
 
 log = logging.getLogger(__name__)
 
-#: Records wait so long for others, in seconds, or until so many wait: no more than stay in a processor's caches while
-#: one sink looks at them after the other.
+#: Records are gathered for so many seconds, or until so many wait: no more than stay in a processor's caches while
+#: one sink after the other reads them.
 GATHER_SECONDS: Final = 0.25
 MOST_WAITING: Final = 128
 
 
 class RecordPublisher:
-    """One of a worker. A sink that raises loses its batch and nothing else; that is said once until it works again."""
+    """The publisher of one worker. A sink that raises loses its batch alone; it is logged once until it works again."""
 
     def __init__(self, sinks: Sequence[Sink], clock: Callable[[], float] = time.monotonic) -> None:
         self._sinks = sinks
@@ -29,11 +29,11 @@ class RecordPublisher:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to hand on what gathers; needs a running event loop."""
+        """Begin to publish; needs a running event loop."""
         self._task = asyncio.create_task(self._run())
 
     def ended(self, record: RequestRecord) -> None:
-        """A request is over, and its record final."""
+        """Take a final record of a request that is over."""
         record.ended = self._clock()
         if not self._sinks:
             return
@@ -42,7 +42,7 @@ class RecordPublisher:
             self.flush()
 
     def flush(self) -> None:
-        """Hand on what waits."""
+        """Give the gathered records to the sinks."""
         records, self._waiting = self._waiting, []
         if not records:
             return
@@ -61,7 +61,7 @@ class RecordPublisher:
             self.flush()
 
     async def aclose(self) -> None:
-        """Hand on the rest, and close the sinks. Idempotent."""
+        """Publish the rest and close the sinks. Idempotent."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

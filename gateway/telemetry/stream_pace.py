@@ -1,4 +1,4 @@
-"""How the events of one streamed answer follow one another."""
+"""Measure the times between the events of a streamed answer."""
 
 from time import monotonic
 
@@ -7,7 +7,7 @@ from observability.record import RequestRecord
 
 
 class Pace:
-    """Counts the times between events, and how long filters held back all that came."""
+    """Records the times between events, and how long filters held back all that came."""
 
     __slots__ = ("_held", "_moments", "_record")
 
@@ -17,25 +17,25 @@ class Pace:
         self._held = 0.0
 
     def came(self) -> None:
-        """One more event."""
+        """Count an event."""
         moments = self._moments
         moments.append(monotonic())
         if len(moments) > MOMENTS:
             count_gaps(self._record, moments)
 
     def held(self) -> None:
-        """Nothing of the last event may be shown yet."""
+        """Note that nothing of the last event may be shown yet."""
         if not self._held:
             self._held = self._moments[-1]
 
     def shown(self) -> None:
-        """Something is shown."""
+        """Note that something is shown."""
         if self._held:
             record = self._record
             record.held_seconds = max(record.held_seconds, self._moments[-1] - self._held)
             self._held = 0.0
 
     def end(self) -> None:
-        """No more events come."""
+        """Note the end of the stream."""
         self.shown()
         count_gaps(self._record, self._moments)

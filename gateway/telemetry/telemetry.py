@@ -1,4 +1,4 @@
-"""All that a worker tells of what it does, put together from the configuration."""
+"""Compose a worker's telemetry from the configuration."""
 
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Protocol
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 class CountingSink(Sink, Counting, Protocol):
-    """A sink that tells what it has lost."""
+    """A sink that counts its losses."""
 
 
 class Telemetry:
-    """One of a worker; what is switched off is not there, and costs nothing."""
+    """The telemetry of one worker; what is switched off is not made, and costs nothing."""
 
     def __init__(
         self,
@@ -34,15 +34,15 @@ class Telemetry:
         limits_batcher: LimitsBatcher,
         limiter: Limiter,
     ) -> None:
-        """`worker` is its name in traces; the rest is looked at for gauges."""
+        """`worker` is its name in traces; the other parts are read for gauges."""
         wanted = config.observability
-        #: Which requests are traced from their start.
+        #: Decides which requests are traced from their start.
         self.sampler = HeadSampler(wanted.traces.ratio)
         self._sinks: dict[str, CountingSink] = {}
         if wanted.logs.requests != "none":
             self._sinks["log"] = RequestLog(wanted.logs.requests, per_second=wanted.logs.per_second)
         if wanted.traces.enabled:
-            # Each worker pays for what it imports.
+            # Imported here: each worker pays for what it imports.
             from observability.tracing.trace_sink import TraceSink
 
             self._sinks["traces"] = TraceSink(
@@ -53,9 +53,9 @@ class Telemetry:
                 errors=wanted.traces.errors,
                 queue=wanted.traces.queue,
             )
-        #: None: requests are not written down.
+        #: None: there is no journal.
         self.journal: Journal[RequestRecord] | None = None
-        #: For its hashes.
+        #: For the journal's hashes.
         self.digests: Digests | None = None
         if wanted.journal.enabled:
             from observability.journal.journal import request_journal
@@ -68,7 +68,7 @@ class Telemetry:
         if wanted.metrics.enabled:
             self._metrics = MetricsPublisher(config, models, in_flight, limits_batcher, limiter, wanted.metrics.tenants)
             sinks.append(self._metrics.sink)
-        #: Where ended requests go.
+        #: Takes the records of ended requests.
         self.record_publisher = RecordPublisher(sinks)
 
     def start(self) -> None:
@@ -80,7 +80,7 @@ class Telemetry:
             self._metrics.start(self._sinks)
 
     async def aclose(self) -> None:
-        """Hand on the rest and end. Idempotent."""
+        """Publish the rest and end. Idempotent."""
         await self.record_publisher.aclose()
         if self._metrics is not None:
             await self._metrics.aclose()

@@ -1,4 +1,4 @@
-"""Texts, images and documents as the parts of a chat's message."""
+"""Convert text, image and document blocks to parts of a chat message."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -24,12 +24,12 @@ _IMAGES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
 
 
 def text_part(text: str) -> dict[str, Any]:
-    """A part that is text."""
+    """Make a text part."""
     return {"type": "text", "text": text}
 
 
 def shown_parts(block: Shown, place: str) -> Iterator[dict[str, Any]]:
-    """The block in parts, by which it can be passed on. Raises UnsupportedParameter and InvalidRequest."""
+    """Convert a block to parts. Raises UnsupportedParameter and InvalidRequest."""
     match block:
         case TextBlock(text=text):
             yield text_part(text)
@@ -65,7 +65,7 @@ def _document(block: DocumentBlock, place: str) -> Iterator[dict[str, Any]]:
                 raise invalid(f"{at}.media_type", f"'{echo(kind)}' is not {_PDF}.")
             if about:
                 yield text_part("\n".join(about))
-            # What a chat calls a file, for replicas that read such.
+            # The chat API's file part, for replicas that read files.
             yield {"type": "file", "file": {"filename": "document.pdf", "file_data": f"data:{kind};base64,{data}"}}
         case TextSource(data=text):
             yield text_part("\n".join((*about, text)))

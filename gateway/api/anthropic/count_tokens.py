@@ -1,6 +1,6 @@
-"""How many tokens a prompt has: counted here where the tokenizer is, else by an upstream that can.
+"""`POST /v1/messages/count_tokens`: count a prompt's tokens here where the tokenizer is, else at an upstream.
 
-It counts as a request of its caller's limits, and takes no tokens from them.
+It counts as one request of its caller's limits, with no tokens.
 """
 
 import msgspec
@@ -26,7 +26,7 @@ from protos.features import Feature
 
 
 class _Counted(msgspec.Struct, frozen=True):
-    """What an upstream answers."""
+    """An upstream's count."""
 
     count: int
 
@@ -35,7 +35,7 @@ _counted = msgspec.json.Decoder(_Counted)
 
 
 async def count_tokens(services: Services, exchange: HttpExchange) -> None:
-    """Answer with the number. Raises what is answered with a status."""
+    """Answer with the number of tokens. Raises errors with a status."""
     speak_anthropic(exchange)
     async with services.intake.open(exchange, ENDPOINT) as incoming:
         tell_rates(services, exchange)
@@ -45,7 +45,7 @@ async def count_tokens(services: Services, exchange: HttpExchange) -> None:
         translation = translate_prompt(body, words_of(model))
         asked = ForwardedRequest(services, incoming, model, body, len(translation.body))
         try:
-            # Checked as a chat is, whoever counts it.
+            # Checked like a chat, whoever counts it.
             request = read_body(CHAT, translation.body).request(incoming.caller, model, exchange.record)
             if model.opaque:
                 count = await _upstream_count(asked, translation.body)
@@ -69,7 +69,7 @@ async def _own_count(asked: ForwardedRequest[PromptBody], request: GenerateReque
 async def _upstream_count(asked: ForwardedRequest[PromptBody], chat: bytes) -> int:
     policy = asked.services.policies.of(asked.incoming.caller.tenant, asked.model.name)
     if policy is not None and policy.looks_at_prompts:
-        # What filters would leave of it is not known before it is filtered, and nothing else may go there.
+        # Only the filtered prompt may go to an upstream, and it is not known before filtering.
         raise UnsupportedParameter(
             f"Prompts for '{asked.model.shown}' are filtered, and cannot be counted by its upstream.", param="model"
         )

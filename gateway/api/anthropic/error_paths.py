@@ -1,4 +1,4 @@
-"""Where the parts of a chat's body come from, so that what is wrong with them is told in the words of this API."""
+"""Map the parameters of a chat's body back to Anthropic's, for error messages."""
 
 import re
 from typing import Final, NamedTuple
@@ -8,9 +8,9 @@ from protos.errors import PenstockError
 _MESSAGE: Final = re.compile(r"messages\[(\d+)\](?:\.(content|tool_calls)\[(\d+)\])?(.*)", re.DOTALL)
 _TOOL: Final = re.compile(r"tools\[(\d+)\](?:\.function)?(.*)", re.DOTALL)
 _INDEX: Final = re.compile(r"\[(\d+)\]")
-#: Members of messages, and what they are made of.
+#: Members of chat messages and the Anthropic members that they come from.
 _MEMBERS: Final = ((".function", ""), (".arguments", ".input"), (".tool_call_id", ".tool_use_id"))
-#: What begins with the one is the other's.
+#: Prefixes of the chat's parameters and of Anthropic's.
 _RENAMED: Final = (
     ("response_format.json_schema.schema", "output_config.format.schema"),
     ("response_format", "output_config.format"),
@@ -24,7 +24,7 @@ _RENAMED: Final = (
 
 
 class Origin(NamedTuple):
-    """Of one message of the chat: the place that it is from, and those of its content's parts and of its calls."""
+    """The places that a chat message, its content parts and its calls come from."""
 
     place: str
     parts: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ class Origin(NamedTuple):
 
 
 def place_of(param: str, origins: list[Origin]) -> str:
-    """The place in this API's body of a parameter of the chat's body."""
+    """Give the place in this API's body that a parameter of the chat's body comes from."""
     if found := _MESSAGE.fullmatch(param):
         number, member, position, rest = found.groups()
         return _dotted(_of_message(origins, int(number), member, position, rest))
@@ -57,7 +57,7 @@ def _of_message(origins: list[Origin], number: int, member: str | None, position
         return origin.place + rest.replace(".reasoning_content", ".content", 1)
     places = origin.parts if member == "content" else origin.calls
     place = places[int(position)] if int(position) < len(places) else origin.place
-    # Of an image or a file all that may be wrong is its source.
+    # The only thing that can be wrong with an image or a file is its source.
     return f"{place}.source" if rest.startswith((".image_url", ".file")) else place + rest
 
 
@@ -66,7 +66,7 @@ def _dotted(place: str) -> str:
 
 
 def retell(error: PenstockError, origins: list[Origin]) -> None:
-    """Let the error speak of this API's body: it is about the chat's."""
+    """Rewrite an error about the chat's body so that it is about this API's."""
     if error.param in (None, "model"):
         return
     place = place_of(error.param, origins)

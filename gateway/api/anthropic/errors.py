@@ -1,4 +1,4 @@
-"""Errors as Anthropic's API renders them (API reference, Errors), as a body and as a stream's event."""
+"""Errors in the form of Anthropic's API (API reference, Errors), as a body and as a stream's event."""
 
 from typing import Final
 
@@ -19,13 +19,13 @@ _BY_STATUS: Final = {
 
 
 class AnthropicErrorDetails(msgspec.Struct, frozen=True):
-    """What Anthropic's API does not say of an error: the code that OpenAI's has for it."""
+    """A detail that Anthropic's API lacks: OpenAI's code of the error."""
 
     error_code: str
 
 
 class AnthropicErrorObject(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What went wrong."""
+    """The error."""
 
     type: str
     message: str
@@ -40,7 +40,7 @@ class AnthropicError(msgspec.Struct, frozen=True, tag_field="type", tag="error")
 
 
 def error_type(error: PenstockError) -> str:
-    """Its name in Anthropic's API; the status stays ours."""
+    """Give the error's type in Anthropic's API; the status is unchanged."""
     if isinstance(error, QuotaExceeded):
         return "billing_error"
     found = _BY_STATUS.get(error.status)
@@ -52,12 +52,12 @@ def error_type(error: PenstockError) -> str:
 
 
 def error_body(error: PenstockError, request_id: str) -> bytes:
-    """`{"type": "error", "error": {"type", "message", "details": {"error_code"}}, "request_id"}`; the code is ours."""
+    """Encode `{"type": "error", "error": {"type", "message", "details": {"error_code"}}, "request_id"}`."""
     details = None if error.code is None else AnthropicErrorDetails(error.code)
     shown = AnthropicErrorObject(error_type(error), error.message, details)
     return msgspec.json.encode(AnthropicError(shown, request_id or None))
 
 
 def error_event(error: PenstockError, request_id: str) -> bytes:
-    """The last event of a stream that broke."""
+    """Encode the last event of a broken stream."""
     return b"event: error\ndata: " + error_body(error, request_id) + b"\n\n"

@@ -1,4 +1,4 @@
-"""Headers that Anthropic's clients read, beside those of OpenAI's."""
+"""Rate-limit headers of Anthropic's API, sent beside OpenAI's."""
 
 import time
 from functools import lru_cache
@@ -9,7 +9,7 @@ _Headers = list[tuple[bytes, bytes]]
 
 
 def rate_headers(rate: Rate | None) -> _Headers:
-    """`anthropic-ratelimit-*`, with the numbers of `x-ratelimit-*`; times are RFC 3339's."""
+    """Make `anthropic-ratelimit-*`, with the numbers of `x-ratelimit-*` and RFC 3339 times."""
     headers: _Headers = []
     if rate is not None:
         _add_room(headers, b"anthropic-ratelimit-requests", rate.requests)

@@ -1,4 +1,4 @@
-"""One request to the Messages API."""
+"""The API adapter of the Messages API."""
 
 from typing import Final
 
@@ -14,12 +14,12 @@ from gateway.api.server.services import Services
 from gateway.api.writers.api_adapter import AnswerHead
 from gateway.tenancy.tenants.caller import Caller
 
-#: Its name in a key's scope.
+#: The endpoint's name in a key's scope.
 ENDPOINT: Final = "messages"
 
 
 class MessagesAdapter:
-    """A Front (gateway/api/writers/api_adapter.py)."""
+    """The `ApiAdapter` of one request (gateway/api/writers/api_adapter.py)."""
 
     endpoint = ENDPOINT
 
@@ -27,11 +27,10 @@ class MessagesAdapter:
         self._services = services
         self._exchange = exchange
         self._thoughts = Thoughts.SHOWN
-        #: Where the chat's messages are from.
+        #: The places that the chat's messages come from.
         self.origins: list[Origin] = []
 
     async def translate(self, caller: Caller, body: bytes) -> bytes:
-        """As Front has it."""
         tell_rates(self._services, self._exchange)
         asked = decode_body(MessagesBody, body)
         translation = translate(asked, words_of(self._services.catalog.require(caller, asked.model)))
@@ -39,8 +38,7 @@ class MessagesAdapter:
         return translation.body
 
     def renderer(self, head: AnswerHead) -> MessageRenderer:
-        """As Front has it."""
         return MessageRenderer(head, self._thoughts)
 
     async def keep(self) -> None:
-        """Nothing of it is kept."""
+        """Store nothing."""

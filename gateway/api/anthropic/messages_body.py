@@ -1,6 +1,6 @@
 """Bodies of the Messages API (Anthropic API reference, Messages).
 
-`cache_control` is taken everywhere and asks for nothing: replicas keep the prefixes of prompts by themselves.
+`cache_control` is accepted everywhere and ignored: replicas cache prompt prefixes by themselves.
 """
 
 from typing import Annotated, Any, Literal
@@ -12,7 +12,7 @@ from gateway.api.openai.sampling_params import MAX_STOP_CHARS, MAX_STOPS
 from gateway.config.tenants import END
 
 MAX_MESSAGES = 10_000
-#: A budget of thought that is smaller is none to Anthropic either.
+#: The API's smallest reasoning budget, in tokens.
 LEAST_BUDGET = 1024
 
 _Stop = Annotated[str, Meta(min_length=1, max_length=MAX_STOP_CHARS)]
@@ -20,24 +20,24 @@ _Id = Annotated[str, Meta(min_length=1, max_length=256)]
 
 
 class _Fields(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """What is not named is refused."""
+    """Base of all bodies; unknown fields are refused."""
 
 
 class CacheControl(_Fields, frozen=True, kw_only=True):
-    """Where a prefix of the prompt ends that will come again."""
+    """A cache breakpoint: the end of a prefix that will come again."""
 
     type: Literal["ephemeral"]
     ttl: Literal["5m", "1h"] | None = None
 
 
 class _Block(_Fields, frozen=True, kw_only=True, tag_field="type"):
-    """A piece of a message."""
+    """Base of all content blocks."""
 
     cache_control: CacheControl | None = None
 
 
 class TextBlock(_Block, frozen=True, kw_only=True, tag="text"):
-    """Text; whatever it once cited, the model reads the text."""
+    """Text; its former citations are ignored."""
 
     text: str
     citations: list[dict[str, Any]] | None = None
@@ -51,7 +51,7 @@ class Base64Source(_Fields, frozen=True, kw_only=True, tag_field="type", tag="ba
 
 
 class UrlSource(_Fields, frozen=True, kw_only=True, tag_field="type", tag="url"):
-    """Data elsewhere."""
+    """Data at a URL."""
 
     url: str
 
@@ -82,7 +82,7 @@ class ContentSource(_Fields, frozen=True, kw_only=True, tag_field="type", tag="c
 
 
 class Citations(_Fields, frozen=True, kw_only=True):
-    """Whether answers shall point at their sources."""
+    """Whether answers cite their sources."""
 
     enabled: bool | None = None
 
@@ -97,7 +97,7 @@ class DocumentBlock(_Block, frozen=True, kw_only=True, tag="document"):
 
 
 class SearchResultBlock(_Block, frozen=True, kw_only=True, tag="search_result"):
-    """What a search has found."""
+    """A search result."""
 
     content: list[TextBlock]
     source: str
@@ -106,26 +106,26 @@ class SearchResultBlock(_Block, frozen=True, kw_only=True, tag="search_result"):
 
 
 class ThinkingBlock(_Block, frozen=True, kw_only=True, tag="thinking"):
-    """A thought of an earlier answer. Its signature may be anybody's: thoughts are not told apart by it here."""
+    """Reasoning of an earlier answer; its signature is not checked."""
 
     thinking: str
     signature: str = ""
 
 
 class RedactedThinkingBlock(_Block, frozen=True, kw_only=True, tag="redacted_thinking"):
-    """A thought that only Anthropic can read."""
+    """Encrypted reasoning that only Anthropic can read."""
 
     data: str
 
 
 class DirectCaller(_Fields, frozen=True, kw_only=True):
-    """The model itself has called."""
+    """The caller of a tool is the model itself."""
 
     type: Literal["direct"]
 
 
 class ToolUseBlock(_Block, frozen=True, kw_only=True, tag="tool_use"):
-    """A call of a tool."""
+    """A tool call."""
 
     id: _Id
     name: _Id
@@ -135,7 +135,7 @@ class ToolUseBlock(_Block, frozen=True, kw_only=True, tag="tool_use"):
 
 
 class ToolResultBlock(_Block, frozen=True, kw_only=True, tag="tool_result"):
-    """What a tool has answered."""
+    """The result of a tool call."""
 
     tool_use_id: _Id
     content: str | list[TextBlock | ImageBlock | DocumentBlock | SearchResultBlock] | None = None
@@ -176,20 +176,20 @@ class AutoChoice(_Fields, frozen=True, kw_only=True, tag_field="type", tag="auto
 
 
 class AnyChoice(_Fields, frozen=True, kw_only=True, tag_field="type", tag="any"):
-    """It calls a tool."""
+    """The model must call a tool."""
 
     disable_parallel_tool_use: bool | None = None
 
 
 class ToolChoice(_Fields, frozen=True, kw_only=True, tag_field="type", tag="tool"):
-    """It calls this one."""
+    """The model must call this tool."""
 
     name: str
     disable_parallel_tool_use: bool | None = None
 
 
 class NoChoice(_Fields, frozen=True, kw_only=True, tag_field="type", tag="none"):
-    """It calls none."""
+    """The model may call no tool."""
 
     disable_parallel_tool_use: bool | None = None
 
@@ -198,44 +198,44 @@ Display = Literal["summarized", "omitted"]
 
 
 class ThinkingEnabled(_Fields, frozen=True, kw_only=True, tag_field="type", tag="enabled"):
-    """It thinks first."""
+    """The model reasons first."""
 
     budget_tokens: Annotated[int, Meta(ge=LEAST_BUDGET)]
     display: Display | None = None
 
 
 class ThinkingAdaptive(_Fields, frozen=True, kw_only=True, tag_field="type", tag="adaptive"):
-    """It decides whether to think."""
+    """The model decides whether to reason."""
 
     display: Display | None = None
 
 
 class ThinkingDisabled(_Fields, frozen=True, kw_only=True, tag_field="type", tag="disabled"):
-    """It does not think."""
+    """The model does not reason."""
 
 
 class JsonFormat(_Fields, frozen=True, kw_only=True):
-    """The answer's text is JSON of that schema."""
+    """The answer's text is JSON of this schema."""
 
     type: Literal["json_schema"]
     schema: dict[str, Any]
 
 
 class OutputConfig(_Fields, frozen=True, kw_only=True):
-    """How the answer shall be."""
+    """The form of the answer."""
 
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
     format: JsonFormat | None = None
 
 
 class Metadata(_Fields, frozen=True, kw_only=True):
-    """About the request."""
+    """Metadata of the request."""
 
     user_id: Annotated[str, Meta(max_length=512)] | None = None
 
 
 class PromptBody(_Fields, frozen=True, kw_only=True):
-    """What is given to the model, which is all for `count_tokens`. Tools are read one by one."""
+    """The fields that make the prompt, which are all that `count_tokens` has. Tools are decoded one by one."""
 
     model: Annotated[str, Meta(min_length=1, max_length=256)]
     messages: Annotated[list[Message], Meta(min_length=1, max_length=MAX_MESSAGES)]

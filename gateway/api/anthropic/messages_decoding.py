@@ -1,4 +1,4 @@
-"""Bytes to bodies; what is wrong with them is told as Anthropic tells it, by its place: `messages.0.content.1.text`."""
+"""Decode bodies; report errors by their place, as Anthropic does: `messages.0.content.1.text`."""
 
 import re
 from typing import Any, Final, TypeVar
@@ -16,7 +16,7 @@ _INDEX: Final = re.compile(r"\[(\d+)\]")
 MAX_ECHO: Final = 64
 _MAX_REASON: Final = 256
 
-#: Parameters of the API, its previews among them, that nothing here honours, with the values that ask for nothing.
+#: Parameters of the API and its previews that nothing here honours, with the values that ask for nothing.
 _UNSUPPORTED: Final[dict[str, tuple[Any, ...]]] = {
     "billing_policy": (),
     "compaction": (),
@@ -30,7 +30,7 @@ _UNSUPPORTED: Final[dict[str, tuple[Any, ...]]] = {
     "thread": (),
     "user_profile_id": (),
 }
-#: Anthropic's clients go on without a thread where they are told this.
+#: On this error Anthropic's clients go on without a thread.
 _NO_THREADS: Final = "thread_unsupported_request"
 
 B = TypeVar("B", bound=PromptBody)
@@ -38,14 +38,14 @@ _decoders: Final = {kind: msgspec.json.Decoder(kind) for kind in (PromptBody, Me
 
 
 def decode_body(kind: type[B], body: bytes) -> B:
-    """Raises InvalidRequest or UnsupportedParameter; `param` is the place at fault."""
+    """Decode a body. Raises InvalidRequest or UnsupportedParameter; `param` is the place at fault."""
     try:
         try:
             decoded: Any = _decoders[kind].decode(body)
         except msgspec.ValidationError as error:
             if not _UNKNOWN.match(str(error)):
                 raise _invalid(error, "") from None
-            # What follows the unknown field has not been read yet.
+            # msgspec stops at the unknown field; later errors are still to be found.
             decoded = _decode_leniently(kind, body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidRequest(f"The request body is not valid JSON: {error}") from None
@@ -56,7 +56,7 @@ def decode_body(kind: type[B], body: bytes) -> B:
 
 
 def _decode_leniently(kind: type[B], body: bytes) -> B:
-    """Something at the top is unknown: refused by its name, unless it asks for nothing."""
+    """Refuse unknown top-level fields by name, unless they ask for nothing."""
     fields: dict[str, Any] = msgspec.json.decode(body)
     for name, harmless in _UNSUPPORTED.items():
         value = fields.pop(name, None)
@@ -71,7 +71,7 @@ def _decode_leniently(kind: type[B], body: bytes) -> B:
 
 
 def decode_tool(fields: dict[str, Any], place: str) -> CustomTool:
-    """Raises InvalidRequest, and UnsupportedParameter for tools that Anthropic defines or runs itself."""
+    """Decode a tool. Raises InvalidRequest, and UnsupportedParameter for tools defined or run by Anthropic."""
     kind = fields.get("type")
     if isinstance(kind, str) and kind != "custom":
         raise UnsupportedParameter(
@@ -84,12 +84,12 @@ def decode_tool(fields: dict[str, Any], place: str) -> CustomTool:
 
 
 def echo(text: str) -> str:
-    """A client's own words, as far as they are repeated to it."""
+    """Shorten a client's text for an error message."""
     return text if len(text) <= MAX_ECHO else text[:MAX_ECHO] + "..."
 
 
 def invalid(place: str, reason: str) -> InvalidRequest:
-    """What is wrong at a place."""
+    """Make the error for a place."""
     return InvalidRequest(f"{place}: {reason}", param=place)
 
 

@@ -1,4 +1,4 @@
-"""Answers as Anthropic's API writes them: a message, or the events that make one."""
+"""Render answers as Anthropic's API writes them: a message, or the events that make one."""
 
 import enum
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ _BLOCK_END: Final = b"}}\n\n"
 
 
 class Thoughts(enum.Enum):
-    """What a client gets of them: all, that there were some, or nothing."""
+    """How much of the reasoning a client gets: all, only that there was some, or nothing."""
 
     SHOWN = 1
     OMITTED = 2
@@ -36,8 +36,7 @@ class Thoughts(enum.Enum):
 class MessageRenderer:
     """Writes one message; it has one choice.
 
-    A thought's signature says where it was thought: clients want one to send the thought back, and nothing here or
-    behind checks it.
+    Clients require a signature to send reasoning back; the one made here names its origin, and nothing checks it.
     """
 
     def __init__(self, head: AnswerHead, thoughts: Thoughts = Thoughts.SHOWN) -> None:
@@ -45,23 +44,21 @@ class MessageRenderer:
         self._id = f"msg_{head.suffix}"
         self._thoughts = thoughts
         self._blocks = 0
-        #: What the block that is open consists of, and how each of its events begins.
+        #: The kind of the open block, and how each of its events begins.
         self._open: type[Delta] | None = None
         self._delta_head = b""
         self._call = -1
-        #: White space that begins a text, as long as nothing else does: alone it is no block.
+        #: White space at the beginning of a text; a block needs more than that.
         self._blank = ""
         self._called = False
         self._finish = FinishReason.STOP
 
     def opening(self) -> bytes:
-        """As Renderer has it."""
         end = {"stop_reason": None, "stop_sequence": None, "stop_details": None}
         message = self._message([], end, Counts(self._head.prompt_tokens, 0))
         return _event("message_start", {"message": message}) + _PING
 
     def frame(self, index: int, kind: Delta) -> Frame | None:
-        """As Renderer has it."""
         del index
         if isinstance(kind, CallArguments):
             opened = self._open is CallStart and kind.call == self._call
@@ -72,7 +69,6 @@ class MessageRenderer:
         return self._delta_head + b'"', b'"' + _BLOCK_END
 
     def render(self, index: int, deltas: Sequence[Delta], finish: FinishReason | None) -> bytes:
-        """As Renderer has it."""
         del index
         events: list[bytes] = []
         for delta in deltas:
@@ -94,18 +90,14 @@ class MessageRenderer:
         return b"".join(events)
 
     def closing(self, counts: Counts) -> bytes:
-        """As Renderer has it."""
         end = _end(self._finish, counts, called=self._called)
         return _event("message_delta", {"delta": end, "usage": _usage(counts)}) + _STOP
 
     def broken(self, error: PenstockError) -> bytes:
-        """As Renderer has it."""
         return error_event(error, f"req_{self._head.suffix}")
 
     def whole(self, choices: Sequence[Choice], counts: Counts) -> bytes:
-        """As Renderer has it. Arguments that are no JSON object, as of an answer cut short, are shown as an empty one:
-        a message has no other way to show them.
-        """
+        """Encode the message; arguments that are no JSON object, as of an answer cut short, become an empty object."""
         choice = choices[0]
         content: list[dict[str, Any]] = []
         for part in choice.parts:
@@ -170,7 +162,7 @@ def _event(name: str, members: dict[str, Any]) -> bytes:
 
 
 def _end(finish: FinishReason, counts: Counts, *, called: bool) -> dict[str, Any]:
-    """Why it has ended."""
+    """Give the stop reason."""
     reason, stop, details = _REASONS.get(finish, "end_turn"), None, None
     if finish is FinishReason.CONTENT_FILTER:
         details = {"type": "refusal", "category": None, "explanation": None}
@@ -182,7 +174,7 @@ def _end(finish: FinishReason, counts: Counts, *, called: bool) -> dict[str, Any
 
 
 def _usage(counts: Counts) -> dict[str, Any]:
-    """Of the prompt `input_tokens` are those that no cache had."""
+    """Make the usage object: `input_tokens` are the prompt's tokens that were not cached."""
     usage: dict[str, Any] = {
         "input_tokens": max(0, counts.prompt - counts.cached),
         "cache_creation_input_tokens": 0,

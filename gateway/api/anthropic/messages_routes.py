@@ -1,6 +1,6 @@
 """`POST /v1/messages` and `POST /v1/messages/count_tokens` (Anthropic API reference, Messages).
 
-`anthropic-version` and `anthropic-beta` are taken and ask for nothing: there is one version here.
+`anthropic-version` and `anthropic-beta` are accepted and ignored: there is one version here.
 """
 
 from typing import Final
@@ -19,7 +19,7 @@ from protos.errors import PenstockError, RouteNotFound
 
 
 async def create_message(services: Services, exchange: HttpExchange) -> None:
-    """Answer a conversation. Raises what can still be answered with a status."""
+    """Answer a conversation. Raises errors that can still be a status."""
     speak_anthropic(exchange)
     adapter = MessagesAdapter(services, exchange)
     try:
@@ -31,7 +31,7 @@ async def create_message(services: Services, exchange: HttpExchange) -> None:
 
 
 async def refuse_path(services: Services, exchange: HttpExchange) -> None:
-    """What Anthropic has there and this gateway has not, such as batches of messages."""
+    """Refuse the paths of Anthropic's API that are not served here, such as batches of messages."""
     del services
     speak_anthropic(exchange)
     raise RouteNotFound(f"{exchange.method} {echo(exchange.path)} is not supported here.")

@@ -1,4 +1,4 @@
-"""Tools as a chat has them."""
+"""Translate the Messages API's tools to a chat's."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from gateway.api.anthropic.messages_decoding import decode_tool, echo, invalid
 
 
 def chat_tools(body: PromptBody) -> dict[str, Any]:
-    """The members of a chat's body that are about tools. Raises InvalidRequest and UnsupportedParameter."""
+    """Make the chat body's members about tools. Raises InvalidRequest and UnsupportedParameter."""
     tools = [decode_tool(fields, f"tools.{at}") for at, fields in enumerate(body.tools or ())]
     choice = body.tool_choice
     if not tools:
@@ -39,14 +39,14 @@ def chat_tools(body: PromptBody) -> dict[str, Any]:
 
 
 def forces_a_call(body: PromptBody) -> bool:
-    """Whether the answer has to be a call."""
+    """Whether the answer must be a tool call."""
     return isinstance(body.tool_choice, AnyChoice | ToolChoice)
 
 
 def _function(tool: CustomTool) -> dict[str, Any]:
     schema = tool.input_schema
     if tool.input_examples and "examples" not in schema:
-        # Where JSON schemas have theirs: the model is shown the schema.
+        # JSON Schema's own member for examples: the model is shown the schema.
         schema = schema | {"examples": tool.input_examples}
     function: dict[str, Any] = {"name": tool.name, "parameters": schema}
     if tool.description is not None:

@@ -1,4 +1,4 @@
-"""A body of this API as a chat completion's."""
+"""Translate a body of the Messages API to a chat completion's."""
 
 from typing import Any, Final, NamedTuple
 
@@ -16,22 +16,22 @@ _FORMAT_NAME: Final = "answer"
 
 
 class Translation(NamedTuple):
-    """The chat's body, and where its messages are from."""
+    """The chat's body, and the places that its messages come from."""
 
     body: bytes
     origins: list[Origin]
 
 
 def translate_prompt(body: PromptBody, words: frozenset[str] | None) -> Translation:
-    """What a model is given, without what is said about its answer; `words` are what its chat template reads, if that
-    is known. Raises InvalidRequest and UnsupportedParameter.
+    """Translate the prompt, without the parameters of its answer. `words` are the variables of the chat template, None
+    where they are unknown. Raises InvalidRequest and UnsupportedParameter.
     """
     chat, origins = _prompt(body, words)
     return Translation(msgspec.json.encode(chat), origins)
 
 
 def translate(body: MessagesBody, words: frozenset[str] | None) -> Translation:
-    """The whole request. As `translate_prompt`, raises InvalidRequest and UnsupportedParameter."""
+    """Translate the whole request. Raises InvalidRequest and UnsupportedParameter."""
     thinking = body.thinking
     if isinstance(thinking, ThinkingEnabled) and thinking.budget_tokens >= body.max_tokens:
         raise invalid("max_tokens", "It has to be more than thinking.budget_tokens.")
@@ -67,7 +67,7 @@ def _prompt(body: PromptBody, words: frozenset[str] | None) -> tuple[dict[str, A
 
 
 def _is_strict(schema: dict[str, Any]) -> bool:
-    """Anthropic takes more schemas than OpenAI takes as strict. Replicas that are guided here hold to both."""
+    """Whether a schema is strict in OpenAI's sense. Anthropic takes more; replicas that guide answers follow both."""
     from gateway.text.schemas.schema_checks import check_schema
 
     try:

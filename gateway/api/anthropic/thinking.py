@@ -1,6 +1,6 @@
-"""How much a model is asked to think, in the words that its chat template has for it.
+"""Translate reasoning budgets and efforts to the variables of the model's chat template.
 
-Budgets and efforts are hints: a template without a word for them is told nothing, and the model thinks as it does.
+Both are hints: a template without such a variable gets none, and the model reasons as it does.
 """
 
 from typing import Any, Final
@@ -11,26 +11,26 @@ from gateway.api.anthropic.messages_renderer import Thoughts
 from gateway.api.anthropic.messages_tools import forces_a_call
 from gateway.models.served_model import ServedModel
 
-#: By which templates are told whether to think.
+#: Template variables that turn reasoning on and off.
 _SWITCHES: Final = ("enable_thinking", "thinking")
 _EFFORT: Final = "reasoning_effort"
-#: Budgets below these are an effort of that name.
+#: Budgets below these, in tokens, mean the effort of that name.
 _EFFORTS: Final = ((4096, "low"), (16384, "medium"))
 
 
 def words_of(model: ServedModel) -> frozenset[str] | None:
-    """What its chat template reads; None: only its upstream knows."""
+    """Give the variables that the model's chat template reads; None: only its upstream knows them."""
     return None if model.opaque else model.chat_format.reads
 
 
 def chat_thinking(body: PromptBody, words: frozenset[str] | None) -> dict[str, Any]:
-    """The members of a chat's body that are about thinking. Raises InvalidRequest."""
+    """Make the chat body's members about reasoning. Raises InvalidRequest."""
     thinking = body.thinking
     if isinstance(thinking, ThinkingEnabled) and forces_a_call(body):
         raise invalid("thinking", "It may not be enabled where tool_choice asks for a call.")
     effort = None if body.output_config is None else body.output_config.effort
     if words is None:
-        # Not every upstream takes switches, and one that refuses them would refuse the whole request.
+        # Not every upstream takes the switches, and one that does not would refuse the whole request.
         return {} if effort is None else {_EFFORT: effort}
     found: dict[str, Any] = {}
     switch = next((word for word in _SWITCHES if word in words), None)
@@ -53,7 +53,7 @@ def _effort(thinking: ThinkingEnabled | ThinkingAdaptive | ThinkingDisabled | No
 
 
 def thoughts_of(body: PromptBody) -> Thoughts:
-    """What the client gets of what the model has thought."""
+    """Decide how much of the reasoning the client gets."""
     match body.thinking:
         case ThinkingDisabled():
             return Thoughts.HIDDEN

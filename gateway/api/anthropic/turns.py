@@ -1,7 +1,7 @@
-"""A conversation of this API as a chat's messages.
+"""Translate a conversation of the Messages API to chat messages.
 
-A message here may hold texts, images, calls and results of tools at once; a chat has a message for each result, which
-follow the calls, and says the rest of such a message after them.
+A message here may hold texts, images, tool calls and results at once. A chat has one message for each result, directly
+after the calls; the rest of such a message follows them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,14 +31,14 @@ _MOST_NAMED: Final = 8
 
 
 class Part(NamedTuple):
-    """A part of a chat's message, and the place that it is from."""
+    """A part of a chat message, and the place that it comes from."""
 
     value: dict[str, Any]
     place: str
 
 
 class _Admission(NamedTuple):
-    """What one side says before the other does, which may be several messages."""
+    """A turn: all that one side says before the other, in one message or more."""
 
     role: str
     place: str
@@ -53,7 +53,7 @@ class Conversation:
         self.origins: list[Origin] = []
 
     def add_system(self, content: str | list[TextBlock] | None, place: str) -> None:
-        """What stands above the conversation, or in it."""
+        """Add the system prompt, or a system message within the conversation."""
         if isinstance(content, str):
             content = [TextBlock(text=content)] if content else []
         if content:
@@ -62,7 +62,7 @@ class Conversation:
             )
 
     def add_messages(self, messages: Sequence[Message]) -> None:
-        """Raises InvalidRequest for calls and results that do not belong together, and what cannot be passed on."""
+        """Add messages. Raises InvalidRequest for unmatched calls and results, and for untranslatable content."""
         if messages[-1].role == "assistant":
             raise UnsupportedParameter(
                 "messages: The last message has to be the user's: answers cannot be begun for a model here.",
@@ -87,7 +87,7 @@ class Conversation:
         for place, result in results:
             told = list(_result_parts(result, place))
             texts = [part.value["text"] for part in told if part.value["type"] == "text"]
-            # A chat's results are text; what else there is, the user shows.
+            # Results in a chat are text; their images and documents go into the user's message.
             parts += [part for part in told if part.value["type"] != "text"]
             text = "\n".join(texts)
             text = f"Error: {text}" if result.is_error else text
@@ -131,7 +131,7 @@ class Conversation:
         self.origins.append(Origin(turn.place, calls=tuple(call_places)))
 
     def _say(self, role: str, parts: list[Part], place: str) -> None:
-        """Texts alone are one text, as every chat template takes it."""
+        """Add a message; its texts are joined to one string, which every chat template takes."""
         content: str | list[dict[str, Any]]
         if all(part.value["type"] == "text" for part in parts):
             content = "\n".join(part.value["text"] for part in parts)
@@ -142,7 +142,7 @@ class Conversation:
 
 
 def _turns(messages: Sequence[Message]) -> Iterator[_Admission]:
-    """Messages of one side that follow each other are one turn."""
+    """Join consecutive messages of one side to turns."""
     turn: _Admission | None = None
     for at, message in enumerate(messages):
         place = f"messages.{at}"
@@ -170,7 +170,7 @@ def _blocks(message: Message, place: str) -> Iterator[tuple[str, Block]]:
 
 
 def _check_results(asked: _Admission | None, results: list[tuple[str, ToolResultBlock]]) -> None:
-    """Every call has one result in the next turn, and every result is one's."""
+    """Check that every call has one result in the next turn, and every result its call."""
     calls = [block.id for _, block in asked.blocks if isinstance(block, ToolUseBlock)] if asked is not None else []
     open_calls = dict.fromkeys(calls)
     for place, result in results:

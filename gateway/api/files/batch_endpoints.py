@@ -1,4 +1,4 @@
-"""Making, listing, looking at and cancelling batches."""
+"""Endpoints of batches: create, list, get and cancel."""
 
 from typing import Annotated, Final, Literal
 
@@ -44,7 +44,7 @@ _decoder = BodyDecoder(BatchBody, unsupported={})
 
 
 async def create_batch(services: Services, exchange: HttpExchange) -> None:
-    """A new batch; its input is checked once this has been answered."""
+    """Create a batch; its input is checked after the answer."""
     caller = await services.intake.caller(exchange, ENDPOINT)
     key = _idempotency_key(exchange)
     body = _decoder.decode(await exchange.body(_LONGEST_BODY))
@@ -66,7 +66,7 @@ async def create_batch(services: Services, exchange: HttpExchange) -> None:
 
 
 async def list_batches(services: Services, exchange: HttpExchange) -> None:
-    """A page of the tenant's batches."""
+    """List a page of the tenant's batches."""
     caller = await services.intake.caller(exchange, ENDPOINT)
     page = page_asked(exchange.query, 100, 20)
     batches, more = await services.jobs.page(caller.tenant.name, page)
@@ -74,14 +74,14 @@ async def list_batches(services: Services, exchange: HttpExchange) -> None:
 
 
 async def get_batch(services: Services, exchange: HttpExchange) -> None:
-    """One batch as it is now."""
+    """Return one batch in its present state."""
     caller = await services.intake.caller(exchange, ENDPOINT)
     batch = await services.jobs.get(caller.tenant.name, exchange.path_params["batch_id"])
     await exchange.respond(200, orjson.dumps(batch.shown()))
 
 
 async def cancel_batch(services: Services, exchange: HttpExchange) -> None:
-    """Begin to end one batch; what has been answered by then stays."""
+    """Begin to cancel a batch; results until then are kept."""
     caller = await services.intake.caller(exchange, ENDPOINT)
     batch = await services.jobs.cancel(caller.tenant.name, exchange.path_params["batch_id"])
     await exchange.respond(200, orjson.dumps(batch.shown()))

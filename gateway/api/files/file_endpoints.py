@@ -1,4 +1,4 @@
-"""Uploading, listing, reading and deleting files."""
+"""Endpoints of files: upload, list, get, read and delete."""
 
 from typing import Final, cast
 
@@ -21,7 +21,7 @@ _FIELDS: Final = ("purpose", "expires_after[anchor]", "expires_after[seconds]")
 
 
 async def upload_file(services: Services, exchange: HttpExchange) -> None:
-    """Take a file as it comes; nothing of it is left unless it came whole."""
+    """Receive a file as it comes; store it only if it came whole."""
     caller = await services.intake.caller(exchange, ENDPOINT)
     files, tenant = services.files, caller.tenant.name
     most = files.settings.max_file_bytes
@@ -31,7 +31,7 @@ async def upload_file(services: Services, exchange: HttpExchange) -> None:
     async def take(data: bytes) -> None:
         if new.content.size + len(data) > most:
             raise BodyTooLarge(f"The file is longer than the limit of {most} bytes.", param="file")
-        # What comes first is refused first: nobody sends 100 MB to learn of a typing error in front of them.
+        # Checked before the content: nobody should send 100 MB to learn of an error in the fields before it.
         _check(form.fields, whole=False)
         await new.content.write(data)
 
@@ -47,7 +47,7 @@ async def upload_file(services: Services, exchange: HttpExchange) -> None:
 
 
 async def list_files(services: Services, exchange: HttpExchange) -> None:
-    """A page of the tenant's files."""
+    """List a page of the tenant's files."""
     caller = await services.intake.caller(exchange, ENDPOINT)
     query = exchange.query
     page, purpose = page_asked(query, _MOST_LISTED, 100, ("purpose",)), query.get("purpose")
@@ -58,19 +58,19 @@ async def list_files(services: Services, exchange: HttpExchange) -> None:
 
 
 async def get_file(services: Services, exchange: HttpExchange) -> None:
-    """What is known of one file."""
+    """Return one file's object."""
     caller = await services.intake.caller(exchange, ENDPOINT)
     record = await services.files.get(caller.tenant.name, exchange.path_params["file_id"])
     await exchange.respond(200, orjson.dumps(record.shown()))
 
 
 async def get_content(services: Services, exchange: HttpExchange) -> None:
-    """What is in one file."""
+    """Return one file's content."""
     caller = await services.intake.caller(exchange, ENDPOINT)
     tenant = caller.tenant.name
     record = await services.files.get(tenant, exchange.path_params["file_id"])
     pieces = services.files.pieces(tenant, record)
-    # The first one before the status: what cannot be read is then still an error.
+    # Read the first piece before the status goes out: a failure can then still be a status.
     first = await anext(pieces, b"")
     await exchange.start_body(record.bytes, _OCTETS)
     await exchange.write(first)
@@ -80,7 +80,7 @@ async def get_content(services: Services, exchange: HttpExchange) -> None:
 
 
 async def delete_file(services: Services, exchange: HttpExchange) -> None:
-    """Remove one file, and its content."""
+    """Delete a file and its content."""
     caller = await services.intake.caller(exchange, ENDPOINT)
     file_id = exchange.path_params["file_id"]
     await services.files.delete(caller.tenant.name, file_id)
@@ -88,7 +88,7 @@ async def delete_file(services: Services, exchange: HttpExchange) -> None:
 
 
 def _check(fields: dict[str, str], *, whole: bool) -> tuple[Purpose, int | None]:
-    """The purpose, and how long the file lasts if that was said; `whole`: there are no further fields to come."""
+    """Check the fields; return the purpose, and the file's lifetime if given; `whole`: no fields are to come."""
     for name in fields:
         if name not in _FIELDS:
             raise InvalidRequest(f"Unrecognized request argument supplied: {name[:64]}", param=name[:64])

@@ -1,4 +1,4 @@
-"""Forms with a file in them (multipart/form-data, RFC 7578), read as they come."""
+"""Read forms with a file (multipart/form-data, RFC 7578) as they come."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Final
@@ -8,10 +8,10 @@ from protos.errors import InvalidRequest
 if TYPE_CHECKING:
     from python_multipart import MultipartParser
 
-#: Of a form: fields beside the file, and bytes of each one's name and value.
+#: Bounds on a form: the fields beside the file, and the bytes of each one's name and value.
 _MOST_FIELDS: Final = 16
 _LONGEST_FIELD: Final = 4096
-#: What a form of any allowed size may have beside its file's content, in bytes.
+#: Bytes that a form of any allowed size may have beside its file's content.
 OVERHEAD_BYTES: Final = 128 * 1024
 _LONGEST_HEADER: Final = 4096
 
@@ -19,13 +19,13 @@ Take = Callable[[bytes], Awaitable[None]]
 
 
 class Form:
-    """`fields` are the parts without a file name; of the one that has one, `filename` is known once it has begun.
+    """A form. `fields` are the parts without a file name; `filename` is known once the file part has begun.
 
     `read` takes the whole body. The file must be the part called `file`.
     """
 
     def __init__(self, content_type: bytes | None) -> None:
-        """Raises InvalidRequest where that is no form's."""
+        """Raises InvalidRequest where the content type is no form's."""
         from python_multipart.multipart import parse_options_header
 
         kind, options = parse_options_header((content_type or b"").decode("latin-1"))
@@ -45,7 +45,7 @@ class Form:
         self._over = False
 
     async def read(self, body: AsyncIterator[bytes], take: Take) -> None:
-        """Give the file's content to `take`, piece by piece. Raises InvalidRequest, and what `take` and `body` do."""
+        """Feed the file's content to `take` in pieces. Raises InvalidRequest, and what `take` and `body` raise."""
         from python_multipart.exceptions import FormParserError
 
         async for chunk in body:
@@ -105,7 +105,7 @@ class Form:
             return
         if name != "file" or self.filename is not None:
             raise InvalidRequest("Only one file can be sent, as the part 'file'.", param=name[:64])
-        # Some clients send the whole path; what is shown is never one.
+        # Some clients send the whole path; only its last part is kept.
         self.filename = _text(options[b"filename"]).replace("\\", "/").rpartition("/")[2][:512] or "file"
 
     def _data(self, data: bytes, start: int, end: int) -> None:

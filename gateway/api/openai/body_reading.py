@@ -1,4 +1,4 @@
-"""From a body to requests: with what the gateway decodes itself, and with what only an upstream of the API can do."""
+"""Read a body: the fields that the gateway decodes, and the parameters that only an upstream of the API honours."""
 
 from functools import partial
 
@@ -19,7 +19,7 @@ from protos.types import Guide
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """A body of `size` bytes. `foreign` refuses the first parameter that the gateway cannot honour by itself."""
+    """A decoded body of `size` bytes. `foreign` refuses the first parameter that the gateway cannot honour itself."""
 
     api: CompletionApi
     fields: SamplingFields
@@ -30,7 +30,7 @@ class Reading(msgspec.Struct, frozen=True):
     foreign: UnsupportedParameter | None = None
 
     def request(self, caller: Caller, model: ServedModel, record: RequestRecord) -> GenerateRequest:
-        """The request to a model, of which `record` tells. Raises InvalidRequest."""
+        """Make the request to a model, with its `record`. Raises InvalidRequest."""
         make, fields, size, foreign = self.api.request, self.fields, self.size, self.foreign
         if foreign is None:
             try:
@@ -42,13 +42,13 @@ class Reading(msgspec.Struct, frozen=True):
         return request if self.guide is None else self._guided(request)
 
     def _guided(self, request: GenerateRequest) -> GenerateRequest:
-        """With this guide, which holds for whole answers from their first token on, if they call no tools instead.
+        """Add the guide, which binds the whole answer from its first token on, unless the answer calls tools instead.
 
-        Raises InvalidRequest, or UnsupportedParameter where calls of tools could not come through.
+        Raises InvalidRequest, or UnsupportedParameter where tool calls could not come through.
         """
         guide = self.guide
         if request.guide_param == "tool_choice":
-            # A forced answer is a call and nothing else, so it has no text that a format could be for.
+            # A forced call has no text that a format could apply to.
             if self.guide_param != "response_format":
                 raise InvalidRequest(
                     f"'tool_choice' and '{self.guide_param}' exclude each other.", param=self.guide_param
@@ -61,18 +61,18 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 def _from_the_first_token(new_parser: NewParser, prompt_end: str) -> OutputParser | None:
-    """What is guided does not go on with a thought that the prompt has opened."""
+    """Ignore reasoning that the prompt has opened: a guided answer does not continue it."""
     del prompt_end
     return new_parser("")
 
 
 def read_body(api: CompletionApi, body: bytes) -> Reading:
-    """Raises InvalidRequest, with `param` where one is at fault."""
+    """Read a body. Raises InvalidRequest, with `param` where one is at fault."""
     try:
         fields = api.decode(body)
         return Reading(api, fields, len(body), fields.include_usage)
     except UnsupportedParameter:
-        # The usual request pays nothing for what follows.
+        # The slow path, so that the usual request pays nothing for it.
         return _read_all(api, body)
 
 
@@ -90,5 +90,5 @@ def _read_all(api: CompletionApi, body: bytes) -> Reading:
 
 
 def _bare(refusal: UnsupportedParameter) -> UnsupportedParameter:
-    """Without the frames that it was raised in: it may live as long as its request."""
+    """Drop the traceback: its frames would live as long as the request."""
     return refusal.with_traceback(None)

@@ -69,7 +69,7 @@ class ChatBody(SamplingFields, frozen=True, kw_only=True):
     logprobs: bool | None = None
     top_logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
     safety_identifier: Annotated[str, Meta(max_length=512)] | None = None
-    #: A hint for caches. Those here go by the prompts themselves.
+    #: A hint for caches. The gateway's prefix routing uses the prompt itself.
     prompt_cache_key: Annotated[str, Meta(max_length=512)] | None = None
     tools: ToolsField | None = None
     tool_choice: ChoiceField | None = None
@@ -81,7 +81,7 @@ class ChatBody(SamplingFields, frozen=True, kw_only=True):
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is messages and nothing else that a model would be told."""
+        """Whether the body has nothing but messages for the model."""
         return (
             self.tools is None
             and self.tool_choice is None
@@ -133,7 +133,7 @@ def _request(
         _check(body, model)
     elif body.is_plain:
         prompt = Chat(_messages(body, model))
-        # Of what is relayed an upstream sees all that the body has.
+        # An upstream sees the whole body of what is relayed.
         all_told = None if model.relays else prompt.messages
         if model.output is not None:
             parser = plain_parser(model.output)
@@ -160,7 +160,7 @@ def _request(
     )
 
 
-#: The prompt of what only an upstream can do.
+#: The prompt of a request that only an upstream can handle.
 _NOTHING = Chat([])
 
 
@@ -169,7 +169,7 @@ def _tool_use(body: ChatBody) -> ToolUse | None:
 
 
 def _equipped(body: ChatBody, model: ServedModel) -> tuple[Chat, Offer]:
-    """A prompt with tools, or with what else a chat template is told, and what that means for its answers."""
+    """Make a prompt with tools or other template variables, and the offer that its answers are parsed by."""
     use, format_ = _tool_use(body), model.chat_format
     check_kwargs(body.chat_template_kwargs or {})
     offered = Offer([], plain_parser(model.output)) if use is None else offer(model, use)
@@ -186,7 +186,7 @@ def _equipped(body: ChatBody, model: ServedModel) -> tuple[Chat, Offer]:
 
 
 def _check(body: ChatBody, model: ServedModel) -> None:
-    """What is bad in any case, of what is not rendered here. Raises InvalidRequest, and what media's checks raise."""
+    """Check what is invalid even where the gateway does not render it. Raises InvalidRequest and media errors."""
     with suppress(UnsupportedParameter):
         _tool_use(body)
     check_kwargs(body.chat_template_kwargs or {})
@@ -208,7 +208,7 @@ def _check(body: ChatBody, model: ServedModel) -> None:
 
 
 def _texts(body: SamplingFields, model: ServedModel) -> list[PromptText] | None:
-    """The messages, where each is a string and nothing else, and there is nothing beside them."""
+    """List the messages' texts; None where the body has more than plain text messages."""
     del model
     assert isinstance(body, ChatBody)
     if not body.is_plain:
@@ -218,17 +218,17 @@ def _texts(body: SamplingFields, model: ServedModel) -> list[PromptText] | None:
         role, text, _, *others = astuple(message)
         if type(text) is not str or others != _NO_OTHERS:
             return None
-        # Past the named tuple's own constructor, which takes twice as long: every filtered request comes here.
+        # Skips the named tuple's own constructor, which takes twice as long: every filtered request runs this.
         texts.append(new(PromptText, (role, param, path, text)))
     return texts
 
 
-#: Members of a message that models are told as well.
+#: Values of the other message members where only the plain ones are set.
 _NO_OTHERS = [None] * (len(Message.__struct_fields__) - 3)
 
 
 def _messages(body: ChatBody, model: ServedModel) -> list[dict[str, Any]]:
-    """Messages in the form that chat formats expect. Raises what cannot be rendered, by name."""
+    """Make the messages that chat formats expect. Raises what cannot be rendered, by name."""
     rendered, plain = [], True
     for position, message in enumerate(body.messages):
         text, role = message.content, message.role
@@ -251,7 +251,7 @@ _OF_TOOLS = frozenset(("tool", "function"))
 
 
 def _with_calls(body: ChatBody, model: ServedModel, rendered: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The same with calls of earlier turns and what came of them."""
+    """Add earlier turns' tool calls and their results to the rendered messages."""
     results = check_calls(body.messages)
     for position, (message, said) in enumerate(zip(body.messages, rendered, strict=True)):
         at = f"messages[{position}]"
@@ -291,7 +291,7 @@ def _message(message: Message, position: int) -> dict[str, Any]:
         rendered["name"] = message.name
     thoughts = message.reasoning_content or message.reasoning
     if thoughts and message.role == "assistant":
-        # What becomes of them is the template's to say: most leave out those of turns that are over.
+        # The template decides what becomes of reasoning: most leave out that of earlier turns.
         rendered["reasoning_content"] = thoughts
     return rendered
 

@@ -1,4 +1,4 @@
-"""Chat completions of models whose answers are taken apart: thoughts and tool calls beside the text."""
+"""Render chat completions of parsed answers: reasoning and tool calls beside the text."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -21,7 +21,7 @@ class ChatRenderer:
     """The `Renderer` of OpenAI's chat API; `reasoning_content` is the name that engines' servers share."""
 
     def __init__(self, api: CompletionApi, model: ServedModel, head: AnswerHead, count: int, *, usage: bool) -> None:
-        """Of `count` choices; `usage`: a stream ends with the counts."""
+        """`count` is the number of choices; with `usage` a stream ends with the counts."""
         self._api = api
         self._model = model
         self._with_usage = usage
@@ -42,12 +42,11 @@ class ChatRenderer:
         self._frames: dict[tuple[int, type[Delta], int], Frame] = {}
 
     def opening(self) -> bytes:
-        """The first chunk of every choice, which carries the role."""
+        """Encode the first chunk of every choice, which carries the role."""
         delta = b'"delta":' + dumps(self._api.opening)
         return b"".join([b"%b%b%b" % (head, delta, self._end) for head in self._heads])
 
     def frame(self, index: int, kind: Delta) -> Frame:
-        """As Renderer has it."""
         call = kind.call if isinstance(kind, CallArguments) else 0
         key = index, type(kind), call
         frame = self._frames.get(key)
@@ -61,7 +60,7 @@ class ChatRenderer:
         return frame
 
     def render(self, index: int, deltas: Sequence[Delta], finish: FinishReason | None) -> bytes:
-        """A chunk for each delta."""
+        """Encode a chunk for each delta."""
         if len(deltas) == 1 and finish is None:
             return self._delta(index, deltas[0])
         parts = [self._delta(index, delta) for delta in deltas]
@@ -89,17 +88,17 @@ class ChatRenderer:
         return b'%b"delta":{"tool_calls":[%b]}%b' % (self._heads[index], call, self._end)
 
     def closing(self, counts: Counts) -> bytes:
-        """The usage chunk, if it was asked for, and the end mark."""
+        """Encode the usage chunk, if it was asked for, and the end mark."""
         if not self._with_usage:
             return DONE
         return b'%b,"choices":[],"usage":%b}\n\n%b' % (self._head, dumps(usage_fields(counts)), DONE)
 
     def broken(self, error: PenstockError) -> bytes:
-        """No end mark follows, for that would look like success."""
+        """Encode an error event; no end mark follows, since that would look like success."""
         return error_event(error)
 
     def whole(self, choices: Sequence[Choice], counts: Counts) -> bytes:
-        """The body of an answer in one piece."""
+        """Encode the body of an answer in one piece."""
         shown = [self._choice(index, choice) for index, choice in enumerate(choices)]
         return dumps({**self._fields, "choices": shown, "usage": usage_fields(counts), **self._fingerprint})
 
@@ -107,7 +106,7 @@ class ChatRenderer:
         text, thoughts, calls, entries = choice.text, choice.reasoning, choice.calls, choice.entries
         message: dict[str, Any] = {
             "role": "assistant",
-            # As OpenAI has it: nothing was said, where there are calls alone.
+            # OpenAI's API has null where there are calls alone.
             "content": text if text or not calls else None,
             "refusal": None,
         }

@@ -1,6 +1,6 @@
-"""What differs between chat and text completions: how a body is read and how an answer is written.
+"""A completion API: how chat or text completions read a body and write an answer.
 
-Everything else, the whole life of the request, is shared in gateway/api/openai/infer.py.
+The rest of the request path is shared (gateway/api/openai/infer.py).
 """
 
 from collections.abc import Callable
@@ -19,13 +19,12 @@ from protos.errors import UnsupportedParameter
 
 @dataclass(frozen=True, slots=True)
 class CompletionApi:
-    """One API's body and answer; `endpoint` is its name in a key's scope, `path` what follows an upstream's base URL.
+    """One API's body and answer; `endpoint` is its name in a key's scope, `path` is relative to an upstream's base URL.
 
     A choice is `{"index":..., <text>, "logprobs":..., "finish_reason":...}` in both APIs; `text_head` and `text_tail`
-    enclose its JSON-escaped text in a stream's chunk. `logprobs` takes entries and the number of
-    characters before them. `decode_all` gives the parameters beside its fields that `decode` refuses; a request is
-    made with a refusal of what is foreign in its body, in whose place its prompt is left out. `texts` are those of its
-    prompt, None where that is more than plain messages.
+    enclose its JSON-escaped text in a stream's chunk. `logprobs` takes entries and the number of characters before
+    them. `decode_all` also returns the parameters that `decode` refuses; a request that is made with such a refusal has
+    an empty prompt. `texts` lists the prompt's texts, None where it is more than plain messages.
     """
 
     endpoint: str

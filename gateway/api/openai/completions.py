@@ -1,7 +1,6 @@
-"""`POST /v1/completions` (OpenAI API reference, Completions): prompts as text or as token ids, one or several.
+"""`POST /v1/completions` (OpenAI API reference, Completions): prompts as text or token ids, one or several.
 
-An upstream of the API is given all of it as it came.
-Engines get the prompts one by one (gateway/inference/several_prompts.py).
+An upstream gets the body unchanged; engines get a request for each prompt (gateway/inference/several_prompts.py).
 """
 
 from typing import Annotated, Any
@@ -25,10 +24,10 @@ from observability.record import RequestRecord
 from protos.errors import InvalidRequest, UnsupportedParameter
 from protos.types import Sampling
 
-#: What the API generates when a completion names no limit.
+#: The API's default where a completion names no limit.
 DEFAULT_MAX_TOKENS = 16
 MAX_PROMPTS = 128
-#: Answers that one request may have made, over all of its prompts.
+#: Bound on the answers generated for one request, over all of its prompts.
 MAX_ANSWERS = 512
 
 _Prompt = str | Annotated[list[str | int | list[int]], Meta(min_length=1)]
@@ -78,7 +77,7 @@ def _request(
     if foreign is not None:
         if len(prompts) == 1:
             return request
-        # Its limits are of all that it asks for.
+        # An upstream gets all prompts in one request, so the limits apply to all answers together.
         return msgspec.structs.replace(request, sampling=_of(request.sampling, shown * len(prompts), body.logprobs))
     if made > shown:
         logprobs = 0 if body.logprobs is None else body.logprobs
@@ -93,7 +92,7 @@ def _request(
 
 
 def _answers_made(body: CompletionBody, prompts: int) -> int:
-    """For each prompt. Raises InvalidRequest."""
+    """Give the answers to generate for each prompt. Raises InvalidRequest."""
     shown = body.n or 1
     made = shown if body.best_of is None else body.best_of
     if made < shown:
@@ -111,7 +110,7 @@ def _answers_made(body: CompletionBody, prompts: int) -> int:
 
 
 def _check_own(body: CompletionBody, model: ServedModel, *, several: bool) -> None:
-    """Raises UnsupportedParameter for what no engine of tokens can do, and for what an upstream does by itself."""
+    """Raise UnsupportedParameter for what no token engine can do, and for what an upstream does by itself."""
     if model.relays:
         asked = [name for name in ("suffix", "echo") if getattr(body, name)]
         if body.best_of is not None and body.best_of > (body.n or 1):
@@ -139,7 +138,7 @@ def _of(sampling: Sampling, count: int, logprobs: int | None) -> Sampling:
 
 
 def _prompts(prompt: _Prompt) -> list[_Plain]:
-    """Each prompt by itself. Raises InvalidRequest."""
+    """Split the prompts. Raises InvalidRequest."""
     if isinstance(prompt, str):
         return [prompt]
     ids = [item for item in prompt if isinstance(item, int)]
@@ -176,7 +175,7 @@ def _texts(body: SamplingFields, model: ServedModel) -> list[PromptText]:
     if isinstance(prompt, str):
         texts.append(PromptText("user", "prompt", ("prompt",), prompt))
     elif ids := [item for item in prompt if isinstance(item, int)]:
-        # Of a list that is only partly ids no request was made.
+        # A list that mixes ids with other items was refused before.
         texts.append(prompt_of_ids(ids, "prompt", ("prompt",), model))
     else:
         for index, item in enumerate(prompt):

@@ -1,4 +1,4 @@
-"""What is answered once something has been deleted."""
+"""The answer to a deletion."""
 
 from typing import Literal
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class Deleted(msgspec.Struct, frozen=True):
-    """Something is there no more."""
+    """The deleted object."""
 
     id: str
     object: Literal["response", "conversation.deleted", "file"]

@@ -20,10 +20,10 @@ from gateway.models.served_model import ServedModel
 from protos.errors import InvalidRequest
 from protos.features import Feature
 
-#: Its name in a key's scope.
+#: The endpoint's name in a key's scope.
 ENDPOINT: Final = "embeddings"
 MAX_INPUTS: Final = 2048
-#: Vectors that are looked at before others on the event loop have their turn.
+#: Vectors that are decoded before the event loop runs other work.
 AT_ONCE: Final = 4
 
 _TokenId = Annotated[int, Meta(ge=0, le=0xFFFF_FFFF)]
@@ -32,7 +32,7 @@ _Truncate = Annotated[str, Meta(max_length=16)]
 
 
 class EmbeddingsBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
-    """The request body. `input_type` and what follows it are what vLLM and NVIDIA's NIM know beside."""
+    """The request body. `input_type` and the fields after it are extensions of vLLM and NVIDIA's NIM."""
 
     model: Annotated[str, Meta(min_length=1, max_length=256)]
     input: str | Annotated[list[str | _TokenId | list[_TokenId]], Meta(min_length=1)]
@@ -59,7 +59,7 @@ _answer: Final = msgspec.json.Decoder(_Answer)
 
 
 async def embed(services: Services, exchange: HttpExchange) -> None:
-    """Answer with the vectors of all inputs. Raises what is answered with a status."""
+    """Answer with the vectors of all inputs. Raises errors with a status."""
     async with services.intake.open(exchange, ENDPOINT) as incoming:
         asked = await read_request(services, incoming, _decoder, _texts)
         body, model = asked.body, asked.model
@@ -90,7 +90,7 @@ async def embed(services: Services, exchange: HttpExchange) -> None:
 
 
 class _Vectors:
-    """What upstreams answer, batch by batch in any order."""
+    """The vectors of the upstreams' answers, which come batch by batch in any order."""
 
     def __init__(self, sizes: Sequence[int], encoding: Literal["float", "base64"], dimensions: int | None) -> None:
         """`sizes` of the batches; `dimensions` None: those of the first vector that comes."""
@@ -100,7 +100,7 @@ class _Vectors:
         self._found: dict[int, list[msgspec.Raw]] = {}
 
     async def take(self, index: int, body: bytes) -> int | None:
-        """The answer to one batch; gives its tokens. Raises ReplicaFailed for what is no answer to it."""
+        """Take the answer to one batch and return its token count. Raises ReplicaFailed for an invalid answer."""
         try:
             answer = _answer.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -112,7 +112,7 @@ class _Vectors:
         found: dict[int, msgspec.Raw] = {}
         for at, (place, one) in enumerate(zip(places, data, strict=True)):
             if at % AT_ONCE == AT_ONCE - 1:
-                # Long vectors take a good part of a millisecond each; streams are not to wait for all of them.
+                # Long vectors take a good part of a millisecond each; streams must not wait for all of them.
                 await asyncio.sleep(0)
             try:
                 vector, dimensions = converted(one.embedding, self._encoding)
@@ -127,7 +127,7 @@ class _Vectors:
         return None if answer.usage is None else answer.usage.tokens
 
     def all(self) -> list[dict[str, Any]]:
-        """The API's `data`."""
+        """Return the API's `data`."""
         vectors = [vector for index in range(len(self._sizes)) for vector in self._found[index]]
         return [{"object": "embedding", "index": at, "embedding": vector} for at, vector in enumerate(vectors)]
 
@@ -137,7 +137,7 @@ def _encoded(body: EmbeddingsBody, given: Any, encoding: Literal["float", "base6
 
 
 def _inputs(given: str | list[str | int | list[int]]) -> list[Input]:
-    """Each input by itself. Raises InvalidRequest."""
+    """Split the inputs. Raises InvalidRequest."""
     if isinstance(given, str):
         _check_some(given, "input")
         return [given]
@@ -159,7 +159,7 @@ def _inputs(given: str | list[str | int | list[int]]) -> list[Input]:
 
 
 def _batches(inputs: Sequence[Input], size: int) -> Iterator[list[Input]]:
-    """In their order; those of one batch are of one kind, as upstreams want it."""
+    """Batch the inputs in order; a batch has one kind of input, as upstreams require."""
     for _, run in groupby(inputs, type):
         alike = list(run)
         for start in range(0, len(alike), size):

@@ -1,4 +1,4 @@
-"""`x-penstock-explain` and `x-penstock-route`: what a client sees of why its request goes where it goes."""
+"""`x-penstock-explain` and `x-penstock-route`: explain a request's routing decision to its client."""
 
 import enum
 import logging
@@ -24,14 +24,14 @@ ANSWER = b"x-penstock-route"
 
 
 class Explain(enum.Enum):
-    """What the header asks for: the answer with the reason beside it, or the reason alone."""
+    """What the header asks for: the explanation beside the answer, or alone."""
 
     ROUTE = b"1"
     DRY_RUN = b"dry-run"
 
 
 def explain_wanted(value: bytes, caller: Caller) -> Explain:
-    """What `x-penstock-explain` asks for. Raises ExplainNotAllowed or InvalidRequest."""
+    """Parse `x-penstock-explain`. Raises ExplainNotAllowed or InvalidRequest."""
     if not caller.key.explain:
         raise ExplainNotAllowed(
             f"This API key may not see why its requests go where they go; leave the header '{ASKING}' out.",
@@ -44,13 +44,13 @@ def explain_wanted(value: bytes, caller: Caller) -> Explain:
 
 
 def explained_policy(model: ServedModel) -> ExplainedPolicy:
-    """The model's policy for one request whose decisions are to be told."""
+    """Wrap the model's policy for one request, to record its decisions."""
     return ExplainedPolicy(model.policy, model=model.shown, name=model.policy_name)
 
 
 @contextmanager
 def showing_route(exchange: HttpExchange, explained: ExplainedPolicy) -> Iterator[None]:
-    """In this context answers and errors carry what was decided by then in one line; the log has it at the end."""
+    """Add the decision so far to answers and errors, in one line; log it when the context ends."""
     of_caller = exchange.caller_headers
 
     def headers() -> list[tuple[bytes, bytes]]:
@@ -69,7 +69,7 @@ def showing_route(exchange: HttpExchange, explained: ExplainedPolicy) -> Iterato
 async def answer_dry_run(
     exchange: HttpExchange, request: GenerateRequest, context: RequestContext, explained: ExplainedPolicy
 ) -> None:
-    """Answer with where the request would go. Raises what limits and the prompt are refused with."""
+    """Answer with the decision for the request. Raises the refusals of limits and of the prompt."""
     explanation = await dry_run(request, context, explained)
     exchange.unwatch()
     log_explanation(explanation, dry=True)
@@ -77,12 +77,12 @@ async def answer_dry_run(
 
 
 def explanation_body(explanation: RouteExplanation) -> bytes:
-    """All of it as JSON."""
+    """Encode the explanation as JSON."""
     return msgspec.json.encode(explanation)
 
 
 def log_explanation(explanation: RouteExplanation | None, *, dry: bool = False) -> None:
-    """One line for each explained request that came to be decided."""
+    """Log one line for each explained request that reached a decision."""
     if explanation is not None:
         what = "dry run" if dry else "route"
         log.info("request %s: model %s, %s %s", explanation.request_id, explanation.model, what, brief(explanation))

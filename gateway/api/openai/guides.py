@@ -1,4 +1,4 @@
-"""Guided decoding as clients ask for it: OpenAI's `response_format`, and the parameters of vLLM and trtllm-serve."""
+"""Read guided decoding parameters: OpenAI's `response_format`, and those of vLLM and trtllm-serve."""
 
 import re
 from collections.abc import Callable
@@ -13,19 +13,19 @@ from gateway.text.schemas.schema_checks import check_schema
 from protos.errors import InvalidRequest
 from protos.types import Guide, GuideKind
 
-#: Of what guides an answer, in bytes.
+#: Bound on a guide, in bytes.
 MAX_GUIDE_BYTES: Final = 64 * 1024
 MAX_CHOICES: Final = 1024
-#: What has a meaning of its own in regular expressions. Not every dialect lets other characters be escaped.
+#: Special characters of regular expressions. Not every dialect allows escapes of others.
 _SPECIAL: Final = frozenset(r"\.^$*+?{}[]|()")
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _WORDS: Final[dict[type, str]] = {str: "string", bool: "boolean"}
 
 
 def take_guide(extras: dict[str, Any]) -> tuple[Guide, str] | None:
-    """The guide among the parameters, which is taken out of them, and the parameter that it is from.
+    """Take the guide out of the parameters; return it with the name of its parameter.
 
-    A `response_format` of a kind that is none of ours stays where it is. Raises InvalidRequest.
+    A `response_format` of an unknown kind stays. Raises InvalidRequest.
     """
     found: tuple[Guide, str] | None = None
     for name, read in _READERS.items():
@@ -62,7 +62,7 @@ def _response_format(value: Any, name: str) -> Guide | None:
 
 
 def _check_described(described: dict[str, Any], at: str) -> None:
-    """What stands beside a schema."""
+    """Check the fields beside a schema."""
     unknown = next((key for key in described if key not in ("name", "description", "schema", "strict")), None)
     if unknown is not None:
         param = f"{at}.{unknown[:MAX_ECHO]}"

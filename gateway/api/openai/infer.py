@@ -1,4 +1,4 @@
-"""A generating request over HTTP, the same for every API: intake, reading, then `answer`."""
+"""Run a generating request over HTTP, the same for every API: intake, reading, then `answer`."""
 
 from gateway.api.openai.body_reading import read_body
 from gateway.api.openai.completion_api import CompletionApi
@@ -14,9 +14,9 @@ from gateway.telemetry.answer_record import describe
 async def infer(
     services: Services, exchange: HttpExchange, api: CompletionApi, adapter: ApiAdapter | None = None
 ) -> None:
-    """Answer a request to a completion API, or with a `front` to an API on top of it, in that one's words.
+    """Answer a request to a completion API, or with an `adapter` to an API on top of it, in that API's format.
 
-    Raises what can still be answered with a status.
+    Raises errors that can still be a status.
     """
     async with services.intake.open(exchange, api.endpoint if adapter is None else adapter.endpoint) as incoming:
         explain = None if exchange.explain is None else explain_wanted(exchange.explain, incoming.caller)
@@ -39,7 +39,7 @@ async def infer(
 
 
 async def answer(pipeline: Pipeline, adapter: ApiAdapter | None) -> None:
-    """Run the pipeline, write what is generated, and end the generation. Raises as `infer` does."""
+    """Run the pipeline, write the answer, and end the generation. Raises as `infer` does."""
     generation = await pipeline.run()
     try:
         await write_answer(pipeline, generation, adapter)

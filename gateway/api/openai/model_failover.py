@@ -1,4 +1,4 @@
-"""From the model that was asked for to the first one that answers."""
+"""Try the models of a request's fallback chain until one answers."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ from protos.errors import PenstockError, ReplicaUnavailable
 log = logging.getLogger(__name__)
 log.addFilter(RateLimit(per_second=20))
 
-#: Which model answers, where it is not the one that was asked for.
+#: The header that names the model that answered, where it is not the one that was asked for.
 ANSWERED_BY: Final = b"x-penstock-fallback"
 
 
@@ -27,10 +27,10 @@ async def first_to_answer(
     models: Sequence[ServedModel],
     start: Callable[[ServedModel], Coroutine[Any, Any, Generation]],
 ) -> Generation:
-    """What `start` gives for the first of the models that does not fail; `asked` need not be among them.
+    """Call `start` for one model after the other and return the first generation; `asked` need not be among them.
 
-    Raises the error of the last one; but where that one cannot take the request at all and an earlier one could, now or
-    later, that one's: the client is not at fault then.
+    Raises the last model's error; but where the last model can never take the request and an earlier one could, the
+    earlier one's error, since the client is not at fault then.
     """
     failed: PenstockError | None = None
     for model, following in pairwise(models):
@@ -62,7 +62,7 @@ async def _answer(
     start: Callable[[ServedModel], Coroutine[Any, Any, Generation]],
     seconds: float | None,
 ) -> Generation:
-    """One model's, which is interrupted when it has not begun to answer by then."""
+    """Start one model's generation; interrupt it when it has not begun to answer after so many seconds."""
     alarm, late = None, ReplicaUnavailable("The model did not begin to answer in time.")
     if seconds is not None:
         alarm = asyncio.get_running_loop().call_later(seconds, exchange.handle.interrupt, late)

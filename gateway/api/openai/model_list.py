@@ -12,14 +12,14 @@ PREFIX = "/v1/models/"
 
 
 async def list_models(services: Services, exchange: HttpExchange) -> None:
-    """The models that the key may use: as they are called, with an adapter, and by their other names."""
+    """List the models that the key may use: base models, adapters and aliases."""
     caller = await services.intake.identify(exchange, "models")
     data = [_describe(name, model) for name, model in services.catalog.named() if caller.allows_model(model.shown)]
     await exchange.respond(200, orjson.dumps({"object": "list", "data": data}))
 
 
 async def get_model(services: Services, exchange: HttpExchange) -> None:
-    """One model; its name may hold slashes."""
+    """Describe one model; its name may hold slashes."""
     caller = await services.intake.identify(exchange, "models")
     name = exchange.path.removeprefix(PREFIX)
     await exchange.respond(200, orjson.dumps(_describe(name, services.catalog.require(caller, name))))

@@ -17,16 +17,16 @@ from protos.errors import InvalidRequest, PenstockError, UnsupportedParameter
 from routing.dispatch.dispatch import RequestHandle
 from safety.screen import Finding
 
-#: Its name in a key's scope.
+#: The endpoint's name in a key's scope.
 ENDPOINT: Final = "moderations"
-#: Inputs of one request, and characters of all of them.
+#: Bounds on one request: its inputs, and the characters of all of them.
 MAX_INPUTS: Final = 256
 MAX_CHARACTERS: Final = 1_000_000
 
 #: Names of OpenAI's own models: they mean the filters of the caller's policy.
 _LATEST: Final = "omni-moderation-latest"
 _THEIRS: Final = re.compile(r"(omni|text)-moderation-(latest|stable|\d{3}|\d{4}-\d{2}-\d{2})")
-#: Those that every answer of the API has, whoever looked at the text.
+#: The categories of the API's answers, whichever filter looked at the text.
 _CATEGORIES: Final = (
     "harassment",
     "harassment/threatening",
@@ -42,15 +42,15 @@ _CATEGORIES: Final = (
     "violence",
     "violence/graphic",
 )
-#: As labels of findings are written.
+#: The same categories by the labels of findings.
 _BY_LABEL: Final = {re.sub(r"[/-]", "_", name): name for name in _CATEGORIES}
 
 
 class TextScanner(Protocol):
-    """The filters of a worker."""
+    """The filters of a worker, as far as moderations need them."""
 
     async def scan_texts(self, caller: Caller, name: str | None, texts: Sequence[str]) -> list[list[Finding]]:
-        """What is found in each text: by the filter of that name, else by those of the caller's prompts.
+        """Scan each text with the filter of that name, or with the filters of the caller's prompts.
 
         Raises ModelNotFound where there is no such filter, and FilterFailed.
         """
@@ -76,7 +76,7 @@ _decoder = BodyDecoder(ModerationBody, unsupported={})
 
 
 async def moderate(services: Services, exchange: HttpExchange) -> None:
-    """Look at texts, and answer with what was found. Raises what is answered with a status."""
+    """Scan the texts and answer with the findings. Raises errors with a status."""
     async with services.intake.open(exchange, ENDPOINT) as incoming:
         body = _decoder.decode(await incoming.body())
         inputs = _inputs(body)
@@ -93,7 +93,7 @@ async def moderate(services: Services, exchange: HttpExchange) -> None:
 
 
 class _Scanning:
-    """The filters' work, which ends when its request is ended from outside: by a deadline, or its client's leaving."""
+    """A scan that ends when its request is ended from outside: by a deadline, or because the client left."""
 
     def __init__(self, guard: TextScanner, caller: Caller, name: str | None, texts: Sequence[str]) -> None:
         self._task = asyncio.ensure_future(guard.scan_texts(caller, name, texts))
@@ -101,16 +101,14 @@ class _Scanning:
 
     @property
     def failed(self) -> bool:
-        """As Failable has it."""
         return self._error is not None
 
     def fail(self, error: PenstockError) -> None:
-        """As Failable has it."""
         if self._task.cancel():
             self._error = error
 
     async def over(self, handle: RequestHandle) -> list[list[Finding]]:
-        """What was found. Raises what `attempt` is failed with."""
+        """Return the findings. Raises the error that `handle` is failed with."""
         handle.follow(self)
         try:
             return await self._task
@@ -121,7 +119,7 @@ class _Scanning:
 
 
 def _inputs(body: ModerationBody) -> list[list[str]]:
-    """The texts of each input, of which a list of parts is one. Raises InvalidRequest or UnsupportedParameter."""
+    """List the texts of each input; a list of parts is one input. Raises InvalidRequest or UnsupportedParameter."""
     given = [body.input] if isinstance(body.input, str) else body.input
     texts = [each if isinstance(each, str) else _text_of(each, f"input[{i}]") for i, each in enumerate(given)]
     characters = sum(map(len, texts))
@@ -148,7 +146,7 @@ def _text_of(part: InputPart, param: str) -> str:
 
 
 def _result(findings: Iterable[Finding]) -> dict[str, Any]:
-    """All categories of the API, and after them what was found that it does not know."""
+    """Make the result: the API's categories, then the labels that it does not know."""
     scores = dict.fromkeys(_CATEGORIES, 0.0)
     flagged = dict.fromkeys(_CATEGORIES, False)
     for finding in findings:

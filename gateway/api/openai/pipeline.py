@@ -1,4 +1,4 @@
-"""From a request that has been read to its generation: the prompt's filters, fallbacks, generation."""
+"""The pipeline from a read request to its generation: prompt filters, fallbacks, generation."""
 
 from collections.abc import Coroutine
 from typing import Any
@@ -24,7 +24,7 @@ from routing.contracts.explained_policy import ExplainedPolicy
 
 
 class Pipeline:
-    """One request's way to a generation. `adapted`: an API on top of the completion API reads the answer."""
+    """The pipeline of one request. `adapted`: the answer goes through an API adapter."""
 
     __slots__ = (
         "_adapted",
@@ -49,7 +49,7 @@ class Pipeline:
         *,
         adapted: bool,
     ) -> None:
-        """`request` is to the model that was asked for; `body` is what was read, as an upstream gets it."""
+        """`request` is to the model that was asked for; `body` is the completion API's, as an upstream gets it."""
         self.services = services
         self.incoming = incoming
         self.reading = reading
@@ -64,16 +64,16 @@ class Pipeline:
         )
         self._body = body
         self._adapted = adapted
-        #: Whether its prompt has gone through filters already, for a model that could not answer.
+        #: Whether the prompt was filtered before, for a model that could not answer.
         self._screened = False
 
     @property
     def include_usage(self) -> bool:
-        """Whether whoever reads a stream wants the counts at its end."""
+        """Whether the reader of a stream wants the counts at its end."""
         return self._adapted or self.reading.include_usage
 
     async def run(self) -> Generation:
-        """The generation, under way; by a fallback where the model does not answer. Raises what it fails with."""
+        """Start a generation, of a fallback where the model does not answer. Raises its errors."""
         request, model = self.request, self.request.model
         if model.fallbacks is None:
             return await self.start(model)
@@ -82,9 +82,9 @@ class Pipeline:
         return await first_to_answer(self.incoming.exchange, model, candidates, self.start)
 
     def start(self, model: ServedModel) -> Coroutine[Any, Any, Generation]:
-        """Start a model's generation, through the filters of the tenant and of that model."""
+        """Start a model's generation, with the filters of the tenant and of that model."""
         request, asked = self.request, self.request.model
-        # A model that answers in another one's place is held to the rules of both.
+        # A fallback is held to the rules of both models.
         names = (model.name,) if model is asked else (asked.name, model.name)
         policy = self.services.policies.of(request.caller.tenant, *names)
         if policy is None:
@@ -120,7 +120,7 @@ class Pipeline:
         if request.prompts:
             return generate_several(request, context)
         if model.relays:
-            # An adapter's bound is the gateway's to name, as upstreams call it differently.
+            # The gateway names an adapter's output bound, since upstreams name the parameter differently.
             bound = request.max_tokens if self._adapted else None
             path = reading.api.path
             payload = Payload(path, body, request.stream, self.include_usage, model.shown, bound)

@@ -1,4 +1,4 @@
-"""A request to one model, through the filters of its tenant and of that model."""
+"""Screen a request to one model with the filters of its tenant and of that model."""
 
 import asyncio
 import time
@@ -21,14 +21,14 @@ from gateway.scheduling.encoding_queue import EncodingQueue
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import PenstockError
 
-#: Starts a generation from a body and what was read of it.
+#: Starts a generation from a body and its reading.
 Launch = Callable[[Reading, bytes, AnswerFilter | None], Coroutine[Any, Any, Generation]]
 
 
 def passes_prefilter(policy: Policy, request: GenerateRequest, body: bytes) -> bool:
-    """Whether a request has no texts but plain messages, and the prefilter finds nothing in them.
+    """Whether a request has only plain messages and the prefilter finds nothing in them.
 
-    Most requests are like that. Others are for `screen_prompt`.
+    Most requests pass it; `screen_prompt` screens the others.
     """
     messages = request.all_told
     if (
@@ -48,7 +48,7 @@ def passes_prefilter(policy: Policy, request: GenerateRequest, body: bytes) -> b
 
 
 def filter_of_answers(policy: Policy, request: GenerateRequest) -> AnswerFilter | None:
-    """The filter of the answers to a request that passes at a glance."""
+    """Make the answer filter of a request that passed the prefilter."""
     screening = policy.usual_screening
     if screening is None:
         return None
@@ -68,7 +68,7 @@ async def screen_prompt(
     *,
     again: bool,
 ) -> Generation:
-    """What `launch` starts from the body that the filters leave, if they let the prompt pass.
+    """Filter the body; start the generation of what remains with `launch` if the prompt passes.
 
     `again`: another model could not answer it. Raises ContentFiltered, FilterFailed and what `launch` raises.
     """
@@ -87,7 +87,7 @@ async def screen_prompt(
 
 
 def _of_one_kind(passed: PassedPrompt, reading: Reading) -> Mapping[tuple[str | int, ...], str]:
-    """What is replaced; of prompts as token ids all become text if one does: upstreams do not take both together."""
+    """Give the replaced texts; if one prompt of token ids is replaced, all become text, as upstreams take no mix."""
     prompts = getattr(reading.fields, "prompt", None)
     if not (isinstance(prompts, list) and any(isinstance(prompt, list) for prompt in prompts)):
         return passed.replaced
@@ -107,7 +107,7 @@ def _of_answers(policy: Policy, passed: PassedPrompt | None, recorder: Recorder)
 async def _beside(
     asking: Coroutine[Any, Any, None], launched: Coroutine[Any, Any, Generation], exchange: HttpExchange
 ) -> Generation:
-    """The generation, once the guards have let it pass. Their refusal ends it, however far it is."""
+    """Return the generation once the guards let the prompt pass; their refusal ends it, however far it is."""
     handle = exchange.handle
 
     def end(task: "asyncio.Task[None]") -> None:

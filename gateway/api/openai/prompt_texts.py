@@ -1,8 +1,7 @@
-"""All text of a request that a model will see, for filters, and the request with some of it replaced.
+"""Extract all text of a request that a model will see, for filters; rewrite the request with some of it replaced.
 
-A body whose strings have lone surrogates is no JSON to any of our decoders and was refused before it comes here, so
-these texts have none. What a body says twice (a member's name that comes again) can be read in two ways: where an
-upstream reads it too, it is refused.
+Bodies with lone surrogates are no JSON to any of our decoders and were refused before, so these texts have none. A
+member that occurs twice in a body can be read in two ways: where an upstream reads the body too, it is refused.
 """
 
 import json
@@ -21,15 +20,15 @@ if TYPE_CHECKING:
     from gateway.models.served_model import ServedModel
 from gateway.filtering.prompt_text import WORDS, PromptText, TextPath
 
-#: The last step of a path that leads to a member's name, and not to its value.
+#: The last step of a path that leads to a member's name instead of its value.
 NAME: Final = -1
 
 
-#: A filtered request may have so many texts, in places of so many steps.
+#: Bounds on the texts of a filtered request, and on the steps of their paths.
 MOST_TEXTS: Final = 32_768
 MOST_STEPS: Final = 64
 _MOST_PARAM: Final = 256
-#: Shorter whole numbers say nothing about anybody where they stand alone.
+#: Shorter whole numbers that stand alone are no personal data.
 _LONG_NUMBER: Final = 12
 
 #: Members that no model sees.
@@ -40,7 +39,7 @@ _UNSEEN: Final = frozenset(
         *("reasoning_effort", "verbosity", "suffix"),
     )
 )
-#: And those of a message, by what they stand in.
+#: Unseen members of a message, by the member that holds them.
 _UNSEEN_WITHIN: Final[dict[str, frozenset[str]]] = {
     "messages": frozenset(("role", "tool_call_id")),
     "tool_calls": frozenset(("id",)),
@@ -51,14 +50,14 @@ _UNSEEN_WITHIN: Final[dict[str, frozenset[str]]] = {
     "input_audio": frozenset(("data", "format")),
     "file": frozenset(("file_data", "file_id")),
 }
-#: Whose words members beside the conversation are, where they are not the application's own.
+#: The roles of members beside the conversation, where they are not the application's own words.
 _ROLES: Final = {"prediction": "assistant", "documents": "tool"}
-#: Members of messages that have text too, or nothing: where one is, it is looked for once and twice.
+#: Message members beside the content that may have text; their names are searched for in the raw body.
 _ELSEWHERE: Final = (
     *(b'"name"', b'"refusal"', b'"audio"', b'"tool_calls"', b'"function_call"'),
     *(b'"reasoning_content"', b'"reasoning"', b'"annotations"'),
 )
-#: A character of ASCII, which needs no escape, escaped: a name may be written so, and not be found in the bytes.
+#: An ASCII character as a needless escape: it could hide a member's name from a search of the bytes.
 _ESCAPED_ASCII: Final = re.compile(rb"\\u00[2-7]")
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ARRAY: Final = msgspec.json.Decoder(list[msgspec.Raw])
@@ -69,21 +68,20 @@ def _content_place(index: int) -> tuple[str, TextPath]:
     return f"messages[{index}].content", ("messages", index, "content")
 
 
-#: The usual ones, made once.
+#: The usual places, made once.
 _CONTENT_PLACES: Final = [_content_place(index) for index in range(64)]
 
 
 def content_places(count: int) -> list[tuple[str, TextPath]]:
-    """`param` and `path` of so many messages' contents, or of more."""
+    """Give `param` and `path` of at least so many messages' contents."""
     return _CONTENT_PLACES if count <= len(_CONTENT_PLACES) else [_content_place(index) for index in range(count)]
 
 
 def prompt_texts(reading: "Reading", body: bytes, model: "ServedModel") -> list[PromptText]:
-    """Texts in the order of their places. Raises InvalidRequest for what cannot be read as text, or in one way alone.
+    """List a body's texts in order. Raises InvalidRequest for what cannot be read as text, or only ambiguously.
 
-    Text that stands in parts of one message is one text where replicas join it; its path leads to the message's
-    content, which may become a string. Escapes that a text has within itself, as JSON in it does, are undone where JSON
-    can do without them.
+    Text parts of one message are one text where replicas join them; its path leads to the message's content, which may
+    become a string. Escapes within a text, as in JSON inside a string, are decoded where JSON does not need them.
     """
     own = reading.api.texts(reading.fields, model)
     if own is not None and b"\\" in body:
@@ -104,12 +102,12 @@ def prompt_texts(reading: "Reading", body: bytes, model: "ServedModel") -> list[
 
 
 def has_inner_escapes(text: str) -> bool:
-    """Whether a text may have escapes within itself. A text has no backslash that its body has not."""
+    """Whether a text may have escapes within itself. A text has a backslash only if its body has one."""
     return "\\u" in text
 
 
 class _Change:
-    """What becomes of a value: its own text, its name's, or changes of what is within it."""
+    """The change of a value: its own text, its name, or changes within it."""
 
     __slots__ = ("name", "text", "within")
 
@@ -120,9 +118,9 @@ class _Change:
 
 
 def rewritten(body: bytes, replaced: Mapping[TextPath, str]) -> bytes:
-    """The body with these texts in place of what is there; what they are not in keeps its bytes.
+    """Replace these texts in the body; everything else keeps its bytes.
 
-    Where a path leads to more than a string, such as ids, all of that goes for it.
+    Where a path leads to something other than a string, such as token ids, all of that is replaced.
     """
     whole = _Change()
     for path, text in replaced.items():
@@ -158,7 +156,7 @@ _NO_CHANGE: Final = _Change()
 
 
 def _says_once(body: bytes, texts: Sequence[PromptText]) -> bool:
-    """Whether a chat of nothing but these contents surely has each member once. A string's own quotes are escaped."""
+    """Whether a chat with these contents alone surely has each member once. Quotes within a string are escaped."""
     if not texts or texts[0].path[0] != "messages":
         return True  # of the other API's members all are at the top, where only the last one goes to the upstream
     count = len(texts)
@@ -179,7 +177,7 @@ def _members(body: bytes) -> dict[str, Any]:
 
 
 def _told(message: dict[str, Any]) -> dict[str, Any]:
-    """What of a message the gateway tells a model: beside a content no refusal, and thoughts of the assistant alone."""
+    """Select the members shown to a model: no refusal beside a content, reasoning only of the assistant."""
     untold = {"annotations"}
     if message.get("content") is not None:
         untold.add("refusal")
@@ -200,13 +198,13 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 class _Walk:
-    """Gathers the texts of a body, which may be of any form."""
+    """Gathers the texts of a body of any form."""
 
     def __init__(self, texts: list[PromptText]) -> None:
         self.texts = texts
 
     def message(self, message: dict[str, Any], index: int, *, joins: bool) -> None:
-        """The texts of one message; `joins`: its parts are one."""
+        """Add the texts of one message; `joins`: its parts are joined to one text."""
         role = message["role"]
         content = message.get("content")
         if joins and isinstance(content, list) and len(content) > 1:
@@ -226,9 +224,9 @@ class _Walk:
         unseen: frozenset[str],
         deeper: Mapping[str, frozenset[str]],
     ) -> None:
-        """Every string there, and the names of members that somebody chose. `deeper` is `unseen` of what is within."""
+        """Add every string within the value, and names that a client chose. `deeper` has `unseen` of nested members."""
         if isinstance(value, _Number):
-            # What is at the top are settings.
+            # Numbers at the top are settings.
             if len(value) >= _LONG_NUMBER and len(path) > 1:
                 self._add(PromptText(role, param, path, str(value)))
         elif isinstance(value, str):
@@ -258,14 +256,14 @@ class _Walk:
 
 
 def _longer(param: str, step: str) -> str:
-    """A place is told as far as it is of use to anybody."""
+    """Extend a place's name, as long as it helps anybody."""
     return param + step if len(param) < _MOST_PARAM else param
 
 
 def prompt_of_ids(ids: Sequence[int], at: str, path: TextPath, model: "ServedModel") -> PromptText:
-    """A completion's prompt that is token ids, as the text that they stand for, without control tokens.
+    """Make the text that a prompt's token ids stand for, without control tokens.
 
-    Raises InvalidRequest where it is not known what they stand for: nobody is to get past a filter by sending ids.
+    Raises InvalidRequest where the vocabulary is unknown, so that ids cannot be used to evade filters.
     """
     tokenizer = model.tokenizer
     if model.opaque:

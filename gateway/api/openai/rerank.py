@@ -1,4 +1,4 @@
-"""`POST /v1/rerank`, as Jina, Cohere and vLLM have it, and vLLM's `POST /v1/score`: upstreams do it, where they can."""
+"""`POST /v1/rerank` (as in Jina, Cohere and vLLM) and vLLM's `POST /v1/score`, forwarded to upstreams."""
 
 import math
 import time
@@ -17,7 +17,7 @@ from gateway.models.served_model import ServedModel
 from protos.errors import InvalidRequest
 from protos.features import Feature
 
-#: Documents, or texts, of one request.
+#: Bound on the documents, or texts, of one request.
 MAX_DOCUMENTS: Final = 2048
 
 _Text = Annotated[str, Meta(min_length=1)]
@@ -26,7 +26,7 @@ _Truncation = Annotated[int, Meta(ge=-1, le=0x7FFF_FFFF)]
 
 
 class Document(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A document as Jina and Cohere write it beside plain strings."""
+    """A document in the object form of Jina and Cohere; plain strings are allowed, too."""
 
     text: _Text
 
@@ -45,12 +45,12 @@ class RerankBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_d
 
     @property
     def texts(self) -> list[str]:
-        """The documents."""
+        """The documents' texts."""
         return [one if isinstance(one, str) else one.text for one in self.documents]
 
 
 class ScoreBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
-    """The request body: each text of one list with that of the other, or one with all."""
+    """The request body: texts of both lists are scored in pairs, or one text with all of the other list."""
 
     model: Annotated[str, Meta(min_length=1, max_length=256)]
     text_1: _Texts
@@ -60,14 +60,14 @@ class ScoreBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_de
 
 
 class PromptUsage(msgspec.Struct, frozen=True):
-    """Tokens that were taken in; none are made."""
+    """Input tokens; there are no output tokens."""
 
     prompt_tokens: int
     total_tokens: int
 
 
 class RankedDocument(msgspec.Struct, frozen=True):
-    """What was ranked."""
+    """The text of a ranked document."""
 
     text: str
 
@@ -81,7 +81,7 @@ class Ranked(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Ranking(msgspec.Struct, frozen=True):
-    """Documents from the most relevant on."""
+    """The documents, the most relevant first."""
 
     id: str
     model: str
@@ -90,7 +90,7 @@ class Ranking(msgspec.Struct, frozen=True):
 
 
 class Score(msgspec.Struct, frozen=True):
-    """How alike two texts are."""
+    """The similarity of two texts."""
 
     index: int
     object: Literal["score"]
@@ -98,7 +98,7 @@ class Score(msgspec.Struct, frozen=True):
 
 
 class Scores(msgspec.Struct, frozen=True):
-    """Of all pairs, in their order."""
+    """The scores of all pairs, in order."""
 
     id: str
     object: Literal["list"]
@@ -135,7 +135,7 @@ _scores: Final = msgspec.json.Decoder(_Scores)
 
 
 async def rerank(services: Services, exchange: HttpExchange) -> None:
-    """Answer with the documents from the most relevant to the least. Raises what is answered with a status."""
+    """Answer with the documents, the most relevant first. Raises errors with a status."""
     found: list[_Ranked] = []
     async with services.intake.open(exchange, "rerank") as incoming:
         asked = await read_request(services, incoming, _rerank_decoder, _rerank_texts)
@@ -167,7 +167,7 @@ async def rerank(services: Services, exchange: HttpExchange) -> None:
 
 
 async def score(services: Services, exchange: HttpExchange) -> None:
-    """Answer with how alike pairs of texts are. Raises what is answered with a status."""
+    """Answer with the similarity of pairs of texts. Raises errors with a status."""
     found: list[float] = []
     async with services.intake.open(exchange, "score") as incoming:
         asked = await read_request(services, incoming, _score_decoder, _score_texts)
@@ -197,7 +197,7 @@ async def score(services: Services, exchange: HttpExchange) -> None:
 
 
 def _pairs(body: ScoreBody) -> int:
-    """How many there are. Raises InvalidRequest."""
+    """Count the pairs. Raises InvalidRequest."""
     first = 1 if isinstance(body.text_1, str) else len(body.text_1)
     second = 1 if isinstance(body.text_2, str) else len(body.text_2)
     if first != second and first != 1:

@@ -25,15 +25,15 @@ UNSUPPORTED: dict[str, tuple[Any, ...]] = {
 
 
 class StreamOptions(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Of a streamed answer."""
+    """Options of a streamed answer."""
 
     include_usage: bool | None = None
-    #: Padding of chunks against guesses from their sizes. There is none here to leave out, and none to ask for.
+    #: Padding of chunks against guesses from their sizes. The gateway adds none, so only `false` is possible.
     include_obfuscation: bool | None = None
 
 
 class SamplingFields(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Base of the request bodies. `top_k` and what follows it are the extensions that vLLM and trtllm-serve share."""
+    """Base of the request bodies. `top_k` and the fields after it are extensions shared by vLLM and trtllm-serve."""
 
     model: Annotated[str, Meta(min_length=1, max_length=256)]
     stream: bool | None = None
@@ -48,7 +48,7 @@ class SamplingFields(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw
     frequency_penalty: _Penalty | None = None
     logit_bias: Annotated[dict[_TokenId, Annotated[float, Meta(ge=-100, le=100)]], Meta(max_length=1024)] | None = None
     user: Annotated[str, Meta(max_length=512)] | None = None
-    #: 0 and -1: all tokens count.
+    #: 0 and -1: no limit.
     top_k: Annotated[int, Meta(ge=-1, le=0x7FFF_FFFF)] | None = None
     min_p: Annotated[float, Meta(ge=0.0, le=1.0)] | None = None
     repetition_penalty: Annotated[float, Meta(gt=0.0, le=10.0)] | None = None
@@ -78,7 +78,7 @@ class SamplingFields(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw
         return bool(self.stream_options.include_usage)
 
     def sampling(self, *, vocab_size: int, logprobs: int | None) -> Sampling:
-        """What the engine's sampler is told. Raises InvalidRequest for token ids outside the vocabulary."""
+        """Make the engine's sampling parameters. Raises InvalidRequest for token ids outside the vocabulary."""
         if self.logit_bias:
             _check_ids(self.logit_bias, "logit_bias", vocab_size)
         if self.stop_token_ids:

@@ -1,4 +1,4 @@
-"""What a chat's body tells the model's chat template beside messages and tools."""
+"""Read the variables for the model's chat template that a chat's body has beside messages and tools."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
@@ -10,12 +10,12 @@ from protos.errors import InvalidRequest, UnsupportedParameter
 
 MAX_DOCUMENTS: Final = 1024
 MAX_KWARGS: Final = 32
-#: A template may repeat a text, or count to a number.
+#: Bound on numbers: a template may repeat a text, or count to a number.
 MAX_NUMBER: Final = 1_000_000
 MAX_DEPTH: Final = 16
-#: Parameters of their own.
+#: Names that have parameters of their own.
 _RESERVED: Final = frozenset(("messages", "tools", "documents", "add_generation_prompt", "continue_final_message"))
-#: By which templates are told not to think, where they have no word for how much.
+#: Variables that turn reasoning off in templates without levels of effort.
 _SWITCHES: Final = ("enable_thinking", "thinking")
 
 Documents = Annotated[list[dict[str, Any]], Meta(max_length=MAX_DOCUMENTS)]
@@ -23,7 +23,7 @@ TemplateKwargs = Annotated[dict[str, Any], Meta(max_length=MAX_KWARGS)]
 
 
 def check_kwargs(kwargs: Mapping[str, Any]) -> None:
-    """Raises InvalidRequest for names that are not for this parameter, and for values that are not bounded."""
+    """Raise InvalidRequest for names that belong to other parameters, and for values that are not bounded."""
     for name, value in kwargs.items():
         at = f"chat_template_kwargs.{name[:MAX_ECHO]}"
         if name in _RESERVED or not name.isidentifier():
@@ -49,7 +49,7 @@ def template_extras(
     verbosity: str | None,
     documents: Sequence[Mapping[str, Any]] | None,
 ) -> dict[str, Any]:
-    """The values for a chat format that `reads` these. Raises UnsupportedParameter for what it has no use for."""
+    """Make the values for a chat format that `reads` these names. Raises UnsupportedParameter for unused ones."""
     extras: dict[str, Any] = {}
     for name, value in (kwargs or {}).items():
         if name not in reads:

@@ -1,6 +1,6 @@
-"""`POST /v1/tokenize` and `/v1/detokenize`, as vLLM has them: here where the tokenizer is, else at an upstream.
+"""`POST /v1/tokenize` and `/v1/detokenize`, as in vLLM: here where the tokenizer is, else at an upstream.
 
-Neither costs tokens. What the gateway tokenizes itself is what it would send to an engine.
+Neither charges tokens. The gateway tokenizes a text as it would for an engine.
 """
 
 from typing import Annotated, Any, Final
@@ -23,7 +23,7 @@ from gateway.tenancy.limits.limiter import Ask, Usage
 from protos.errors import InvalidRequest
 from protos.features import Feature
 
-#: Its name in a key's scope.
+#: The endpoint's name in a key's scope.
 ENDPOINT: Final = "tokenize"
 MAX_TOKENS: Final = 4_000_000
 
@@ -51,7 +51,7 @@ class DetokenizeBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Tokens(msgspec.Struct, frozen=True):
-    """The ids of a text's tokens, and their own texts where these were asked for."""
+    """The ids of a text's tokens, and their texts where these were asked for."""
 
     count: int
     max_model_len: int
@@ -79,7 +79,7 @@ _text: Final = msgspec.json.Decoder(Text)
 
 
 async def tokenize(services: Services, exchange: HttpExchange) -> None:
-    """Answer with the ids of a text's tokens. Raises what is answered with a status."""
+    """Answer with the ids of a text's tokens. Raises errors with a status."""
     async with services.intake.open(exchange, ENDPOINT) as incoming:
         asked = await read_request(services, incoming, _tokenize_decoder, _texts)
         body, model = asked.body, asked.model
@@ -97,7 +97,7 @@ async def tokenize(services: Services, exchange: HttpExchange) -> None:
 
 
 async def detokenize(services: Services, exchange: HttpExchange) -> None:
-    """Answer with the text that token ids stand for, control tokens included. Raises what is answered with a status."""
+    """Answer with the text of token ids, control tokens included. Raises errors with a status."""
     found: list[Text] = []
     async with services.intake.open(exchange, ENDPOINT) as incoming:
         asked = await read_request(services, incoming, _detokenize_decoder, lambda _, __: [])
@@ -141,7 +141,7 @@ async def _own_tokens(asked: ForwardedRequest[TokenizeBody]) -> list[int]:
 
 
 def _chat_of(body: TokenizeBody) -> bytes:
-    """The chat's body that has these messages."""
+    """Make a chat's body with these messages."""
     chat: dict[str, Any] = {"model": body.model, "messages": body.messages}
     chat |= {} if body.tools is None else {"tools": body.tools}
     chat |= {} if body.chat_template_kwargs is None else {"chat_template_kwargs": body.chat_template_kwargs}
@@ -149,13 +149,13 @@ def _chat_of(body: TokenizeBody) -> bytes:
 
 
 async def _count(asked: ForwardedRequest[Any]) -> None:
-    """It counts as a request, of no tokens. Raises RateLimited, QuotaExceeded or StoreUnavailable."""
+    """Charge one request without tokens. Raises RateLimited, QuotaExceeded or StoreUnavailable."""
     lease = await asked.services.limiter.reserve(Ask(asked.model.plans.of(asked.incoming.caller), 0, 0, 1))
     lease.settle(Usage(0, 0, 0))
 
 
 async def _apart(asked: ForwardedRequest[Any], work: Any, *args: Any, **kwargs: Any) -> Any:
-    """What that gives; long texts are not worked on in the event loop."""
+    """Do the work, for long texts off the event loop."""
     if asked.size <= INLINE_BYTES:
         return work(*args, **kwargs)
     handle, tenant = asked.incoming.exchange.handle, asked.incoming.caller.tenant.name
@@ -190,7 +190,7 @@ def _text_of(model: ServedModel, tokens: list[int]) -> str:
 
 
 def _texts(body: TokenizeBody, model: ServedModel) -> list[PromptText]:
-    """What goes to an upstream; what stays here nobody needs to look at."""
+    """List the texts that go to an upstream; those that stay here need no filter."""
     if not model.opaque:
         return []
     if body.prompt is not None:

@@ -1,4 +1,4 @@
-"""An embedding between its two forms: a JSON array of numbers, and base64 of little-endian 32-bit floats."""
+"""Convert embeddings between a JSON array of numbers and base64 of little-endian 32-bit floats."""
 
 import binascii
 import math
@@ -14,11 +14,11 @@ _FLOAT_BYTES: Final = 4
 
 
 class VectorError(ValueError):
-    """What comes from an upstream is no vector; the message says what is wrong with it."""
+    """An upstream's vector is invalid; the message says why."""
 
 
 def converted(raw: msgspec.Raw, encoding: Literal["float", "base64"]) -> tuple[msgspec.Raw, int]:
-    """A vector in that form, its bytes as they came where it has it, and its dimensions. Raises VectorError."""
+    """Convert a vector; return its bytes (unchanged if already in that form) and dimensions. Raises VectorError."""
     given = bytes(raw).lstrip()[:1]
     if given == b'"':
         numbers = _from_base64(raw)
@@ -30,10 +30,10 @@ def converted(raw: msgspec.Raw, encoding: Literal["float", "base64"]) -> tuple[m
         raise VectorError("is neither numbers nor base64")
     if not numbers:
         raise VectorError("is empty")
-    # One number that is none makes the sum none; of 32-bit floats no sum is too large for a double.
+    # One NaN or infinity makes the sum so; no sum of 32-bit floats is too large for a double.
     if not math.isfinite(sum(numbers)):
         raise VectorError("has numbers that are not finite")
-    # What a decoder made of the raw text is kept longer than the text of the whole answer.
+    # A copy: the decoder's slices would keep the raw text of the whole answer alive.
     return msgspec.Raw(bytes(written)), len(numbers)
 
 

@@ -1,4 +1,4 @@
-"""What the document says of a route beside what the route itself says."""
+"""The description of a route in the OpenAPI document, beside the route itself."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -40,11 +40,11 @@ EVENTS: Final = "text/event-stream"
 
 Errors = tuple[type[PenstockError], ...]
 EVERYWHERE: Final[Errors] = (InternalError,)
-#: Of what takes a key.
+#: Errors of routes that need a key.
 WITH_KEY: Final[Errors] = (AuthenticationFailed, EndpointNotAllowed, TenantGone, StoreUnavailable, DeadlineExceeded)
-#: Of what takes a body.
+#: Errors of routes with a body.
 WITH_BODY: Final[Errors] = (InvalidRequest, RequestTimeout, BodyTooLarge, UnsupportedEncoding)
-#: Of what asks a model.
+#: Errors of routes that send a request to a model.
 ASKING: Final[Errors] = (
     *(ContextLengthExceeded, TokenLimitExceeded, UnsupportedParameter, ModelNotFound, PermissionDenied),
     *(RateLimited, QuotaExceeded, UpstreamRateLimited, Overloaded, SlowClient),
@@ -54,11 +54,11 @@ ASKING: Final[Errors] = (
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """`body`, `answer` and `event` are msgspec types: of the request, of the answer with status 200, and of the data of
-    each event where the answer may also be a stream; of the last two, a published shape too. An answer whose media
-    type is not JSON has no type.
+    """The types and errors of a route. `body`, `answer` and `event` are msgspec types: of the request, of the answer
+    with status 200, and of each event's data where the answer may be a stream; the last two may be published shapes. An
+    answer whose media type is not JSON has no type.
 
-    `query`: the parameters of the query string, as fields. `errors` are those beside what every such route has.
+    `query`: the parameters of the query string, as fields. `errors`: those beside the ones of every such route.
     `public`: without a key. `error`: the form of its errors.
     """
 

@@ -1,4 +1,4 @@
-"""What the document says of each route."""
+"""The descriptions of all routes."""
 
 from typing import Any, Final
 
@@ -186,5 +186,5 @@ _BATCHES: Final[Descriptions] = {
     ("GET", _BATCH): Description("Tell of a batch.", answer=_BATCH_OBJECT, errors=_LOST_BATCH),
     ("POST", _BATCH + "/cancel"): Description("End a batch.", answer=_BATCH_OBJECT, errors=(*_LOST_BATCH, Conflict)),
 }
-#: By method and path; tests see to it that no route lacks one.
+#: By method and path; a test checks that no route lacks one.
 DESCRIPTIONS: Final[Descriptions] = {**_MODELS, **_MESSAGES, **_RESPONSES, **_CONVERSATIONS, **_FILES, **_BATCHES}

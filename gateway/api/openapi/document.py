@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document of a table of routes."""
+"""Make the OpenAPI 3.1 document of a table of routes."""
 
 import re
 from collections import defaultdict
@@ -13,10 +13,10 @@ from gateway.api.openapi.published import Published, published_shapes
 from gateway.api.server.api_route import ApiRoute
 from protos.errors import PenstockError
 
-#: By method and path.
+#: Descriptions by method and path.
 Descriptions = Mapping[tuple[str, str], Description]
 _REFERENCE: Final = "#/components/schemas/{name}"
-#: A part of a path that varies, as routes have it.
+#: A path parameter in Starlette's syntax.
 _VARIABLE: Final = re.compile(r"\{(\w+)(?::\w+)?\}")
 _METHODS: Final = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
 _INFO: Final = {
@@ -33,7 +33,7 @@ _REQUEST_ID: Final = {
 
 
 def document(routes: Sequence[ApiRoute], descriptions: Descriptions) -> dict[str, Any]:
-    """The document as plain values. A route that has no description is there with what it says of itself."""
+    """Make the document as plain values. A route without a description has only what the route itself states."""
     shown = [(route, _described(route, descriptions)) for route in routes if route.method in _METHODS]
     kinds = _kinds(description for _, description in shown)
     schemas, components = msgspec.json.schema_components(kinds, ref_template=_REFERENCE)
@@ -63,7 +63,7 @@ def _described(route: ApiRoute, descriptions: Descriptions) -> Description:
 
 
 def _kinds(descriptions: Iterable[Description]) -> list[Any]:
-    """Every type that has a schema of its own, once."""
+    """List every type that has a schema of its own, once."""
     found: dict[str, Any] = {}
     for one in descriptions:
         for kind in (one.body, one.answer, one.event, one.query, one.error):
@@ -107,7 +107,7 @@ def _operation(
 
 
 def _event(schema: dict[str, Any], description: Description) -> dict[str, Any]:
-    """Of a stream, which OpenAPI 3.1 describes by one of its events."""
+    """Describe a stream by one of its events, as OpenAPI 3.1 allows."""
     data: dict[str, Any] = {"type": "string", "contentMediaType": JSON, "contentSchema": schema}
     if description.done:
         data = {"anyOf": [data, {"const": "[DONE]"}]}
@@ -115,7 +115,7 @@ def _event(schema: dict[str, Any], description: Description) -> dict[str, Any]:
 
 
 def _name(route: ApiRoute) -> str:
-    """`post_v1_chat_completions`: no two routes have one."""
+    """Make the operation's id, `post_v1_chat_completions`, which is unique."""
     path = _VARIABLE.sub(r"\1", route.path)
     return re.sub(r"\W+", "_", route.method.lower() + path).strip("_")
 
@@ -127,7 +127,7 @@ def _errors(description: Description) -> set[type[PenstockError]]:
 
 
 def _failures(errors: Iterable[type[PenstockError]], schema: dict[str, Any]) -> dict[str, Any]:
-    """One response a status, which may stand for several errors; their codes tell these apart."""
+    """Make one response for each status; the codes of its errors tell them apart."""
     codes: defaultdict[int, set[str]] = defaultdict(set)
     for error in errors:
         codes[error.status].add(error.code or "null")

@@ -1,4 +1,4 @@
-"""`GET /openapi.json`: the document of all routes, made when it is first asked for."""
+"""`GET /openapi.json`: serve the document of all routes, made on the first request."""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,13 +12,13 @@ PATH: Final = "/openapi.json"
 
 
 def documented(routes: Sequence[ApiRoute]) -> tuple[ApiRoute, ...]:
-    """The routes, and one more that serves the document of them all. It wants no key: it tells nothing of anybody."""
+    """Add the route that serves the document of all routes. It needs no key, since it reveals nothing of anybody."""
     made: list[bytes] = []
 
     async def show(services: Services, exchange: HttpExchange) -> None:
         del services
         if not made:
-            # Seldom asked, and never by those who are in a hurry.
+            # Off the event loop: seldom requested, and never urgent.
             made.append(await asyncio.to_thread(_encoded, every))
         await exchange.respond(200, made[0])
 
@@ -27,7 +27,7 @@ def documented(routes: Sequence[ApiRoute]) -> tuple[ApiRoute, ...]:
 
 
 def _encoded(routes: Sequence[ApiRoute]) -> bytes:
-    # Types that nothing else needs.
+    # Imported here: the types take time to import and nothing else needs them.
     import orjson
 
     from gateway.api.openapi.descriptions import DESCRIPTIONS

@@ -1,4 +1,4 @@
-"""What requests have beside a JSON body, as types for the document: queries and forms."""
+"""Types of query strings and forms, for the document."""
 
 from typing import Annotated, Literal
 
@@ -9,7 +9,7 @@ from gateway.jobs.files.file_records import Purpose
 
 
 class PageQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which part of a list: `after` is the id that it begins behind."""
+    """A page of a list: `after` is the id before its first item."""
 
     limit: Annotated[int, Meta(ge=1, le=100)] = 20
     order: Literal["asc", "desc"] = "desc"
@@ -17,21 +17,21 @@ class PageQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResponseQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """How a response is shown. `include` and `include[]` are passed over: all that is kept is shown."""
+    """How a response is shown. `include` and `include[]` are ignored: everything stored is shown."""
 
     stream: Literal["true", "false"] = "false"
     starting_after: Annotated[int, Meta(ge=0)] | None = None
 
 
 class FileForm(msgspec.Struct, frozen=True, kw_only=True):
-    """A file and what it is for."""
+    """A file and its purpose."""
 
     file: bytes
     purpose: Literal["batch", "user_data"]
 
 
 class FileQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which files."""
+    """A page of files."""
 
     limit: Annotated[int, Meta(ge=1, le=10_000)] = 100
     order: Literal["asc", "desc"] = "desc"
@@ -40,7 +40,7 @@ class FileQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BatchQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which batches."""
+    """A page of batches."""
 
     limit: Annotated[int, Meta(ge=1, le=100)] = 20
     after: str = ""

@@ -1,7 +1,7 @@
-"""The shapes of OpenAI's and Anthropic's answers, as their own clients have them.
+"""The shapes of OpenAI's and Anthropic's answers, from their official clients.
 
-`published_shapes.json` is written by tools/published_shapes.py. Answers with these shapes are written piece by piece,
-and by no type; tests hold them against the shapes.
+`published_shapes.json` is written by tools/published_shapes.py. Answers with these shapes are encoded piece by piece,
+without a type; tests compare them with the shapes.
 """
 
 from dataclasses import dataclass
@@ -16,18 +16,18 @@ _FILE: Final = Path(__file__).with_name("published_shapes.json")
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A schema, in which published shapes are named."""
+    """A schema that refers to published shapes by name."""
 
     schema: dict[str, Any]
 
 
 def published(name: str) -> Published:
-    """The shape of that name. Raises KeyError."""
+    """Return the shape of that name. Raises KeyError."""
     return Published(_reference(name))
 
 
 def published_list(name: str, *, paged: bool = True) -> Published:
-    """A list of such objects; of a page, its ends are told too. Raises KeyError."""
+    """Make the shape of a list of such objects, with `first_id` and `last_id` if paged. Raises KeyError."""
     properties: dict[str, Any] = {"object": {"const": "list"}, "data": {"type": "array", "items": _reference(name)}}
     if paged:
         end = {"type": ["string", "null"]}
@@ -37,7 +37,7 @@ def published_list(name: str, *, paged: bool = True) -> Published:
 
 @cache
 def published_shapes() -> dict[str, Any]:
-    """Every shape by its name."""
+    """Return every shape by its name."""
     shapes: dict[str, Any] = orjson.loads(_FILE.read_bytes())
     return shapes
 

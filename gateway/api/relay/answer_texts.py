@@ -1,4 +1,4 @@
-"""The texts of a relayed answer before the filters: a screen for each, and the guards after it."""
+"""Screen the texts of a relayed answer: a screen for each text, and guards after it."""
 
 import asyncio
 from typing import Final
@@ -9,14 +9,14 @@ from gateway.filtering.filters.answer_text import AnswerText, Looked, whole_char
 from safety.json_escapes import unescaped
 from safety.screen import Screen
 
-#: An answer of more texts than this is none.
+#: Bound on the texts of an answer.
 MOST_TEXTS: Final = 4096
-#: Longer texts leave the event loop.
+#: Longer texts are screened off the event loop.
 _INLINE: Final = 65_536
 
 
 class StreamedText(AnswerText):
-    """A text that comes in pieces. `over`: all of it has come; `due`: there is enough for the guards to be asked."""
+    """A text that comes in pieces. `over`: all of it has come; `due`: enough has come for the guards to be asked."""
 
     __slots__ = ("_guarded", "choice", "due", "over", "path")
 
@@ -29,11 +29,11 @@ class StreamedText(AnswerText):
 
     @property
     def blocked(self) -> bool:
-        """Whether it has been cut off."""
+        """Whether the text has been cut off."""
         return super().blocked or (self._guarded is not None and self._guarded.blocked is not None)
 
     def feed(self, piece: str) -> str:
-        """The next piece; gives what may be shown now. Raises FilterFailed."""
+        """Screen the next piece; return what may be shown now. Raises FilterFailed."""
         shown = super().feed(piece)
         if self._guarded is None:
             return shown
@@ -41,13 +41,13 @@ class StreamedText(AnswerText):
         return ""
 
     async def settle(self) -> str:
-        """What may be shown after the guards' verdict. Raises FilterFailed."""
+        """Ask the guards; return what may be shown. Raises FilterFailed."""
         assert self._guarded is not None, "only judges make it due"
         self.due = False
         return await self._guarded.settle(last=False)
 
     async def end(self) -> str:
-        """The rest of what may be shown. Raises FilterFailed."""
+        """Return the rest of what may be shown. Raises FilterFailed."""
         self.over = True
         shown = self.finish()
         if self._guarded is None:
@@ -57,16 +57,16 @@ class StreamedText(AnswerText):
 
 
 class AnswerTexts:
-    """All texts of one answer, by its choices."""
+    """All texts of one answer, by choice."""
 
     def __init__(self, filter_: AnswerFilter) -> None:
         self._filter = filter_
-        #: What has looked at the texts of each choice.
+        #: The screens and texts of each choice, for the record.
         self.looked: dict[int, list[Looked]] = {}
         self._count = 0
 
     def streamed(self, choice: int, path: Path, tail: str) -> StreamedText:
-        """A new one, in that place of a choice, after one with that end. Raises FilterFailed."""
+        """Begin a text in that place of a choice, after one that ended with `tail`. Raises FilterFailed."""
         self._count += 1
         if self._count > MOST_TEXTS:
             raise unreadable(f"an answer of more than {MOST_TEXTS} texts")
@@ -78,7 +78,7 @@ class AnswerTexts:
         return text
 
     def whole(self, choice: int, text: str) -> tuple[str, bool]:
-        """A text that came whole: what may be shown of it, and whether it has been cut off. Raises FilterFailed."""
+        """Screen a whole text; return what may be shown and whether it was cut off. Raises FilterFailed."""
         screen = self._screen()
         result = screen.whole(whole_characters(text))
         if (result.findings or screen.failures) and self._count < MOST_TEXTS:
@@ -87,7 +87,7 @@ class AnswerTexts:
         return result.text, result.blocked is not None
 
     async def guarded(self, choice: int, path: Path, text: str) -> tuple[str, bool]:
-        """The same, with the guards asked after the screens; long texts leave the event loop. Raises FilterFailed."""
+        """Screen a whole text, then ask the guards; long texts leave the event loop. Raises FilterFailed."""
         if is_json(path):
             text = unescaped(text)
         if len(text) <= _INLINE:

@@ -1,7 +1,7 @@
-"""Requests for what only an upstream of the API does, other than to generate: from a body to its answers, unchanged.
+"""Forward requests other than generations to upstreams that have the endpoint: from a body to unchanged answers.
 
-Limits, turns, routing and the record are those of every request: it has one reservation, and each request that is made
-of it has a turn of its own.
+Limits, admission, routing and the record are those of every request: one reservation for the client's request, and an
+admission for each request to an upstream.
 """
 
 import time
@@ -36,7 +36,7 @@ from protos.types import FinishReason, Payload, Sampling
 from routing.dispatch.dispatch import RequestHandle
 from routing.dispatch.routed import note_route
 
-#: Of one answer of an upstream.
+#: Bound on one answer of an upstream, in bytes.
 MOST_ANSWER_BYTES: Final = 128 << 20
 _ONE: Final = Sampling()
 
@@ -46,7 +46,7 @@ class Named(Protocol):
 
     @property
     def model(self) -> str:
-        """As the client calls it."""
+        """The model by the client's name of it."""
         ...
 
 
@@ -55,7 +55,7 @@ B = TypeVar("B", bound=Named)
 
 @dataclass(frozen=True, slots=True)
 class ForwardedRequest(Generic[B]):
-    """A request that has been read, and is as the filters leave it. `size` is its body's, in bytes."""
+    """A decoded and filtered request. `size` is its body's length in bytes."""
 
     services: Services
     incoming: IncomingRequest
@@ -70,7 +70,7 @@ async def read_request(
     decoder: BodyDecoder[B],
     texts: Callable[[B, ServedModel], list[PromptText]],
 ) -> ForwardedRequest[B]:
-    """Read a request, let its time run, and pass its `texts` through the filters. Raises what is a status."""
+    """Read a request, start its deadline, and pass its `texts` through the filters. Raises errors with a status."""
     sent = await incoming.body()
     body = decoder.decode(sent)
     model = incoming.model(body.model)
@@ -116,10 +116,10 @@ async def ask(
     at_root: bool = False,
     free: bool = False,
 ) -> Usage:
-    """Send each of these bodies to an upstream that has that endpoint; `read` takes in what it answers to which.
+    """Send each of the bodies to an upstream that has the endpoint; `read` takes in the answer to each.
 
-    What `read` gives are the prompt tokens that the answer says; of `free` requests none count. `param` is the
-    parameter that a prompt comes in. Raises the errors of protos/errors.py, the first one of any answer.
+    `read` returns the prompt tokens that the answer reports; those of `free` requests do not count. `param` is the
+    parameter that holds the prompt. Raises the errors of protos/errors.py, the first one of any answer.
     """
     services, incoming, model = asked.services, asked.incoming, asked.model
     exchange, caller = incoming.exchange, incoming.caller
@@ -183,7 +183,7 @@ async def ask(
 
 
 async def _whole(generation: Generation) -> bytes:
-    """All of an upstream's answer. Raises PenstockError."""
+    """Read all of an upstream's answer. Raises PenstockError."""
     relay = generation.stream.relay
     assert relay is not None, "only upstreams of the API are asked"
     parts, size = [], 0
@@ -197,21 +197,21 @@ async def _whole(generation: Generation) -> bytes:
 
 
 def bad_answer(what: str) -> ReplicaFailed:
-    """An upstream's answer is none; `what` is for the log."""
+    """Make the error of an invalid answer; `what` is for the log."""
     error = ReplicaFailed("The model's upstream failed on this request.")
     error.detail = what
     return error
 
 
 def _end(generation: Generation, prompt_tokens: int) -> None:
-    """As `Generation.close`, but that nothing is learned about the lengths of answers."""
+    """End a generation as `Generation.close` does, without learning the length of its answer."""
     generation.stream.close()
     generation.lease.settle(Usage(prompt_tokens, 0, 0))
     generation.admission.release(0)
 
 
 def _note(asked: ForwardedRequest[Any], used: Usage, error: BaseException | None, prompt_tokens: int) -> None:
-    """What the record tells of the request as a whole: its parts wrote of themselves alone."""
+    """Fill in the record of the whole request: its parts recorded only themselves."""
     record, model = asked.incoming.exchange.record, asked.model
     record.reserved_tokens = prompt_tokens
     record.prompt_tokens = used.prompt
@@ -224,13 +224,13 @@ def _note(asked: ForwardedRequest[Any], used: Usage, error: BaseException | None
 
 
 class PromptCount(msgspec.Struct, frozen=True):
-    """An answer's `usage` where there is only a prompt."""
+    """The `usage` of an answer that has only a prompt."""
 
     prompt_tokens: int | None = None
     total_tokens: int | None = None
 
     @property
     def tokens(self) -> int | None:
-        """None for what cannot be a count: somebody pays by it."""
+        """The prompt's tokens; None for what cannot be a count, since it is charged."""
         told = self.total_tokens if self.prompt_tokens is None else self.prompt_tokens
         return told if told is not None and 0 <= told <= 0x7FFF_FFFF else None

@@ -1,4 +1,4 @@
-"""An upstream's answer in the API's own bytes, passed on to the client as it comes."""
+"""Relay an upstream's answer to the client, in the API's own bytes, as it comes."""
 
 from gateway.api.relay.relay_target import RelayTarget
 from gateway.api.relay.screened_relay import relay_screened
@@ -18,9 +18,9 @@ async def relay_answer(
     *,
     include_usage: bool = False,
 ) -> None:
-    """Answer with what the upstream says, or what filters leave of it. Raises PenstockError while that can be a status.
+    """Relay the answer, or what filters leave of it. Raises PenstockError while that can still be a status.
 
-    `include_usage`: the client wants the chunk with the counts at the end of a stream. `digest` takes in what is sent.
+    `include_usage`: the client wants the chunk with the counts at a stream's end. `digest` takes in what is sent.
     """
     if generation.request.filter is not None:
         await relay_screened(
@@ -34,7 +34,7 @@ async def relay_answer(
     if relay.streamed:
         await exchange.start_stream()
     elif len(part) == relay.length:
-        # It has ended, so what it used is known; before the client can send its next request, which may need the room.
+        # The lease must end before the client sends its next request, which may need the room.
         generation.close()
         exchange.unwatch()
         await exchange.respond(200, part, headers=own_headers(generation))
@@ -45,7 +45,7 @@ async def relay_answer(
         await _pass_on(exchange, generation, relay, part, digest)
     except PenstockError as error:
         exchange.note_failure(error)
-        # A body that falls short of its length, or is half a JSON, nobody takes for a whole answer.
+        # No client takes a body shorter than its length, or half a JSON, for a whole answer.
         await exchange.end(exchange.errors.event(error) if relay.streamed else b"")
 
 

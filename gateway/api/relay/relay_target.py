@@ -1,4 +1,4 @@
-"""Where an upstream's answer goes: to its client as it is, or to what says it in another API's words."""
+"""The target of a relayed answer: the client's exchange, or a translation to another API."""
 
 from collections.abc import Awaitable
 from typing import Protocol
@@ -9,20 +9,20 @@ from protos.errors import PenstockError
 
 
 class RelayTarget(Protocol):
-    """As much of an exchange (gateway/api/server/http_exchange.py) as an answer needs that is passed on."""
+    """The part of an exchange (gateway/api/server/http_exchange.py) that relaying needs."""
 
     @property
     def record(self) -> RequestRecord:
-        """What is told of the request."""
+        """The request's record."""
         ...
 
     @property
     def errors(self) -> ErrorForm:
-        """How errors are told."""
+        """The form of errors."""
         ...
 
     def note_failure(self, error: PenstockError) -> None:
-        """What the request has ended with."""
+        """Record the error that the request ended with."""
         ...
 
     def unwatch(self) -> None:
@@ -38,13 +38,13 @@ class RelayTarget(Protocol):
         ...
 
     def write(self, body: bytes) -> Awaitable[None]:
-        """The next part."""
+        """Write the next part."""
         ...
 
     async def end(self, body: bytes = b"") -> None:
-        """The last part."""
+        """Write the last part."""
         ...
 
     async def respond(self, status: int, body: bytes, *, headers: list[tuple[bytes, bytes]] | None = None) -> None:
-        """All of it."""
+        """Write the whole answer."""
         ...

@@ -1,4 +1,4 @@
-"""The strings of an answer in the API's own form, wherever an upstream puts them: what a model may have said."""
+"""Find the strings of a chat answer that a model may have written, wherever an upstream puts them."""
 
 import enum
 import json
@@ -8,32 +8,32 @@ import msgspec
 
 from protos.errors import FilterFailed
 
-#: Names whose strings no model says. Signatures and encrypted parts are its provider's, and only good as they are.
+#: Members whose strings come from no model: signatures and encrypted parts are their provider's, valid only unchanged.
 _PASSED: Final = frozenset(
     ("role", "id", "type", "index", "format", "status", "signature", "thought_signature", "encrypted_content")
 )
-#: What cannot be screened, or says again what is screened, and is left out; speech is, too.
+#: Members left out: they cannot be screened, or repeat what is screened; so is audio.
 _WITHHELD: Final = ("logprobs", "token_ids", "prompt_logprobs")
-#: Names whose strings come whole, or whose members do: pieces of them are not joined by anybody.
+#: Members whose strings, or whose members' strings, come whole: no client joins pieces of them.
 _WHOLE: Final = frozenset(("name", "annotations", "images", "citations", "search_results", "grounding_metadata"))
-#: Members of an answer that are its upstream's own.
+#: Members of an answer that the upstream itself writes.
 _OWN: Final = frozenset(
     ("id", "object", "created", "model", "system_fingerprint", "service_tier", "provider", "obfuscation")
 )
-#: Why sequences end; whatever else is said there is text.
+#: Known finish reasons; any other string there is treated as text.
 _REASONS: Final = frozenset(("stop", "length", "tool_calls", "function_call", "content_filter"))
-#: How names begin of what a model thinks; an answer follows it.
+#: Prefixes of the names of reasoning members; the answer follows them.
 _THOUGHTS: Final = ("reason", "think")
 _CALLS: Final = ("tool_calls", "function_call")
-#: Members of a choice whose strings go on in the next chunk.
+#: Members of a choice whose strings continue in the next chunk.
 _PIECES: Final = ("delta", "message", "text")
-#: Nothing of an answer lies deeper.
+#: Bound on the nesting of an answer.
 _MOST_STEPS: Final = 64
 _decode: Final = msgspec.json.decode
 
 
 class Item(NamedTuple):
-    """A step into a list: to the item that says its index, else to the one at that place, of that type in contents."""
+    """A step into a list: to the item with that index member, else to that position, in contents of that type."""
 
     number: int | None
     place: int = -1
@@ -45,7 +45,7 @@ Path = tuple[Step, ...]
 
 
 class Kind(enum.Enum):
-    """PIECE: it goes on in the next chunk; WHOLE: it does not; OTHER: no text, and more than nothing."""
+    """PIECE: continues in the next chunk; WHOLE: complete; OTHER: not text and not empty."""
 
     PIECE = 1
     WHOLE = 2
@@ -53,7 +53,7 @@ class Kind(enum.Enum):
 
 
 class Found(NamedTuple):
-    """A string, or something else, at `container[key]`."""
+    """A string, or another value, at `container[key]`."""
 
     kind: Kind
     container: Any
@@ -62,7 +62,7 @@ class Found(NamedTuple):
 
 
 class Order(enum.IntEnum):
-    """A model thinks, speaks, and calls tools, in this order: what follows what has been cut off is left out."""
+    """The order of a model's output: reasoning, text, tool calls. What follows a cut is left out."""
 
     THOUGHT = 0
     SPEECH = 1
@@ -70,7 +70,7 @@ class Order(enum.IntEnum):
 
 
 def order_of(path: Path) -> Order:
-    """Of a text in a choice."""
+    """Give the order of a text by its path in a choice."""
     name = path[1] if path[0] in ("delta", "message") and len(path) > 1 else path[0]
     if name in _CALLS:
         return Order.CALL
@@ -83,7 +83,7 @@ def is_json(path: Path) -> bool:
 
 
 def without_calls(choice: dict[str, Any], last: Any = None) -> None:
-    """Take out the tool calls, but for those up to the one that has that object in it."""
+    """Remove the tool calls from a choice, except those up to the one that contains the object `last`."""
     for part in (choice.get("delta"), choice.get("message")):
         if not isinstance(part, dict):
             continue
@@ -98,14 +98,14 @@ def without_calls(choice: dict[str, Any], last: Any = None) -> None:
 
 
 def unreadable(problem: str) -> FilterFailed:
-    """An answer that cannot be looked at is not sent, whatever a policy says of filters that fail."""
+    """Make the error of an answer that cannot be screened; it is never sent, whatever the policy on failing filters."""
     error = FilterFailed("The model's answer could not be filtered.")
     error.detail = problem
     return error
 
 
 def decoded(data: bytes) -> dict[str, Any]:
-    """An answer or a chunk; halves of characters, which escapes can write, stay as they are. Raises FilterFailed."""
+    """Decode an answer or a chunk; escaped lone surrogates stay as they are. Raises FilterFailed."""
     value: Any
     try:
         value = _decode(data)
@@ -122,7 +122,7 @@ def decoded(data: bytes) -> dict[str, Any]:
 
 
 def encoded(value: dict[str, Any]) -> bytes:
-    """The same as JSON. Raises FilterFailed."""
+    """Encode an answer as JSON. Raises FilterFailed."""
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
@@ -132,7 +132,7 @@ def encoded(value: dict[str, Any]) -> bytes:
 
 
 def choices_of(answer: dict[str, Any]) -> list[dict[str, Any]] | None:
-    """Its choices; None: it has none. Raises FilterFailed."""
+    """Return the answer's choices; None: it has none. Raises FilterFailed."""
     choices = answer.get("choices")
     if choices is None:
         return None
@@ -144,7 +144,7 @@ def choices_of(answer: dict[str, Any]) -> list[dict[str, Any]] | None:
 
 
 def strings_beside(answer: dict[str, Any]) -> list[Found]:
-    """What stands beside the choices; what cannot be screened is taken out. Raises FilterFailed."""
+    """List the strings beside the choices; remove what cannot be screened. Raises FilterFailed."""
     for name in _WITHHELD:
         if name in answer:
             answer[name] = None
@@ -156,7 +156,7 @@ def strings_beside(answer: dict[str, Any]) -> list[Found]:
 
 
 def strings_of(choice: dict[str, Any]) -> list[Found]:
-    """All in a choice that is more than nothing, in the order of saying; what cannot be screened is taken out.
+    """List the non-empty values of a choice in the order of output; remove what cannot be screened.
 
     Raises FilterFailed.
     """
@@ -189,7 +189,7 @@ def _strings(found: list[Found], node: Any, path: Path, *, whole: bool) -> None:
                     step = Item(index)
                 elif isinstance(kind, str) and path[-1] == "content":
                     step = Item(None, place, kind)
-            # Strings in lists are items of their own to every client.
+            # Clients take strings in lists as separate items.
             _member(found, node, place, value, (*path, step), whole=whole or isinstance(value, str))
 
 
@@ -200,7 +200,7 @@ def _says_why(name: str, value: Any) -> bool:
 def _member(found: list[Found], container: Any, key: Any, value: Any, path: Path, *, whole: bool) -> None:
     if isinstance(value, str):
         if key in _PASSED:
-            # Every chunk of a call may say that it is a function's.
+            # Every chunk of a call may repeat its type.
             if value and key != "type":
                 found.append(Found(Kind.OTHER, container, key, path))
         elif whole and key == "url" and value.startswith("data:"):
@@ -214,7 +214,7 @@ def _member(found: list[Found], container: Any, key: Any, value: Any, path: Path
 
 
 def placed(choice: dict[str, Any], path: Path, text: str) -> None:
-    """Put a text where the path leads, with what must be on the way."""
+    """Put a text at the path, and create what is missing on the way."""
     node: Any = choice
     for step, then in zip(path, (*path[1:], None), strict=True):
         _require(isinstance(node, dict if isinstance(step, str) else list))
@@ -228,7 +228,7 @@ def placed(choice: dict[str, Any], path: Path, text: str) -> None:
 
 
 def _require(fits: bool) -> None:
-    """An upstream may say the same place once as a text and once as a list of parts."""
+    """Refuse a place that is a text in one chunk and a list of parts in another."""
     if not fits:
         raise unreadable("its answer has two forms for one place")
 

@@ -1,4 +1,4 @@
-"""A relayed answer in one piece with every text of it screened."""
+"""Screen every text of a relayed answer in one piece."""
 
 from typing import Any, Final
 
@@ -21,10 +21,10 @@ _CUT: Final = FinishReason.CONTENT_FILTER.value
 
 
 async def screened_answer(body: bytes, texts: AnswerTexts) -> bytes:
-    """The answer as it may be shown. Raises FilterFailed.
+    """Screen the answer. Raises FilterFailed.
 
-    A choice of which something is cut off ends there, with `content_filter`: what a model says after it (its answer
-    after its thoughts, tool calls after both) is left out. So are logprobs, token ids and speech.
+    A choice that is cut off ends there, with `content_filter`: what follows in the order of output (text after
+    reasoning, tool calls after both) is left out. So are logprobs, token ids and audio.
     """
     answer = decoded(body)
     choices = choices_of(answer)
@@ -41,7 +41,7 @@ async def screened_answer(body: bytes, texts: AnswerTexts) -> bytes:
 
 
 async def _screen(index: int, choice: dict[str, Any], texts: AnswerTexts) -> bool:
-    """Whether something has been cut off."""
+    """Screen a choice; return whether something was cut off."""
     cut: Order | None = None
     cut_in: Any = None
     for kind, container, key, path in strings_of(choice):

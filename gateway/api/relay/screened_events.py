@@ -1,4 +1,4 @@
-"""A relayed stream with every text of it screened: what an upstream says, less what may not be shown."""
+"""Screen every text of a relayed stream."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -26,11 +26,11 @@ from protos.types import FinishReason
 _DONE: Final = b"data: [DONE]\n\n"
 _CUT: Final = FinishReason.CONTENT_FILTER.value
 _MARK: Final = b"\xef\xbb\xbf"
-#: Comments, and fields of an event that no client takes for data; others mean nothing.
+#: Comments, and event fields that no client takes for data; unknown fields are dropped.
 _LINES: Final = (b":", b"event:", b"id:", b"retry:")
-#: Members that chunks of ours have from their upstream's.
+#: Members of the upstream's chunks that chunks of ours repeat.
 _HEAD: Final = ("id", "object", "created", "model", "system_fingerprint")
-#: Answers of more choices than this are none, and of names so many characters are remembered.
+#: Bounds on the choices of an answer, and on the characters of a name that are remembered.
 _MOST_CHOICES: Final = 1024
 _MOST_NAME: Final = 256
 
@@ -48,31 +48,31 @@ class _Fed:
         self.shown = found.container[found.key] = text.feed(piece)
 
     def add(self, rest: str) -> None:
-        """More that may be shown."""
+        """Add more text that may be shown."""
         self.shown = self.container[self._key] = self.shown + rest
 
 
 class _Choice:
-    """One choice of the answer. `over`: nothing more of it is sent; `ended`: its upstream has said so itself."""
+    """One choice of the answer. `over`: nothing more of it is sent; `ended`: its upstream has finished it."""
 
     __slots__ = ("calls", "ended", "index", "last", "names", "over", "tails", "texts")
 
     def __init__(self, index: int) -> None:
         self.index = index
-        #: Those that go on. An answer may have thousands, so that what ends has to be found without a look at them all.
+        #: Open texts. An answer may have thousands, so those that end must be found without a scan of all.
         self.texts: tuple[dict[Path, StreamedText], ...] = tuple({} for _ in Order)
-        #: How texts that seem to be over have ended.
+        #: The end of each text that seemed to be over.
         self.tails: dict[Path, str] = {}
         #: Tool calls by their places, with their ids.
         self.calls: dict[Path, str] = {}
-        #: The names that have come so far.
+        #: The names so far.
         self.names: dict[Path, str] = {}
-        #: The text that the last event had alone.
+        #: The text that was alone in the last event.
         self.last: StreamedText | None = None
         self.over = self.ended = False
 
     def texts_before(self, order: Order | None = None) -> list[StreamedText]:
-        """Those that go on and come before that, or all."""
+        """List the open texts that come before `order`, or all."""
         return [text for texts in self.texts[:order] for text in texts.values()]
 
 
@@ -87,49 +87,49 @@ class _Entry:
         self.rests: dict[Path, str] = {}
         #: Whether it has more than pieces of text.
         self.more = False
-        #: What has been cut off first, and where in the node.
+        #: The first thing that was cut off, and its place in the node.
         self.cut: Order | None = None
         self.cut_in: Any = None
         self.alone: _Fed | None = None
 
     @property
     def empty(self) -> bool:
-        """Whether it had some text, nothing of it is shown, and there is nothing else."""
+        """Whether none of its text is shown and it has nothing else."""
         came = any(fed.piece for fed in self.fed)
         return (came or self.cut is not None) and not self.more and not any(fed.shown for fed in self.fed)
 
     def cuts(self, order: Order, container: Any) -> None:
-        """Something has been cut off."""
+        """Note that something has been cut off."""
         if self.cut is None:
             self.cut, self.cut_in = order, container if order is Order.CALL else None
 
 
 class ScreenedEvents:
-    """However texts are cut into events, what is shown of them is the same.
+    """Screens a stream of events; the result does not depend on how texts are cut into events.
 
-    Each place of a choice where pieces of text come is a text of its own, held back as its screen says. What is held is
-    sent when the choice ends, or the model goes on to something else: from its thoughts to its answer, to a tool call,
-    to the next. A choice that is cut off ends with `content_filter`. Logprobs, token ids and speech are left out: they
-    would show what is held back or replaced. What unknown members of a chunk or a choice hold beside the `delta` is
-    screened string by string.
+    Each place of a choice that gets pieces of text is a text of its own, held back as its screen requires. Held text is
+    sent when the choice ends, or when the model goes on to something else: from reasoning to text, to a tool call, to
+    the next call. A choice that is cut off ends with `content_filter`. Logprobs, token ids and audio are left out,
+    since they would show what is held back or replaced. Unknown members beside the `delta` are screened string by
+    string.
 
-    What is held when an upstream breaks off is not sent: nobody knows what it was going to be.
+    Held text is not sent when an upstream breaks off: its end is unknown.
     """
 
     def __init__(self, texts: AnswerTexts, count: int | None, *, usage: bool) -> None:
-        """`count` choices are to come, if that is known; `usage`: the client has asked for the counts."""
+        """`count` choices are expected, if that is known; `usage`: the client has asked for the counts."""
         self._texts = texts
         self._count = count
         self._usage = usage
         self._choices: dict[int, _Choice] = {}
         self._shapes = Shapes()
         self._head: dict[str, Any] = {}
-        #: Whether it is a text completion, and not a chat.
+        #: Whether the answer is a text completion's, not a chat's.
         self._plain = False
 
     @property
     def cut(self) -> bool:
-        """Whether every choice is over, and the upstream is still busy with one that has been cut off."""
+        """Whether every choice is over while the upstream still generates one that was cut off."""
         choices = self._choices.values()
         return (
             self._count is not None
@@ -139,13 +139,13 @@ class ScreenedEvents:
         )
 
     async def feed(self, data: bytes) -> bytes:
-        """Whole events, as they are to be sent. Raises FilterFailed."""
+        """Screen whole events; return what may be sent. Raises FilterFailed."""
         if data.find(b"\n\n") == len(data) - 2:
             return await self._event(data[:-2])
         return b"".join([await self._event(event) for event in data.split(b"\n\n") if event])
 
     async def end(self) -> bytes:
-        """What is held of an answer that is over as far as its upstream goes. Raises FilterFailed."""
+        """Release the held text of an answer that the upstream has ended. Raises FilterFailed."""
         sent = b""
         for choice in self._choices.values():
             if not choice.over:
@@ -158,7 +158,7 @@ class ScreenedEvents:
         return sent
 
     def closing(self, usage: Mapping[str, object]) -> bytes:
-        """The end of an answer that is cut."""
+        """Make the end of an answer that was cut off."""
         if not self._usage:
             return _DONE
         return b"data: " + encoded(self._head | {"choices": [], "usage": usage}) + b"\n\n" + _DONE
@@ -260,7 +260,8 @@ class ScreenedEvents:
     def _screen_whole(self, choice: _Choice, entry: _Entry, found: Found, value: str) -> None:
         order = order_of(found.path)
         if found.path[-1] == "name" and order is Order.CALL:
-            # It comes at once. Should it not, all that came of it is looked at, and what has been shown must stand.
+            # A name comes at once. If it does not, all of it so far is screened, and what has been shown must still
+            # stand.
             before = choice.names.get(found.path, "")
             if value == before:
                 before = ""
@@ -277,7 +278,7 @@ class ScreenedEvents:
             entry.cuts(order, found.container)
 
     def _screen_beside(self, chunk: dict[str, Any]) -> bool:
-        """Screen what is beside the choices; whether that ends them all."""
+        """Screen what is beside the choices; return whether that ends them all."""
         ends = False
         for found in strings_beside(chunk):
             shown, cut = self._texts.whole(0, found.container[found.key])
@@ -286,7 +287,7 @@ class ScreenedEvents:
         return ends
 
     async def _begin_calls(self, choice: _Choice, entry: _Entry) -> None:
-        """A call that begins ends those before it."""
+        """End the calls before one that begins."""
         delta = entry.node.get("delta")
         calls = delta.get("tool_calls") if isinstance(delta, dict) else None
         if not isinstance(calls, list):
@@ -302,7 +303,7 @@ class ScreenedEvents:
             here.add(path)
             known = choice.calls.get(path)
             function = call.get("function")
-            # Some say a new id with every piece, and some number no calls; a new one has a name, too.
+            # Some upstreams send a new id with every piece, and some number no calls; a new call has a name, too.
             named = isinstance(function, dict) and bool(function.get("name"))
             if known is None or (named and isinstance(said, str) and said and said != known):
                 begun = True
@@ -318,9 +319,9 @@ class ScreenedEvents:
             await self._finish(choice, entry, before)
 
     async def _finish(self, choice: _Choice, entry: _Entry, texts: list[StreamedText]) -> None:
-        """The rest of texts that are over: in their own place in the event if they have one, else before it.
+        """Release texts that are over: in their own place in the event if they have one, else before it.
 
-        Nothing more is said of texts here that come after one that is cut off.
+        Texts that come after one that was cut off are dropped.
         """
         own = {fed.text: fed for fed in entry.fed}
         cut = entry.cut
@@ -372,7 +373,7 @@ class ScreenedEvents:
         return self._own(choice, {"text": ""} if self._plain else {"delta": {}}, _CUT)
 
     def _own(self, choice: _Choice, said: dict[str, Any], reason: str | None) -> bytes:
-        """A chunk of ours."""
+        """Make a chunk of our own."""
         chunk = self._head | {
             "choices": [{"index": choice.index, **said, "logprobs": None, "finish_reason": reason}],
         }
@@ -382,7 +383,7 @@ class ScreenedEvents:
 
 
 def _lines(event: bytes) -> tuple[bytes, bytes]:
-    """The lines of an event that go on as they are, and its data."""
+    """Split an event into the lines that are kept and its data."""
     if event.startswith(b"data:") and b"\n" not in event:
         return b"", event[5:].strip()
     lines = event.removeprefix(_MARK).split(b"\n")

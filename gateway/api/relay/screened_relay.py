@@ -1,4 +1,4 @@
-"""An upstream's answer in the API's own form, passed on as filters let it."""
+"""Relay an upstream's answer as filters allow."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ from observability.digests import TextDigest
 from protos.errors import PenstockError
 from routing.contracts.transport import Relay
 
-#: A longer answer in one piece is not looked at, and so not sent.
+#: Bound on an answer in one piece; a longer one cannot be screened and is not sent.
 MOST_BYTES: Final = 16 * 1024 * 1024
 
 
@@ -29,10 +29,10 @@ async def relay_screened(
     *,
     include_usage: bool,
 ) -> None:
-    """Answer with what may be shown. Raises PenstockError while that can still be a status.
+    """Relay what may be shown. Raises PenstockError while that can still be a status.
 
-    An answer that cannot be looked at, because it is not the API's or too long, fails, whatever the policy says of
-    filters that fail.
+    An answer that cannot be screened, because it is not in the API's form or too long, fails, whatever the policy on
+    failing filters.
     """
     texts = AnswerTexts(filter_)
     try:
@@ -72,7 +72,7 @@ async def _stream(
     include_usage: bool,
 ) -> None:
     request = generation.request
-    # Of a completion of several prompts there are more, and how many is not known here.
+    # A completion with several prompts has more choices; their number is not known here.
     several = request.foreign is not None and request.foreign.param == "prompt"
     events = ScreenedEvents(texts, None if several else request.sampling.n, usage=include_usage)
     part = await relay.read()

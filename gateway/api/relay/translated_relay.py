@@ -1,4 +1,4 @@
-"""An upstream's answer, which is a chat's, in the words of another API."""
+"""Translate an upstream's chat answer to another API while it is relayed."""
 
 from collections.abc import Awaitable
 from typing import Any, Final
@@ -18,9 +18,9 @@ from protos.types import FinishReason
 
 _DATA: Final = b"data:"
 _DONE: Final = b"[DONE]"
-#: A longer answer in one piece is none that another API could show.
+#: Bound on an answer in one piece, in bytes.
 _MOST_BYTES: Final = 64 * 1024 * 1024
-#: Calls of an upstream are numbered from here to there.
+#: Bound on the index of an upstream's tool calls.
 _MOST_CALLS: Final = 1024
 _REASONS: Final = {
     "stop": FinishReason.STOP,
@@ -31,7 +31,7 @@ _REASONS: Final = {
 }
 
 
-#: A union of `Raw` with None would take nothing but null.
+#: Default of raw fields: msgspec's union of `Raw` and None would accept only null.
 _NULL: Final = msgspec.Raw(b"null")
 
 
@@ -47,7 +47,7 @@ class _Call(msgspec.Struct, frozen=True):
 
 
 class _Said(msgspec.Struct, frozen=True):
-    """A message, or what a chunk adds to one."""
+    """A message, or a chunk's addition to one."""
 
     content: str | None = None
     refusal: str | None = None
@@ -82,7 +82,7 @@ _decode_logprobs: Final = msgspec.json.Decoder(_Logprobs | None).decode
 
 
 class TranslatedRelay:
-    """Stands in an exchange's place for what passes an upstream's answer on (gateway/api/relay/relay_answer.py)."""
+    """The `RelayTarget` that renders an upstream's answer in another API (gateway/api/relay/relay_answer.py)."""
 
     def __init__(self, exchange: HttpExchange, generation: Generation, renderer: Renderer, adapter: ApiAdapter) -> None:
         self._exchange = exchange
@@ -99,35 +99,31 @@ class TranslatedRelay:
 
     @property
     def record(self) -> RequestRecord:
-        """As Exchange has it."""
         return self._exchange.record
 
     @property
     def errors(self) -> ErrorForm:
-        """Of an error that ends the answer nothing but the renderer's own words are sent."""
+        """No error form: the renderer writes errors itself."""
         return ErrorForm(lambda _: b"", lambda _: b"")
 
     def note_failure(self, error: PenstockError) -> None:
-        """As Exchange has it."""
         self._error = error
         self._exchange.note_failure(error)
 
     def unwatch(self) -> None:
-        """As Exchange has it."""
         self._exchange.unwatch()
 
     async def start_stream(self) -> None:
-        """As Exchange has it."""
         await self._exchange.start_stream()
         await self._exchange.write(self._renderer.opening())
 
     async def start_body(self, length: int | None) -> None:
-        """An answer that comes in parts is gathered, as it has to be read before it can be written anew."""
+        """Gather the answer: it must be whole before it can be translated."""
         del length
         self._body = []
 
     def write(self, body: bytes) -> Awaitable[None]:
-        """As Exchange has it; what means nothing in the other API is not sent."""
+        """Translate the next part; drop what the other API has no place for."""
         if self._body is not None:
             self._body.append(body)
             if sum(map(len, self._body)) > _MOST_BYTES:
@@ -137,7 +133,7 @@ class TranslatedRelay:
         return self._exchange.write(shown) if shown else _nothing()
 
     async def end(self, body: bytes = b"") -> None:
-        """As Exchange has it. Raises the error that an answer in one piece ended with."""
+        """Translate the last part. Raises the error that an answer in one piece ended with."""
         if self._body is not None:
             if self._error is not None:
                 raise self._error
@@ -145,7 +141,7 @@ class TranslatedRelay:
             return
         shown = self._events(body)
         for index in self._open() if self._done else ():
-            # Its upstream has ended the stream well, and has not said why this one has ended.
+            # The upstream ended the stream well, without a finish reason for this choice.
             shown += self._renderer.render(index, [], FinishReason.STOP)
             self._ended.add(index)
         if self._error is None and self._open():
@@ -158,7 +154,7 @@ class TranslatedRelay:
         await self._exchange.end(shown)
 
     async def respond(self, status: int, body: bytes, *, headers: list[tuple[bytes, bytes]] | None = None) -> None:
-        """As Exchange has it, with a whole answer of a chat."""
+        """Translate a chat's whole answer."""
         try:
             found = _decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -174,7 +170,7 @@ class TranslatedRelay:
         return msgspec.structs.replace(counts_of(self._generation), stopped_by=self._stopped_by)
 
     def _note_stop(self, choice: _Choice) -> None:
-        """Only what the client has asked for can have ended it."""
+        """Note the stop string, which must be one that the client asked for."""
         for stop in (choice.stop_reason, choice.matched_stop):
             if choice.index == 0 and isinstance(stop, str) and stop in self._generation.request.stops:
                 self._stopped_by = stop
@@ -183,7 +179,7 @@ class TranslatedRelay:
         return [index for index in range(len(self._generation.sequences)) if index not in self._ended]
 
     def _events(self, part: bytes) -> bytes:
-        """What becomes of a number of chunks."""
+        """Translate a part of the stream, which may hold several chunks."""
         *events, self._rest = (self._rest + part).split(b"\n\n")
         shown = b""
         for event in events:
@@ -237,7 +233,7 @@ class TranslatedRelay:
             deltas.append(CallStart(number, call.id or f"call_{number}", function.name))
         if function.arguments:
             if number < len(self._calls) - 1:
-                # Other APIs have no way to go back to a call that another one has followed.
+                # Other APIs cannot return to a call once another one has begun.
                 self.note_failure(unreadable("pieces of several tool calls are mixed in its answer"))
                 return []
             deltas.append(CallArguments(number, function.arguments))
@@ -245,14 +241,14 @@ class TranslatedRelay:
 
 
 def _data(event: bytes) -> bytes:
-    """What an event says; it may have a name, an id and comments beside."""
+    """Extract an event's data, past its name, id and comments."""
     if b"\n" not in event:
         return event[len(_DATA) :].strip() if event.startswith(_DATA) else b""
     return b"\n".join(line[len(_DATA) :] for line in event.split(b"\n") if line.startswith(_DATA)).strip()
 
 
 def _whole(choice: _Choice) -> Choice:
-    """A message says nothing of the order: thoughts come first and calls last, as models write them."""
+    """Convert a message to a choice: reasoning first and calls last, as models write them."""
     said = choice.message or _Said()
     parts: list[Text | Reasoning | Call] = []
     if thought := said.reasoning_content or said.reasoning:
@@ -265,7 +261,7 @@ def _whole(choice: _Choice) -> Choice:
 
 
 def _told(logprobs: msgspec.Raw) -> list[ToldLogprob]:
-    """An upstream's, if they are in the chat's form."""
+    """Convert an upstream's logprobs, if they are in the chat's form."""
     try:
         found = _decode_logprobs(logprobs)
     except msgspec.DecodeError:
@@ -274,4 +270,4 @@ def _told(logprobs: msgspec.Raw) -> list[ToldLogprob]:
 
 
 async def _nothing() -> None:
-    """Nothing is sent."""
+    """Send nothing."""

@@ -1,1 +1,1 @@
-"""OpenAI's Responses API: a front over the chat path, what it keeps, and conversations."""
+"""OpenAI's Responses API: an adapter to chat completions, stored responses, and conversations."""

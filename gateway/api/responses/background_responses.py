@@ -1,7 +1,7 @@
-"""Responses that nobody waits for: this worker makes them, and tells the store how they stand.
+"""Background responses: a worker generates them and writes their state to the store.
 
-What a client asks of one is answered out of the store, by any worker. A worker says every half second that it is at it;
-what no worker has been at for some seconds has failed.
+Clients read a response from the store, through any worker. The generating worker renews it every half second; a
+response that no worker has renewed for some seconds has failed.
 """
 
 import asyncio
@@ -28,16 +28,16 @@ from protos.errors import ClientGone, InternalError, PenstockError, StoreUnavail
 
 log = logging.getLogger(__name__)
 
-#: Events go to the store so often, and a sign of life every other time.
+#: Seconds between writes of events to the store; every other one renews the response.
 BEAT_SECONDS: Final = 0.25
 _RETRY_SECONDS: Final = 0.5
 
 
 async def start_in_background(services: Services, adapter: ResponsesAdapter) -> bytes:
-    """Begin with a response; gives it as it stands. Raises what can still be answered with a status."""
+    """Start a response in the background; return its first state. Raises errors that can still be a status."""
     services.background.check()
     asked = adapter.body
-    # What is wrong with the request its client is told at once.
+    # Errors in the request are answered at once.
     model = services.catalog.require(adapter.caller, asked.model)
     read_body(CHAT, adapter.chat).request(adapter.caller, model, unrecorded())
     form = adapter.form(int(time.time()), model.shown)
@@ -52,7 +52,7 @@ async def start_in_background(services: Services, adapter: ResponsesAdapter) -> 
 
 
 class BackgroundResponse:
-    """A background response from its start in the store to its end; also the `ApiAdapter` of its inner request."""
+    """A background response from its start in the store to its end; also the `ApiAdapter` of its internal request."""
 
     endpoint = ENDPOINT
 
@@ -66,25 +66,25 @@ class BackgroundResponse:
         self._error: PenstockError | None = None
 
     async def translate(self, caller: Caller, body: bytes) -> bytes:
-        """As Front has it; it was done before the client had its answer."""
+        """Return the body, which was translated before the client had its answer."""
         del caller
         return body
 
     def renderer(self, head: AnswerHead) -> ResponseRenderer:
-        """As Front has it; it may be another model that answers in the end."""
+        """Make the renderer, which may be for a fallback's answer."""
         self._form = self._adapter.form(self._form.created, head.model)
         self._renderer = ResponseRenderer(self._form, self._adapter.logprobs_of(head.model), queued=True)
         return self._renderer
 
     async def keep(self) -> None:
-        """As Front has it; the end is written once it is known to be one."""
+        """Store nothing: the end is written once the request has ended."""
 
     def stop(self, error: PenstockError) -> None:
-        """End it with an error."""
+        """End the response with an error."""
         self._exchange.handle.fail(error)
 
     async def run(self) -> None:
-        """Make the response; raises nothing but a cancellation."""
+        """Generate the response; raise nothing but a cancellation."""
         serving = asyncio.ensure_future(serve(self._services, lambda: (self._exchange, self._answer, True)))
         untold, beat = b"", 0
         try:
@@ -114,7 +114,7 @@ class BackgroundResponse:
             raise
 
     def _events(self) -> bytes:
-        """What came since the last time; what is no stream is an error, and told in another way."""
+        """Return the new events; an answer that is no stream is an error, which `_finish` writes."""
         if self._exchange.status != 200:
             return b""
         parts, self._exchange.written = self._exchange.written, []
@@ -124,7 +124,7 @@ class BackgroundResponse:
         renderer = self._renderer
         error = self._error or InternalError("The gateway failed on this request.")
         if renderer is None or self._exchange.status != 200:
-            # Nothing of its stream has been told.
+            # Nothing of its stream was written.
             renderer = ResponseRenderer(self._form, self._adapter.logprobs_of(""), queued=True)
             events = renderer.opening() + renderer.broken(error)
         elif not renderer.final:

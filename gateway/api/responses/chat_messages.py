@@ -1,4 +1,4 @@
-"""Items of an input, earlier answers among them, as a chat's messages."""
+"""Translate input items, earlier answers among them, to chat messages."""
 
 from typing import Any, Final, Literal
 
@@ -11,7 +11,7 @@ from protos.errors import InvalidRequest, UnsupportedParameter
 
 class _Part(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     type: str
-    #: Where a cache is to be cut; caches here find that out themselves.
+    #: A cache breakpoint; caches here need none.
     prompt_cache_breakpoint: Any = None
 
 
@@ -55,7 +55,7 @@ _PARTS: Final[dict[str, type[_Part]]] = {
 
 
 class Messages:
-    """Items in order become messages: an answer's thoughts, text and calls are one message of the assistant."""
+    """Makes messages of items in order: an answer's reasoning, text and calls are one message of the assistant."""
 
     def __init__(self) -> None:
         self.messages: list[dict[str, Any]] = []
@@ -63,11 +63,11 @@ class Messages:
         self._thoughts = ""
 
     def instruct(self, instructions: str) -> None:
-        """What the model is told before everything else."""
+        """Add the instructions, which come before everything else."""
         self.messages.append({"role": "system", "content": instructions})
 
     def add(self, item: dict[str, Any], where: str) -> None:
-        """The next item, which is at `where` in the body. Raises InvalidRequest or UnsupportedParameter."""
+        """Add the next item, which is at `where` in the body. Raises InvalidRequest or UnsupportedParameter."""
         found = read_item(item, where)
         match found:
             case MessageItem(role="assistant"):
@@ -99,7 +99,7 @@ class Messages:
 
     @property
     def _calling(self) -> dict[str, Any] | None:
-        """The answer under way if it has calls: results must follow them, so what comes after them is a part of it."""
+        """Return the open assistant message if it has calls: their results must come next, so later parts join it."""
         return self._answer if self._answer is not None and "tool_calls" in self._answer else None
 
     def _begin(self) -> dict[str, Any]:
@@ -114,17 +114,17 @@ class Messages:
         self._answer = None
 
     def _turn_ends(self) -> None:
-        # Thoughts that no answer has followed, as of one that was cut short, are not the next answer's.
+        # Reasoning without an answer, as of one cut short, does not belong to the next answer.
         self._end()
         self._thoughts = ""
 
 
 def contents(given: str | list[dict[str, Any]], where: str) -> str | list[dict[str, Any]]:
-    """A message's content as a chat has it. Raises InvalidRequest or UnsupportedParameter."""
+    """Translate a message's content. Raises InvalidRequest or UnsupportedParameter."""
     if isinstance(given, str):
         return given
     parts = [_chat_part(part, f"{where}[{position}]") for position, part in enumerate(given)]
-    # A single text is what filters and templates know best.
+    # A single text becomes a string, which all filters and templates take.
     if len(parts) == 1 and parts[0]["type"] == "text":
         return str(parts[0]["text"])
     return parts or ""
@@ -156,7 +156,7 @@ def _chat_part(given: dict[str, Any], where: str) -> dict[str, Any]:
         case _TextPart(text=text):
             return {"type": "text", "text": text}
         case _RefusalPart(refusal=refusal):
-            # It was said, whatever it is called.
+            # A refusal is text of the answer.
             return {"type": "text", "text": refusal}
         case _ImagePart() as image:
             _refuse(where, file_id=image.file_id)

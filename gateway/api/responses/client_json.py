@@ -1,4 +1,4 @@
-"""JSON of what clients have sent: it is read more freely than it can be written."""
+"""Encode clients' values as JSON: what can be decoded cannot always be encoded."""
 
 from typing import Any, Final
 
@@ -6,12 +6,12 @@ import orjson
 
 from protos.errors import InvalidRequest
 
-#: So many lists and objects more may be around it, wherever it is shown.
+#: Levels of nesting that may be added around a value where it is shown.
 _AROUND: Final = 4
 
 
 def written(value: Any, param: str | None = None) -> bytes:
-    """The value as JSON. Raises InvalidRequest where it is nested too deeply, or holds a number of too many digits."""
+    """Encode the value. Raises InvalidRequest where it is nested too deeply, or holds a number of too many digits."""
     for _ in range(_AROUND):
         value = [value]
     try:

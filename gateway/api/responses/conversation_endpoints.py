@@ -25,27 +25,27 @@ from gateway.jobs.responses.response_store import NewItem
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import ConversationNotFound, InvalidRequest, UnsupportedParameter
 
-#: Items that one request may bring.
+#: Bound on the items that one request may add.
 MAX_ITEMS: Final = 20
 
 _Items = Annotated[list[dict[str, Any]], Meta(max_length=MAX_ITEMS)]
 
 
 class NewConversation(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A conversation's first items, and what its client attaches to it."""
+    """A conversation's first items and its metadata."""
 
     items: _Items | None = None
     metadata: Metadata | None = None
 
 
 class UpdatedConversation(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What its client attaches to it from now on."""
+    """A conversation's new metadata."""
 
     metadata: Metadata | None
 
 
 class NewItems(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Items for a conversation's end."""
+    """Items to append to a conversation."""
 
     items: _Items
 
@@ -56,7 +56,7 @@ _adding: Final = BodyDecoder(NewItems, {})
 
 
 async def create_conversation(services: Services, exchange: HttpExchange) -> None:
-    """A new one, perhaps with its first items."""
+    """Create a conversation, optionally with its first items."""
     caller = await _caller(services, exchange)
     body = _creating.decode(await _body(services, exchange) or b"{}")
     suffix = secrets.token_hex(12)
@@ -67,13 +67,13 @@ async def create_conversation(services: Services, exchange: HttpExchange) -> Non
 
 
 async def get_conversation(services: Services, exchange: HttpExchange) -> None:
-    """What is known of one."""
+    """Return a conversation without its items."""
     tenant, conversation_id = await _asked(services, exchange)
     await exchange.respond(200, _shown(await services.conversations.get(tenant, conversation_id)))
 
 
 async def update_conversation(services: Services, exchange: HttpExchange) -> None:
-    """Replace what its client has attached to it."""
+    """Replace a conversation's metadata."""
     tenant, conversation_id = await _asked(services, exchange)
     body = _updating.decode(await _body(services, exchange))
     before = await services.conversations.get(tenant, conversation_id)
@@ -83,14 +83,14 @@ async def update_conversation(services: Services, exchange: HttpExchange) -> Non
 
 
 async def delete_conversation(services: Services, exchange: HttpExchange) -> None:
-    """Remove one with its items; responses that were made with it stay."""
+    """Delete a conversation with its items; responses made with it stay."""
     tenant, conversation_id = await _asked(services, exchange)
     await services.conversations.delete(tenant, conversation_id)
     await exchange.respond(200, msgspec.json.encode(Deleted(conversation_id, "conversation.deleted")))
 
 
 async def list_items(services: Services, exchange: HttpExchange) -> None:
-    """A page of its items."""
+    """Return a page of a conversation's items."""
     tenant, conversation_id = await _asked(services, exchange)
     page = page_asked(exchange.query, MOST_LISTED, USUALLY_LISTED, LIST_EXTRAS)
     order = "asc" if page.ascending else "desc"
@@ -100,7 +100,7 @@ async def list_items(services: Services, exchange: HttpExchange) -> None:
 
 
 async def add_items(services: Services, exchange: HttpExchange) -> None:
-    """Items at its end."""
+    """Append items to a conversation."""
     tenant, conversation_id = await _asked(services, exchange)
     body = _adding.decode(await _body(services, exchange))
     items = _new_items(body.items, secrets.token_hex(12))
@@ -109,14 +109,14 @@ async def add_items(services: Services, exchange: HttpExchange) -> None:
 
 
 async def get_item(services: Services, exchange: HttpExchange) -> None:
-    """One item."""
+    """Return one item."""
     tenant, conversation_id = await _asked(services, exchange)
     item = await services.conversations.item(tenant, conversation_id, exchange.path_params["item_id"])
     await exchange.respond(200, item)
 
 
 async def delete_item(services: Services, exchange: HttpExchange) -> None:
-    """Take one item out."""
+    """Delete one item."""
     tenant, conversation_id = await _asked(services, exchange)
     left = await services.conversations.delete_item(tenant, conversation_id, exchange.path_params["item_id"])
     await exchange.respond(200, _shown(left))
@@ -130,7 +130,7 @@ async def _caller(services: Services, exchange: HttpExchange) -> Caller:
 
 
 async def _asked(services: Services, exchange: HttpExchange) -> tuple[str, str]:
-    """The caller's tenant and the id in the path. Raises ConversationNotFound for what cannot be one."""
+    """Return the caller's tenant and the id in the path. Raises ConversationNotFound for what cannot be an id."""
     caller = await _caller(services, exchange)
     conversation_id = exchange.path_params["conversation_id"]
     if not is_id(conversation_id, CONVERSATION_PREFIX):
@@ -139,14 +139,14 @@ async def _asked(services: Services, exchange: HttpExchange) -> tuple[str, str]:
 
 
 async def _body(services: Services, exchange: HttpExchange) -> bytes:
-    """As long as what is kept may be."""
+    """Read the body, within the bound on stored responses."""
     services.intake.admit(exchange)
     bounds = services.bounds
     return await exchange.body(min(bounds.listen.max_body_bytes, bounds.responses.max_bytes))
 
 
 def _new_items(items: list[dict[str, Any]], suffix: str) -> list[dict[str, Any]]:
-    """As they are shown from now on, with ids of their own. Raises InvalidRequest or UnsupportedParameter."""
+    """Make the items as they are shown, with new ids. Raises InvalidRequest or UnsupportedParameter."""
     checked = Messages()
     for position, item in enumerate(items):
         where = f"items[{position}]"

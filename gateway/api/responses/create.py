@@ -22,7 +22,7 @@ from protos.errors import InvalidRequest, PenstockError, UnsupportedParameter
 
 
 async def create_response(services: Services, exchange: HttpExchange) -> None:
-    """Answer, in one piece or as events, or begin to in the background. Raises what is answered with a status."""
+    """Answer whole or as events, or start in the background. Raises errors with a status."""
     adapter = ResponsesAdapter(services, exchange.request_id[4:])
     try:
         try:
@@ -42,7 +42,7 @@ async def create_response(services: Services, exchange: HttpExchange) -> None:
 
 
 async def count_input_tokens(services: Services, exchange: HttpExchange) -> None:
-    """How many tokens a request's prompt would have. Raises what is answered with a status."""
+    """Count the tokens of a request's prompt. Raises errors with a status."""
     async with services.intake.open(exchange, ENDPOINT) as incoming:
         body, caller = read_prompting(await incoming.body()), incoming.caller
         before = await items_before(services.responses, services.conversations, caller.tenant.name, body)
@@ -56,7 +56,7 @@ async def count_input_tokens(services: Services, exchange: HttpExchange) -> None
                 raise request.foreign or UnsupportedParameter(
                     f"The tokens of the model '{model.shown}' cannot be counted here.", param="model"
                 )
-            # As a chat it is one request; it takes no tokens.
+            # It counts as one request without tokens, as for a chat.
             lease = await services.limiter.reserve(Ask(model.plans.of(caller), 0, 0, 1))
             lease.settle(Usage(0, 0, 0))
             prompt = await encoded(request, services.encoding, exchange.handle)

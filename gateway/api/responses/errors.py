@@ -1,4 +1,4 @@
-"""Errors of the Responses API: those of the chat beneath it in its own words, and events of streams."""
+"""Errors of the Responses API: the chat's errors with this API's parameter names, and error events."""
 
 import re
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from gateway.api.server.error_form import ErrorForm
 from gateway.api.server.openai_errors import error_body
 from protos.errors import PenstockError
 
-#: What a chat calls things, and what they are called here.
+#: The chat's parameter names and this API's.
 _NAMES: Final = {
     "max_completion_tokens": "max_output_tokens",
     "reasoning_effort": "reasoning.effort",
@@ -24,14 +24,14 @@ _CHOICE: Final = re.compile(r"^tool_choice\.function\b")
 
 
 def in_our_words(error: PenstockError) -> PenstockError:
-    """The same error; a parameter of the chat that it names becomes the one that it was made from."""
+    """Rename the parameter of a chat's error to the one that it was made from."""
     old = error.param
     if old is None:
         return error
     new = _CHOICE.sub("tool_choice", _TOOL.sub(r"\1", old))
     for theirs, ours in _NAMES.items():
         if new == theirs or new.startswith((f"{theirs}.", f"{theirs}[")):
-            # Which item a message was made of is not known any more.
+            # Which item a message was made of is unknown here.
             new = ours if theirs == "messages" else ours + new[len(theirs) :]
             break
     if new != old:
@@ -42,7 +42,7 @@ def in_our_words(error: PenstockError) -> PenstockError:
 
 
 def error_event(error: PenstockError, sequence: int = 0) -> bytes:
-    """The event of a stream that fails as a whole."""
+    """Encode the event of a stream that fails as a whole."""
     fields = {
         "type": "error",
         "sequence_number": sequence,

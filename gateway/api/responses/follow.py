@@ -1,4 +1,4 @@
-"""The events of a background response out of the store, as they come."""
+"""Stream the events of a background response from the store as they come."""
 
 import asyncio
 import re
@@ -12,14 +12,14 @@ from gateway.jobs.responses.response_space import unpacked
 from gateway.jobs.responses.response_store import ENDED
 from protos.errors import InvalidRequest, PenstockError
 
-#: So often the store is asked for more.
+#: Seconds between reads of the store.
 POLL_SECONDS: Final = 0.25
-#: Every event begins with its name and its number.
+#: The beginning of every event: its name and its number.
 _NUMBER: Final = re.compile(rb'^event: [a-z_.]+\ndata: \{"type":"[a-z_.]+","sequence_number":(\d+)')
 
 
 async def follow(services: Services, exchange: HttpExchange, tenant: str, response_id: str, after: int = -1) -> None:
-    """Send the events with higher numbers than `after`, to the last. Raises what is answered with a status."""
+    """Send the events with numbers above `after`, to the last. Raises errors with a status."""
     store = services.responses
     found = await store.follow(tenant, response_id, 0)
     if not found.background:
@@ -41,7 +41,7 @@ async def follow(services: Services, exchange: HttpExchange, tenant: str, respon
             found = await store.follow(tenant, response_id, known)
         end = b""
         if found.abandoned or (found.status != "cancelled" and not known):
-            # Of what a worker left behind, and of what ended too long ago, the response itself is what there is.
+            # Events of an abandoned or long-ended response are gone; the response itself remains.
             kept = await store.get(tenant, response_id)
             status, response = standing(kept)
             end = b'event: response.%b\ndata: {"type":"response.%b","sequence_number":%d,"response":%b}\n\n' % (
@@ -56,7 +56,7 @@ async def follow(services: Services, exchange: HttpExchange, tenant: str, respon
 
 
 def _later(part: bytes, after: int) -> tuple[bytes, int]:
-    """The events with higher numbers, and the highest of all."""
+    """Return the events with higher numbers, and the highest number of all."""
     shown, last = [], after
     for event in part.split(b"\n\n"):
         number = _NUMBER.match(event)

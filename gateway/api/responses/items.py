@@ -1,4 +1,4 @@
-"""Items of an input: what they may be, and how they are shown once they are kept."""
+"""Input items: their types, and their form once they are stored."""
 
 from collections.abc import Iterable
 from typing import Annotated, Any, Final, Literal
@@ -24,12 +24,12 @@ class MessageItem(_Item, frozen=True, kw_only=True):
 
     role: Literal["user", "assistant", "system", "developer"]
     content: str | list[dict[str, Any]]
-    #: What part of an answer it is; no template here asks for it.
+    #: The answer's phase; no template here uses it.
     phase: Literal["commentary", "final_answer"] | None = None
 
 
 class CallItem(_Item, frozen=True, kw_only=True):
-    """A call of a function by the model."""
+    """A function call by the model."""
 
     call_id: _Text
     name: _Text
@@ -39,7 +39,7 @@ class CallItem(_Item, frozen=True, kw_only=True):
 
 
 class OutputItem(_Item, frozen=True, kw_only=True):
-    """What a called function has given."""
+    """The output of a called function."""
 
     call_id: _Text
     output: str | list[dict[str, Any]]
@@ -54,7 +54,7 @@ class _ThoughtPart(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class ThoughtItem(_Item, frozen=True, kw_only=True):
-    """What the model thought; `content` is what it was, and nothing here is encrypted."""
+    """The model's reasoning; `content` is its text, and nothing here is encrypted."""
 
     summary: list[_ThoughtPart] = []
     content: list[_ThoughtPart] | None = None
@@ -62,12 +62,12 @@ class ThoughtItem(_Item, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """All of it."""
+        """All of the reasoning."""
         return "".join(part.text for part in self.content or ())
 
 
 class ReferenceItem(_Item, frozen=True, kw_only=True):
-    """An item that is kept, by its id."""
+    """A stored item, by its id."""
 
     id: _Text
 
@@ -81,7 +81,7 @@ _KINDS: Final[dict[str, type[Item]]] = {
     "reasoning": ThoughtItem,
     "item_reference": ReferenceItem,
 }
-#: What ids of items begin with.
+#: Prefixes of item ids.
 _PREFIXES: Final = {
     "message": "msg_",
     "function_call": "fc_",
@@ -91,7 +91,7 @@ _PREFIXES: Final = {
 
 
 def kind_of(item: dict[str, Any], where: str) -> str:
-    """Its type, which messages and references may leave out. Raises InvalidRequest or UnsupportedParameter."""
+    """Give an item's type, which messages and references may omit. Raises InvalidRequest or UnsupportedParameter."""
     kind = item.get("type")
     if kind is None:
         if "role" in item:
@@ -108,24 +108,24 @@ def kind_of(item: dict[str, Any], where: str) -> str:
 
 
 def read_item(item: dict[str, Any], where: str) -> Item:
-    """Raises InvalidRequest or UnsupportedParameter."""
+    """Convert an item. Raises InvalidRequest or UnsupportedParameter."""
     return read_part(item, _KINDS[kind_of(item, where)], where)
 
 
 def items_of(given: str | list[dict[str, Any]] | None) -> list[dict[str, Any]]:
-    """An input as items: a text is a user's message."""
+    """List an input's items: a text is a user's message."""
     if given is None:
         return []
     return [{"role": "user", "content": given}] if isinstance(given, str) else given
 
 
 def item_id(kind: str, suffix: str, position: int) -> str:
-    """The id of an item of an input, unless it has one: the same whenever it is asked for."""
+    """Make the id of an input's item that has none; it is always the same."""
     return f"{_PREFIXES[kind]}{suffix}_i{position}"
 
 
 def shown_item(item: dict[str, Any], suffix: str, position: int, *, own_id: bool = True) -> dict[str, Any]:
-    """An item of an input that is valid, as the API shows it; without `own_id` it gets one of ours."""
+    """Convert a valid input item to the API's form; without `own_id` it gets a new id."""
     kind = kind_of(item, "input")
     given = item.get("id") if own_id else None
     shown: dict[str, Any] = {"id": given or item_id(kind, suffix, position), "type": kind}
@@ -140,7 +140,7 @@ def shown_item(item: dict[str, Any], suffix: str, position: int, *, own_id: bool
 
 
 def shown_items(items: Iterable[dict[str, Any]], suffix: str, *, own_ids: bool = True) -> list[dict[str, Any]]:
-    """All items of an input."""
+    """Convert all items of an input to the API's form."""
     return [shown_item(item, suffix, position, own_id=own_ids) for position, item in enumerate(items)]
 
 

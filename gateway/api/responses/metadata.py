@@ -1,4 +1,4 @@
-"""What clients attach to responses and conversations: short texts by name."""
+"""Metadata that clients attach to responses and conversations: short texts by name."""
 
 from typing import Annotated
 

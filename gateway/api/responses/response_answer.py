@@ -1,4 +1,4 @@
-"""The response object: what a request said, told again, and what came of it."""
+"""Write the response object: the request's parameters, the status and the output."""
 
 import time
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _REASONS: Final = {FinishReason.LENGTH: "max_output_tokens", FinishReason.CONTEN
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """How a response stands. `reason` says why it is incomplete."""
+    """The status of a response. `reason` says why it is incomplete."""
 
     status: str
     reason: str | None = None
@@ -26,7 +26,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, finish: FinishReason) -> "Outcome":
-        """Of an answer that came to its end."""
+        """Make the outcome of an answer that came to its end."""
         reason = _REASONS.get(finish)
         return cls("completed") if reason is None else cls("incomplete", reason)
 
@@ -36,24 +36,24 @@ QUEUED: Final = Outcome("queued")
 
 
 def error_code(error: PenstockError) -> str:
-    """The API's name for why a response failed; it has few."""
+    """Give the API's code of a failed response; it has few."""
     if error.status == 429:
         return "rate_limit_exceeded"
     return "invalid_prompt" if error.status < 500 else "server_error"
 
 
 class ResponseForm:
-    """One response's JSON, of which all that does not change is written once."""
+    """One response's JSON; its constant part is encoded once."""
 
     def __init__(self, body: CreateBody, suffix: str, created: int, model: str, *, kept: bool) -> None:
-        """`suffix` is what the ids of all its parts have in common."""
+        """`suffix` is common to the ids of all parts."""
         self.suffix = suffix
         self.id = RESPONSE_PREFIX + suffix
         self.created = created
         self._same = orjson.dumps(_same(body, model, kept=kept))[1:]
 
     def write(self, outcome: Outcome, output: Sequence[dict[str, Any]] = (), counts: Counts | None = None) -> bytes:
-        """The response as it stands."""
+        """Encode the response in its present state."""
         error = outcome.error
         fields = {
             "id": self.id,

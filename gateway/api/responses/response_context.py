@@ -1,4 +1,4 @@
-"""What a response goes on from: the items of earlier ones, or of a conversation."""
+"""Load the context of a response: the items of earlier responses, or of a conversation."""
 
 import re
 from collections.abc import Iterable
@@ -21,20 +21,20 @@ from protos.errors import (
 )
 
 CONVERSATION_PREFIX: Final = "conv_"
-#: Ids as they are made here; nothing else is looked up.
+#: The form of ids made here; nothing else is looked up.
 _ID: Final = re.compile(r"(resp|conv)_[0-9a-f]{24}")
 _ITEM_ID: Final = re.compile(r"[a-z]+_(?P<suffix>[0-9a-f]{24})_i?\d+")
-#: Responses that the references of one input may be to.
+#: Bound on the responses that one input's references may point to.
 _MOST_REFERRED: Final = 32
 
 
 def is_id(text: str, prefix: str) -> bool:
-    """Whether it is the form that ids with that prefix have."""
+    """Whether a text has the form of ids with that prefix."""
     return text.startswith(prefix) and _ID.fullmatch(text) is not None
 
 
 def turn_items(turn: Turn, *, with_output: bool = True) -> list[dict[str, Any]]:
-    """The items of a turn, as the API shows them."""
+    """List the items of a stored turn, in the API's form."""
     items: list[dict[str, Any]] = [orjson.loads(item) for item in turn.before]
     items += shown_items(orjson.loads(turn.input), turn.id.removeprefix(RESPONSE_PREFIX))
     if with_output:
@@ -45,7 +45,7 @@ def turn_items(turn: Turn, *, with_output: bool = True) -> list[dict[str, Any]]:
 async def items_before(
     responses: ResponseStore, conversations: ConversationStore, tenant: str, body: Prompting
 ) -> list[dict[str, Any]]:
-    """What came before the input. Raises what a client is told of an id that leads nowhere, and StoreUnavailable."""
+    """List the items before the input. Raises the client's error for unknown ids, and StoreUnavailable."""
     previous, conversation = body.previous_response_id, body.conversation_id
     if previous is not None:
         if not is_id(previous, RESPONSE_PREFIX):
@@ -68,7 +68,7 @@ async def items_before(
 async def resolved(
     responses: ResponseStore, tenant: str, before: Iterable[dict[str, Any]], items: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """The items with those in the place of references that these are to. Raises ItemNotFound and StoreUnavailable."""
+    """Replace references by the items they point to. Raises ItemNotFound and StoreUnavailable."""
     wanted: dict[int, str] = {}
     for position, item in enumerate(items):
         where = f"input[{position}]"

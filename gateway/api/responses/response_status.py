@@ -1,4 +1,4 @@
-"""How a response that is kept stands, in the API's words."""
+"""The status of a stored response, in the API's terms."""
 
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ _LEFT: Final = {
 
 
 def standing(kept: StoredResponse) -> tuple[str, bytes]:
-    """Its status, and itself as JSON."""
+    """Return its status, and the response as JSON."""
     if kept.abandoned:
         return "failed", _with(kept.response, status="failed", error=_LEFT)
     if kept.goes_on and kept.status != "queued":
@@ -22,7 +22,7 @@ def standing(kept: StoredResponse) -> tuple[str, bytes]:
 
 
 def cancelled(kept: StoredResponse) -> bytes:
-    """The response as it is once it is cancelled."""
+    """Encode the response as cancelled."""
     return _with(kept.response, status="cancelled")
 
 

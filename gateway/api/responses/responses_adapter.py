@@ -1,4 +1,4 @@
-"""One request for a response, on top of the chat path."""
+"""The API adapter of the Responses API."""
 
 import logging
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ ENDPOINT = "responses"
 
 
 class InBackground(Exception):
-    """The request is not to be answered by the one who asks, but in the background."""
+    """The request is to be answered in the background."""
 
 
 class ResponsesAdapter:
@@ -43,14 +43,14 @@ class ResponsesAdapter:
         self.caller: Caller
         self.body: CreateBody
         self.kept = False
-        #: The input, as it is kept.
+        #: The input, as it is stored.
         self.items: list[dict[str, Any]] = []
         self.given = b""
         self.chat = b""
         self._renderer: ResponseRenderer | None = None
 
     async def translate(self, caller: Caller, body: bytes) -> bytes:
-        """As Front has it. Raises InBackground once that is known to be asked for and possible."""
+        """Translate the request. Raises InBackground once that is known to be asked for and possible."""
         self.caller, self.body = caller, read_create(body)
         self._decide()
         services, tenant, asked = self._services, caller.tenant.name, self.body
@@ -58,7 +58,7 @@ class ResponsesAdapter:
         self.items = await resolved(services.responses, tenant, before, items_of(asked.input))
         stream = bool(asked.stream) or bool(asked.background)
         self.chat = chat_body(asked, before, self.items, stream=stream)
-        # They are told again once there is an answer, and what cannot be is not to cost one.
+        # The answer repeats them, so values that cannot be encoded are refused before they cost a generation.
         written([asked.tools, asked.tool_choice, msgspec.to_builtins(asked.text)])
         if self.kept or asked.conversation is not None:
             self.given = written(self.items, "input")
@@ -74,7 +74,7 @@ class ResponsesAdapter:
         return self.chat
 
     def _decide(self) -> None:
-        """Whether the response is kept. Raises InvalidRequest or UnsupportedParameter."""
+        """Decide whether the response is stored. Raises InvalidRequest or UnsupportedParameter."""
         asked = self.body
         enabled = self._services.responses.bounds.store
         self.kept = enabled and asked.store is not False
@@ -93,20 +93,19 @@ class ResponsesAdapter:
             raise InvalidRequest("Background mode requires 'store' to be true.", param="store")
 
     def form(self, created: int, model: str) -> ResponseForm:
-        """The response as it is written."""
+        """Make the form that the response is written in."""
         return ResponseForm(self.body, self.suffix, created, model, kept=self.kept)
 
     def renderer(self, head: AnswerHead) -> ResponseRenderer:
-        """As Front has it."""
         self._renderer = ResponseRenderer(self.form(head.created, head.model), self.logprobs_of(head.model))
         return self._renderer
 
     def logprobs_of(self, model: str) -> "_Logprobs":
-        """What writes the probabilities of a model's tokens."""
+        """Make the writer of a model's logprobs."""
         return _Logprobs(self._services, self.caller, model)
 
     def addition(self, output: Sequence[dict[str, Any]]) -> Addition | None:
-        """What the response adds to its conversation, if it has one."""
+        """Make the response's addition to its conversation, if it has one."""
         conversation = self.body.conversation_id
         if conversation is None:
             return None
@@ -114,7 +113,7 @@ class ResponsesAdapter:
         return Addition(conversation, [NewItem(item["id"], orjson.dumps(item)) for item in items])
 
     async def keep(self) -> None:
-        """As Front has it. A store that has gone away meanwhile keeps nothing, and the log says so."""
+        """Store the response; if the store has gone away, only log that."""
         renderer = self._renderer
         if renderer is None or not renderer.final:
             return
@@ -133,7 +132,7 @@ class ResponsesAdapter:
 
 
 class _Logprobs:
-    """Writes tokens' probabilities; the model is only looked up if there are any."""
+    """Writes logprobs; looks the model up only if there are any."""
 
     def __init__(self, services: Services, caller: Caller, model: str) -> None:
         self._services = services

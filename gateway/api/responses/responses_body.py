@@ -11,8 +11,8 @@ from protos.errors import InvalidRequest, UnsupportedParameter
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Verbosity = Literal["low", "medium", "high"]
-#: What of an answer may be asked for beside the usual. Most is of hosted tools, which there are none of; images of the
-#: input are always shown, and thoughts come as they are, so that nothing needs to be encrypted.
+#: Additions to the answer that may be asked for. Most concern hosted tools, which do not exist here; input images are
+#: always shown, and reasoning is plain text, so nothing needs to be encrypted.
 Includable = Literal[
     "code_interpreter_call.outputs",
     "computer_call_output.output.image_url",
@@ -23,7 +23,7 @@ Includable = Literal[
     "web_search_call.action.sources",
     "web_search_call.results",
 ]
-#: As many messages as a chat may have.
+#: The same bound as on a chat's messages.
 MAX_ITEMS: Final = 10_000
 LOGPROBS: Final = "message.output_text.logprobs"
 
@@ -35,7 +35,7 @@ class ConversationRef(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Reasoning(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """How much to think. Thoughts are given as they are, so a summary is never made, whichever is asked for."""
+    """Reasoning options. Reasoning is shown as it is, so no summary is made, whichever is asked for."""
 
     effort: Effort | None = None
     summary: Literal["auto", "concise", "detailed"] | None = None
@@ -55,20 +55,20 @@ class TextFormat(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class TextConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What is said of the answer's text."""
+    """Options of the answer's text."""
 
     format: TextFormat | None = None
     verbosity: Verbosity | None = None
 
 
 class StreamOptions(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Of a streamed answer. Nothing pads events here against guesses from their sizes."""
+    """Options of a streamed answer. Events are not padded against guesses from their sizes."""
 
     include_obfuscation: bool | None = None
 
 
 class Prompting(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """What the prompt is made of: the body of `POST /v1/responses/input_tokens` has no more."""
+    """The fields that make the prompt: all that the body of `POST /v1/responses/input_tokens` has."""
 
     model: Annotated[str, Meta(min_length=1, max_length=256)]
     input: str | Annotated[list[dict[str, Any]], Meta(max_length=MAX_ITEMS)] | None = None
@@ -84,12 +84,12 @@ class Prompting(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only
 
     @property
     def conversation_id(self) -> str | None:
-        """The conversation that it goes on with."""
+        """The conversation that the response continues."""
         given = self.conversation
         return given.id if isinstance(given, ConversationRef) else given
 
     def check(self) -> None:
-        """Refuse what contradicts itself, and what cannot be done. Raises InvalidRequest or UnsupportedParameter."""
+        """Refuse contradictions and what is not supported. Raises InvalidRequest or UnsupportedParameter."""
         if self.conversation is not None and self.previous_response_id is not None:
             raise InvalidRequest(
                 "Mutually exclusive parameters: provide 'previous_response_id' or 'conversation', not both.",
@@ -112,7 +112,7 @@ class CreateBody(Prompting, frozen=True, kw_only=True):
     background: bool | None = None
     store: bool | None = None
     max_output_tokens: Annotated[int, Meta(ge=1, le=0x7FFF_FFFF)] | None = None
-    #: Of hosted tools, which there are none of.
+    #: Of hosted tools, which do not exist here.
     max_tool_calls: Annotated[int, Meta(ge=1, le=0x7FFF_FFFF)] | None = None
     temperature: Annotated[float, Meta(ge=0.0, le=2.0)] | None = None
     top_p: Annotated[float, Meta(ge=0.0, le=1.0)] | None = None
@@ -125,13 +125,12 @@ class CreateBody(Prompting, frozen=True, kw_only=True):
 
     @property
     def logprobs(self) -> int | None:
-        """How many alternatives of each token are wanted; None: not even the token's own probability."""
+        """The alternatives wanted for each token; None: not even the token's own probability."""
         if self.top_logprobs or LOGPROBS in (self.include or ()):
             return self.top_logprobs or 0
         return None
 
     def check(self) -> None:
-        """As Prompting has it."""
         super().check()
         if self.stream_options is not None:
             if not self.stream:
@@ -162,14 +161,14 @@ _prompting: Final = BodyDecoder(Prompting, {"personality": ()})
 
 
 def read_create(body: bytes) -> CreateBody:
-    """Raises InvalidRequest or UnsupportedParameter, with `param` where one is at fault."""
+    """Decode a body. Raises InvalidRequest or UnsupportedParameter, with `param` where one is at fault."""
     found = _create.decode(body)
     found.check()
     return found
 
 
 def read_prompting(body: bytes) -> Prompting:
-    """Raises InvalidRequest or UnsupportedParameter, with `param` where one is at fault."""
+    """Decode a body. Raises InvalidRequest or UnsupportedParameter, with `param` where one is at fault."""
     found = _prompting.decode(body)
     found.check()
     return found

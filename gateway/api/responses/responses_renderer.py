@@ -1,4 +1,4 @@
-"""A response as the API's typed events, or in one piece."""
+"""Render a response as the API's typed events, or in one piece."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -14,7 +14,7 @@ from gateway.text.sequence_text import TokenEntry
 from protos.errors import PenstockError
 from protos.types import FinishReason
 
-#: The API's form of tokens with their probabilities.
+#: Converts logprobs to the API's form.
 Logprobs = Callable[[Sequence[TokenEntry]], list[dict[str, Any]]]
 
 _TEXT: Final = "response.output_text"
@@ -23,15 +23,15 @@ _ARGUMENTS: Final = "response.function_call_arguments"
 
 
 class ResponseRenderer:
-    """The `Renderer` of one response; afterwards `final`, `outcome` and `output` are what there is to keep."""
+    """The `Renderer` of one response; afterwards `final`, `outcome` and `output` are ready to be stored."""
 
     def __init__(self, form: ResponseForm, logprobs: Logprobs, *, queued: bool = False) -> None:
-        """A response in its first state; `queued`: its stream tells that it has waited."""
+        """`queued`: the stream begins with the event of a response that has waited."""
         self._form = form
         self._logprobs = logprobs
         self._queued = queued
         self._sequence = 0
-        #: Of the item under way: how it is shown, its text so far, and how an event with more of it begins and ends.
+        #: The open item: its form, its text so far, and the bytes before and after each of its text events.
         self._item: dict[str, Any] | None = None
         self._pieces: list[str] = []
         self._entries: list[dict[str, Any]] = []
@@ -41,7 +41,7 @@ class ResponseRenderer:
         self.final = b""
 
     def opening(self) -> bytes:
-        """That the response is there, and under way."""
+        """Encode the events that the response exists and is in progress."""
         if self._queued:
             waiting = self._form.write(QUEUED)
             begun = self._lifecycle("response.created", waiting) + self._lifecycle("response.queued", waiting)
@@ -50,12 +50,12 @@ class ResponseRenderer:
         return self._lifecycle("response.created", response) + self._lifecycle("response.in_progress", response)
 
     def frame(self, index: int, kind: Delta) -> Frame | None:
-        """As Renderer has it: none, for every event has its own number."""
+        """Give no frame, since every event has its own number."""
         del index, kind
         return None
 
     def render(self, index: int, deltas: Sequence[Delta], finish: FinishReason | None) -> bytes:
-        """The events of what came; a response is one choice."""
+        """Encode the events of the deltas; a response has one choice."""
         del index
         if len(deltas) == 1 and finish is None:
             return self._delta(deltas[0])
@@ -96,23 +96,23 @@ class ResponseRenderer:
         return b'%b,"logprobs":%b}\n\n' % (head, dumps(shown))
 
     def closing(self, counts: Counts) -> bytes:
-        """The end of a response, complete or not."""
+        """Encode the end of a response, complete or not."""
         self.final = self._form.write(self.outcome, self.output, counts)
         return self._lifecycle(f"response.{self.outcome.status}", self.final)
 
     def broken(self, error: PenstockError) -> bytes:
-        """The end of a response that failed; what there was of it is told."""
+        """Encode the end of a failed response, with its output so far."""
         shown = self._close("incomplete")
         self.outcome = Outcome("failed", error=in_our_words(error))
         self.final = self._form.write(self.outcome, self.output)
         return shown + self._lifecycle("response.failed", self.final)
 
     def whole(self, choices: Sequence[Choice], counts: Counts) -> bytes:
-        """The body of a response that is not streamed."""
+        """Encode a response that is not streamed."""
         choice = choices[0]
         for part in choice.parts or (Text(""),):
             if isinstance(part, Call):
-                # Which of the calls it is does not show.
+                # The call's number is not shown.
                 self._start_call(CallStart(0, part.id, part.name))
                 self._pieces.append(part.arguments)
             else:
@@ -136,7 +136,7 @@ class ResponseRenderer:
         return self._start("fc_", item, _ARGUMENTS, b"")
 
     def _start(self, prefix: str, fields: dict[str, Any], name: str, tail: bytes) -> bytes:
-        """An item begins; gives the end of the one before and the new one's begin."""
+        """Begin an item; return the end of the one before and the new one's beginning."""
         before = b"" if self._item is None else self._close("completed")
         index = len(self.output)
         item = {"id": f"{prefix}{self._form.suffix}_{index}", "status": "in_progress", **fields}
@@ -149,7 +149,7 @@ class ResponseRenderer:
         return before + self._event("response.output_item.added", {"output_index": index, "item": item})
 
     def _close(self, status: str) -> bytes:
-        """The item under way ends, and so does its part."""
+        """End the open item and its part."""
         item, index = self._item, len(self.output)
         if item is None:
             return b""

@@ -1,4 +1,4 @@
-"""The paths of the Responses API and of conversations."""
+"""The routes of the Responses API and of conversations."""
 
 from typing import Final
 

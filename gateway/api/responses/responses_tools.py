@@ -1,4 +1,4 @@
-"""Tools of the Responses API as a chat's. Those that OpenAI runs itself are refused by their type."""
+"""Translate tools of the Responses API to a chat's; those that OpenAI runs itself are refused by their type."""
 
 from typing import Annotated, Any, Final
 
@@ -34,7 +34,7 @@ class _AllowedTools(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_
 
 
 def chat_tools(tools: list[dict[str, Any]] | None, choice: str | dict[str, Any] | None) -> dict[str, Any]:
-    """A chat's `tools` and `tool_choice`, as far as they are given. Raises InvalidRequest or UnsupportedParameter."""
+    """Make a chat's `tools` and `tool_choice`, where given. Raises InvalidRequest or UnsupportedParameter."""
     offered = [_function(tool, f"tools[{position}]") for position, tool in enumerate(tools or ())]
     chosen = _choice(choice)
     if isinstance(chosen, _AllowedTools):
@@ -46,7 +46,7 @@ def chat_tools(tools: list[dict[str, Any]] | None, choice: str | dict[str, Any] 
 
 
 def shown_tools(tools: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
-    """As they are told again in the response: one that says nothing of it is not strict."""
+    """Make the tools as the response repeats them: `strict` defaults to false."""
     return [{"description": None, "parameters": None, "strict": False, **tool} for tool in tools or ()]
 
 
@@ -95,7 +95,7 @@ def _choice(choice: str | dict[str, Any] | None) -> str | dict[str, Any] | _Allo
 
 
 def _allowed(offered: list[dict[str, Any]], choice: _AllowedTools) -> tuple[list[dict[str, Any]], str]:
-    """Only those that are allowed are offered."""
+    """Reduce the offer to the allowed tools."""
     if choice.mode not in ("auto", "required"):
         raise InvalidRequest(
             f"Invalid value for 'tool_choice.mode': '{choice.mode[:MAX_ECHO]}' is neither auto nor required.",

@@ -1,4 +1,4 @@
-"""A request for a response as a chat completion's body."""
+"""Translate a request for a response to a chat completion's body."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -11,7 +11,7 @@ from protos.errors import InvalidRequest
 
 
 def chat_fields(body: Prompting, before: Iterable[dict[str, Any]], items: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """What the prompt is made of: items that came before, and those of the input.
+    """Make the chat fields of the prompt: items that came before, and those of the input.
 
     Raises InvalidRequest or UnsupportedParameter.
     """
@@ -39,7 +39,7 @@ def chat_fields(body: Prompting, before: Iterable[dict[str, Any]], items: Iterab
 def chat_body(
     body: CreateBody, before: Iterable[dict[str, Any]], items: Iterable[dict[str, Any]], *, stream: bool
 ) -> bytes:
-    """The whole. Raises InvalidRequest or UnsupportedParameter."""
+    """Make the whole chat body. Raises InvalidRequest or UnsupportedParameter."""
     fields = chat_fields(body, before, items)
     for name, value in (
         ("max_completion_tokens", body.max_output_tokens),
@@ -59,7 +59,7 @@ def chat_body(
 
 def _text_fields(form: TextFormat | None, verbosity: str | None) -> dict[str, Any]:
     fields: dict[str, Any] = {}
-    # What is usual is not said: an upstream may not know it.
+    # The default is left out: an upstream may not know the parameter.
     if verbosity is not None and verbosity != "medium":
         fields["verbosity"] = verbosity
     if form is not None and form.type == "json_object":

@@ -1,4 +1,4 @@
-"""Responses that are kept: `/v1/responses/{id}`, its cancellation and its input (OpenAI API reference, Responses)."""
+"""Stored responses: `/v1/responses/{id}`, its cancellation and its input (OpenAI API reference, Responses)."""
 
 from typing import Any, Final
 
@@ -16,15 +16,15 @@ from gateway.api.server.paging import page_asked, page_shown
 from gateway.api.server.services import Services
 from protos.errors import InvalidRequest, ItemNotFound, PreviousResponseNotFound, ResponseNotFound
 
-#: Items of a page: as many as are asked for, at most, and else.
+#: Bound on a page's items, and the default.
 MOST_LISTED: Final = 100
 USUALLY_LISTED: Final = 20
-#: What else a list may be asked for, which changes nothing here.
+#: Query parameters of a list that are accepted and ignored.
 LIST_EXTRAS: Final = ("include", "include[]")
 
 
 async def get_response(services: Services, exchange: HttpExchange) -> None:
-    """A response as it stands; with `stream=true` the events of a background one, as they come."""
+    """Return a response; with `stream=true` the events of a background one, as they come."""
     tenant, response_id = await _asked(services, exchange)
     query = exchange.query
     after, stream = _starting_after(query.get("starting_after")), query.get("stream", "false")
@@ -39,14 +39,14 @@ async def get_response(services: Services, exchange: HttpExchange) -> None:
 
 
 async def delete_response(services: Services, exchange: HttpExchange) -> None:
-    """Remove a response, and end it if it goes on."""
+    """Delete a response, and end it if it still runs."""
     tenant, response_id = await _asked(services, exchange)
     await services.responses.delete(tenant, response_id)
     await exchange.respond(200, msgspec.json.encode(Deleted(response_id, "response")))
 
 
 async def cancel_response(services: Services, exchange: HttpExchange) -> None:
-    """End a background response; what has ended stays what it is."""
+    """Cancel a background response; one that has ended stays as it is."""
     tenant, response_id = await _asked(services, exchange)
     kept = await services.responses.get(tenant, response_id)
     if not kept.background:
@@ -61,7 +61,7 @@ async def cancel_response(services: Services, exchange: HttpExchange) -> None:
 
 
 async def list_input_items(services: Services, exchange: HttpExchange) -> None:
-    """What a response was made from: its input, after what it went on from."""
+    """List the items that a response was made from: its context, then its input."""
     tenant, response_id = await _asked(services, exchange)
     page = page_asked(exchange.query, MOST_LISTED, USUALLY_LISTED, LIST_EXTRAS)
     try:
@@ -82,7 +82,7 @@ async def list_input_items(services: Services, exchange: HttpExchange) -> None:
 
 
 def _tell_apart(items: list[dict[str, Any]]) -> None:
-    """Clients send items again with the ids that they had; who pages by ids has to come to an end all the same."""
+    """Make repeated ids unique: clients send items again with their ids, and paging by ids must still end."""
     seen: dict[str, int] = {}
     for item in items:
         name = item["id"]
@@ -101,7 +101,7 @@ def _starting_after(given: str | None) -> int:
 
 
 async def _asked(services: Services, exchange: HttpExchange) -> tuple[str, str]:
-    """The caller's tenant and the id in the path. Raises ResponseNotFound for what cannot be one."""
+    """Return the caller's tenant and the id in the path. Raises ResponseNotFound for what cannot be an id."""
     caller = await services.intake.identify(exchange, ENDPOINT)
     response_id = exchange.path_params["response_id"]
     if not is_id(response_id, RESPONSE_PREFIX):

@@ -1,1 +1,1 @@
-"""What every endpoint shares: the HTTP exchange, errors, deadlines, the watchdog, headers."""
+"""Shared parts of all endpoints: the HTTP exchange, errors, deadlines, the watchdog, headers."""

@@ -1,4 +1,4 @@
-"""One method of one path of the gateway's API."""
+"""An API route: one method of one path, with its handler."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ Handler = Callable[[Services, HttpExchange], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class ApiRoute:
-    """`path` is Starlette's, with `{name}` for a part that varies; the handler finds those in `exchange.path_params`.
+    """`path` is in Starlette's syntax, with `{name}` for a path parameter; the handler reads `exchange.path_params`.
 
-    `endpoint` is the name that such requests are told of by once they have ended; empty: they are not told of.
+    `endpoint` names the requests in metrics and in the journal; requests of a route without one are not recorded.
     """
 
     method: str

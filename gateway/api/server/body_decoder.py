@@ -1,4 +1,4 @@
-"""Bodies to requests: msgspec does the work in one pass, and its refusals become OpenAI's errors."""
+"""Decode JSON bodies to msgspec structs in one pass; turn msgspec's refusals into OpenAI's errors."""
 
 import re
 from typing import Any, Generic, TypeVar
@@ -22,8 +22,8 @@ T = TypeVar("T")
 class BodyDecoder(Generic[T]):
     """Decodes JSON into a msgspec Struct that forbids unknown fields.
 
-    `unsupported` are parameters of the API that cannot be honoured here, each with the values that mean the same as
-    leaving it out. They are no fields of the struct, so the usual request pays nothing for the check.
+    `unsupported` holds API parameters that cannot be honoured here, each with the values that mean the same as leaving
+    it out. They are no fields of the struct, so the usual request pays nothing for the check.
     """
 
     def __init__(self, kind: type[T], unsupported: dict[str, tuple[Any, ...]]) -> None:
@@ -32,7 +32,7 @@ class BodyDecoder(Generic[T]):
         self._unsupported = unsupported
 
     def decode(self, body: bytes) -> T:
-        """Raises InvalidRequest or UnsupportedParameter, with `param` where one is at fault."""
+        """Decode a body. Raises InvalidRequest or UnsupportedParameter, with `param` where one is at fault."""
         try:
             return self._decoder.decode(body)
         except msgspec.ValidationError as error:
@@ -43,7 +43,7 @@ class BodyDecoder(Generic[T]):
             raise _malformed(error) from None
 
     def decode_all(self, body: bytes) -> tuple[T, dict[str, Any]]:
-        """The same, and the unsupported parameters that ask for something, which are not refused here."""
+        """Decode a body; return unsupported parameters that ask for something beside it."""
         try:
             fields = orjson.loads(body)
         except orjson.JSONDecodeError as error:
@@ -67,7 +67,7 @@ class BodyDecoder(Generic[T]):
 
 
 def read_part(value: object, kind: type[T], where: str) -> T:
-    """A part of a body that has been decoded already, at `where` in it. Raises InvalidRequest."""
+    """Convert the decoded part of a body at the path `where`. Raises InvalidRequest."""
     try:
         return msgspec.convert(value, kind, str_keys=True)
     except msgspec.ValidationError as error:
@@ -75,7 +75,7 @@ def read_part(value: object, kind: type[T], where: str) -> T:
 
 
 def unsupported(name: str) -> UnsupportedParameter:
-    """What the client is told of a parameter that nothing here honours."""
+    """Make the error for a parameter that nothing here honours."""
     return UnsupportedParameter(f"Unsupported parameter: '{name}' is not supported here.", param=name)
 
 

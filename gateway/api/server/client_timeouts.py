@@ -1,4 +1,4 @@
-"""How long a client waits, as its headers tell."""
+"""Read a client's time limits from its headers."""
 
 import math
 import re
@@ -9,7 +9,7 @@ _DURATION = re.compile(rb"(?P<number>\d{1,9}(?:\.\d{1,9})?)(?P<unit>ms|s)?")
 
 
 def request_timeout(value: bytes | None) -> float | None:
-    """Seconds that `x-request-timeout` gives the whole request: `30`, `1.5s` or `500ms`. Raises InvalidRequest."""
+    """Parse `x-request-timeout`, the limit of the whole request: `30`, `1.5s`, `500ms`. Raises InvalidRequest."""
     if value is None:
         return None
     match = _DURATION.fullmatch(value)
@@ -23,7 +23,7 @@ def request_timeout(value: bytes | None) -> float | None:
 
 
 def read_timeout(value: bytes | None) -> float | None:
-    """Seconds that an OpenAI client waits for the first byte (`x-stainless-read-timeout`); None: it does not say."""
+    """Parse the seconds that an OpenAI client waits for the first byte (`x-stainless-read-timeout`); None: unknown."""
     if value is None or len(value) > 32:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Bodies that clients send compressed (RFC 9110, 8.4), unpacked within a bound."""
+"""Decompress request bodies within a bound (RFC 9110, 8.4)."""
 
 import asyncio
 import zlib
@@ -7,7 +7,7 @@ from typing import Final
 
 from protos.errors import BodyTooLarge, InvalidRequest, UnsupportedEncoding
 
-#: What `accept-encoding` tells a client whose coding is none of them.
+#: The `accept-encoding` header of a refusal.
 ACCEPTED: Final = b"gzip, deflate"
 _IDENTITY: Final = (b"", b"identity")
 _GZIP: Final = (b"gzip", b"x-gzip")
@@ -16,18 +16,18 @@ _DEFLATE: Final = b"deflate"
 _AS_GZIP: Final = 16 + zlib.MAX_WBITS
 _AS_ZLIB: Final = zlib.MAX_WBITS
 _BARE: Final = -zlib.MAX_WBITS
-#: What a body's beginning becomes is unpacked at once; the rest leaves the event loop, which it would keep for long.
+#: Output up to this size is made on the event loop, the rest in a thread.
 _AT_ONCE: Final = 1 << 18
-#: Taken in at a time: what zlib leaves of it is copied.
+#: Input is taken in windows, because zlib copies what it leaves of its input.
 _WINDOW: Final = 1 << 16
-#: Of one body. Programs that pack in parallel write many, but empty ones would cost more than they are worth.
+#: Bound on the gzip members of a body. Parallel packers write many, but thousands of empty ones would cost too much.
 _MOST_MEMBERS: Final = 4096
 
 
 async def unpacked(body: bytes, coding: bytes, limit: int) -> bytes:
-    """The body that a coding stands for, of `limit` bytes at most.
+    """Decompress a body to at most `limit` bytes.
 
-    Raises UnsupportedEncoding, BodyTooLarge, or InvalidRequest for what is not in that coding.
+    Raises UnsupportedEncoding, BodyTooLarge, or InvalidRequest for data that is not in that coding.
     """
     coding = coding.strip().lower()
     if coding in _IDENTITY:
@@ -50,14 +50,14 @@ async def unpacked(body: bytes, coding: bytes, limit: int) -> bytes:
 
 
 def _parts(body: bytes, coding: bytes, limit: int) -> Iterator[bytes]:
-    """The unpacked body, piece by piece. Raises zlib.error, BodyTooLarge at the first byte too many, InvalidRequest."""
+    """Decompress piece by piece. Raises zlib.error, BodyTooLarge at the first byte too many, InvalidRequest."""
     wbits = _AS_GZIP if coding in _GZIP else _AS_ZLIB if _has_zlib_header(body) else _BARE
     member, members, size = zlib.decompressobj(wbits), 1, 0
     for start in range(0, len(body), _WINDOW):
         window = body[start : start + _WINDOW]
         while window:
             if member.eof:
-                # A gzip file may be several, one behind the other.
+                # A gzip body may have several members, one after the other.
                 members += 1
                 if wbits != _AS_GZIP or members > _MOST_MEMBERS:
                     raise InvalidRequest("Something follows the compressed request body.")
@@ -68,7 +68,7 @@ def _parts(body: bytes, coding: bytes, limit: int) -> Iterator[bytes]:
             if size > limit:
                 raise BodyTooLarge(f"The request body is longer than the limit of {limit} bytes once it is unpacked.")
             yield part
-    # It may have taken in everything and not given out everything yet.
+    # zlib may have taken in all input with output still to come.
     while part := b"" if member.eof else member.decompress(b"", _AT_ONCE):
         size += len(part)
         if size > limit:
@@ -79,5 +79,5 @@ def _parts(body: bytes, coding: bytes, limit: int) -> Iterator[bytes]:
 
 
 def _has_zlib_header(body: bytes) -> bool:
-    """Whether it has what RFC 1950 wants at its beginning; some clients send what follows it alone."""
+    """Test for the zlib header of RFC 1950; some clients send a bare deflate stream without it."""
     return len(body) > 1 and body[0] & 0x0F == zlib.DEFLATED and int.from_bytes(body[:2], "big") % 31 == 0

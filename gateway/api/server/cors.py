@@ -1,4 +1,4 @@
-"""Cross-Origin Resource Sharing (the Fetch standard, 3.2): which answers a browser gives to pages of other origins."""
+"""Cross-Origin Resource Sharing (the Fetch standard, 3.2): which origins' pages may read answers."""
 
 import re
 from collections.abc import Iterable
@@ -9,19 +9,19 @@ from starlette.types import Scope
 from gateway.api.server.http_exchange import HttpExchange
 from gateway.config.listen import ANY_ORIGIN, Cors
 
-#: What pages may read of an answer beside its body.
+#: Answer headers that pages may read.
 EXPOSED: Final = (
     b"x-request-id, x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, "
     b"x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens, retry-after, retry-after-ms, "
     b"x-should-retry, x-penstock-model-version, x-penstock-route, x-penstock-fallback"
 )
-#: Names of headers that a page asks for; clients have many of their own.
+#: A list of header names; clients have many of their own.
 _NAMES: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+(?:[ \t]*,[ \t]*[!#$%&'*+.^_`|~0-9A-Za-z-]+)*")
 _LONGEST_NAMES: Final = 4096
 
 
 class CrossOrigin:
-    """Which origins may call, and what their browsers are told."""
+    """The allowed origins, and the CORS headers of answers."""
 
     def __init__(self, settings: Cors) -> None:
         self._any = ANY_ORIGIN in settings.origins
@@ -29,9 +29,9 @@ class CrossOrigin:
         self._max_age = b"%d" % settings.max_age_seconds
 
     def mark(self, exchange: HttpExchange, scope: Scope) -> None:
-        """Have the exchange's answer, whatever it will be, say who may read it."""
+        """Add the CORS headers to the exchange's answer, whatever it will be."""
         if not self._any:
-            # What one origin is answered must not be shown to another one by a cache.
+            # A cache must not show one origin's answer to another.
             exchange.fixed_headers.append((b"vary", b"origin"))
         origin = _header(scope, b"origin")
         if origin is not None and (self._any or origin in self._origins):
@@ -42,7 +42,7 @@ class CrossOrigin:
             )
 
     def preflight(self, scope: Scope, methods: Iterable[str]) -> list[tuple[bytes, bytes]] | None:
-        """What a browser is told that asks whether it may call some path; None where no browser asks."""
+        """Make the headers that answer a preflight request; None where the request is none."""
         if scope["method"] != "OPTIONS" or _header(scope, b"access-control-request-method") is None:
             return None
         headers = [

@@ -1,4 +1,4 @@
-"""How an API tells errors: each has its own form, and every endpoint one of them."""
+"""Error forms: how an API writes errors; every endpoint has one."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from protos.errors import PenstockError
 
 
 class ErrorForm(NamedTuple):
-    """An error as a body, and as the last event of a stream."""
+    """The encoders of an error: as a body, and as the last event of a stream."""
 
     body: Callable[[PenstockError], bytes]
     event: Callable[[PenstockError], bytes]

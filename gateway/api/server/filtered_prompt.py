@@ -1,4 +1,4 @@
-"""Texts of a prompt through the filters of its tenant and model, timed, and off the event loop if they are long."""
+"""Pass a prompt's texts through the filters of its tenant and model; time it; move long texts off the event loop."""
 
 import time
 from collections.abc import Sequence
@@ -23,13 +23,12 @@ async def filtered_prompt(
     *,
     again: bool = False,
 ) -> PassedPrompt:
-    """What the filters leave of the texts of a body of `size` bytes; guards may still have to be asked.
+    """Filter the texts of a body of `size` bytes; guards may still have to be asked.
 
-    `again`: the texts went through filters before, for a model that could not answer. Raises ContentFiltered and
-    FilterFailed.
+    `again`: the texts were filtered before, for a model that could not answer. Raises ContentFiltered and FilterFailed.
     """
     record = exchange.record
-    # Long texts leave the event loop, as they do to be tokenized.
+    # Long texts leave the event loop, as for tokenization.
     apart = None if size <= INLINE_BYTES else partial(encoding.run, exchange.handle, record.tenant)
     began = time.monotonic()
     try:

@@ -1,4 +1,4 @@
-"""`GET /healthz` (this worker runs) and `GET /readyz` (it could serve a request now); neither needs a key."""
+"""Health endpoints without a key: `GET /healthz` (this worker runs), `GET /readyz` (it could serve a request)."""
 
 from typing import Final, Literal
 
@@ -10,7 +10,7 @@ from routing.fleet.fleet import Fleet
 
 
 class ReplicaCounts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Of a model's replicas; `refused` are those that are not what is configured, left out where there are none."""
+    """Counts of a model's replicas; `refused`: not what is configured, left out where there are none."""
 
     replicas: int
     ready: int
@@ -18,7 +18,7 @@ class ReplicaCounts(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Health(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Of the process, and where it is asked of the models' replicas."""
+    """The status of the process, and for readiness that of the models' replicas."""
 
     status: Literal["ok", "ready", "not ready"]
     models: dict[str, ReplicaCounts] | None = None
@@ -28,13 +28,13 @@ _OK: Final = msgspec.json.encode(Health("ok"))
 
 
 async def healthz(services: Services, exchange: HttpExchange) -> None:
-    """200 as long as the process answers at all."""
+    """Answer 200 as long as the process runs."""
     del services
     await exchange.respond(200, _OK)
 
 
 async def readyz(services: Services, exchange: HttpExchange) -> None:
-    """200 when the store answers and every model has a replica, else 503 with counts and no addresses."""
+    """Answer 200 when the store answers and every model has a replica, else 503; counts only, no addresses."""
     ready = await services.ready()
     models = {model.name: _counts(model.fleet) for model in services.catalog.models.values()}
     body = msgspec.json.encode(Health("ready" if ready else "not ready", models))

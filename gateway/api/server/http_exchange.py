@@ -1,4 +1,4 @@
-"""One HTTP request and its answer, in ASGI's terms, for every endpoint alike.
+"""The HTTP exchange of every endpoint: one request and its answer over ASGI.
 
 Pure ASGI on purpose: a Starlette Request and Response each cost as much as the rest of a short request together.
 """
@@ -35,17 +35,17 @@ from protos.errors import (
 )
 from routing.dispatch.dispatch import RequestHandle
 
-#: A client gets this long to deliver its body once its headers are in.
+#: Seconds for a client to deliver its body after the headers.
 BODY_SECONDS = 30.0
-#: Of a body that is taken in parts, this many more bytes give it a second more.
+#: A body taken in parts gets one more second for each so many bytes.
 SLOWEST_BYTES = 32 * 1024
 STUCK_SECONDS = 30.0
 MAX_LENGTH_DIGITS = 18
-#: The endpoint of requests for what there is not.
+#: The endpoint name of requests for unknown paths.
 OTHER: Final = "other"
 JSON = b"application/json"
 EVENT_STREAM = b"text/event-stream; charset=utf-8"
-#: What a client may call its request: what fits into a log's line, and is no other header's value.
+#: A request id that a client may choose: it fits into a log line and cannot be another header's value.
 _REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._~:/+=@-]{1,128}")
 _COMMENT: Final = b": keep-alive\n\n"
 _EVENT_ENDS: Final = (b"\n\n", b"\r\n\r\n", b"\r\r")
@@ -90,44 +90,44 @@ class HttpExchange:
     )
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, sampler: HeadSampler, endpoint: str = OTHER) -> None:
-        """`endpoint` is its name in metrics and in the journal."""
+        """`endpoint` is the request's name in metrics and in the journal."""
         self._receive = receive
         self._send = send
         self._task = asyncio.current_task()
         self._watcher: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._body_deadline: float | None = None
-        #: Of a stream: what was written since the last look, and since when nothing was; None where it is none.
+        #: What a stream has written since the last look, and since when it is quiet; None where there is no stream.
         self._last = b""
         self._quiet_since: float | None = None
         self._comment: asyncio.Future[None] | None = None
         self.handle = RequestHandle()
-        #: When the request must have ended, by the monotonic clock; None before it generates.
+        #: When the request must end, on the monotonic clock; None before it generates.
         self.deadline: float | None = None
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.path_params: Mapping[str, str] = scope.get("path_params") or {}
         self._query_string: bytes = scope.get("query_string", b"")
-        #: Who asks, where that is known without a key.
+        #: The caller, where it is known without a key.
         self.caller: Caller | None = None
         self.errors = OPENAI_ERRORS
         self.request_id = "req_" + secrets.token_hex(12)
-        #: What is told of it once it has ended.
+        #: The request's record, published once it has ended.
         self.record = RequestRecord(self.request_id, endpoint, time.monotonic(), time.time())
         client = scope.get("client")
         if client is not None:
             self.record.client = client[0]
         self.started = False
-        #: Headers that an answer has because of who asks, made when it goes out.
+        #: Makes the headers that depend on the caller when the answer goes out.
         self.caller_headers: Callable[[], _Headers] = list
-        #: Headers that it has because of who answers.
+        #: Headers that depend on the replica that answers.
         self.answer_headers: _Headers = []
         headers: dict[bytes, bytes] = dict(scope["headers"])
         self._headers = headers
         begin_trace(self.record, sampler, headers, scope["headers"])
         self.authorization = headers.get(b"authorization")
         if self.authorization is None and b"x-api-key" in headers:
-            # As Anthropic's clients show their keys.
+            # Anthropic's clients send their key so.
             self.authorization = b"Bearer " + headers[b"x-api-key"]
         self.request_timeout = headers.get(b"x-request-timeout")
         self.read_timeout = headers.get(b"x-stainless-read-timeout")
@@ -138,27 +138,27 @@ class HttpExchange:
             own_id = self.request_id.encode()
         else:
             self.record.client_request_id = own_id.decode()
-        #: Headers that every answer has.
+        #: Headers of every answer.
         self.fixed_headers: _Headers = [(b"x-request-id", own_id)]
         self.content_length: int | None = None
         length = headers.get(b"content-length", b"")
         if length.isdigit():
-            # More digits than any body has bytes; int() refuses very long ones.
+            # No body has so many bytes, and int() refuses very long numbers.
             self.content_length = int(length) if len(length) < MAX_LENGTH_DIGITS else 10**MAX_LENGTH_DIGITS
 
     @property
     def query(self) -> dict[str, str]:
-        """The parameters of the query string; of one that is there several times, the last."""
+        """The query parameters; of a repeated one the last."""
         return dict(parse_qsl(self._query_string.decode("latin-1"), keep_blank_values=True))
 
     def header(self, name: bytes) -> bytes | None:
-        """A header's value, by its name in lower case."""
+        """Return a header's value, by its name in lower case."""
         return self._headers.get(name)
 
     async def parts(self, limit: int) -> AsyncIterator[bytes]:
-        """The body as it comes. Raises BodyTooLarge, RequestTimeout or InvalidRequest.
+        """Read the body part by part. Raises BodyTooLarge, RequestTimeout or InvalidRequest.
 
-        Its client must send it at some pace; the time that is spent between the parts does not count.
+        The client must send at a minimal pace; time that the reader spends between parts does not count.
         """
         if self.content_encoding not in (None, b"identity"):
             raise InvalidRequest("A body that is taken in parts cannot be compressed.")
@@ -188,7 +188,7 @@ class HttpExchange:
                 return
 
     async def body(self, limit: int) -> bytes:
-        """The whole body, unpacked. Raises BodyTooLarge, RequestTimeout, UnsupportedEncoding or InvalidRequest."""
+        """Read and decompress the body. Raises BodyTooLarge, RequestTimeout, UnsupportedEncoding, InvalidRequest."""
         if self.content_length is not None and self.content_length > limit:
             raise BodyTooLarge(f"The request body is {self.content_length} bytes long; the limit is {limit}.")
         self._body_deadline = time.monotonic() + BODY_SECONDS
@@ -198,18 +198,18 @@ class HttpExchange:
             while True:
                 message = await self._receive()
                 if message["type"] == "http.disconnect":
-                    # Also what a server makes of chunks that do not parse; that client is still there to read this.
+                    # A server also reports chunks so that do not parse; that client is still there to read this.
                     raise InvalidRequest("The request body is malformed or ended early.")
                 chunk: bytes = message.get("body", b"")
                 chunks.append(chunk)
                 size += len(chunk)
                 if size > limit:
                     raise BodyTooLarge(f"The request body is longer than the limit of {limit} bytes.")
-                # A server may announce the end with a message of its own, one more round through its loop.
+                # A server may send the end as a message of its own, which takes one more round through its loop.
                 if size == self.content_length or not message.get("more_body", False):
                     break
         except asyncio.CancelledError:
-            # `look` cancels with the deadline in the past; any other cancellation is not ours to keep.
+            # `look` cancels with the deadline in the past; any other cancellation must go on.
             if self._task is None or time.monotonic() < self._body_deadline or self._task.uncancel() > 0:
                 raise
             raise RequestTimeout(f"The request body did not arrive within {BODY_SECONDS:.0f} seconds.") from None
@@ -219,7 +219,7 @@ class HttpExchange:
         return body if self.content_encoding is None else await unpacked(body, self.content_encoding, limit)
 
     def watch(self) -> bool:
-        """From now on, fail the attempt as soon as the client is gone. False while the body is still to come."""
+        """Fail the handle as soon as the client is gone, from now on. False while the body is still to come."""
         if self.deadline is None:
             return False
         self._watcher = asyncio.get_running_loop().create_task(self._watch())
@@ -232,10 +232,10 @@ class HttpExchange:
             self._watcher = None
 
     def look(self, now: float) -> None:
-        """Called about once a second: ends what is over time by the monotonic clock `now`.
+        """End the request if it is past its time at the monotonic `now`; called about once a second.
 
-        A request that has failed and does not end waits in `write` for a client that takes nothing; it is given up
-        STUCK_SECONDS later, and its error will not be read either.
+        A failed request that does not end waits in `write` for a client that reads nothing; it is cancelled
+        STUCK_SECONDS later, without sending its error.
         """
         if self._body_deadline is not None:
             if now > self._body_deadline and self._task is not None:
@@ -245,18 +245,18 @@ class HttpExchange:
                 if self._task is not None:
                     self._task.cancel()
             else:
-                # A fresh one each time: an exception that is raised again and again holds on to every raiser's frames.
+                # A new exception each time: raised repeatedly, one would hold on to every raiser's frames.
                 self.handle.fail(DeadlineExceeded("The request took longer than its time limit."))
                 self.deadline = now + STUCK_SECONDS
         elif self.deadline is not None and self.handle.failed:
             self.deadline = min(self.deadline, now + STUCK_SECONDS)
 
     def keep_alive(self, now: float, seconds: float) -> None:
-        """Called about once a second: a stream on which nothing was sent for so long gets a comment."""
+        """Send a comment on a stream that is quiet for `seconds`; called about once a second."""
         if self._quiet_since is None:
             return
         if self._last:
-            # A part of an event, as upstreams may send it, is no place for a comment.
+            # Upstreams may send parts of an event; no comment may go into one.
             self._quiet_since = now if self._last.endswith(_EVENT_ENDS) else math.inf
             self._last = b""
         elif now - self._quiet_since >= seconds and (self._comment is None or self._comment.done()):
@@ -264,18 +264,18 @@ class HttpExchange:
             self._comment = asyncio.ensure_future(self._send_comment())
 
     async def _send_comment(self) -> None:
-        # The stream may have ended meanwhile, and its client be gone, or gone on with a part of an event.
+        # Meanwhile the stream may have ended, its client may be gone, or part of an event may be out.
         if self._quiet_since is not None and not self._last:
             with contextlib.suppress(Exception):
                 await self._send({"type": "http.response.body", "body": _COMMENT, "more_body": True})
 
     def look_after(self, seconds: float) -> None:
-        """Look once more, just when a client's own time limit is over: that is not to wait for the next round."""
+        """Schedule one more look when the client's own time limit is over, ahead of the next round."""
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(seconds + 0.001, lambda: self.look(time.monotonic()))
 
     def look_no_more(self) -> None:
-        """Forget what `look_after` has arranged. Idempotent."""
+        """Cancel what `look_after` scheduled. Idempotent."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -322,7 +322,7 @@ class HttpExchange:
         await self._send({"type": "http.response.start", "status": 200, "headers": headers})
 
     def leave_out_body(self) -> None:
-        """Answer with the headers alone. Not every server does this to HEAD of itself."""
+        """Answer with the headers alone, since not every server does this for HEAD."""
         whole = self._send
 
         async def send(message: Message) -> None:
@@ -334,9 +334,9 @@ class HttpExchange:
         self._send = send
 
     def write(self, body: bytes) -> Awaitable[None]:
-        """Send a part of the stream; waits while the client's connection is full.
+        """Send a part of the stream; wait while the client's connection is full.
 
-        Gives ASGI's own awaitable: a coroutine around it would be one more for every token.
+        Returns ASGI's own awaitable, to save a coroutine for every token.
         """
         self._last = body
         return self._send({"type": "http.response.body", "body": body, "more_body": True})
@@ -347,11 +347,11 @@ class HttpExchange:
         await self._send({"type": "http.response.body", "body": body, "more_body": False})
 
     def note_failure(self, error: PenstockError) -> None:
-        """What the request has ended with, and of what is not the client's doing what it is not told."""
+        """Record the error that the request ended with, and the details of a server error, which clients do not get."""
         record = self.record
         record.outcome, record.status, record.code = outcome_of(error), error.status, error.code or ""
         if error.status >= 500:
-            # Of causes only the store's are known to say nothing of the request.
+            # Only the store's causes are known to contain nothing of the request.
             stored = error.__cause__ if isinstance(error, StoreUnavailable) else None
             record.detail = error.detail or str(stored or error.message)
         if isinstance(error, FilterFailed):
@@ -365,14 +365,14 @@ class HttpExchange:
 
 
 def error_headers(error: PenstockError) -> _Headers:
-    """What OpenAI's clients and HTTP itself (RFC 9110) want beside an error's body."""
+    """Make the headers that OpenAI's clients and HTTP (RFC 9110) expect with an error."""
     headers: _Headers = []
     if error.retry_after is not None:
-        # Rounded up: whoever waits so long finds room.
+        # Rounded up, so that a client that waits so long finds room.
         headers.append((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after))))
         headers.append((b"retry-after-ms", b"%d" % math.ceil(error.retry_after * 1000)))
     if error.status >= 500 or error.status == 429:
-        # What OpenAI's clients would repeat; this they obey first.
+        # OpenAI's clients would repeat these; they obey this header first.
         headers.append((b"x-should-retry", b"true" if error.retryable else b"false"))
     if error.status == 401:
         headers.append((b"www-authenticate", b"Bearer"))

@@ -20,11 +20,11 @@ from protos.errors import Overloaded
 
 
 class Recorder(Protocol):
-    """A journal, as far as the intake asks it."""
+    """The journal, as far as the intake needs it."""
 
     @property
     def refusing(self) -> bool:
-        """Whether it takes no more records."""
+        """Whether the journal takes no more records."""
         ...
 
 
@@ -51,7 +51,7 @@ class Intake:
         self._journal = journal
 
     def open(self, exchange: HttpExchange, endpoint: str) -> "IncomingRequest":
-        """A request with a body, as an async context that admits it, identifies its caller and ends its time limits."""
+        """Make a request's async context: it admits the request, identifies its caller and ends its time limits."""
         return IncomingRequest(self, exchange, endpoint)
 
     async def caller(self, exchange: HttpExchange, endpoint: str) -> Caller:
@@ -60,7 +60,7 @@ class Intake:
         return await self.identify(exchange, endpoint)
 
     def admit(self, exchange: HttpExchange) -> None:
-        """Count a request in. Raises Overloaded beyond `listen.max_in_flight`, and while none may go unrecorded."""
+        """Admit a request. Raises Overloaded beyond `listen.max_in_flight`, and while the journal takes no records."""
         if len(self._watchdog.active) >= self.listen.max_in_flight:
             raise Overloaded("The gateway is at its limit of concurrent requests. Try again shortly.", retry_after=1.0)
         if self._journal is not None and self._journal.refusing:
@@ -68,7 +68,7 @@ class Intake:
         self._watchdog.enter(exchange)
 
     async def identify(self, exchange: HttpExchange, endpoint: str) -> Caller:
-        """The caller; from now on the answer has the headers of its rate limits.
+        """Authenticate the caller; add its rate-limit headers to the answer.
 
         Raises AuthenticationFailed, PermissionDenied or StoreUnavailable.
         """
@@ -81,17 +81,17 @@ class Intake:
         return caller
 
     def deadline(self, wanted: float | None = None) -> float:
-        """When a request that starts now must have ended, on the monotonic clock; `wanted`: the client's, seconds."""
+        """Give the monotonic end time of a request that starts now; `wanted`: the client's limit in seconds."""
         bound = self.listen.request_timeout_seconds
         return time.monotonic() + (bound if wanted is None else min(bound, wanted))
 
 
 class IncomingRequest:
-    """One request between its admission and its end. In the context: `body`, then `model`, then `begin`."""
+    """One request between its admission and its end. In the context call `body`, then `model`, then `begin`."""
 
     __slots__ = ("_endpoint", "_intake", "_timeout", "caller", "deadline", "exchange", "wait_until")
 
-    #: Once it has begun: until when it may wait for admission, and when it must have ended, on the monotonic clock.
+    #: Both set by `begin`, on the monotonic clock: the latest time of admission, and of the end.
     wait_until: float
     deadline: float
     caller: Caller
@@ -114,7 +114,7 @@ class IncomingRequest:
         self.exchange.look_no_more()
 
     async def body(self) -> bytes:
-        """The whole body. Raises InvalidRequest for a bad time limit in the headers, and what reading a body raises."""
+        """Read the whole body. Raises InvalidRequest for a bad time limit in the headers, and what reading raises."""
         exchange, intake = self.exchange, self._intake
         self._timeout = request_timeout(exchange.request_timeout)
         body = await exchange.body(intake.listen.max_body_bytes)
@@ -122,8 +122,8 @@ class IncomingRequest:
         return body
 
     def model(self, name: str) -> ServedModel:
-        """The model that the body names, noted in the record. Raises ModelNotFound or PermissionDenied."""
-        # Not before it is known to be one of ours: a name may be any text.
+        """Find the model that the body names, and record it. Raises ModelNotFound or PermissionDenied."""
+        # Recorded only once it is known to be one of ours: a name may be any text.
         model = self._intake.catalog.require(self.caller, name)
         record = self.exchange.record
         record.model = record.asked_model = model.name
@@ -131,7 +131,7 @@ class IncomingRequest:
         return model
 
     def begin(self) -> None:
-        """Let the time of the request run, and have the watchdog look whether its client is still there."""
+        """Start the request's time limits, and have the watchdog watch its client's connection."""
         exchange, timeout = self.exchange, self._timeout
         exchange.deadline = self.deadline = self.wait_until = self._intake.deadline(timeout)
         if timeout is not None:

@@ -1,4 +1,4 @@
-"""A request that the gateway makes to itself, for a caller whose connection is gone: it takes the same path as any."""
+"""Internal exchange: a request that the gateway makes itself, without a connection, on the path of any request."""
 
 import asyncio
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ _END: Final = b""
 
 
 class InternalExchange(HttpExchange):
-    """Gives a handler (gateway/api/openai/infer.py) its body and takes its answer: `status`, and what is `written`."""
+    """Gives a handler (gateway/api/openai/infer.py) a body and takes its answer: `status` and `written`."""
 
     __slots__ = ("_given", "_gone", "headers", "status", "written")
 
@@ -27,7 +27,7 @@ class InternalExchange(HttpExchange):
         endpoint: str,
         headers: Sequence[tuple[bytes, bytes]] = (),
     ) -> None:
-        """As a POST to that path; it counts under `endpoint`."""
+        """The request is a POST to `path`; it counts under `endpoint`."""
         scope: Scope = {
             "type": "http",
             "method": "POST",
@@ -35,7 +35,7 @@ class InternalExchange(HttpExchange):
             "headers": [(b"content-length", b"%d" % len(body)), *headers],
         }
         self._given = body
-        #: Its caller has left: nothing comes after the body until then.
+        #: Set when the caller leaves; until then nothing follows the body.
         self._gone = asyncio.Event()
         self.status = 0
         self.headers: list[tuple[bytes, bytes]] = []
@@ -45,19 +45,20 @@ class InternalExchange(HttpExchange):
 
     @property
     def answer(self) -> bytes:
-        """The body so far."""
+        """The answer's body so far."""
         return b"".join(self.written)
 
     def keep_alive(self, now: float, seconds: float) -> None:
-        """There is no connection to keep."""
+        """Do nothing: there is no connection."""
 
     def leave(self) -> None:
-        """As a client that closes its connection: what runs is ended. Idempotent."""
+        """End the request, as when a client closes its connection. Idempotent."""
         self._gone.set()
 
     async def _give(self) -> Message:
         if self._given is not _END:
-            # Whoever reads it is at the request, and not who has made it; that is whom a time limit ends.
+            # The task that reads the body runs the request; a time limit must cancel it, not the task that made the
+            # request.
             self._task = asyncio.current_task()
             body, self._given = self._given, _END
             return {"type": "http.request", "body": body, "more_body": False}

@@ -1,4 +1,4 @@
-"""Requests of batches, on the same path as any client's: the `RequestSender` of gateway/jobs/batches/reply.py."""
+"""Internal requests of batches: the `RequestSender` of gateway/jobs/batches/reply.py."""
 
 import secrets
 from collections.abc import Iterable
@@ -14,26 +14,26 @@ from gateway.tenancy.tenants.caller import Caller
 from observability.record import RequestRecord
 from protos.errors import ClientError, PenstockError
 
-#: Codes that another try may help against only after a good while, in seconds: a budget is spent until its period ends.
+#: Error codes that allow another attempt only after so many seconds: a budget is spent until its period ends.
 _LATER: Final = {"insufficient_quota": 60.0}
 
 
 class InternalRequests:
-    """The sender of one worker."""
+    """The request sender of one worker."""
 
     def __init__(self, services: Services, routes: Iterable[ApiRoute]) -> None:
         self._services = services
         self._routes = {route.path: route for route in routes if route.method == "POST" and route.path in PATHS}
 
     def request(self, caller: Caller, path: str, body: bytes) -> "InternalRequest":
-        """A request whose send gives a `Reply`. Raises ClientError where the path is not served."""
+        """Make a request. Raises ClientError where the path is not served."""
         route = self._routes.get(path)
         if route is None:
             raise ClientError(f"{path} is not served any more.")
         return InternalRequest(self._services, caller, route, body)
 
     def refused(self, error: PenstockError) -> Reply:
-        """The reply that a client would have got."""
+        """Make the reply that a client would get for the error."""
         request_id = "req_" + secrets.token_hex(12)
         record = RequestRecord(request_id, "", 0.0, 0.0)
         body = OPENAI_ERRORS.body(error)
@@ -45,7 +45,7 @@ class InternalRequests:
 
 
 class InternalRequest:
-    """One request; made in the task that it is to run in."""
+    """One internal request; made in the task that runs it."""
 
     def __init__(self, services: Services, caller: Caller, route: ApiRoute, body: bytes) -> None:
         self._services = services
@@ -55,13 +55,13 @@ class InternalRequest:
 
     @property
     def record(self) -> RequestRecord:
-        """What is known of the request so far."""
+        """The request's record so far."""
         return self._exchange.record
 
     async def send(self) -> Reply:
-        """Make the request. Raises nothing but a cancellation."""
+        """Send the request and return the reply. Raises nothing but a cancellation."""
         exchange, handler = self._exchange, self._route.handler
-        # Its record is published once it is known to count: one that is tried again is no request of anybody's.
+        # The caller publishes the record once the reply counts: an attempt that is repeated is nobody's request.
         await serve(self._services, lambda: (exchange, handler, False))
         headers, record = dict(exchange.headers), exchange.record
         wait = float(headers.get(b"retry-after-ms", b"0")) / 1000.0

@@ -1,4 +1,4 @@
-"""Errors as OpenAI's API renders them (API reference, error codes), as a body and as a stream's event."""
+"""Errors in OpenAI's form (API reference, error codes), as a body and as a stream's event."""
 
 import msgspec
 
@@ -6,7 +6,7 @@ from protos.errors import PenstockError
 
 
 class ErrorObject(msgspec.Struct, frozen=True):
-    """What went wrong. `type` and `code` are for programs, `param` names what of the request is at fault."""
+    """The error. `type` and `code` are for programs, `param` names the part of the request at fault."""
 
     message: str
     type: str
@@ -21,10 +21,10 @@ class Error(msgspec.Struct, frozen=True):
 
 
 def error_body(error: PenstockError) -> bytes:
-    """`{"error": {"message", "type", "param", "code"}}`."""
+    """Encode an error as `{"error": {"message", "type", "param", "code"}}`."""
     return msgspec.json.encode(Error(ErrorObject(error.message, error.type, error.param, error.code)))
 
 
 def error_event(error: PenstockError) -> bytes:
-    """The last event of a stream that broke; no `[DONE]` follows, for that would look like success."""
+    """Encode the last event of a broken stream; no `[DONE]` follows, since that would look like success."""
     return b"data: " + error_body(error) + b"\n\n"

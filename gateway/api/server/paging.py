@@ -1,4 +1,4 @@
-"""Lists in pages, as OpenAI's API has them: `limit`, `order` and `after`."""
+"""Paged lists in OpenAI's form: `limit`, `order` and `after`."""
 
 from collections.abc import Collection, Sequence
 from typing import Any, Final
@@ -10,7 +10,7 @@ _ORDERS: Final = ("asc", "desc")
 
 
 def page_asked(query: dict[str, str], most: int, default: int, more: Collection[str] = ()) -> Page:
-    """The page that a query string asks for; `more` are parameters that it may have beside. Raises InvalidRequest."""
+    """Parse a page from a query string, which may have the parameters `more`, too. Raises InvalidRequest."""
     for name in query:
         if name not in ("limit", "order", "after", *more):
             raise InvalidRequest(f"Unrecognized request argument supplied: {name[:64]}", param=name[:64])
@@ -23,6 +23,6 @@ def page_asked(query: dict[str, str], most: int, default: int, more: Collection[
 
 
 def page_shown(data: Sequence[dict[str, Any]], *, more: bool) -> dict[str, Any]:
-    """The list object."""
+    """Make the list object of a page."""
     ends = {"first_id": data[0]["id"], "last_id": data[-1]["id"]} if data else {"first_id": None, "last_id": None}
     return {"object": "list", "data": data, **ends, "has_more": more}

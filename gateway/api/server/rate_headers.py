@@ -1,4 +1,4 @@
-"""`x-ratelimit-*` on every answer, as OpenAI's clients read them (API reference, rate limits)."""
+"""The `x-ratelimit-*` headers, as OpenAI's clients read them (API reference, rate limits)."""
 
 from functools import lru_cache
 
@@ -6,7 +6,7 @@ from gateway.tenancy.limits.limiter import Rate, duration
 
 
 def rate_headers(rate: Rate | None) -> list[tuple[bytes, bytes]]:
-    """Limit, what remains of it and the time until all of it is free, for requests and for tokens where limited."""
+    """Make the headers for requests and tokens, where limited: limit, remaining, and time until all of it is free."""
     headers: list[tuple[bytes, bytes]] = []
     if rate is None:
         return headers
@@ -28,7 +28,7 @@ def rate_headers(rate: Rate | None) -> list[tuple[bytes, bytes]]:
 
 
 def _reset(milliseconds: int) -> bytes:
-    # Whole seconds are few and come again and again.
+    # Whole seconds are few and recur.
     return duration(milliseconds).encode() if milliseconds < 1000 else _whole_seconds(-(-milliseconds // 1000))
 
 

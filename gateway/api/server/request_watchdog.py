@@ -1,7 +1,7 @@
-"""Looks after all requests of a worker from one timer: whose client left, which is out of time, which is stuck.
+"""The request watchdog: one timer per worker finds clients that left, expired deadlines and stuck requests.
 
-A timer and a waiting task for each request would cost a short one a fifth of its time. Here nothing is spent on a
-request that ends before the first look.
+A timer and a waiting task for each request would cost a short one a fifth of its time. A request that ends before the
+first look costs nothing here.
 """
 
 import asyncio
@@ -13,9 +13,9 @@ from observability.ticks import until_tick
 
 log = logging.getLogger(__name__)
 
-#: A client's leaving is noticed from the second look on: well within 200 ms of a request's start.
+#: Seconds between looks. A client's leaving is noticed from the second look on, within 200 ms of the request's start.
 LOOK_SECONDS = 0.05
-#: Deadlines and stuck requests are looked for at this coarser pace, in seconds.
+#: Deadlines and stuck requests are checked at this coarser interval, in seconds.
 ROUND_SECONDS = 1.0
 
 
@@ -23,32 +23,32 @@ class RequestWatchdog:
     """`active` holds the requests that have begun and not ended."""
 
     def __init__(self, keep_alive: float = 0.0) -> None:
-        """`keep_alive`: seconds that a stream may be without an event before it gets a comment; 0: any."""
+        """`keep_alive`: seconds that a stream may be without an event before it gets a comment; 0: no comments."""
         self._keep_alive = keep_alive
         self.active: set[HttpExchange] = set()
         self._unwatched: list[HttpExchange] = []
         self._some = asyncio.Event()
 
     def enter(self, exchange: HttpExchange) -> None:
-        """A request begins."""
+        """Add a request that begins."""
         self.active.add(exchange)
         self._unwatched.append(exchange)
         self._some.set()
 
     def leave(self, exchange: HttpExchange) -> None:
-        """A request has ended. Idempotent."""
+        """Remove a request that has ended. Idempotent."""
         self.active.discard(exchange)
-        # It may have been seen while the last of it was written, when nobody was to watch any more.
+        # A look may have begun to watch it while its last part was written.
         exchange.unwatch()
 
     async def run(self) -> None:
-        """Look until cancelled; waits while there is nothing to look at."""
+        """Look until cancelled; wait while there is no request."""
         next_round = time.monotonic()
         seen: list[HttpExchange] = []
         while True:
             await self._some.wait()
             await asyncio.sleep(until_tick(LOOK_SECONDS, time.monotonic()))
-            # Those that came since the last look get until the next one, those of the look before are watched now.
+            # Requests that came since the last look wait for the next one; those seen before are watched now.
             waiting = [exchange for exchange in seen if exchange in self.active and not exchange.watch()]
             seen, self._unwatched = waiting + self._unwatched, []
             now = time.monotonic()

@@ -1,4 +1,4 @@
-"""One request from its handler's start to its end: what goes wrong becomes an answer, and it is told of once."""
+"""Run a handler; turn exceptions into error responses; publish the request record once."""
 
 import asyncio
 import logging
@@ -12,17 +12,17 @@ from protos.errors import ClientGone, InternalError, PenstockError
 log = logging.getLogger(__name__)
 
 
-#: A request with its handler, and whether it is told of once it has ended.
+#: A request, its handler, and whether its record is published once it has ended.
 Begun = tuple[HttpExchange, Handler, bool]
 
 
 async def serve(services: Services, begin: Callable[[], Begun]) -> None:
-    """Let the handler of what `begin` makes answer; raises nothing but a cancellation."""
+    """Run the handler of the request that `begin` makes; raise nothing but a cancellation."""
     exchange, handler, named = begin()
     try:
         await handler(services, exchange)
     except asyncio.CancelledError:
-        # Of a client that takes nothing any more: the watchdog has given it up.
+        # The watchdog cancels a request whose client reads nothing.
         exchange.note_failure(ClientGone("The client took nothing of its answer."))
         raise
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Headers that say what has answered."""
+"""Headers that name the model version that answered."""
 
 from functools import lru_cache
 
@@ -11,12 +11,12 @@ _Headers = list[tuple[bytes, bytes]]
 
 
 def served_headers(generation: Generation) -> _Headers:
-    """The version of the model that began to answer; nothing where nobody says which that is."""
+    """Make the version header of the model that began to answer; none where the version is unknown."""
     version = generation.request.model.fleet.version(generation.replica_id)
     return [(VERSION_HEADER, _shown(version))] if version else []
 
 
 @lru_cache(maxsize=256)
 def _shown(version: str) -> bytes:
-    """A replica's own words are not trusted to be a header's."""
+    """Replace characters that no header may have: a replica's words are not trusted."""
     return "".join(char if "!" <= char <= "~" else "_" for char in version[:_MOST_CHARACTERS]).encode()

@@ -1,4 +1,4 @@
-"""The parts of one worker that endpoints work with."""
+"""The services of one worker that endpoints use."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Bounds:
 class Services:
     """Composed once at start (gateway/server/gateway.py); requests only read it.
 
-    `ready` tells whether a request for any model could be served now. `digests` is None where the journal keeps no
+    `ready` answers whether a request for any model could be served now. `digests` is None where the journal keeps no
     hashes.
     """
 

@@ -1,4 +1,4 @@
-"""Where the time of an answer in one piece went, in milliseconds."""
+"""Headers that give the timing of an answer in one piece, in milliseconds."""
 
 import time
 
@@ -8,7 +8,7 @@ _Headers = list[tuple[bytes, bytes]]
 
 
 def timing_headers(generation: Generation) -> _Headers:
-    """In all as OpenAI names it, waiting here for a turn, and in the engine."""
+    """Make the headers: total time under OpenAI's name, time in the admission queue, and time in the engine."""
     timing = generation.timing
     engine = (timing.prefill_us + timing.decode_us) / 1000
     return [
@@ -19,7 +19,7 @@ def timing_headers(generation: Generation) -> _Headers:
 
 
 def own_headers(generation: Generation) -> _Headers:
-    """Those that need nothing of the engine's own clock, which upstreams do not tell."""
+    """Make the headers that need no engine clock, since upstreams report none."""
     return [
         (b"x-penstock-wait-ms", b"%.3f" % (generation.admission.waited_seconds * 1000)),
         (b"openai-processing-ms", b"%d" % ((time.monotonic() - generation.request.arrived) * 1000)),

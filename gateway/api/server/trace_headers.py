@@ -1,4 +1,4 @@
-"""Where a request stands in a trace, by its headers."""
+"""Read a request's trace context from its headers."""
 
 from collections.abc import Iterable, Mapping
 
@@ -18,7 +18,7 @@ def begin_trace(
 ) -> None:
     """Fill in the record's `trace`, `span_id` and `sampled`.
 
-    `headers` are `sent` by name; the latter is looked at only where there is a context, which must stand there once.
+    `headers` are `sent` by name; `sent` is searched only where there is a context, which must occur once.
     """
     if _PARENT not in headers:
         sampler.start(record)

@@ -1,16 +1,16 @@
-"""Which path somebody may have meant who asked for one that is not there."""
+"""Suggest the path that a client may have meant by an unknown one."""
 
 from collections.abc import Iterable
 from re import Pattern
 from typing import Final
 
-#: Where base URLs of clients are wrong, they are wrong by a few parts.
+#: Wrong base URLs are wrong by a few path segments.
 _MOST_PARTS: Final = 8
 _VERSION: Final = "v1"
 
 
 def meant(path: str, known: Iterable[Pattern[str]]) -> str | None:
-    """A path of ours that ends as this one does: a slash or `/v1` too many or too few, or something before it."""
+    """Find a known path that ends as this one does: a slash or `/v1` too many or too few, or a prefix before it."""
     parts = [part for part in path.split("/") if part]
     if len(parts) > _MOST_PARTS:
         return None

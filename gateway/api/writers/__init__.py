@@ -1,1 +1,1 @@
-"""Answers written to the client: streamed or whole, as text or as parsed deltas, and after guards' verdicts."""
+"""Writers of answers: streamed or whole, as text or as parsed deltas, and after guards' verdicts."""

@@ -1,7 +1,7 @@
-"""The seam for APIs that are spoken on top of the chat path: Responses, and Anthropic's Messages.
+"""The API adapter seam: APIs translated to chat completions (OpenAI's Responses, Anthropic's Messages).
 
-Their requests become a chat's, so that limits, filters, routing and every kind of replica are the same for all. The
-answer comes as deltas (gateway/text/parsing/delta.py), from tokens or from an upstream's chunks; a renderer writes it.
+Their requests become chat bodies, so that limits, filters, routing and replicas are the same for all. The answer comes
+as deltas (gateway/text/parsing/delta.py), from tokens or from an upstream's chunks; a renderer writes them.
 """
 
 from collections.abc import Sequence
@@ -18,8 +18,9 @@ from protos.types import FinishReason
 
 
 class AnswerHead(msgspec.Struct, frozen=True):
-    """What is known of an answer when it begins. `suffix` is the request's id without its prefix, `created` in seconds
-    since 1970, `model` as clients know it; `streamed` is how it goes out. `prompt_tokens` of upstreams are an estimate.
+    """The facts of an answer that are known when it begins. `suffix` is the request's id without its prefix, `created`
+    in seconds since 1970, `model` the client's name of it, `streamed` whether events are written. An upstream's
+    `prompt_tokens` are an estimate.
     """
 
     suffix: str
@@ -31,9 +32,9 @@ class AnswerHead(msgspec.Struct, frozen=True):
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """Tokens of an answer over its choices. `cached` are part of the prompt's, `reasoning` of the completion's.
+    """Token counts of an answer over all choices. `cached` is part of `prompt`, `reasoning` of `completion`.
 
-    `stopped_by` is the stop string that ended the first choice, where the gateway looked for it or an upstream told.
+    `stopped_by` is the stop string that ended the first choice, where the gateway found it or an upstream reported it.
     """
 
     prompt: int
@@ -44,7 +45,7 @@ class Counts(msgspec.Struct, frozen=True):
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A tool call as it was written; `arguments` need not be JSON where the answer was cut short."""
+    """A tool call; `arguments` need not be JSON where the answer was cut short."""
 
     id: str
     name: str
@@ -52,44 +53,44 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """One whole answer: what it consists of, in order, neighbours of a kind joined."""
+    """One whole answer: its parts in order, neighbours of one kind joined."""
 
     parts: tuple[Text | Reasoning | Call, ...]
     finish: FinishReason
 
     @property
     def text(self) -> str:
-        """All that is said."""
+        """The text for the user."""
         return "".join([part.text for part in self.parts if isinstance(part, Text)])
 
     @property
     def reasoning(self) -> str:
-        """All thoughts."""
+        """The reasoning."""
         return "".join([part.text for part in self.parts if isinstance(part, Reasoning)])
 
     @property
     def calls(self) -> list[Call]:
-        """All tool calls."""
+        """The tool calls."""
         return [part for part in self.parts if isinstance(part, Call)]
 
     @property
     def entries(self) -> list[TokenEntry]:
-        """The tokens of what is said, with their logprobs, where they were asked for."""
+        """The tokens of the text with their logprobs, where they were asked for."""
         return [entry for part in self.parts if isinstance(part, Text) for entry in part.entries]
 
     @property
     def finish_name(self) -> str:
-        """As OpenAI names it."""
+        """The finish reason by OpenAI's name."""
         return finish_name(self.finish, called=bool(self.calls))
 
 
 def finish_name(finish: FinishReason, *, called: bool) -> str:
-    """OpenAI's name of it: an answer that stopped after a call of a tool has `tool_calls`."""
+    """Give OpenAI's name of a finish reason: an answer that stopped after a tool call has `tool_calls`."""
     return "tool_calls" if called and finish is FinishReason.STOP else finish.value
 
 
 def joined(deltas: Sequence[Delta], finish: FinishReason) -> Choice:
-    """The whole of what came piece by piece."""
+    """Join deltas to a whole choice."""
     parts: list[Text | Reasoning | Call] = []
     for _, run in groupby(deltas, _run):
         pieces = list(run)
@@ -107,59 +108,59 @@ def joined(deltas: Sequence[Delta], finish: FinishReason) -> Choice:
 
 
 def _run(delta: Delta) -> object:
-    """What neighbours have in common that are of one part."""
+    """Give the key that neighbouring deltas of one part share."""
     return delta.call if isinstance(delta, CallStart | CallArguments) else type(delta)
 
 
-#: What stands before a piece of JSON-escaped text, and after it.
+#: The bytes before and after a piece of JSON-escaped text.
 Frame = tuple[bytes, bytes]
 
 
 class Renderer(Protocol):
-    """Writes one answer in an API's own words: either a stream, or the whole at once. Nothing in it waits."""
+    """Writes one answer in an API's format: either a stream, or the whole at once. It never waits."""
 
     def opening(self) -> bytes:
-        """How a stream begins; called once, before everything else of it."""
+        """Write the beginning of a stream; called once, before everything else."""
         ...
 
     def frame(self, index: int, kind: Delta) -> Frame | None:
-        """What encloses a piece of the choice, JSON-escaped, whose delta differs from that one in its text alone.
+        """Give the frame of JSON-escaped text for a choice, where a delta like `kind` differs in its text alone.
 
-        It holds until the choice is rendered again. None: each such piece must be rendered.
+        The frame holds until the choice is rendered again. None: each delta must be rendered.
         """
         ...
 
     def render(self, index: int, deltas: Sequence[Delta], finish: FinishReason | None) -> bytes:
-        """The next events of a choice; with `finish` they are its last. Not called again for it."""
+        """Write the next events of a choice; with `finish` they are its last."""
         ...
 
     def closing(self, counts: Counts) -> bytes:
-        """How a stream ends well, after every choice has ended."""
+        """Write the end of a successful stream, after every choice has ended."""
         ...
 
     def broken(self, error: PenstockError) -> bytes:
-        """How a stream ends in an error."""
+        """Write the end of a stream that failed."""
         ...
 
     def whole(self, choices: Sequence[Choice], counts: Counts) -> bytes:
-        """The body of an answer that is not streamed."""
+        """Write the body of an answer that is not streamed."""
         ...
 
 
 class ApiAdapter(Protocol):
-    """One request to such an API; made for each request, so it may keep what it needs of it."""
+    """The translation of one request; made for each request, so it may keep state."""
 
     #: The endpoint's name in a key's scope, in metrics and in the journal.
     endpoint: str
 
     async def translate(self, caller: Caller, body: bytes) -> bytes:
-        """The same as a chat completion's body. Raises InvalidRequest and what else is a status for the client."""
+        """Translate the body to a chat completion's. Raises InvalidRequest and other errors with a status."""
         ...
 
     def renderer(self, head: AnswerHead) -> Renderer:
-        """Who writes its answer."""
+        """Make the renderer of the answer."""
         ...
 
     async def keep(self) -> None:
-        """The answer is whole, and rendered; its client gets the end once this returns. Raises nothing."""
+        """Store the rendered answer; the client gets the end once this returns. Raises nothing."""
         ...

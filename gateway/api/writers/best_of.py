@@ -1,4 +1,4 @@
-"""`best_of`: of a prompt's answers those that the model itself finds most likely, for each token."""
+"""`best_of`: keep a prompt's answers with the highest mean log probability per token."""
 
 import math
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from gateway.text.sequence_text import TokenEntry
 def best_choices(
     choices: Sequence[dict[str, Any]], entries: Sequence[Sequence[TokenEntry]], made: int, keep: int
 ) -> list[dict[str, Any]]:
-    """Of each `made` choices, which are those of one prompt, the best ones, numbered anew, the best first."""
+    """Keep the best of each `made` choices, which belong to one prompt; number them anew, the best first."""
     kept = []
     for start in range(0, len(choices), made):
         ranked = sorted(range(start, start + made), key=lambda index: -_mean(entries[index]))
@@ -19,5 +19,5 @@ def best_choices(
 
 
 def _mean(entries: Sequence[TokenEntry]) -> float:
-    """An answer without tokens that may be looked at is the worst."""
+    """Average the log probabilities; an answer without visible tokens ranks last."""
     return sum(entry.chosen for _, entry, _ in entries) / len(entries) if entries else -math.inf

@@ -1,4 +1,4 @@
-"""Server-sent events of a streamed answer. What does not change within a stream is encoded once."""
+"""Encode an answer's text as server-sent events. What does not change within a stream is encoded once."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ DONE = b"data: [DONE]\n\n"
 
 
 def usage_fields(usage: Usage | Counts) -> dict[str, object]:
-    """The API's `usage` object; with `Counts` it tells what was reasoning, too."""
+    """Make the API's `usage` object; with `Counts` it includes reasoning tokens."""
     fields: dict[str, object] = {
         "prompt_tokens": usage.prompt,
         "completion_tokens": usage.completion,
@@ -32,7 +32,7 @@ def usage_fields(usage: Usage | Counts) -> dict[str, object]:
 
 
 class ChunkEncoder:
-    """Turns a generation's events into the bytes of its stream."""
+    """Encodes a generation's events as the chunks of its stream."""
 
     def __init__(
         self, api: CompletionApi, generation: Generation, answer_id: str, created: int, *, usage: bool
@@ -55,7 +55,7 @@ class ChunkEncoder:
         self._text_tail = api.text_tail + b',"logprobs":null,"finish_reason":null}]' + self._end
 
     def opening(self) -> bytes:
-        """The first chunk of every choice, which carries the role, or the prompt where that is to be shown."""
+        """Encode the first chunk of every choice: the role, or the prompt where it is echoed."""
         if self._api.opening is None:
             return b"".join([self.text(i, text) for i, text in enumerate(self._generation.request.echo)])
         choices = (
@@ -65,7 +65,7 @@ class ChunkEncoder:
         return b"".join(self._choice_head + dumps(choice) + b"]" + self._end for choice in choices)
 
     def encode(self, events: list[Event]) -> bytes:
-        """Chunks of what arrived. Raises the error that a finish reports."""
+        """Encode the chunks of the events. Raises the error that a finish reports."""
         if len(events) == 1:
             return self._encode_event(events[0])
         return b"".join([self._encode_event(event) for event in events])
@@ -73,7 +73,7 @@ class ChunkEncoder:
     def _encode_event(self, event: Event) -> bytes:
         index, token_ids, logprobs, _ = event
         sequence = self._sequences[index]
-        # The common event is one token whose bytes are whole characters: what it writes is in the table.
+        # The common event is one token of whole characters: its escaped text is in the table.
         if len(token_ids) == 1 and logprobs is None and sequence.streams and not sequence.detokenizer.pending:
             if sequence.plain:
                 escaped = self._escaped[token_ids[0]]
@@ -92,7 +92,7 @@ class ChunkEncoder:
         return body
 
     def _encode_screened(self, index: int, sequence: SequenceText, text: str) -> bytes:
-        """One token of a sequence whose text is screened and that goes on."""
+        """Encode one token of a running sequence whose text is screened."""
         sequence.completion_tokens += 1
         text = sequence.show(text)
         body = self.text(index, text) if text else b""
@@ -102,14 +102,14 @@ class ChunkEncoder:
         return body
 
     def closing(self) -> bytes:
-        """The usage chunk, if it was asked for, and the end mark."""
+        """Encode the usage chunk, if it was asked for, and the end mark."""
         if not self._with_usage:
             return DONE
         usage = dumps(usage_fields(self._generation.usage))
         return self._head + b',"choices":[],"usage":' + usage + b"}\n\n" + DONE
 
     def broken(self, error: PenstockError) -> bytes:
-        """The event of an error; no end mark follows."""
+        """Encode an error event; no end mark follows."""
         return error_event(error)
 
     def _text_chunk(self, index: int, text: str, entries: list[TokenEntry]) -> bytes:
@@ -131,15 +131,15 @@ class ChunkEncoder:
         )
 
     def text(self, index: int, text: str) -> bytes:
-        """A chunk of that text."""
+        """Encode a chunk of text."""
         return b"".join((self._text_heads[index], dumps(text)[1:-1], self._text_tail))
 
     def render(self, index: int, deltas: Sequence[Delta]) -> bytes:
-        """A chunk of what they say; answers that are not taken apart have nothing else."""
+        """Encode a chunk of the deltas' text; unparsed answers have no other deltas."""
         return self.text(index, "".join([delta.text for delta in deltas if isinstance(delta, Text)]))
 
     def finish(self, index: int, reason: FinishReason) -> bytes:
-        """The last chunk of a choice."""
+        """Encode the last chunk of a choice."""
         return b'%b{"index":%d,%b,"logprobs":null,"finish_reason":"%b"}]%b' % (
             self._choice_head,
             index,

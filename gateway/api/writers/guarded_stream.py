@@ -1,4 +1,4 @@
-"""An answer that guards are asked about: nothing of it is sent before their verdict."""
+"""Stream an answer that guards check: nothing is sent before their verdict."""
 
 from collections.abc import Sequence
 
@@ -12,13 +12,13 @@ from routing.contracts.transport import Event
 
 
 class GuardedDeltas:
-    """The pieces of one answer as guards let them pass: what is said, its thoughts and each call's arguments.
+    """The deltas of one answer that guards let pass: text, reasoning and each call's arguments are checked separately.
 
-    What is gathered of one is judged before the answer goes on elsewhere. `blocked`: nothing more is shown.
+    Gathered text of one channel is settled before the answer goes on in another. `blocked`: nothing more is shown.
     """
 
     def __init__(self, filter_: AnswerFilter, index: int, *, patient: bool) -> None:
-        """Of the answer of that index; `patient`: each text is judged as a whole."""
+        """`index` is the answer's; `patient`: each text is checked as a whole."""
         self._filter = filter_
         self._index = index
         self._patient = patient
@@ -27,7 +27,7 @@ class GuardedDeltas:
         self.blocked = False
 
     async def feed(self, deltas: Sequence[Delta], *, last: bool) -> list[Delta]:
-        """The next pieces; gives what may be shown now, with `last` all that may be. Raises FilterFailed."""
+        """Take the next deltas; return what may be shown now, with `last` all that may be. Raises FilterFailed."""
         given: list[Delta] = []
         for delta in deltas:
             place = place_of(delta)
@@ -56,10 +56,7 @@ class GuardedDeltas:
 
 
 class GuardedStream:
-    """The sequences of a generation, each with its judged answer: shown in pieces of the guards' windows.
-
-    There are no logprobs then.
-    """
+    """The guarded sequences of a generation, shown in pieces of the guards' windows, without logprobs."""
 
     def __init__(self, generation: Generation, encoder: StreamEncoder, filter_: AnswerFilter) -> None:
         self._generation = generation
@@ -68,7 +65,7 @@ class GuardedStream:
         self._guarded = [GuardedDeltas(filter_, index, patient=False) for index in range(len(self._answers))]
 
     async def take(self, events: list[Event]) -> bytes:
-        """What may be sent after some events. Raises FilterFailed."""
+        """Take events; return the bytes that may be sent. Raises FilterFailed."""
         return b"".join([await self._event(event) for event in events])
 
     async def _event(self, event: Event) -> bytes:
@@ -90,7 +87,7 @@ class GuardedStream:
 async def guarded_whole(
     generation: Generation, filter_: AnswerFilter, index: int, deltas: Sequence[Delta]
 ) -> tuple[list[Delta], FinishReason | None]:
-    """What guards let pass of a whole answer, and how that ends. Raises FilterFailed."""
+    """Pass a whole answer through guards; return what may be shown and the finish reason. Raises FilterFailed."""
     guarded = GuardedDeltas(filter_, index, patient=True)
     shown = await guarded.feed(deltas, last=True)
     generation.note_shown(index, shown)
@@ -101,5 +98,5 @@ async def guarded_whole(
 
 
 def text_of(deltas: Sequence[Delta]) -> str:
-    """What is said to the user."""
+    """Join the deltas' text for the user."""
     return "".join([delta.text for delta in deltas if isinstance(delta, Text)])

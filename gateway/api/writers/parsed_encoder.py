@@ -1,4 +1,4 @@
-"""The stream of answers that are taken apart: from a generation's events to a renderer's."""
+"""Encode parsed answers as a stream: a generation's events become deltas, a renderer writes them."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -15,65 +15,62 @@ from routing.contracts.transport import Event
 
 
 class StreamEncoder(Protocol):
-    """Writes the stream of a generation: its events in, bytes out."""
+    """Encodes the stream of a generation: events in, bytes out."""
 
     def opening(self) -> bytes:
-        """How the stream begins."""
+        """Encode the beginning of the stream."""
         ...
 
     def encode(self, events: list[Event]) -> bytes:
-        """What arrived. Raises the error that a finish reports."""
+        """Encode events. Raises the error that a finish reports."""
         ...
 
     def render(self, index: int, deltas: Sequence[Delta]) -> bytes:
-        """Pieces of a sequence that others have taken in, and let pass."""
+        """Encode deltas of a sequence whose events somebody else has taken in."""
         ...
 
     def finish(self, index: int, reason: FinishReason) -> bytes:
-        """The end of such a sequence."""
+        """Encode the end of such a sequence."""
         ...
 
     def closing(self) -> bytes:
-        """How the stream ends well."""
+        """Encode the end of a successful stream."""
         ...
 
     def broken(self, error: PenstockError) -> bytes:
-        """How it ends in an error."""
+        """Encode the end of a failed stream."""
         ...
 
 
 def parsed_answers(generation: Generation) -> list[ParsedAnswer]:
-    """What takes the generation's sequences apart, plain text too."""
+    """Return the parsers of the generation's sequences; plain text has one, too."""
     return generation.answers or [ParsedAnswer(PlainParser()) for _ in generation.sequences]
 
 
 def counts_of(generation: Generation) -> Counts:
-    """The counts so far."""
+    """Count the generation's tokens so far."""
     usage = generation.usage
     stopped_by = generation.sequences[0].stopped_by
     return Counts(usage.prompt, usage.completion, usage.cached, generation.reasoning_tokens, stopped_by)
 
 
 class ParsedEncoder:
-    """The `StreamEncoder` of answers that are taken apart, or of an API that wants them so."""
+    """The `StreamEncoder` of parsed answers, and of APIs that take deltas."""
 
     def __init__(self, generation: Generation, renderer: Renderer) -> None:
-        """Before the first event."""
         self._generation = generation
         self._renderer = renderer
         self._sequences = generation.sequences
         self._answers = parsed_answers(generation)
         self._texts = generation.table.texts
         self._calm = generation.table.calm
-        #: How a calm token of a sequence is written, as long as it goes on as it does, and whether it is a thought.
+        #: The frame of a calm token of each sequence while its flow lasts, and whether it is reasoning.
         self._lanes: list[tuple[bytes, bytes, bool] | None] = [None] * len(self._sequences)
 
     def opening(self) -> bytes:
-        """As StreamEncoder has it."""
         return self._renderer.opening()
 
     def encode(self, events: list[Event]) -> bytes:
-        """As StreamEncoder has it."""
         if len(events) == 1:
             return self._event(events[0])
         return b"".join([self._event(event) for event in events])
@@ -81,7 +78,7 @@ class ParsedEncoder:
     def _event(self, event: Event) -> bytes:
         index, token_ids, logprobs, _ = event
         lane = self._lanes[index]
-        # The common event is one token within a text, thought or argument. Nothing of it needs to be looked at.
+        # The common event is one token within a text, reasoning or argument: nothing of it needs parsing.
         if lane is not None and len(token_ids) == 1 and logprobs is None:
             text = self._calm[token_ids[0]]
             if text is not None:
@@ -119,7 +116,7 @@ class ParsedEncoder:
         return b""
 
     def _token(self, index: int, sequence: SequenceText, text: str) -> bytes:
-        """One token of a sequence that goes on."""
+        """Render one token of a running sequence."""
         answer = self._answers[index]
         sequence.completion_tokens += 1
         if answer.parser.thinking:
@@ -135,24 +132,20 @@ class ParsedEncoder:
         return self._renderer.render(index, deltas, sequence.finish_reason)
 
     def render(self, index: int, deltas: Sequence[Delta]) -> bytes:
-        """As StreamEncoder has it."""
         return self._renderer.render(index, deltas, None)
 
     def finish(self, index: int, reason: FinishReason) -> bytes:
-        """As StreamEncoder has it."""
         return self._renderer.render(index, (), reason)
 
     def closing(self) -> bytes:
-        """As StreamEncoder has it."""
         return self._renderer.closing(counts_of(self._generation))
 
     def broken(self, error: PenstockError) -> bytes:
-        """As StreamEncoder has it."""
         return self._renderer.broken(error)
 
 
 def flow_of(sequence: SequenceText, answer: ParsedAnswer) -> Delta | None:
-    """What comes of calm tokens from here on, as `OutputParser.flow` has it of the sequence's text."""
+    """Give the kind of delta that calm tokens yield from here on (`OutputParser.flow`); None: they must be parsed."""
     if not sequence.plain or sequence.finish_reason is not None or sequence.detokenizer.pending:
         return None
     if answer.screened is not None:
@@ -161,7 +154,7 @@ def flow_of(sequence: SequenceText, answer: ParsedAnswer) -> Delta | None:
 
 
 def take(generation: Generation, answer: ParsedAnswer, event: Event) -> tuple[list[Delta], FinishReason | None]:
-    """What comes of an event of that answer's sequence, and its end if that is the event that brought it."""
+    """Parse an event of the answer's sequence; return its deltas, and the finish reason if this event ended it."""
     index, token_ids, logprobs, _ = event
     sequence = generation.sequences[index]
     if len(token_ids) > 1 and (answer.thinking or not answer.begun or logprobs is not None):
@@ -179,7 +172,7 @@ def take(generation: Generation, answer: ParsedAnswer, event: Event) -> tuple[li
 
 
 def _ended(sequence: SequenceText, answer: ParsedAnswer) -> list[Delta]:
-    """What comes last of an answer that is over, which filters may cut off still."""
+    """Parse the end of an answer, which filters may still cut off."""
     deltas = answer.finish()
     if answer.blocked:
         sequence.finish_reason = FinishReason.CONTENT_FILTER
@@ -187,7 +180,7 @@ def _ended(sequence: SequenceText, answer: ParsedAnswer) -> list[Delta]:
 
 
 def _take_singly(generation: Generation, answer: ParsedAnswer, event: Event) -> tuple[list[Delta], FinishReason | None]:
-    """`take` that sees at which of the tokens a thought or a call begins and ends. Where none can, many go at once."""
+    """Take tokens one by one to see where reasoning or a call begins and ends; take calm runs at once."""
     index, token_ids, logprobs, _ = event
     sequence = generation.sequences[index]
     texts, calm = generation.table.texts, generation.table.calm

@@ -1,4 +1,4 @@
-"""A generation's events to its client, as they come."""
+"""Stream a generation's events to the client as they come."""
 
 from gateway.api.server.http_exchange import HttpExchange
 from gateway.api.writers.api_adapter import ApiAdapter
@@ -16,8 +16,8 @@ async def stream_answer(
     adapter: ApiAdapter | None = None,
     guarded: GuardedStream | None = None,
 ) -> None:
-    """Send the stream; with `judged`, what that lets pass. Raises what can still be answered with a status."""
-    # Encoding the first events before the status goes out lets an engine's refusal still be one.
+    """Send the stream; with `guarded`, what guards let pass. Raises errors that can still be a status."""
+    # The first events are encoded before the status goes out, so that an engine's refusal can still be one.
     body = encoder.opening()
     body += encoder.encode(generation.first) if guarded is None else await guarded.take(generation.first)
     pace = Pace(exchange.record)

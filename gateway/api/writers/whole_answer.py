@@ -1,4 +1,4 @@
-"""A generation's whole answer, for clients that do not stream."""
+"""Collect a generation's whole text answer, for clients that do not stream."""
 
 from typing import Any
 
@@ -14,9 +14,9 @@ from gateway.text.sequence_text import TokenEntry
 
 
 async def collect(api: CompletionApi, generation: Generation, answer_id: str, created: int) -> bytes:
-    """The API's answer body, once every sequence is over and what looks at answers has let them pass.
+    """Encode the API's answer body, once every sequence is over and filters and guards have let it pass.
 
-    Answers that guards look at have no logprobs. Raises the error that ended the stream, and FilterFailed.
+    Answers that guards check have no logprobs. Raises the error that ended the stream, and FilterFailed.
     """
     count = len(generation.sequences)
     texts: list[list[str]] = [[] for _ in range(count)]

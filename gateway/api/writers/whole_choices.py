@@ -1,4 +1,4 @@
-"""Whole answers that are taken apart, for clients that do not stream."""
+"""Collect whole parsed answers, for clients that do not stream."""
 
 from gateway.api.writers.api_adapter import Choice, joined
 from gateway.api.writers.guarded_stream import guarded_whole
@@ -9,9 +9,9 @@ from protos.types import FinishReason
 
 
 async def collect_choices(generation: Generation) -> list[Choice]:
-    """Every answer, once all are over and what looks at answers has let them pass.
+    """Collect every choice, once all are over and filters and guards have let them pass.
 
-    Answers that guards look at have no logprobs. Raises the error that ended the stream, and FilterFailed.
+    Answers that guards check have no logprobs. Raises the error that ended the stream, and FilterFailed.
     """
     filter_ = generation.request.filter
     answers = parsed_answers(generation)

@@ -1,4 +1,4 @@
-"""A generation to its client: which writer an answer has, and the answer written by it."""
+"""Choose the writer of a generation's answer and write it."""
 
 import time
 
@@ -24,7 +24,7 @@ from routing.contracts.transport import Relay
 
 
 async def write_answer(pipeline: Pipeline, generation: Generation, adapter: ApiAdapter | None) -> None:
-    """Write what the pipeline's request is answered: relayed, streamed or whole. Raises what can still be a status."""
+    """Write the answer: relayed, streamed or whole. Raises errors that can still be a status."""
     exchange, api = pipeline.incoming.exchange, pipeline.reading.api
     digest_shown(generation, pipeline.services.digests)
     exchange.answer_headers = served_headers(generation)
@@ -76,7 +76,7 @@ async def _write_whole(
     else:
         choices = await collect_choices(generation)
         answer = renderer.whole(choices, counts_of(generation))
-    # Before the client can send its next request, which may need the room.
+    # The lease must end before the client sends its next request, which may need the room.
     generation.close()
     exchange.unwatch()
     if adapter is not None:

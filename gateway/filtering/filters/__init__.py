@@ -1,1 +1,1 @@
-"""The filters that the configuration names, and what they do to requests and answers."""
+"""The configured filters, applied to requests and answers."""

@@ -1,4 +1,4 @@
-"""What looks at the answers of one request."""
+"""The answer filter of one request: screens, and guards."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -12,14 +12,14 @@ from gateway.filtering.filters.questions import guarded
 from safety.action import Action
 from safety.screen import Finding, Screening, applied
 
-#: Of what was shown already, so many characters go with a question.
+#: Characters of already shown text that go with a question.
 CONTEXT: Final = 4096
-#: The end of what has been gathered is looked at again with what follows it, by guards that find stretches.
+#: Characters at the end of gathered text that are checked again with what follows, by guards that find spans.
 OVERLAP: Final = 64
 
 
 class AnswerFilter(msgspec.Struct):
-    """Screens for the texts of answers, and guards to be asked about them; `prompt` is what they answer."""
+    """Makes screens for the texts of answers and asks guards about them; `prompt` is the prompt they answer."""
 
     screening: Screening | None
     guards: Sequence[GuardRule]
@@ -29,7 +29,7 @@ class AnswerFilter(msgspec.Struct):
     guarded: "list[GuardedAnswer]" = []
 
     def record(self, answers: Mapping[int, Sequence[Looked]]) -> None:
-        """Write down what was found in the texts of each answer, once they have ended."""
+        """Record the findings in the texts of each answer, once they have ended."""
         for index, texts in sorted(answers.items()):
             findings = [finding for text in texts for finding in text.findings]
             failures = sorted({name for text in texts for name in text.failures})
@@ -37,20 +37,20 @@ class AnswerFilter(msgspec.Struct):
                 self.recorder.answer(index, sum(text.received for text in texts), findings, failures)
 
     def record_guarded(self) -> None:
-        """Write down what guards found."""
+        """Record the findings of guards."""
         for answer in self.guarded:
             if answer.findings:
                 self.recorder.answer(answer.index, answer.received, answer.findings, ())
 
     def answer(self, index: int) -> "GuardedAnswer":
-        """Another text of the answer of that index that guards are asked about."""
+        """Begin another guarded text of the answer of that index."""
         answer = GuardedAnswer(self, index)
         self.guarded.append(answer)
         return answer
 
 
 class GuardedAnswer:
-    """One text of an answer before the guards: gathered, and shown after their verdict about it and what came before.
+    """One text of an answer before guards: gathered, and shown after their verdict about it and the text before it.
 
     `blocked`: nothing more of it is shown.
     """
@@ -68,13 +68,13 @@ class GuardedAnswer:
         self.findings: list[Finding] = []
 
     def add(self, text: str) -> bool:
-        """The next piece; gives whether it is time for a question."""
+        """Add the next piece; return whether it is time for a question."""
         self._gathered += text
         self.received += len(text)
         return len(self._gathered) >= self._due
 
     async def settle(self, *, last: bool) -> str:
-        """Ask; gives what may be shown now, with `last` all that may be. Raises FilterFailed."""
+        """Ask the guards; return what may be shown now, with `last` all that may be. Raises FilterFailed."""
         if self.blocked is not None or not self._gathered:
             return ""
         of, before, text = self._filter, len(self._shown), self._gathered
@@ -93,7 +93,7 @@ class GuardedAnswer:
         ]
         of_whole = [finding for finding in found if finding.rule not in self._spans]
         end = len(text) if last or not self._spans else max(0, len(text) - OVERLAP)
-        # A stretch is not taken apart: it may be a longer one, once more has come.
+        # A span is not split: it may become longer once more has come.
         end = min([end, *(finding.start for finding in of_spans if finding.end > end)])
         decided = [finding for finding in of_spans if finding.start < end]
         self._note(of_whole + decided)
@@ -104,11 +104,11 @@ class GuardedAnswer:
         self.blocked = result.blocked
         self._shown = (self._shown + text[:end])[-CONTEXT:]
         self._gathered = text[end:]
-        # What is undecided still is asked about again with a window more.
+        # Undecided text is asked about again with one more window.
         self._due = self._window + max(len(self._gathered), OVERLAP if self._spans else 0)
         return result.text
 
     def _note(self, findings: Sequence[Finding]) -> None:
-        """What a guard says of the text as a whole, it says again with every question."""
+        """Note findings; a finding about the text as a whole recurs with every question."""
         known = {(finding.rule, finding.label) for finding in self.findings if finding.rule not in self._spans}
         self.findings += [finding for finding in findings if (finding.rule, finding.label) not in known]

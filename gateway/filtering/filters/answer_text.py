@@ -1,4 +1,4 @@
-"""One text of an answer before its screen, as it comes in pieces from wherever it is said."""
+"""Screen one text of an answer as it comes in pieces."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -7,47 +7,46 @@ from gateway.filtering.filters.filter_policy import NewScreen
 from safety.json_escapes import Unescaping
 from safety.screen import Finding, Screen
 
-#: So much of the end of a text is looked at again with what is said in its place later.
+#: Characters at the end of a text that are screened again with text that continues it later.
 _TAIL: Final = 128
-#: Half a character, as UTF-16 has it and as JSON's escapes write it.
+#: A high surrogate, as JSON's escapes may leave it alone.
 _HIGH: Final = ("\ud800", "\udbff")
 
 
 class AnswerText:
-    """What a screen shows of it. Escapes that JSON does not need are undone where it is JSON.
+    """A text before its screen; in JSON, needless escapes are undone first.
 
-    What is said in the place of a text that seemed to be over goes on after it: a match that begins in what has been
-    shown already cuts it off.
+    A text that seemed to be over may go on: a match that begins in what has been shown cuts it off.
     """
 
     __slots__ = ("_before", "_escapes", "_followed", "_half", "_stands", "mended", "screen", "tail")
 
     def __init__(self, screen: Screen, *, json: bool) -> None:
         self.screen = screen
-        #: The end of what came and stands as it came.
+        #: The end of the text as it came and was not changed.
         self.tail = ""
         self._escapes = Unescaping() if json else None
         self._half = ""
-        #: Characters of the text before it, what was found there, what it is shown as and is not to be again, ...
+        #: Of the text before it: its characters, its findings, and what is not to be shown again.
         self._followed = 0
         self._before: frozenset[tuple[str, str, int]] = frozenset()
         self._stands = ""
-        #: ... and whether that has become something else.
+        #: Whether a match has changed the text before it.
         self.mended = False
 
     @property
     def blocked(self) -> bool:
-        """Whether it has been cut off."""
+        """Whether the text has been cut off."""
         return self.screen.blocked is not None or self.mended
 
     @property
     def received(self) -> int:
-        """Characters that came."""
+        """Characters received."""
         return self.screen.received - self._followed
 
     @property
     def findings(self) -> Sequence[Finding]:
-        """What was found, and not in the text before it."""
+        """Findings in this text, without those in the text before it."""
         if not self._followed:
             return self.screen.findings
         before = self._followed
@@ -63,10 +62,10 @@ class AnswerText:
         return self.screen.failures
 
     def follow(self, tail: str, new_screen: NewScreen) -> None:
-        """It goes on after a text with that end. Called first. Raises FilterFailed."""
+        """Continue a text that ended with `tail`. Called first. Raises FilterFailed."""
         stood = new_screen().whole(tail)
         while stood.blocked is not None:
-            # Nothing was blocked: the match comes of where the end was cut off.
+            # Nothing was blocked before: the match comes from where the end was cut.
             tail = tail[stood.blocked.end :]
             stood = new_screen().whole(tail)
         self._followed = len(tail)
@@ -76,7 +75,7 @@ class AnswerText:
         self._unshown(self.screen.feed(tail))
 
     def feed(self, piece: str) -> str:
-        """The next piece; gives what may be shown now. Raises FilterFailed."""
+        """Screen the next piece; return what may be shown now. Raises FilterFailed."""
         if self._escapes is not None:
             piece = self._escapes.feed(piece)
         if self._half or not piece.isascii():
@@ -86,7 +85,7 @@ class AnswerText:
         return self._unshown(shown) if self._stands or self.mended else shown
 
     def finish(self) -> str:
-        """The rest of what may be shown. Raises FilterFailed."""
+        """Return the rest of what may be shown. Raises FilterFailed."""
         rest = "\ufffd" if self._half else ""
         self._half = ""
         if self._escapes is not None:
@@ -94,19 +93,19 @@ class AnswerText:
         shown = self.screen.last(rest)
         self.tail = (self.tail + rest)[-_TAIL:]
         if replaced := self.screen.replaced:
-            # What has been replaced does not go on.
+            # Replaced text is not continued.
             self.tail = self.tail[max(0, len(self.tail) - (self.screen.received - replaced[-1][1])) :]
         return self._unshown(shown) if self._stands or self.mended else shown
 
     def _unshown(self, shown: str) -> str:
-        """That without what was shown before."""
+        """Remove what was shown before."""
         size = min(len(self._stands), len(shown))
         self.mended = self.mended or self._stands[:size] != shown[:size]
         self._stands = self._stands[size:]
         return "" if self.mended else shown[size:]
 
     def _whole_characters(self, piece: str) -> str:
-        """Halves of characters joined, those that stay alone replaced; the last one waits for its other half."""
+        """Join surrogate pairs and replace lone ones; the last one waits for its other half."""
         piece = self._half + piece
         self._half = ""
         if _HIGH[0] <= piece[-1:] <= _HIGH[1]:
@@ -114,7 +113,7 @@ class AnswerText:
         return whole_characters(piece)
 
 
-#: What tells of findings, failures and characters.
+#: Sources of findings, failures and characters.
 Looked = Screen | AnswerText
 
 
@@ -123,7 +122,7 @@ def _known(finding: Finding) -> tuple[str, str, int]:
 
 
 def whole_characters(text: str) -> str:
-    """The text with halves of characters joined, and those that stay alone replaced."""
+    """Join surrogate pairs and replace lone surrogates."""
     if text.isascii():
         return text
     try:

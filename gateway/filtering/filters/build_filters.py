@@ -1,4 +1,4 @@
-"""From the configuration to the filters that look at text alone."""
+"""Build the text filters from the configuration."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +23,7 @@ _NO_SETTINGS: Final = {
 
 
 class FilterUnusable(Exception):
-    """`where` is the field of the configuration, `problem` one line for whoever wrote it."""
+    """A filter cannot be built. `where` is the configuration's field, `problem` one line for its author."""
 
     def __init__(self, where: str, problem: str) -> None:
         self.where = where
@@ -32,14 +32,14 @@ class FilterUnusable(Exception):
 
 
 def all_settings(safety: Safety) -> dict[str, tuple[str, FilterSettings]]:
-    """Every filter by its name, with its place in the configuration; a configured one takes a built-in one's name."""
+    """List every filter by name, with its place in the configuration; configured ones override built-in ones."""
     found = {name: (f"safety ({name})", _NO_SETTINGS[name]) for name in BUILT_IN}
     found |= {settings.name: (f"safety.filters[{i}]", settings) for i, settings in enumerate(safety.filters)}
     return found
 
 
 def text_filters(safety: Safety, *, prompts: bool) -> dict[str, StreamFilter]:
-    """Every filter that needs nobody else, by its name, for prompts or for answers. Raises FilterUnusable."""
+    """Build every filter that works on text alone, by name, for prompts or for answers. Raises FilterUnusable."""
     built: dict[str, StreamFilter] = {}
     for name, (where, settings) in all_settings(safety).items():
         filter_ = text_filter(settings, where, prompts=prompts)
@@ -49,7 +49,7 @@ def text_filters(safety: Safety, *, prompts: bool) -> dict[str, StreamFilter]:
 
 
 def text_filter(settings: FilterSettings, where: str, *, prompts: bool) -> StreamFilter | None:
-    """One filter; None for one that needs somebody else. Some see more in prompts, which they need not stream.
+    """Build one filter; None for a guard. Some filters find more in prompts, which need no streaming.
 
     Raises FilterUnusable.
     """
@@ -81,7 +81,7 @@ def _kinds(settings: PiiFilter, where: str) -> frozenset[str]:
 
 
 def kind_problems(settings: PiiFilter, where: str) -> Iterator[tuple[str, str]]:
-    """What is wrong with the kinds of personal data that a filter names, as (path, problem)."""
+    """List problems with the kinds of personal data that a filter names, as (path, problem)."""
     for field in ("detect", "ignore"):
         for index, kind in enumerate(getattr(settings, field)):
             if kind not in KINDS:

@@ -1,4 +1,4 @@
-"""A worker's filters, and which of them look at a request: those of its tenant's rules and of its model's."""
+"""A worker's filters, and the policies that apply them to the requests of each tenant and model."""
 
 import asyncio
 from collections.abc import Sequence
@@ -25,13 +25,13 @@ from safety.screen import Finding, Rule, screened
 from safety.sizes import Sizes
 
 _ACTIONS: Final = {"flag": Action.FLAG, "redact": Action.REDACT, "block": Action.BLOCK}
-#: Longer texts are looked at beside the event loop.
+#: Longer texts are scanned off the event loop.
 INLINE_CHARACTERS: Final = 16 * 1024
 _ROLES: Final = ("system", "developer", "user", "assistant", "tool", "function")
 
 
 class Policies:
-    """Filters are built once; policies are put together when a tenant first asks for a model, and kept."""
+    """Builds filters once; makes a policy when a tenant first uses a model, and caches it."""
 
     def __init__(self, config: Config, store: ScriptStore, around: Surroundings) -> None:
         """Needs a running event loop. Raises FilterUnusable and GuardUnusable."""
@@ -41,7 +41,7 @@ class Policies:
         self._of_models = {model.name: model.safety for model in config.models if model.safety is not None}
         self._settings: dict[str, FilterSettings] = {}
         self._filters: dict[str, StreamFilter] = {}
-        #: Those that see more in prompts than in answers.
+        #: Filters that find more in prompts than in answers.
         self._of_prompts: dict[str, StreamFilter] = {}
         self._guards: dict[str, BoundedGuard] = {}
         self._floods: dict[str, FloodGate] = {}
@@ -67,11 +67,11 @@ class Policies:
         self._made: dict[tuple[str | None, tuple[str, ...]], Policy | None] = {}
 
     async def aclose(self) -> None:
-        """Give up what guards are asked, and close their connections."""
+        """Cancel guards' questions and close their connections."""
         await asyncio.gather(*(guard.aclose() for guard in self._guards.values()))
 
     def of(self, tenant: Tenant, *models: str) -> Policy | None:
-        """What looks at that tenant's requests to a model, or to one in another one's place; None: nothing.
+        """Return the policy of a tenant's requests to a model, or to one model in place of another; None: no filters.
 
         Raises FilterFailed for a tenant whose rules are not in the configuration any more.
         """
@@ -83,8 +83,8 @@ class Policies:
             return policy
 
     async def scan_texts(self, caller: Caller, name: str | None, texts: Sequence[str]) -> list[list[Finding]]:
-        """What is found in each text: by the filter of that name, else by those of the caller's prompts, or, where
-        none look at those, by the ones that need no settings.
+        """Scan each text with the filter of that name, or with the filters of the caller's prompts, or, where there are
+        none, with the filters that need no settings.
 
         Raises ModelNotFound where there is no such filter, and FilterFailed.
         """
@@ -101,7 +101,7 @@ class Policies:
     def _asked(self, tenant: Tenant, name: str | None) -> tuple[list[Rule], list[GuardRule], bool]:
         rules = self._rules_of(tenant)
         if name is not None:
-            # Others' blocklists are not there to be asked about.
+            # A tenant may not test texts against others' blocklists.
             own = {as_use(use).filter for use in (*rules.input, *rules.output)} | set(BUILT_IN)
             if name not in own or name in self._floods or self._settings[name].sizes is not None:
                 shown = name if len(name) <= 128 else name[:128] + "..."
@@ -114,7 +114,7 @@ class Policies:
         return list(policy.prompt.get("user", ())), guards, policy.fail_open
 
     def _flagging(self, names: Sequence[str]) -> tuple[list[Rule], list[GuardRule]]:
-        """Filters by their names, as rules that do nothing about a match."""
+        """Make rules for filters by name that only flag."""
         guards = [self._guard_rule(name, Action.FLAG) for name in names if name in self._guards]
         others = [name for name in names if name not in self._guards]
         others = [name for name in others if name not in self._floods and self._settings[name].sizes is None]
@@ -160,7 +160,7 @@ class Policies:
         )
 
     def _uses(self, lists: Sequence[Sequence[str | Use]]) -> dict[str, Action]:
-        """Each filter with the strictest action that any list gives it."""
+        """Give each filter the strictest action of any list."""
         found: dict[str, Action] = {}
         for uses in lists:
             for written in uses:
@@ -195,6 +195,6 @@ def _prompt_filter(settings: FilterSettings, where: str) -> StreamFilter:
 
 
 def _flagged(rules: Sequence[Rule], texts: Sequence[str]) -> list[list[Finding]]:
-    """What each rule finds in each text, whatever the others do about it."""
+    """List the findings of each rule in each text, independently of the others."""
     alone = [[rule._replace(action=Action.FLAG)] for rule in rules]
     return [[finding for rule in alone for finding in screened(text, rule).findings] for text in texts]

@@ -1,4 +1,4 @@
-"""The rules for one tenant and one model, ready to be applied."""
+"""A filter policy: the rules of one tenant and one model, ready to be applied."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,25 +14,25 @@ from safety.prefilter import Prefilter, PrefilterPass
 from safety.screen import Rule, Screen, Screening
 from safety.sizes import Sizes
 
-#: Whose words in a prompt the canaries of an answer stand in.
+#: Roles of the prompt's messages whose canaries answers are screened for.
 INSTRUCTING: Final = ("system", "developer")
 
 
 class NewScreen(Protocol):
-    """Makes what one text of an answer is screened by."""
+    """Makes the screen of one text of an answer."""
 
     def __call__(self) -> Screen:
-        """A screen for one text."""
+        """Make a screen for one text."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class GuardRule:
-    """A guard under its configured name, and what its verdict does.
+    """A guard under its configured name, and the action on its verdict.
 
-    `parallel`: a prompt may be computed before the verdict. `window`: of an answer so many characters are gathered
-    for a question. `spans`: its matches are stretches, and not about the text as a whole. `roles`: of a prompt it is
-    asked about the texts of these.
+    `parallel`: the prompt may be computed before the verdict. `window`: characters of an answer gathered for a
+    question. `spans`: its matches are spans of the text, not about the text as a whole. `roles`: the prompt roles it is
+    asked about.
     """
 
     name: str
@@ -46,7 +46,7 @@ class GuardRule:
 
 @dataclass(frozen=True, slots=True)
 class SizeRule:
-    """Bounds on a request, and what exceeding them does."""
+    """Bounds on a request, and the action on exceeding them."""
 
     name: str
     sizes: Sizes
@@ -55,7 +55,7 @@ class SizeRule:
 
 @dataclass(frozen=True, slots=True)
 class FloodRule:
-    """A count of prompts that are alike, and what too many do."""
+    """A count of similar prompts, and the action on too many."""
 
     name: str
     gate: FloodGate
@@ -63,7 +63,7 @@ class FloodRule:
 
 
 class Look(NamedTuple):
-    """Rules for a text, and which of them have to be asked about it; `key` tells the rules from others."""
+    """Rules for a text, and those of them that must scan it; `key` identifies the rules."""
 
     rules: tuple[Rule, ...]
     prefilter_pass: PrefilterPass
@@ -72,7 +72,7 @@ class Look(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What looks at a prompt, by its messages' roles, and at answers."""
+    """The rules for a prompt, by its messages' roles, and for answers."""
 
     prompt: Mapping[str, tuple[Rule, ...]]
     sizes: tuple[SizeRule, ...]
@@ -84,20 +84,20 @@ class Policy:
     record_text: bool
     clean: CleanTexts = field(default_factory=CleanTexts, repr=False, compare=False)
     prefilter: Prefilter | None = field(default=None, repr=False, compare=False)
-    #: What looks at the texts of each role, if anything does.
+    #: The rules for the texts of each role, if there are any.
     looks: Mapping[str, Look | None] = field(init=False, repr=False, compare=False)
-    #: For answers to prompts that bring no canaries of their own.
+    #: The screening of answers to prompts without canaries of their own.
     usual_screening: Screening | None = field(init=False, repr=False, compare=False)
     _has_canaries: bool = field(init=False, repr=False, compare=False)
-    #: Whether more is asked about prompts than what is in their texts, one by one.
+    #: Whether sizes, floods or guards check the prompt beyond its single texts.
     looks_beyond_texts: bool = field(init=False, repr=False, compare=False)
-    #: Whether anything looks at prompts, or must know them to look at answers.
+    #: Whether prompts are scanned, or needed to screen answers.
     looks_at_prompts: bool = field(init=False, repr=False, compare=False)
-    #: Whether all that may come of a prompt comes of its texts, one by one: those that are clean change nothing.
+    #: Whether the verdict depends on single texts alone, so that clean ones need no second scan.
     of_texts_alone: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # Rules live as long as their policy, so they are told apart by identity.
+        # Rules live as long as their policy, so identity identifies them.
         looks = {
             role: Look(rules, self._prefilter_pass(rules), id(rules)) if rules else None
             for role, rules in self.prompt.items()
@@ -114,7 +114,7 @@ class Policy:
         object.__setattr__(self, "looks_at_prompts", bool(beyond or self.prompt or has_canaries or self.answer_guards))
 
     def screening(self, instructions: Iterable[str]) -> Screening | None:
-        """What the answers to a prompt with those system messages are screened by; None: nothing."""
+        """Make the screening of answers to a prompt with these system messages; None: there is none."""
         if not self._has_canaries:
             return self.usual_screening
         rules = tuple(

@@ -1,6 +1,6 @@
-"""What filters found, in the log: which filter and what kind, the text's length, and of a prompt's a salted hash.
+"""Record findings: filter, kind, the text's length, and for prompts a salted hash.
 
-An answer comes in pieces and is nowhere as a whole, so there is no hash of it.
+An answer comes in pieces and is never whole, so it has no hash.
 """
 
 import logging
@@ -22,18 +22,18 @@ from safety.screen import MOST_FINDINGS, Finding, applied
 log = logging.getLogger(__name__)
 log.addFilter(RateLimit(per_second=50))
 
-#: Hashes can be compared within the life of a worker, and with nothing else.
+#: Hashes can be compared only within the life of a worker.
 _SALT: Final = secrets.token_bytes(32)
 _DID: Final = {Action.FLAG: "flagged", Action.REDACT: "redacted", Action.BLOCK: "blocked"}
 _NAMES: Final = WORDS | {"messages", "prompt", "suffix", "prediction", "tools", "response_format"}
-#: Characters of a text that are shown on either side of what was found first.
+#: Characters of a text that are shown on either side of the first finding.
 _AROUND: Final = 80
 
 
 class Recorder(msgspec.Struct, frozen=True):
-    """Of one request, whose record gets the verdicts.
+    """Records findings of one request in its record and in the log.
 
-    `shows_text`: its tenant wants texts in the log, with all that was found in them redacted.
+    `shows_text`: its tenant wants texts in the log, with all findings redacted.
     """
 
     record: RequestRecord
@@ -41,7 +41,7 @@ class Recorder(msgspec.Struct, frozen=True):
     shows_text: bool
 
     def prompt(self, param: str, text: str, findings: Sequence[Finding], *, all_known: bool = False) -> None:
-        """Something was found in that parameter; `all_known`: all that every filter of texts finds in it."""
+        """Record findings in that parameter; `all_known`: they are all findings of every text filter."""
         self._note("prompt", findings)
         digest = blake2b(text.encode("utf-8", "surrogatepass"), key=_SALT, digest_size=8).hexdigest()
         shows = self.shows_text and all_known and len(findings) < MOST_FINDINGS
@@ -58,7 +58,7 @@ class Recorder(msgspec.Struct, frozen=True):
         )
 
     def answer(self, index: int, characters: int, findings: Sequence[Finding], failures: Sequence[str]) -> None:
-        """Something was found in an answer of so many characters; `failures` are filters that were left out."""
+        """Record findings in an answer of so many characters; `failures` are filters that were left out."""
         self._note("answer", findings, failures)
         if findings:
             log.info(
@@ -79,11 +79,11 @@ class Recorder(msgspec.Struct, frozen=True):
             )
 
     def prompt_unguarded(self, rule: str) -> None:
-        """A rule came to no verdict about the prompt, which went on without it."""
+        """Record that a rule came to no verdict about the prompt, which went on without it."""
         self.record.verdicts.append(Verdict(rule, FAILED, "prompt", "", 1))
 
     def answer_unguarded(self, rule: str) -> None:
-        """The same of an answer."""
+        """Record that a rule came to no verdict about an answer, which went on without it."""
         self.record.verdicts.append(Verdict(rule, FAILED, "answer", "", 1))
 
     def _note(self, where: str, findings: Sequence[Finding], failures: Sequence[str] = ()) -> None:
@@ -94,7 +94,7 @@ class Recorder(msgspec.Struct, frozen=True):
 
 
 def summary(findings: Sequence[Finding]) -> str:
-    """As in `pii redacted 2 email, 1 phone; injection flagged 1 persona_jailbreak`."""
+    """Summarise findings as in `pii redacted 2 email, 1 phone; injection flagged 1 persona_jailbreak`."""
     counts: dict[tuple[str, Action], Counter[str]] = {}
     for finding in findings:
         counts.setdefault((finding.rule, finding.action), Counter())[finding.label] += 1
@@ -105,14 +105,14 @@ def summary(findings: Sequence[Finding]) -> str:
 
 
 def _place(param: str) -> str:
-    """Where in a request; names that its sender chose are text of it."""
+    """Shorten a parameter's place: member names chosen by the sender are text of the request."""
     return ".".join(part if part.partition("[")[0] in _NAMES else "*" for part in param.split("."))
 
 
 def _excerpt(text: str, findings: Sequence[Finding]) -> str:
-    """The text around what was found first; nothing that was found, whatever is done about it, is shown.
+    """Show the text around the first finding, with every finding redacted, whatever its action.
 
-    After what blocks nothing was looked for.
+    The text after a blocking match was not scanned.
     """
     blocking = min((finding.end for finding in findings if finding.action is Action.BLOCK), default=len(text))
     redacted = applied(text, [finding._replace(action=Action.REDACT) for finding in findings])

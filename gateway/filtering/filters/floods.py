@@ -1,10 +1,9 @@
-"""Floods: prompts that a tenant sends again and again, the same or almost, counted over all workers in the store.
+"""Flood detection: identical or similar prompts of a tenant, counted over all workers in the store.
 
-What the store holds of a prompt are parts of hashes under a key that lies there too, for no longer than they count, and
-of bounded size for each tenant and filter (lua/floods.lua): some 100 kB for prompts that are the same,
-and some 400 kB for those that are alike. In exchange what is rare is forgotten: among so many prompts that one in 2,000
-is not seen again within the window's time, a flood of that one goes unseen, as does one of prompts alike that are less
-than one in 500.
+The store holds parts of keyed hashes of prompts, and the key, for no longer than they count, in bounded size for each
+tenant and filter (lua/floods.lua): some 100 kB for identical prompts, some 400 kB for similar ones. In exchange rare
+prompts are forgotten: a flood goes unseen where identical prompts are fewer than one in 2,000 of the window's, or
+similar ones fewer than one in 500.
 """
 
 import asyncio
@@ -26,17 +25,17 @@ from safety.sketch import KEY_BYTES, Sketcher
 IDENTICAL: Final = "identical_prompts"
 SIMILAR: Final = "similar_prompts"
 
-#: The key of all fingerprints. Whoever reads the store reads it too; it keeps what is copied from there, such as one
-#: tenant's tables, from being compared with guesses.
+#: The key of all fingerprints. Whoever reads the store reads the key, too; it only prevents that copied parts of the
+#: store, such as one tenant's tables, are compared with guesses.
 KEY: Final = "penstock:{floods}:key"
-#: A store that has lost the key gets it again from whoever comes first, and the others take that one within this time.
+#: After the store has lost the key, one worker writes it again and the others read it within this time, in seconds.
 KEY_SECONDS: Final = 60.0
-#: Parts of a window, as the script has them.
+#: Parts of a window, as in the script.
 PARTS: Final = 4
-#: Longer prompts leave the event loop.
+#: Longer prompts are hashed off the event loop.
 INLINE_CHARACTERS: Final = 65_536
 
-#: Milliseconds of a part, and how long the fingerprint is that follows; the sketch is behind it.
+#: Milliseconds of a part, and the length of the fingerprint that follows; the sketch comes after it.
 _HEAD: Final = struct.Struct(">IB")
 _COUNT: Final = Script.load("gateway.filtering.filters", "lua/floods.lua")
 _SHARE: Final = Script("redis.call('SET', KEYS[1], ARGV[1], 'NX') return redis.call('GET', KEYS[1])")
@@ -44,7 +43,7 @@ _decoder: Final[msgspec.msgpack.Decoder[tuple[int, int]]] = msgspec.msgpack.Deco
 
 
 class ScriptStore(Protocol):
-    """What floods need of a store; both methods raise StoreUnavailable."""
+    """The store's methods that floods need; both raise StoreUnavailable."""
 
     async def run(self, script: Script, keys: Sequence[str], arguments: Sequence[str | bytes]) -> object:
         """Run a Lua script and give its reply."""
@@ -54,10 +53,10 @@ class ScriptStore(Protocol):
 
 
 class FloodGate:
-    """Counts prompts, those that are refused too: who floods is let in again once the flood is over."""
+    """Counts prompts, refused ones too; a tenant that floods is let in again once the flood is over."""
 
     def __init__(self, store: ScriptStore, settings: FloodsFilter, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` counts seconds, and only tells when to ask for the key again; floods have the store's clock."""
+        """`clock` counts seconds until the key is read again; floods themselves use the store's clock."""
         self._store = store
         self._settings = settings
         self._clock = clock
@@ -66,10 +65,10 @@ class FloodGate:
         self._sketcher = Sketcher(self._key)
 
     async def check(self, tenant: str, filter_name: str, texts: Sequence[str]) -> list[Match]:
-        """Count one prompt of a tenant: its user's messages. A match covers all of them.
+        """Count one prompt of a tenant, given as its user's messages. A match covers all of them.
 
         Raises:
-            StoreUnavailable: The store did not answer; the prompt may have been counted.
+        StoreUnavailable: The store did not answer; the prompt may have been counted.
         """
         settings, characters = self._settings, sum(map(len, texts))
         if characters < max(1, settings.characters) or (settings.identical is None and settings.similar is None):
@@ -93,7 +92,7 @@ class FloodGate:
         return found
 
     def _digests(self, texts: Sequence[str]) -> tuple[bytes, bytes]:
-        """Fingerprint and sketch, or nothing of what is not counted."""
+        """Make fingerprint and sketch, empty where that is not counted."""
         sketcher = self._sketcher
         same = sketcher.fingerprint(texts) if self._settings.identical is not None else b""
         like = b"".join(sketcher.sketch(texts)) if self._settings.similar is not None else b""

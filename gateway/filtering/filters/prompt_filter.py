@@ -1,4 +1,4 @@
-"""A request's prompt before the filters: refused, changed, or as it was."""
+"""Filter a request's prompt: refuse it, rewrite it, or pass it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -15,20 +15,20 @@ from safety.screen import Finding, Screen, Screened, Screening, applied, first_t
 from safety.sizes import Part, oversized
 
 _Path = tuple[str | int, ...]
-#: Members of a body that are the conversation, and not about it.
+#: Members of a body that are the conversation itself.
 _TALK: Final = ("messages", "prompt")
-#: Those whose items are messages to `sizes`; a `suffix` is a part of its prompt.
+#: Members whose items count as messages for `sizes`; a `suffix` is part of its prompt.
 _MESSAGES: Final = (*_TALK, "input", "suffix")
-#: Who says what tools gave.
+#: Roles of tool results.
 _TOOLS: Final = ("tool", "function")
 _members: Final[Callable[[dict[str, Any]], Iterable[Any]]] = dict.values
-#: Prompts of one request that are counted at one time.
+#: Prompts of one request that are counted concurrently.
 _AT_ONCE: Final = 4
 _Found = list[tuple[int, Screened]]
 
 
 class Apart(Protocol):
-    """Runs a function beside the event loop."""
+    """Runs a scan off the event loop."""
 
     def __call__(
         self,
@@ -37,15 +37,15 @@ class Apart(Protocol):
         tenant: str,
         texts: Sequence[PromptText],
     ) -> Awaitable[_Found]:
-        """What it gives."""
+        """Run the function and return its result."""
         ...
 
 
 class PassedPrompt(NamedTuple):
-    """A prompt that may be answered.
+    """A prompt that passed.
 
-    `replaced` are the strings of its body that have changed, `screening` is what its answers are screened by, and
-    `open` the guards that have still to be asked, about `texts`.
+    `replaced` are the changed strings of its body, `screening` screens its answers, and `open` are the guards that must
+    still be asked, about `texts`.
     """
 
     replaced: Mapping[_Path, str]
@@ -55,9 +55,9 @@ class PassedPrompt(NamedTuple):
 
 
 def passes_at_once(policy: Policy, tenant: str, messages: Iterable[dict[str, Any]]) -> bool:
-    """Whether a glance tells that nothing comes of messages, each of which is a role and a content, in that order.
+    """Whether the prefilter finds nothing in messages that each have a role and a content, in that order.
 
-    False: `pass_prompt` has to look at them, with all else in the request.
+    False: `pass_prompt` must filter them, with the rest of the request.
     """
     looks, clean = policy.looks, policy.clean
     known = clean.young
@@ -73,7 +73,7 @@ def passes_at_once(policy: Policy, tenant: str, messages: Iterable[dict[str, Any
                     return False
                 clean.add(name)
     except (ValueError, KeyError):
-        # One has more members than those.
+        # A message has further members.
         return False
     return True
 
@@ -86,9 +86,9 @@ async def pass_prompt(
     *,
     again: bool = False,
 ) -> PassedPrompt:
-    """Look at a prompt, with `apart` beside the event loop; `again`: for another model, so it is not counted anew.
+    """Filter a prompt, off the event loop with `apart`; `again`: for another model, so it is not counted as new.
 
-    Raises ContentFiltered, and FilterFailed or StoreUnavailable where a filter must not be passed over.
+    Raises ContentFiltered, and FilterFailed or StoreUnavailable where a filter must not be skipped.
     """
     replaced: dict[_Path, str] = {}
     tenant = recorder.tenant
@@ -116,13 +116,13 @@ async def pass_prompt(
 async def _look_beyond(
     policy: Policy, texts: Sequence[PromptText], replaced: dict[_Path, str], recorder: Recorder, again: bool
 ) -> tuple[Sequence[PromptText], Sequence[GuardRule]]:
-    """Sizes, floods and guards; gives what is left of the texts, and the guards that may be asked later."""
+    """Apply sizes, floods and guards; return the remaining texts, and the guards that may be asked later."""
     if policy.sizes:
         _check_sizes(policy, texts, recorder)
     if policy.floods and not again:
         await _check_floods(policy, texts, recorder)
     first = [rule for rule in policy.prompt_guards if not rule.parallel]
-    # What some redact the others do not see.
+    # Guards that come second do not see what the first ones redact.
     for redacts in (True, False):
         rules = [rule for rule in first if (rule.action is Action.REDACT) is redacts]
         if rules:
@@ -131,7 +131,7 @@ async def _look_beyond(
 
 
 def _scanned(policy: Policy, tenant: str, texts: Sequence[PromptText]) -> _Found:
-    """The texts in which something was found, or could not be looked for."""
+    """Scan the texts; return those with findings or failures."""
     clean, looks = policy.clean, policy.looks
     found = []
     for index, (role, _, _, text) in enumerate(texts):
@@ -151,7 +151,7 @@ def _scanned(policy: Policy, tenant: str, texts: Sequence[PromptText]) -> _Found
 
 
 async def ask_guards(policy: Policy, passed: PassedPrompt, recorder: Recorder) -> None:
-    """Ask the guards that may be asked while the prompt is computed. Raises ContentFiltered and FilterFailed."""
+    """Ask the guards that may run while the prompt is computed. Raises ContentFiltered and FilterFailed."""
     for index, findings in await _guard_all(policy, passed.open, recorder, passed.texts):
         at = passed.texts[index]
         recorder.prompt(at.param, at.text, findings)
@@ -161,7 +161,7 @@ async def ask_guards(policy: Policy, passed: PassedPrompt, recorder: Recorder) -
 async def _guard_all(
     policy: Policy, rules: Sequence[GuardRule], recorder: Recorder, texts: Sequence[PromptText]
 ) -> list[tuple[int, list[Finding]]]:
-    """What guards find in the texts of the roles that they look at; each text by its place in the list."""
+    """Ask guards about the texts of their roles; return the findings by the text's place in the list."""
     asked = (
         guarded_texts(
             rule,
@@ -206,7 +206,7 @@ def _check_sizes(policy: Policy, texts: Sequence[PromptText], recorder: Recorder
     for rule in policy.sizes:
         for index, match in oversized(parts, rule.sizes):
             at = texts[index]
-            # Of a message with many texts it is the message that is over the bound.
+            # The bound is on the message, which may have many texts.
             step = "".join(f"[{step}]" for step in at.path[1:2])
             param = at.param if parts[index].message is None else f"{at.path[0]}{step}"
             finding = Finding.of(rule.name, rule.action, match)
@@ -247,9 +247,9 @@ async def _check_floods(policy: Policy, texts: Sequence[PromptText], recorder: R
 
 
 def _prompts(texts: Sequence[PromptText]) -> list[list[PromptText]]:
-    """What is counted: of a conversation what its user says, or, where nobody says anything, its instructions."""
+    """Split the texts into prompts to count: the user's messages, or, where there are none, the instructions."""
     talk = [at for at in texts if at.path[0] in _TALK]
-    # What tools answered comes with all that the user has said again. It may be no text: then a call is the last one.
+    # A tool result repeats all that the user has said. It may have no text: then a tool call comes last.
     if not talk or talk[-1].role in _TOOLS or "tool_calls" in talk[-1].path:
         return []
     if talk[0].path[0] == "prompt":

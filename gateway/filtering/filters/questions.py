@@ -1,4 +1,4 @@
-"""Asking guards about a text, or about many, of which several go into one question."""
+"""Ask guards about texts; several short texts go into one question."""
 
 import asyncio
 import logging
@@ -17,14 +17,14 @@ from safety.screen import Finding
 log = logging.getLogger(__name__)
 log.addFilter(RateLimit(per_second=5))
 
-#: Questions of one request to one guard, and those of them that are asked at one time.
+#: Bounds on the questions of one request to one guard: in all, and concurrently.
 MOST_QUESTIONS: Final = 32
 _AT_ONCE: Final = 4
 _BETWEEN: Final = "\n\n"
 
 
 class _Member(NamedTuple):
-    """Where a text is in a question, and its place among all texts."""
+    """The span of a text within a question, and its place among all texts."""
 
     start: int
     end: int
@@ -36,9 +36,9 @@ class _Question(NamedTuple):
     members: Sequence[_Member]
 
     def traced(self, finding: Finding) -> Iterator[tuple[int, Finding]]:
-        """The finding in the texts that it lies in; what lies between them alone is in none.
+        """Map a finding to the texts that it covers; one that lies only between texts is dropped.
 
-        What is to be replaced is so in each of them; anything else counts once, in the first.
+        A redaction applies to each of the texts; any other finding counts once, in the first.
         """
         at = bisect_right(self.members, finding.start, key=lambda member: member.end)
         for start, end, place in self.members[at:]:
@@ -57,11 +57,11 @@ async def guarded_texts(
     fail_open: bool,
     left_out: Callable[[str], None] | None = None,
 ) -> list[tuple[int, Finding]]:
-    """What a guard finds in each of many texts, which come with their places among others. As `judged` otherwise."""
+    """Ask a guard about many texts, given with their places; return the findings by place. Raises as `guarded`."""
     turns = asyncio.Semaphore(_AT_ONCE)
 
     async def ask(question: _Question) -> list[tuple[int, Finding]]:
-        # One long conversation is not to take all the turns that a guard has.
+        # One long conversation must not take all of a guard's slots.
         async with turns:
             found = await _ask(rule, question.text, None, tenant, fail_open, left_out)
         return [traced for finding in found for traced in question.traced(finding)]
@@ -76,7 +76,7 @@ async def guarded_texts(
 
 
 def _questions(texts: Sequence[tuple[int, str]]) -> Iterator[_Question]:
-    """Each text, or of many several together."""
+    """Make the questions: one for each text, or for several short ones together."""
     size = max(1, ceil(len(texts) / MOST_QUESTIONS))
     for first in range(0, len(texts), size):
         group = texts[first : first + size]
@@ -96,14 +96,14 @@ async def guarded(
     fail_open: bool,
     left_out: Callable[[str], None] | None = None,
 ) -> list[Finding]:
-    """What guards find in a text, all asked at once; `prompt`: it is an answer to that.
+    """Ask guards about a text, concurrently; `prompt`: the text is an answer to it.
 
-    `left_out` is told of each that came to no verdict where `fail_open` lets that pass. Raises FilterFailed.
+    `left_out` is called for each guard without a verdict where `fail_open` lets that pass. Raises FilterFailed.
     """
     if not rules:
         return []
     asked = (_ask(rule, text, prompt, tenant, fail_open, left_out) for rule in rules)
-    # All are waited for, which none makes longer than its time: nothing is left behind when one fails.
+    # All are awaited, each within its time limit, so that nothing is left running when one fails.
     answers = await asyncio.gather(*asked, return_exceptions=True)
     found: list[Finding] = []
     for answer in answers:

@@ -1,1 +1,1 @@
-"""Filters that ask somebody else: a model, a moderation service, or code that is not ours."""
+"""Guards: filters by a model, a moderation service, or foreign code."""

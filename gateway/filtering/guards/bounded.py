@@ -1,4 +1,4 @@
-"""The bounds of asking a guard: time, how many questions at once, and none twice."""
+"""Bound the questions to a guard: their time, their concurrency, and no question twice."""
 
 import asyncio
 import hashlib
@@ -19,31 +19,30 @@ _GIVEN_UP: Final = "it was given up"
 
 
 class GuardBackend(Protocol):
-    """Who is asked. It has as long as it takes, and may be cancelled at any moment."""
+    """The backend of a guard. It need not bound its time, and may be cancelled at any moment."""
 
     async def ask(self, text: str, prompt: str | None, tenant: str) -> object:
-        """The matches in a text, in order; `prompt`: the text is an answer to that. Raises JudgeFailed.
+        """Return the matches in a text, in order; `prompt`: the text is an answer to it. Raises GuardFailed.
 
-        What one tenant asked must not show in how long another one's question takes.
+        The time of one tenant's question must not depend on another tenant's.
         """
         ...
 
     async def aclose(self) -> None:
-        """Give up what is under way."""
+        """Cancel what is running."""
         ...
 
 
 class BoundedGuard:
-    """A `safety.guard.Guard` that asks a guard.
+    """A `safety.guard.Guard` in front of a backend.
 
-    A question that is under way is asked once, however many wait for its verdict; when the last of them leaves, it is
-    cancelled. Verdicts are remembered under a hash of text, prompt and tenant, with a key that this process made up:
-    nobody can tell from what is kept what was asked, and no tenant from the time it takes what another one asked.
-    Failures are not remembered.
+    A question that is running is not asked twice, however many wait for its verdict; when the last of them leaves, it
+    is cancelled. Verdicts are cached under a hash of text, prompt and tenant, with a key of this process: the cache
+    reveals no text, and its timing reveals nothing to other tenants. Failures are not cached.
     """
 
     def __init__(self, guard: GuardBackend, settings: Asking, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` counts seconds; verdicts grow old by it."""
+        """`clock` counts seconds, for the age of verdicts."""
         self._guard = guard
         self._seconds = settings.timeout_seconds
         self._turns = asyncio.Semaphore(settings.concurrency)
@@ -56,9 +55,10 @@ class BoundedGuard:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def verdict(self, text: str, prompt: str | None = None, tenant: str = "") -> list[Match]:
-        """The matches in order; several may be about the same stretch. Raises JudgeFailed, within the guard's time.
+        """Return the matches in order; several may cover the same span. Raises GuardFailed within the guard's time
+        limit.
 
-        `prompt`: the text is an answer to that. Tenants share no verdicts.
+        `prompt`: the text is an answer to it. Tenants share no verdicts.
         """
         if not text:
             return []
@@ -81,7 +81,7 @@ class BoundedGuard:
         return list(verdict)
 
     async def aclose(self) -> None:
-        """Give up all questions; whoever waits for one is told so."""
+        """Cancel all questions; those who wait get a GuardFailed."""
         for name, question in list(self._open.items()):
             self._end(name, question, _GIVEN_UP)
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -101,7 +101,7 @@ class BoundedGuard:
         question.task = loop.create_task(self._ask(name, question, text, prompt, tenant))
         self._tasks.add(question.task)
         question.task.add_done_callback(self._tasks.discard)
-        # A timer of its own: a guard that does not heed its cancellation holds nobody up.
+        # A timer of its own: a backend that ignores its cancellation delays nobody.
         problem = f"no verdict within {self._seconds:g} s"
         question.timer = loop.call_later(self._seconds, self._end, name, question, problem)
         return question
@@ -117,7 +117,7 @@ class BoundedGuard:
         except Exception as error:
             problem = kind_of(error)
         else:
-            # One that came too late for its askers is a verdict all the same.
+            # A late verdict is still a verdict.
             if self._remembers:
                 self._cache.put(name, (self._clock() + self._cache_seconds, matches))
             question.settle(matches)
@@ -125,7 +125,7 @@ class BoundedGuard:
             self._end(name, question, problem)
 
     def _end(self, name: bytes, question: "_Question", problem: str) -> None:
-        """Whoever still waits is told of the problem. Idempotent."""
+        """Report the problem to those who still wait. Idempotent."""
         if self._open.get(name) is question:
             del self._open[name]
         question.settle(problem)
@@ -136,12 +136,12 @@ class BoundedGuard:
 
 
 def _sendable(text: str) -> str:
-    """With lone surrogates, which nothing can carry, as question marks; each is one character still."""
+    """Replace lone surrogates, which cannot be encoded, by question marks of the same length."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 class _Question:
-    """One that is under way. A verdict in words is a problem, so that nothing is raised where nobody waits."""
+    """A running question. A problem is its result as a text, so that nothing is raised where nobody waits."""
 
     __slots__ = ("askers", "task", "timer", "verdict")
 
@@ -152,6 +152,6 @@ class _Question:
         self.timer: asyncio.TimerHandle | None = None
 
     def settle(self, verdict: tuple[Match, ...] | str) -> None:
-        """The first one counts."""
+        """Set the result; the first one counts."""
         if not self.verdict.done():
             self.verdict.set_result(verdict)

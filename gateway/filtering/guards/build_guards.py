@@ -1,4 +1,4 @@
-"""From the configuration to the guards of a worker."""
+"""Build a worker's guards from the configuration."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Surroundings:
 
 
 def build_guard(settings: Asking, where: str, around: Surroundings) -> BoundedGuard:
-    """The guard of one configured filter, to be closed at the end.
+    """Build the guard of one configured filter; its owner must close it.
 
     `where` is the filter's place in the configuration, as `safety.filters[2]`. Raises GuardUnusable, which names the
     field. Needs a running event loop.

@@ -1,10 +1,10 @@
-"""Guards that cannot be had at all, which is found when the gateway starts."""
+"""Errors of guards that cannot be built, raised at start."""
 
 from observability.printable import printable
 
 
 class GuardUnusable(Exception):
-    """`where` is the field of the configuration, `problem` one line for whoever wrote it."""
+    """A guard cannot be built. `where` is the configuration's field, `problem` one line for its author."""
 
     def __init__(self, where: str, problem: str) -> None:
         self.where = where

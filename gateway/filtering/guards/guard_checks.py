@@ -1,4 +1,4 @@
-"""The configuration's rules for guards that a type cannot say, and the files that they refer to."""
+"""Check guards' settings beyond their types, and the files that they refer to."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +12,7 @@ from protos import pem
 
 
 def unusable_guard(settings: Asking, where: str) -> Iterator[tuple[str, str]]:
-    """What a guard refers to that cannot be used on this machine, as (path, problem); plugins are made once."""
+    """List what a guard refers to and cannot be used on this machine, as (path, problem); plugins are made once."""
     if isinstance(settings, HttpGuard):
         yield from _unusable_files(settings, where)
     elif isinstance(settings, PresidioFilter):
@@ -28,7 +28,7 @@ def unusable_guard(settings: Asking, where: str) -> Iterator[tuple[str, str]]:
 
 
 def _unusable_files(settings: HttpGuard, where: str) -> Iterator[tuple[str, str]]:
-    # Here alone: a configuration without secrets does not need what reads them.
+    # Imported here: a configuration without secrets does not need it.
     from gateway.config.provider_secret import SecretError, read_provider_key
 
     if settings.ca is not None:

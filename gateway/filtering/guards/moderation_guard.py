@@ -1,4 +1,4 @@
-"""A service with OpenAI's moderation API as a guard (OpenAI API reference, Moderations)."""
+"""A guard that asks a service with OpenAI's moderation API (OpenAI API reference, Moderations)."""
 
 from collections.abc import Mapping
 from math import isfinite
@@ -20,10 +20,10 @@ from routing.transports.replica_tls import SslContexts, TlsFiles
 from safety.guard import GuardFailed
 from safety.match import Match
 
-#: An answer about one text has a few kilobytes.
+#: Bound on an answer; one about one text has a few kilobytes.
 MAX_ANSWER_BYTES: Final = 256 * 1024
 _OK: Final = 200
-#: What a text is called that the service flags without saying what it is.
+#: The label of a text that the service flags without a category.
 _FLAGGED: Final = "flagged"
 
 
@@ -34,7 +34,7 @@ class _Question(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class _Result(msgspec.Struct, frozen=True):
     flagged: bool
-    # Of models that do not know a category, services say null.
+    # Services send null for categories that their model does not know.
     categories: dict[str, bool | None] = {}
     category_scores: dict[str, float | None] = {}
 
@@ -51,7 +51,7 @@ class ModerationGuard:
     """A `Guard` that posts each text to the service. A match is about the text as a whole, one for each category."""
 
     def __init__(self, settings: HttpGuard, key_of: KeyOf) -> None:
-        """`key_of` as `ProviderKeys.key_of`. Raises ValueError for an address that is none. Needs a running loop."""
+        """`key_of` as `ProviderKeys.key_of`. Raises ValueError for an invalid address. Needs a running event loop."""
         origin = origin_of(settings.url)
         self._origin = origin
         self._model = settings.model
@@ -64,17 +64,17 @@ class ModerationGuard:
             origin,
             contexts=SslContexts(tls).get if origin.tls else None,
             timeouts=Timeouts(min(seconds, Timeouts().connect), seconds, seconds),
-            # Those that are being closed count until they are.
+            # Twice the concurrency: connections that are being closed still count.
             most=2 * settings.concurrency,
         )
 
     @property
     def connections(self) -> int:
-        """How many connections there are now."""
+        """The number of open connections."""
         return self._pool.connections
 
     async def ask(self, text: str, prompt: str | None, tenant: str) -> list[Match]:
-        """As Guard has it; the service sees texts alone, and neither their prompts nor whose they are."""
+        """Post the text alone: the service sees neither the prompt nor the tenant."""
         status, answer = await self._post(_ENCODER.encode(_Question(text, self._model)))
         if status != _OK:
             raise GuardFailed(f"it answered with status {status}")
@@ -95,7 +95,7 @@ class ModerationGuard:
             raise GuardFailed(failure.problem) from None
 
     def _found(self, result: _Result) -> list[tuple[float, str]]:
-        """Score and label of each category that counts, the likeliest first. Raises JudgeFailed."""
+        """List score and label of each category that counts, the likeliest first. Raises GuardFailed."""
         scores = {name: _score(score) for name, score in result.category_scores.items() if score is not None}
         if self._threshold is not None:
             names = self._counted(scores)
@@ -112,7 +112,7 @@ class ModerationGuard:
         return sorted(((score, label) for label, score in labels.items()), key=lambda each: (-each[0], each[1]))
 
     def _counted(self, told: Mapping[str, object]) -> list[str]:
-        """The categories that count, which must have been told: one that is missing would never match."""
+        """List the categories that count; each must be in the answer, since a missing one would never match."""
         if not self._categories:
             if not told and self._threshold is not None:
                 raise GuardFailed("its answer has no scores")

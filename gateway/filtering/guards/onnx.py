@@ -1,4 +1,4 @@
-"""A classifier of texts that ONNX Runtime runs in this process, as a guard: Prompt Guard 2, ProtectAI's models, ..."""
+"""A guard that runs a text classifier in this process by ONNX Runtime: Prompt Guard 2, ProtectAI's models, ..."""
 
 import importlib
 import importlib.util
@@ -19,10 +19,10 @@ from safety.match import Match
 _EXTRA: Final = "pip install 'penstock[onnx]'"
 _TOKENIZER: Final = "tokenizer.json"
 _CONFIG: Final = "config.json"
-#: What such a model is given, each of the shape (texts, tokens).
+#: Inputs of such a model, each of the shape (texts, tokens).
 _INPUTS: Final = ("input_ids", "attention_mask", "token_type_ids")
 _INTEGERS: Final = "tensor(int64)"
-#: The configuration's word for models whose labels do not exclude each other.
+#: The configuration's value for models whose labels do not exclude each other.
 _MANY_LABELS: Final = "multi_label_classification"
 _MAX_SAID: Final = 300
 
@@ -31,8 +31,8 @@ class OnnxGuard:
     """A `Guard` that runs a model of this process, each call on one core and in a thread of its own."""
 
     def __init__(self, settings: OnnxGuardSettings, where: str, clock: Callable[[], float] = time.monotonic) -> None:
-        """`where` is its place in the configuration, as `safety.filters[2].onnx`. Loads the model, which takes
-        seconds, and asks it once. Raises GuardUnusable, which names the field and the file.
+        """`where` is its place in the configuration, as `safety.filters[2].onnx`. Loads the model, which takes seconds,
+        and runs it once. Raises GuardUnusable, which names the field and the file.
         """
         self._settings = settings
         self._clock = clock
@@ -40,16 +40,15 @@ class OnnxGuard:
         self._threads = GuardThreads(self._matches, settings.threads, "onnx")
 
     async def ask(self, text: str, prompt: str | None, tenant: str) -> object:
-        """As Guard has it; the model sees texts alone."""
+        """Classify the text; the model does not see the prompt."""
         return await self._threads.run(text)
 
     async def aclose(self) -> None:
-        """As Guard has it."""
         self._threads.close()
 
     def _matches(self, text: str) -> list[Match]:
-        """The text as a whole under the label that is most probable in any of its windows, if that counts."""
-        # Nobody waits any longer than that, and a thread that goes on is one that others miss.
+        """Match the text as a whole under the most probable label of any of its windows, if that label counts."""
+        # Nobody waits longer than that, and a thread that goes on is missing for others.
         until = self._clock() + self._settings.timeout_seconds
         model = self._model
         best: dict[str, float] = {}
@@ -67,7 +66,7 @@ class OnnxGuard:
 
 
 class _Model(NamedTuple):
-    """A loaded model. `labels`: which output each label is; `tokenizer` cuts texts into windows."""
+    """A loaded model. `labels`: the output of each label; `tokenizer` cuts texts into windows."""
 
     session: Any
     tokenizer: Any
@@ -77,13 +76,13 @@ class _Model(NamedTuple):
     many_labels: bool
 
     def windows(self, text: str) -> Iterator[list[int]]:
-        """The token ids of the text, in pieces that overlap, with what the model has at both ends of a text."""
+        """Yield the text's token ids in overlapping windows, each with the model's special tokens at both ends."""
         whole = self.tokenizer.encode(text)
         for window in (whole, *whole.overflowing):
             yield window.ids
 
     def probabilities(self, windows: Sequence[list[int]]) -> list[list[float]]:
-        """Of each window, the probability of each label. Raises what ONNX Runtime raises."""
+        """Give each window's probability of each label. Raises what ONNX Runtime raises."""
         numpy: Any = importlib.import_module("numpy")
         longest = max(map(len, windows))
         shape = len(windows), longest
@@ -107,7 +106,7 @@ class _Model(NamedTuple):
 
 
 def onnx_problems(settings: OnnxGuardSettings, where: str) -> Iterator[tuple[str, str]]:
-    """Why a model cannot be used, as (path, problem), as far as that is known without loading it."""
+    """List why a model cannot be used, as (path, problem), as far as that is known without loading it."""
     try:
         _library(where)
         _labels(settings, where)
@@ -131,7 +130,7 @@ def _file(settings: OnnxGuardSettings, where: str, name: str) -> Path:
 
 
 def _labels(settings: OnnxGuardSettings, where: str) -> tuple[dict[str, int], Mapping[str, Any]]:
-    """Which output each label is, and all that the model's configuration says."""
+    """Return the output of each label, and the model's configuration."""
     path = _file(settings, where, _CONFIG)
     try:
         said = json.loads(path.read_bytes())
@@ -159,7 +158,7 @@ def _loaded(settings: OnnxGuardSettings, where: str) -> _Model:
         raise GuardUnusable(where, f"onnxruntime cannot be imported: {error}") from error
     options = runtime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    # Errors are raised all the same; what it warns of is about its own optimisations.
+    # Errors are raised all the same; its warnings are about its own optimisations.
     options.log_severity_level = 3
     try:
         session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])

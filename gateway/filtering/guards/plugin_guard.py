@@ -1,4 +1,4 @@
-"""A filter of the user's own: a class with `scan(text)`, loaded by name and run in threads."""
+"""A guard that runs the user's own filter: a class with `scan(text)`, loaded by name and run in threads."""
 
 import importlib
 import inspect
@@ -23,16 +23,16 @@ class PluginGuard:
         self._threads = GuardThreads(lambda text: _matches(scan(text), len(text)), settings.threads, "plugin")
 
     async def ask(self, text: str, prompt: str | None, tenant: str) -> object:
-        """As Guard has it; a plugin sees texts alone, and neither their prompts nor whose they are."""
+        """Scan the text alone: the plugin sees neither the prompt nor the tenant."""
         return await self._threads.run(text)
 
     async def aclose(self) -> None:
-        """As Guard has it; a call that hangs goes on until the process ends."""
+        """Close the threads; a call that hangs goes on until the process ends."""
         self._threads.close()
 
 
 def plugin_class(settings: PluginFilter, where: str) -> Callable[..., object]:
-    """What plugins are made with, and which takes the settings. Raises GuardUnusable, which names the field."""
+    """Load the plugin's class and check its parameters. Raises GuardUnusable, which names the field."""
     target = settings.target
     module_name, _, class_name = target.partition(":")
     try:
@@ -56,7 +56,7 @@ def plugin_class(settings: PluginFilter, where: str) -> Callable[..., object]:
 
 
 def load_scan(settings: PluginFilter, where: str) -> Call:
-    """The `scan` of a plugin that is made with the settings. Raises GuardUnusable, which names the field."""
+    """Make the plugin with its settings; return its `scan`. Raises GuardUnusable, which names the field."""
     kind, target = plugin_class(settings, where), settings.target
     try:
         plugin = kind(**settings.settings)
@@ -75,7 +75,7 @@ def _said(error: Exception) -> str:
 
 
 def _matches(found: object, length: int) -> list[Match]:
-    """What a plugin gives, in any order; all of its code that is still to run, of a generator say, runs here."""
+    """Convert a plugin's matches, in any order; its code that still has to run, as a generator's, runs here."""
     if not isinstance(found, Iterable):
         raise GuardFailed("scan gives nothing that can be gone through")
     matches = []
@@ -83,7 +83,7 @@ def _matches(found: object, length: int) -> list[Match]:
         if not isinstance(each, tuple | list) or len(each) != 4:
             raise GuardFailed("a match that is not start, end, label and score")
         start, end, label, score = each
-        # What else is wrong with them is found when the verdict is checked; these can be compared.
+        # Further errors are found when the verdict is checked; these values can be compared.
         if type(start) is not int or type(end) is not int or not 0 <= start < end <= length:
             raise GuardFailed("a match that is no stretch of the text")
         if type(label) is not str or type(score) not in (int, float):

@@ -1,4 +1,4 @@
-"""Microsoft Presidio's analyzer as a guard, where it is installed."""
+"""A guard by Microsoft Presidio's analyzer, where it is installed."""
 
 import importlib
 import importlib.util
@@ -14,7 +14,7 @@ from safety.match import Match
 
 
 class PresidioGuard:
-    """A `Guard` that asks the analyzer of this process."""
+    """A `Guard` that runs the analyzer in this process."""
 
     def __init__(self, settings: PresidioFilter, where: str) -> None:
         """`where` is its place in the configuration, as `safety.filters[2].presidio`. Loads the model, which takes
@@ -26,11 +26,10 @@ class PresidioGuard:
         self._threads = GuardThreads(self._matches, settings.threads, "presidio")
 
     async def ask(self, text: str, prompt: str | None, tenant: str) -> object:
-        """As Guard has it; Presidio sees texts alone."""
+        """Analyze the text; Presidio does not see the prompt."""
         return await self._threads.run(text)
 
     async def aclose(self) -> None:
-        """As Guard has it."""
         self._threads.close()
 
     def _matches(self, text: str) -> list[Match]:
@@ -44,7 +43,7 @@ class PresidioGuard:
 
 
 def presidio_problem() -> str:
-    """Why Presidio cannot be used, as far as that is known without loading it; or nothing."""
+    """Say why Presidio cannot be used, as far as that is known without loading it; empty: it can."""
     for name in ("presidio_analyzer", "spacy"):
         if name not in sys.modules and importlib.util.find_spec(name) is None:
             return f"{name} is not installed; it comes with: pip install presidio-analyzer"
@@ -60,7 +59,7 @@ def _analyzer(settings: PresidioFilter, where: str) -> Any:
         spacy = importlib.import_module("spacy")
     except ImportError as error:
         raise GuardUnusable(where, f"Presidio cannot be imported: {error}") from error
-    # Presidio would download it, from wherever spaCy's models are kept.
+    # Presidio would download it.
     if not spacy.util.is_package(settings.model) and not Path(settings.model).exists():
         problem = f"{settings.model} is not installed; it comes with: python -m spacy download {settings.model}"
         raise GuardUnusable(f"{where}.model", problem)

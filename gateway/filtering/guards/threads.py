@@ -1,4 +1,4 @@
-"""Threads for code that is not ours: nobody knows how long it takes, what it raises, or whether it comes back."""
+"""Threads for foreign code, which may take any time, raise anything, or never return."""
 
 import asyncio
 import contextlib
@@ -19,13 +19,14 @@ Call = Callable[[str], object]
 class GuardThreads:
     """At most `count` threads, which never keep the process alive.
 
-    A call that its asker gave up keeps its thread until it returns. While it has all of them, every question fails at
-    once; none is replaced, for the next call would hang as well. Python runs one thread at a time: code that holds its
-    lock without end holds up the whole process, and only code that computes or waits can be given up.
+    A call whose caller gave up keeps its thread until it returns. While such calls have all threads, every question
+    fails at once; no thread is replaced, since the next call would hang as well. Python runs one thread at a time: code
+    that holds the interpreter's lock without end blocks the whole process; only code that computes or waits can be
+    given up.
     """
 
     def __init__(self, call: Call, count: int, name: str) -> None:
-        """`call` is given each text, in any of the threads; `name` is what they are called."""
+        """`call` gets each text, in any of the threads; `name` is the threads' name."""
         self._call = call
         self._count = count
         self._name = name
@@ -42,7 +43,7 @@ class GuardThreads:
         return self._lost
 
     async def run(self, text: str) -> object:
-        """What the call gives. Raises JudgeFailed."""
+        """Call the foreign code with the text and return its result. Raises GuardFailed."""
         if self._closed:
             raise GuardFailed("it has been closed")
         if self._lost >= self._count:
@@ -62,7 +63,7 @@ class GuardThreads:
         return found
 
     def close(self) -> None:
-        """Let the threads end that can; whoever waits is told so."""
+        """Let the threads end that can; fail the calls of those who wait."""
         if self._closed:
             return
         self._closed = True
@@ -71,13 +72,13 @@ class GuardThreads:
             self._jobs.put(None)
 
     def _start_one(self) -> None:
-        # A daemon: at the process's end nobody waits for what hangs.
+        # A daemon, so that a hanging call does not keep the process alive.
         thread = threading.Thread(target=self._work, name=f"{self._name}-{len(self._threads)}", daemon=True)
         self._threads.append(thread)
         thread.start()
 
     def _leave(self, job: "_Job") -> None:
-        """The asker goes, with its answer or without."""
+        """Note that the caller has gone, with its answer or without."""
         self._waiting.discard(job)
         with self._lock:
             if job.state is _State.WAITING:
@@ -111,7 +112,7 @@ class GuardThreads:
                 if job.state is _State.LOST:
                     self._lost -= 1
                 job.state = _State.OVER
-            # A loop that is closed has nobody who waits.
+            # A closed loop has nobody who waits.
             with contextlib.suppress(RuntimeError):
                 job.loop.call_soon_threadsafe(job.settle, found)
             del job, found
@@ -120,13 +121,13 @@ class GuardThreads:
 class _State(enum.Enum):
     WAITING = enum.auto()
     RUNNING = enum.auto()
-    #: It runs, and its asker has gone.
+    #: Running, and its caller has gone.
     LOST = enum.auto()
     OVER = enum.auto()
 
 
 class _Job:
-    """A text, and the future of who waits for what is found in it."""
+    """A text, and the future of the caller that waits for its result."""
 
     __slots__ = ("answer", "loop", "state", "text")
 
@@ -137,6 +138,6 @@ class _Job:
         self.state = _State.WAITING
 
     def settle(self, found: object) -> None:
-        """On the loop; the first answer counts."""
+        """Set the result, on the event loop; the first one counts."""
         if not self.answer.done():
             self.answer.set_result(found)

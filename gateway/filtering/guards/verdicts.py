@@ -1,4 +1,4 @@
-"""What guards say, made into matches that can be trusted to be matches."""
+"""Validate what guards return and make it matches."""
 
 import re
 import traceback
@@ -10,7 +10,7 @@ from typing import Final
 from safety.guard import GuardFailed
 from safety.match import Match
 
-#: More than this in one text is taken for nonsense.
+#: Bound on the matches in one text.
 MAX_MATCHES: Final = 10_000
 MAX_LABEL: Final = 64
 _LABEL: Final = re.compile(rf"[a-z0-9_]{{1,{MAX_LABEL}}}")
@@ -19,9 +19,9 @@ _MAX_KIND: Final = 64
 
 
 def checked(found: object, length: int) -> tuple[Match, ...]:
-    """A guard's matches in a text of so many characters, all of their own types. Raises JudgeFailed for nonsense.
+    """Check a guard's matches in a text of so many characters. Raises GuardFailed for invalid ones.
 
-    They are in order and do not overlap, but several may be about the same stretch.
+    The result is in order and without overlaps, but several matches may cover the same span.
     """
     if not isinstance(found, list | tuple):
         raise GuardFailed("its verdict is no list")
@@ -35,7 +35,7 @@ def checked(found: object, length: int) -> tuple[Match, ...]:
 
 
 def label_of(name: str) -> str:
-    """What a guard calls a kind of text, as labels are written. Raises JudgeFailed where nothing is left of it."""
+    """Convert a guard's name of a kind to a label. Raises GuardFailed where nothing is left of it."""
     label = _NO_LABEL.sub("_", name[: 4 * MAX_LABEL].lower()).strip("_")[:MAX_LABEL]
     if not label:
         raise GuardFailed("a match without a label")
@@ -43,7 +43,7 @@ def label_of(name: str) -> str:
 
 
 def disjoint(matches: Iterable[Match]) -> list[Match]:
-    """Matches in order, those that overlap as one, of the label that scores highest."""
+    """Sort matches; merge overlapping ones under the label with the highest score."""
     found: list[Match] = []
     for match in sorted(matches, key=lambda match: (match.start, match.end)):
         if found and match.start < found[-1].end:
@@ -56,7 +56,7 @@ def disjoint(matches: Iterable[Match]) -> list[Match]:
 
 
 def kind_of(error: BaseException) -> str:
-    """What is known of an error without its text, which may repeat what was judged: its class, and where it arose."""
+    """Describe an error by its class and place, without its text, which may repeat the guarded text."""
     kind = type(error).__name__[:_MAX_KIND]
     frames = traceback.extract_tb(error.__traceback__, limit=-1)
     return f"{kind} in {frames[0].filename.rpartition('/')[2]}:{frames[0].lineno}" if frames else kind
@@ -66,7 +66,7 @@ def _checked_one(found: object, length: int) -> Match:
     if not isinstance(found, tuple) or len(found) != 4:
         raise GuardFailed("a match that is not start, end, label and score")
     start, end, label, score = found
-    # `bool` is an `int` too, and a subclass could be anything.
+    # `bool` is an `int`, too, and a subclass could behave in any way.
     if type(start) is not int or type(end) is not int:
         raise GuardFailed("a match whose bounds are no integers")
     if not 0 <= start < end <= length:

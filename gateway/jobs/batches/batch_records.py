@@ -1,4 +1,4 @@
-"""A batch as the store keeps it, as the API shows it, and what its workers know of its parts."""
+"""Records of batches: as the store keeps them, as the API shows them, and their tasks."""
 
 import secrets
 from typing import Any, Final
@@ -14,7 +14,7 @@ _TOKENS: Final = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_t
 
 
 class BatchRequest(msgspec.Struct, frozen=True):
-    """What was asked for, which never changes; `key_id` names the key that asked. `keep_seconds` is of its results."""
+    """The constant part of a batch; `key_id` is the key that created it, `keep_seconds` the lifetime of its results."""
 
     input_file_id: str
     endpoint: str
@@ -24,7 +24,7 @@ class BatchRequest(msgspec.Struct, frozen=True):
 
 
 class LineProblem(msgspec.Struct, frozen=True):
-    """What is wrong with a line, which counts from 1, or with the whole file."""
+    """A problem of a line, numbered from 1, or of the whole file."""
 
     code: str
     message: str
@@ -33,7 +33,7 @@ class LineProblem(msgspec.Struct, frozen=True):
 
 
 class Task(msgspec.Struct, frozen=True, array_like=True):
-    """A run of lines of the input: where its bytes lie, the number of its first line, and how many requests it has."""
+    """A run of lines of the input: the range of its bytes, the number of its first line, and its count of requests."""
 
     offset: int
     length: int
@@ -42,7 +42,7 @@ class Task(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Counted(msgspec.Struct):
-    """What has come of some requests, and the tokens that they took."""
+    """Counts of requests by result, and the tokens that they used."""
 
     completed: int = 0
     failed: int = 0
@@ -53,7 +53,7 @@ class Counted(msgspec.Struct):
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """A batch as it was a moment ago; `fields` are those of its hash."""
+    """A snapshot of a batch; `fields` are those of its hash in the store."""
 
     id: str
     request: BatchRequest
@@ -61,20 +61,20 @@ class Batch(msgspec.Struct, frozen=True):
 
     @property
     def status(self) -> str:
-        """One of the API's."""
+        """The API's status."""
         return self.fields["status"]
 
     @property
     def outcome(self) -> str:
-        """What it is about to end as; empty while it goes on."""
+        """The status that it is about to end with; empty while it goes on."""
         return self.fields.get("outcome", "")
 
     def number(self, name: str) -> int:
-        """A count or a time in whole seconds; 0 where there is none."""
+        """Return a count or a time in whole seconds; 0 where there is none."""
         return int(float(self.fields.get(name, 0)))
 
     def shown(self) -> dict[str, Any]:
-        """The API's batch object."""
+        """Make the API's batch object."""
         request, fields = self.request, self.fields
         errors = fields.get("errors")
         counts = {"total": self.number("total"), "completed": self.number("completed"), "failed": self.number("failed")}
@@ -109,10 +109,10 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 def new_batch_id() -> str:
-    """An id that nobody can guess."""
+    """Make an id that nobody can guess."""
     return "batch_" + secrets.token_hex(12)
 
 
 def is_batch_id(text: str) -> bool:
-    """Whether it could be one of ours."""
+    """Whether a text has the form of a batch id."""
     return text.startswith("batch_") and text[6:].isalnum() and text.isascii() and len(text) == 30

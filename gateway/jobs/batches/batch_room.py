@@ -1,11 +1,11 @@
-"""How many requests of batches a worker may run now for one model: what interactive requests leave free.
+"""Batch room: how many batch requests a worker may run now for one model, beside interactive requests.
 
-Where replicas say how many requests they run at once, batches fill what is free, but for what is kept for whoever comes
-next: as many as interactive requests lately were at once beyond those that are now, and a part of the fleet that is
-small while nothing interactive waits and doubles whenever something does. And no more begin at once than an engine's
-queue holds without being stuck: what ended together would begin together, and hold up whoever comes then. Where they do
-not say it, or refuse, a limit is felt for: one more for each answer, half as many after a refusal. Nothing here waits
-or sleeps.
+Where replicas report their batch size, batches fill the free slots except for a reserve for the next interactive
+requests: as many as the recent peak of interactive requests exceeds the present number, plus a part of the fleet that
+is small while nothing interactive waits and doubles whenever something does. No more requests begin at once than an
+engine's queue holds without blocking, since requests that begin together end together and would begin together again.
+Where replicas report no size, or refuse, an additive-increase limit holds: one more for each answer, half as many after
+a refusal. Nothing here waits or sleeps.
 """
 
 import time
@@ -18,18 +18,18 @@ from gateway.scheduling.division import Divider
 from gateway.tenancy.tenants.caller import is_background
 from routing.contracts.policy import ReplicaView
 
-#: Requests to begin with where replicas do not say how many they run.
+#: The limit at the start where replicas report no batch size.
 FIRST_LIMIT: Final = 8.0
-#: Part of the slots that is kept, at least and at most.
+#: Part of the slots that is reserved, at least and at most.
 LEAST_KEPT: Final = 0.02
 MOST_KEPT: Final = 0.5
-#: How fast what is kept beyond the least is given back: its half each so many seconds.
+#: Half-life of the reserve beyond the least, in seconds.
 GIVE_BACK_SECONDS: Final = 5.0
-#: How fast it is forgotten how many interactive requests there were at once: half of it each so many seconds.
+#: Half-life of the peak of interactive requests, in seconds.
 PEAK_SECONDS: Final = 15.0
-#: A limit is halved, and what is kept doubled, at most this often, in seconds.
+#: A limit is halved, and the reserve doubled, at most once in so many seconds.
 PATIENCE_SECONDS: Final = 0.5
-#: How old a look at the fleet may be, in seconds.
+#: How old a snapshot of the fleet may be, in seconds.
 LOOK_SECONDS: Final = 0.005
 _ONE: Final = Need(1, 1, 1, 1)
 
@@ -38,30 +38,30 @@ class Fleet(Protocol):
     """The replicas of a model."""
 
     def candidates(self) -> Sequence[ReplicaView]:
-        """Those that take requests."""
+        """Return the replicas that take requests."""
         ...
 
 
 class AdmissionQueue(Protocol):
-    """Where requests for the model wait."""
+    """The admission queue of the model."""
 
     @property
     def waiting(self) -> int:
-        """How many wait."""
+        """The number of waiting requests."""
         ...
 
     @property
     def divider(self) -> Divider:
-        """How many have their turn, by whose they are."""
+        """The divider that counts admitted requests by tenant."""
         ...
 
     def depths(self) -> Mapping[str, int]:
-        """How many wait, by tenant."""
+        """The number of waiting requests by tenant."""
         ...
 
 
 class Room:
-    """Of one model in one worker. A request is `begun` and then `ended`."""
+    """The room of one model in one worker. Each request is `begun`, then `ended`."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Room:
         self._unsized = True
 
     def free(self, unsent: Callable[[], int]) -> int:
-        """How many more may begin now; `unsent` says how many have begun that no replica counts yet."""
+        """Give how many more may begin now; `unsent` counts those that have begun and no replica counts yet."""
         now = self._clock()
         if self._pressed(now):
             return 0
@@ -97,13 +97,13 @@ class Room:
         return max(0, int(limit if self._unsized else min(self._free, self._burst, limit)))
 
     def begun(self) -> None:
-        """One more has begun."""
+        """Count a request that begins."""
         self.running += 1
         self._free -= 1.0
         self._burst -= 1.0
 
     def ended(self, *, well: bool) -> None:
-        """One has ended; `well`: with an answer, and not because there was no room."""
+        """Count a request that ended; `well`: with an answer, not refused for lack of room."""
         self.running -= 1
         if not well:
             now = self._clock()
@@ -114,7 +114,7 @@ class Room:
             self._limit += 1.0
 
     def _pressed(self, now: float) -> bool:
-        """Whether something waits that is no batch's; then more is kept from now on."""
+        """Whether interactive requests wait; if so, double the reserve."""
         if not self._admission_queue.waiting or all(is_background(name) for name in self._admission_queue.depths()):
             return False
         if now - self._pressed_at >= PATIENCE_SECONDS:
@@ -124,7 +124,7 @@ class Room:
         return True
 
     def _give_back(self, now: float) -> None:
-        """What was kept for a reason that is past."""
+        """Let the reserve decay."""
         passed, self._gave_back_at = min(now - self._gave_back_at, 60.0), now
         self._kept = max(LEAST_KEPT, self._kept * 0.5 ** (passed / GIVE_BACK_SECONDS))
         self._peak *= 0.5 ** (passed / PEAK_SECONDS)
@@ -142,7 +142,7 @@ class Room:
             slots += view.max_batch_size / workers
             if fits(view, _ONE, self._watermark):
                 occupied = view.load.running + view.load.waiting
-                # Of a replica's slots only whole ones are anybody's.
+                # Only whole slots of a replica can be used.
                 free += max(0.0, (floor(self._watermark * view.max_batch_size) - occupied) / workers - view.sent)
                 queue = max(ENGINE_QUEUE, ENGINE_QUEUE_PART * view.max_batch_size) - view.load.waiting
                 burst += max(0.0, queue / workers - view.sent)
@@ -150,5 +150,5 @@ class Room:
         self._unsized = unsized
         self._free, self._burst = free - kept, burst
         if not unsized:
-            # What is free is known: the limit is there for what refuses all the same.
+            # The free slots are known; the limit only guards against replicas that refuse all the same.
             self._limit = max(self._limit, FIRST_LIMIT) if now - self._refused_at < 10.0 else slots + FIRST_LIMIT

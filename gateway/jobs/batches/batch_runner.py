@@ -1,4 +1,4 @@
-"""Runs batches in one worker: finds what is to be done, takes it in leases, and begins requests where there is room."""
+"""Run batches in one worker: find work, lease it, and start requests where there is room."""
 
 import asyncio
 import contextlib
@@ -25,22 +25,22 @@ from protos.errors import BatchMissing, PenstockError, StoreUnavailable
 
 log = logging.getLogger(__name__)
 
-#: How often new work is looked for, and room while something waits for it, in seconds.
+#: Seconds between searches for work, and between checks for room while requests wait.
 POLL_SECONDS: Final = 1.0
 ROOM_SECONDS: Final = 0.02
-#: How often what is out of date is removed, in seconds.
+#: Seconds between removals of expired files and batches.
 SWEEP_SECONDS: Final = 60.0
-#: Tasks in this worker's hands, at most; and requests of one batch from which on another task of it is taken.
+#: Bound on this worker's tasks; and the waiting requests of a batch below which another task of it is taken.
 MOST_TASKS: Final = 64
 LOW_WATER: Final = TASK_REQUESTS // 2
-#: Requests that begin in one go: the event loop is others' too.
+#: Requests started in one go, so that the event loop can run other work.
 MOST_AT_ONCE: Final = 16
-#: How long running requests get to hand in their results when the worker ends, in seconds.
+#: Seconds for running requests to hand in their results when the worker ends.
 _ENDING_SECONDS: Final = 3.0
 
 
 class BatchRunner:
-    """`start` it, and `aclose` it in the end."""
+    """Runs batches between `start` and `aclose`."""
 
     def __init__(
         self,
@@ -58,11 +58,11 @@ class BatchRunner:
         self._files = files
         self._callers = callers
         self._stages = Stages(jobs, files, callers, config, catalog.require)
-        # Requests of batches are to leave room for others in the worker, too.
+        # Half of the worker's capacity stays free for other requests.
         self._most = min(config.batches.max_concurrency, max(1, config.listen.max_in_flight // 2))
         self._rooms: dict[str, Room] = {}
         self._runs: deque[JobRun] = deque()
-        #: What has begun, with its model's name.
+        #: Started requests, with their models' names.
         self._begun: dict[PreparedRequest, str] = {}
         self._running = 0
         self._held: dict[str, Claim] = {}
@@ -91,7 +91,7 @@ class BatchRunner:
             self._wake.clear()
 
     async def aclose(self) -> None:
-        """End what runs, and hand in what has been answered."""
+        """End running requests, and hand in the results so far."""
         work = list(self._work)
         for task in work:
             task.cancel()
@@ -106,7 +106,7 @@ class BatchRunner:
                 await asyncio.gather(*(each.hand_in("over" if each.over else "free", patient=False) for each in held))
 
     async def _find(self) -> None:
-        """Take what there is to do, as long as there is room for it."""
+        """Claim work while there is room for it."""
         now = time.monotonic()
         active = await self._jobs.active()
         known = {run.job: run for run in self._runs}
@@ -147,7 +147,7 @@ class BatchRunner:
         return JobRun(job, batch.request, await read_index(self._files, job))
 
     async def _stage(self, claim: Claim, work: Coroutine[Any, Any, None]) -> None:
-        """Its lease is kept until it ends; one that fails is taken again once the lease is over."""
+        """Run a stage under its lease; one that fails is claimed again once the lease has expired."""
         self._held[claim.token] = claim
         try:
             await work
@@ -165,7 +165,7 @@ class BatchRunner:
         return not self._rooms or any(room.free(lambda: 0) for room in self._rooms.values())
 
     def _begin_some(self) -> None:
-        """Begin requests where there is room, of one batch after another."""
+        """Start requests where there is room, of one batch after another."""
         now, begun, passed = time.monotonic(), 0, 0
         while self._runs and passed < len(self._runs) and begun < MOST_AT_ONCE and self._running < self._most:
             run = self._runs[0]
@@ -203,7 +203,7 @@ class BatchRunner:
             finally:
                 run.running -= 1
             now = time.monotonic()
-            # A tenant's own limit says nothing of the fleet.
+            # A limit of the tenant says nothing about the fleet.
             well = reply.status != 503 and reply.record.code != "upstream_rate_limited"
             if reply.again and (reply.no_room or waiting.tries + 1 < MOST_TRIES):
                 task.put_back(waiting, reply, now, run.refused(reply, now))
@@ -233,16 +233,16 @@ class BatchRunner:
             current = asyncio.current_task()
             if task.stopped or current is None or current.uncancel() > 0:
                 if request.record.sent:
-                    # What it has used is used.
+                    # Its tokens were used, so its record counts.
                     self._sender.ended(request.record)
                 raise
-            # The watchdog has given the request up, and not the one who ends batches.
+            # The watchdog has cancelled the request, not the owner of the batch.
             return self._sender.refused(StoreUnavailable("The request was given up."))
         finally:
             del self._begun[request]
 
     async def _hand_over(self, run: JobRun, task: TaskRun) -> None:
-        """A task has come to its end here."""
+        """Hand in the rest of a task that is over here."""
         await task.hand_in("over")
         self._drop(run, task)
 
@@ -251,13 +251,13 @@ class BatchRunner:
         if task in run.tasks:
             run.tasks.remove(task)
         if run.stopping and not run.tasks and run in self._runs:
-            # What is left of it is anybody's.
+            # Other workers may claim its remaining tasks.
             self._runs.remove(run)
         run.rest(0.0)
         self._look_now()
 
     async def _renew(self) -> None:
-        """Keep all leases, hand in what there is, and end what is to end."""
+        """Renew all leases, hand in results, and end the batches that must end."""
         outcomes = {token: await self._jobs.renew(claim) for token, claim in list(self._held.items())}
         for run in list(self._runs):
             for task in list(run.tasks):
@@ -290,7 +290,7 @@ class BatchRunner:
             await self._guarded(work)
 
     async def _guarded(self, work: Any) -> None:
-        """Whatever goes wrong is tried again; of a store that is away it is said once."""
+        """Run periodic work; log a failure (of an absent store once), since it is tried again."""
         try:
             await work()
         except BatchMissing:
@@ -307,7 +307,7 @@ class BatchRunner:
             self._away = False
 
     def _room(self, name: str) -> Room | None:
-        """That of the model that answers to a name; None: none does, which its endpoint will say."""
+        """Return the room of the model with that name; None: there is none, which the endpoint will report."""
         model = self._catalog.find(name)
         if model is None:
             return None

@@ -1,4 +1,4 @@
-"""Who a batch's requests are made for: its key, looked up again and again, so that one taken back counts no more."""
+"""The callers of batch requests: keys, looked up again and again, so that a revoked one stops counting."""
 
 import time
 from collections.abc import Callable
@@ -12,12 +12,12 @@ from gateway.tenancy.auth.key_records import ApiKey
 from gateway.tenancy.tenants.caller import Caller
 from protos.errors import AuthenticationFailed, KeyExpired, KeyNotFound, TenantGone
 
-#: How old an answer may be, in seconds.
+#: How old a cached caller may be, in seconds.
 FRESH_SECONDS: Final = 0.9
-#: How long a batch's request may wait for its turn, in seconds: it goes on only where there is room.
+#: Most seconds that a batch request waits for admission: it is sent only where there is room.
 _PATIENCE_SECONDS: Final = 0.5
 _MOST: Final = 1000
-#: Its share of a fleet on which others are active too.
+#: Its weight in a fleet on which others are active, too.
 _WEIGHT: Final = 0.01
 
 
@@ -25,23 +25,23 @@ class Keys(Protocol):
     """The keys in the store."""
 
     async def get(self, key_id: str) -> ApiKey:
-        """Raises KeyNotFound and StoreUnavailable."""
+        """Return a key. Raises KeyNotFound and StoreUnavailable."""
         ...
 
 
 class Tenants(Protocol):
-    """The tenants that there are."""
+    """The known tenants."""
 
     def find(self, name: str) -> tuple[Tenant, int, Tier] | None:
-        """A tenant with its tier and the tier's rank."""
+        """Return a tenant with its tier and the tier's rank."""
         ...
 
 
 class Callers:
-    """Of one worker."""
+    """The callers of one worker's batch requests."""
 
     def __init__(self, keys: Keys, tenants: Tenants, tiers: int, clock: Callable[[], float] = time.time) -> None:
-        """`tiers` is how many there are; `clock` counts seconds since 1970."""
+        """`tiers` is their number; `clock` counts seconds since 1970."""
         self._keys = keys
         self._tenants = tenants
         self._rank = tiers - 1
@@ -49,9 +49,9 @@ class Callers:
         self._known: Lru[str, tuple[float, Caller]] = Lru(_MOST)
 
     async def of(self, key_id: str) -> Caller:
-        """The key's owner, as one whose requests go last: at the lowest tier's rank, with hardly any share.
+        """Make the caller of a key, with the lowest tier's rank and hardly any share.
 
-        Raises AuthenticationFailed or TenantGone where it is good no more, and StoreUnavailable.
+        Raises AuthenticationFailed or TenantGone where the key is no longer valid, and StoreUnavailable.
         """
         known, now = self._known.get(key_id), self._clock()
         if known is not None and now - known[0] < FRESH_SECONDS:

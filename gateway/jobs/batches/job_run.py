@@ -1,4 +1,4 @@
-"""A batch in the hands of a worker: the tasks that it has of it, and when it asks for more."""
+"""A batch in one worker: its tasks here, and when to claim another one."""
 
 from collections.abc import Sequence
 from math import inf
@@ -9,14 +9,14 @@ from gateway.jobs.batches.jobs import JobName
 from gateway.jobs.batches.reply import Reply
 from gateway.jobs.batches.task_run import FIRST_WAIT, LONGEST_WAIT, TaskRun
 
-#: Refusals that end as soon as something that runs does; of others the answer says when they do.
+#: Refusal codes that end with some running request; other refusals state a time.
 _IN_USE: Final = ("concurrent_requests", "budget_in_use")
-#: How often the number of a batch's requests at once is halved at most, in seconds.
+#: The limit of a batch's concurrent requests is halved at most once in so many seconds.
 _HALVE_SECONDS: Final = 0.25
 
 
 class JobRun:
-    """`stopping` once the batch is about to end before all of it is done; `running` are its requests here."""
+    """`stopping`: the batch ends before all of it is done; `running` are its requests here."""
 
     def __init__(self, job: JobName, request: BatchRequest, index: Sequence[Task]) -> None:
         self.job = job
@@ -25,7 +25,7 @@ class JobRun:
         self.tasks: list[TaskRun] = []
         self.stopping = False
         self.running = 0
-        #: Felt for where a limit of the tenant's refuses: half as many after a refusal, one more for so many answers.
+        #: Limit where a limit of the tenant refuses: half as many after a refusal, one more for so many answers.
         self._limit = inf
         self._halved_at = -inf
         self._rests_until = 0.0
@@ -34,25 +34,25 @@ class JobRun:
 
     @property
     def ready(self) -> int:
-        """Requests that could begin at once."""
+        """Requests that could begin now."""
         return sum(task.ready for task in self.tasks)
 
     def wants(self, now: float, low_water: int) -> bool:
-        """Whether another task of it is to be taken."""
+        """Whether another task of the batch should be claimed."""
         if self.stopping or now < self._rests_until or now < self._paused_until:
             return False
         return self.ready < low_water and not any(task.stuck for task in self.tasks)
 
     def hungry(self, now: float, low_water: int) -> bool:
-        """The same, where that should not wait for the next look."""
+        """Whether another task should be claimed before the next regular search."""
         return bool(self.tasks) and self.wants(now, low_water)
 
     def rest(self, until: float) -> None:
-        """There was nothing more to take; it is not asked again before that time."""
+        """Claim nothing of the batch before that time: there was nothing more."""
         self._rests_until = until
 
     def next_task(self, now: float) -> TaskRun | None:
-        """Whose request may begin now; the task that was taken first goes first."""
+        """Return the task whose request may begin now; the one claimed first goes first."""
         if self.stopping or now < self._paused_until or self.running >= self._limit:
             return None
         for task in self.tasks:
@@ -61,14 +61,14 @@ class JobRun:
         return None
 
     def answered(self) -> None:
-        """A request has its answer."""
+        """Count a request with an answer."""
         self._limit += 1.0 / self._limit
         self._pause = 0.0
 
     def refused(self, reply: Reply, now: float) -> float:
-        """A request was refused; gives the seconds after which it may be tried again.
+        """Count a refusal; return the seconds until the request may be sent again.
 
-        What a limit of the tenant's refuses it would refuse the batch's other requests for a while, too.
+        A limit of the tenant would refuse the batch's other requests for a while, too.
         """
         if reply.status != 429:
             return reply.retry_after

@@ -1,7 +1,7 @@
-"""Batches in the store: making them, looking at them, and the leases by which workers share what they are made of.
+"""Batches in the store: create, read, and lease their tasks and stages to workers.
 
-What a worker does of a batch is a task's number, `check` or `finish`; each has one holder at a time, and what somebody
-hands in who is no longer the holder does not count.
+A unit of work of a batch is a task's number, `check` or `finish`. Each has one holder at a time; what a former holder
+hands in does not count.
 """
 
 import hashlib
@@ -28,12 +28,12 @@ from gateway.jobs.files.file_store import Storage as FileStorage
 from gateway.store.lua_script import Script
 from protos.errors import BatchMissing, FileMissing, InvalidRequest, RateLimited, StoreUnavailable
 
-#: How long what a worker does stays its own without a sign of life, in seconds; it gives one every RENEW_SECONDS.
+#: Seconds until a lease without renewal expires; workers renew it every RENEW_SECONDS.
 LEASE_SECONDS: Final = 6.0
 RENEW_SECONDS: Final = 2.0
 CHECK: Final = "check"
 FINISH: Final = "finish"
-#: Batches that one look finds; and for how long one that is not there yet is looked for, in seconds.
+#: Bound on the batches of one search; and how long one that is not there yet is searched for, in seconds.
 MOST_FOUND: Final = 256
 _ARRIVAL_SECONDS: Final = 60.0
 _IDEMPOTENT_SECONDS: Final = 2 * 86_400
@@ -56,27 +56,27 @@ _OLD = Script("return redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIM
 
 
 class Storage(FileStorage, Protocol):
-    """What is needed of a store; all raise StoreUnavailable."""
+    """The store's methods that batches need; all raise StoreUnavailable."""
 
     async def hgetall_many(self, keys: Sequence[str]) -> list[dict[bytes, bytes]]:
-        """All fields of many hashes."""
+        """Return all fields of many hashes."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobName:
-    """A batch, and whose it is."""
+    """A batch's id and tenant."""
 
     tenant: str
     id: str
 
     def key(self, part: str) -> str:
-        """Where the store has a part of it."""
+        """Make the store's key of a part of the batch."""
         return place(self.tenant, part, self.id)
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What its holder may do of a batch; `done` is what others have done of it, as `commit` was told."""
+    """A leased unit of work; `done` is the progress that earlier holders committed."""
 
     job: JobName
     what: str
@@ -85,16 +85,16 @@ class Claim:
 
 
 class Jobs:
-    """Every method may raise StoreUnavailable; what it was to do may have been done all the same."""
+    """Any method may raise StoreUnavailable; its change may have been made all the same."""
 
     def __init__(self, storage: Storage, settings: BatchSettings) -> None:
         self._storage = storage
         self._settings = settings
 
     async def create(self, tenant: str, request: BatchRequest, idempotency_key: str | None) -> Batch:
-        """A new batch, or the one that the same key and request have made before.
+        """Create a batch, or return the one that the same key and request have created before.
 
-        Raises FileMissing, InvalidRequest where the key was used for something else, and RateLimited.
+        Raises FileMissing, InvalidRequest where the key was used for another request, and RateLimited.
         """
         job = JobName(tenant, new_batch_id())
         await self._storage.run(_ENLIST, [_ACTIVE], [f"{time.time():.6f}", f"{tenant}/{job.id}"])
@@ -122,7 +122,7 @@ class Jobs:
         return await self.get(tenant, cast("bytes", made).decode())
 
     async def get(self, tenant: str, batch_id: str) -> Batch:
-        """Raises BatchMissing."""
+        """Return a batch. Raises BatchMissing."""
         found = None
         if is_batch_id(batch_id):
             found = _batch(batch_id, await self._storage.hgetall(place(tenant, "batch", batch_id)))
@@ -132,7 +132,7 @@ class Jobs:
         return found
 
     async def page(self, tenant: str, page: Page) -> tuple[list[Batch], bool]:
-        """Some of a tenant's batches, and whether there are more. Raises InvalidRequest."""
+        """Return a page of a tenant's batches, and whether there are more. Raises InvalidRequest."""
         raw, more = await page_of(self._storage, [place(tenant, "batches")], page, "Batch")
         ids = [each.decode() for each in raw]
         hashes = await self._storage.hgetall_many([place(tenant, "batch", each) for each in ids])
@@ -140,7 +140,7 @@ class Jobs:
         return [batch for batch in found if batch is not None], more
 
     async def cancel(self, tenant: str, batch_id: str) -> Batch:
-        """Begin to end a batch. Raises BatchMissing, and InvalidRequest where it has ended."""
+        """Begin to cancel a batch. Raises BatchMissing, and InvalidRequest where it has ended."""
         batch = await self.get(tenant, batch_id)
         reply = await self._storage.run(_CANCEL, [place(tenant, "batch", batch_id)], [])
         if reply not in (b"ok", b"gone"):
@@ -149,7 +149,7 @@ class Jobs:
         return await self.get(tenant, batch.id)
 
     async def active(self) -> list[tuple[JobName, float]]:
-        """The batches that have not ended, the oldest first, with the time when each was enlisted."""
+        """List the batches that have not ended, the oldest first, with the time when each was enlisted."""
         reply = cast("list[bytes]", await self._storage.run(_FIRST, [_ACTIVE], [str(MOST_FOUND)]))
         found = []
         for member, score in zip(reply[::2], reply[1::2], strict=True):
@@ -158,9 +158,9 @@ class Jobs:
         return found
 
     async def claim(self, job: JobName, token: str, enlisted: float = 0.0, *, tasks: bool = True) -> Claim | None:
-        """Take something to do of a batch; None: there is nothing now. Without `tasks` it may be anything but one.
+        """Lease a unit of work of a batch; None: there is none now. Without `tasks` only stages are leased.
 
-        A batch that is over is no longer active then.
+        A batch that is over leaves the list of active ones.
         """
         keys = [job.key(part) for part in ("batch", "open", "holders", "done")]
         what, *more = cast(
@@ -173,23 +173,24 @@ class Jobs:
         return Claim(job, what.decode(), token, more[0].decode())
 
     async def renew(self, claim: Claim) -> str:
-        """Keep what was claimed; gives `ok`, `lost`, or the outcome that the batch is about to end with."""
+        """Renew a lease; return `ok`, `lost`, or the status that the batch is about to end with."""
         keys = [claim.job.key(part) for part in ("batch", "open", "holders")]
         reply = await self._storage.run(_RENEW, keys, [claim.token, str(LEASE_SECONDS), claim.what])
         return cast("bytes", reply).decode()
 
     async def checked(self, claim: Claim, tasks: int, requests: int, model: str, input_file: str) -> bool:
-        """The input is good, and so many tasks may begin. False: the claim is lost."""
+        """Record that the input is valid and has so many tasks. False: the lease is lost."""
         return await self._checked(claim, input_file, str(tasks), str(requests), model, b"")
 
     async def failed(self, claim: Claim, problems: Sequence[LineProblem], input_file: str) -> bool:
-        """The input is not good. False: the claim is lost."""
+        """Record that the input is invalid. False: the lease is lost."""
         return await self._checked(claim, input_file, "", "0", "", msgspec.json.encode(problems))
 
     async def commit(self, claim: Claim, part: str, done: str, then: str, counted: Counted) -> bool:
-        """Add results, which are in the work's content `part`; `then` is `keep`, `free` or `over`. False: it is lost.
+        """Commit results, which are in the content `part`; `then` is `keep`, `free` or `over`. False: the lease is
+        lost.
 
-        `done` is what has been done of the task by now; `*` is all of it.
+        `done` is the task's progress with them; `*` means all of it.
         """
         keys = [claim.job.key(name) for name in ("batch", "open", "holders", "done", "parts")]
         numbers: list[str] = []
@@ -200,16 +201,16 @@ class Jobs:
         return reply == b"ok"
 
     async def parts(self, job: JobName) -> list[str]:
-        """All parts of the results."""
+        """List all parts of the results."""
         return [part.decode() for part in cast("list[bytes]", await self._storage.run(_PARTS, [job.key("parts")], []))]
 
     async def done(self, job: JobName) -> dict[int, str]:
-        """What has been done of each task of which anything has."""
+        """Return the progress of each task that has any."""
         found = await self._storage.hgetall(job.key("done"))
         return {int(name): value.decode() for name, value in found.items() if name.isdigit()}
 
     async def finish(self, claim: Claim, input_file: str, output: str, errors: str, failed: int) -> bool:
-        """The results are there; `failed` are requests that failed beside those that were committed."""
+        """Record that the results are stored; `failed` counts failed requests beside the committed ones."""
         job = claim.job
         keys = [job.key(name) for name in ("batch", "open", "holders", "done", "parts")]
         keys += [place(job.tenant, name) for name in ("uses", "active", "doomed")]
@@ -221,7 +222,7 @@ class Jobs:
         return over
 
     async def forget(self, tenant: str) -> None:
-        """Forget the batches of a tenant whose time is over."""
+        """Delete a tenant's expired batches."""
         ends = place(tenant, "batch-ends")
         old = cast("list[bytes]", await self._storage.run(_OLD, [ends], [f"{time.time():.6f}"]))
         if old:
@@ -230,7 +231,7 @@ class Jobs:
             await self._storage.run(_FORGET, [ends, place(tenant, "batches"), *batches], ids)
 
     async def strike(self, job: JobName) -> None:
-        """Take it off the list of those that have not ended."""
+        """Remove a batch from the list of active ones."""
         await self._storage.run(_STRIKE, [_ACTIVE], [f"{job.tenant}/{job.id}"])
 
     async def _checked(

@@ -1,4 +1,4 @@
-"""The lines of a batch's input: read and checked one at a time, so that no file is ever in memory whole."""
+"""Read and check the lines of a batch's input one at a time, so that no file is ever in memory whole."""
 
 import hashlib
 from collections.abc import Callable, Iterator
@@ -10,17 +10,17 @@ import msgspec
 from gateway.jobs.batches.batch_records import LineProblem, Task
 from gateway.jobs.files.content import PIECE_BYTES, FileContent
 
-#: A task has so many requests at most, and about so many bytes: it is what a worker may have to do again.
+#: Bounds on a task's requests and bytes: it is what a worker may have to do again.
 TASK_REQUESTS: Final = 64
 TASK_BYTES: Final = 1 << 20
-#: After so many problems the rest is not looked at.
+#: After so many problems the rest of the file is not checked.
 MOST_PROBLEMS: Final = 50
 _LONGEST_ID: Final = 512
 _BOM: Final = b"\xef\xbb\xbf"
 
 
 class LineBody(msgspec.Struct, frozen=True):
-    """What must be known of a request's body; the rest is its endpoint's."""
+    """The part of a request's body that must be known here; its endpoint checks the rest."""
 
     model: str
     stream: bool | None = None
@@ -37,7 +37,7 @@ class Line(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a batch's lines must keep to; `refuses_model` says what is wrong with a model's name, or nothing."""
+    """The rules for a batch's lines; `refuses_model` describes what is wrong with a model's name, or is empty."""
 
     endpoint: str
     max_requests: int
@@ -46,13 +46,13 @@ class Rules:
 
     @property
     def longest(self) -> int:
-        """A line's most bytes: those of its body and of what is around it."""
+        """The bound on a line's bytes: those of its body and of the members around it."""
         return self.max_body_bytes + 4096
 
 
 @dataclass(slots=True)
 class Checked:
-    """What a file holds: its tasks, or what is wrong with it. `model` is that of all lines, or empty."""
+    """The tasks of a file, or its problems. `model` is that of all lines, or empty."""
 
     tasks: list[Task]
     problems: list[LineProblem]
@@ -65,22 +65,22 @@ _BODY: Final = msgspec.json.Decoder(LineBody)
 
 
 def read_line(raw: bytes) -> Line:
-    """A line that has been checked. Raises msgspec.DecodeError."""
+    """Decode a line that has been checked. Raises msgspec.DecodeError."""
     return _LINE.decode(raw)
 
 
 def model_of(line: Line) -> str:
-    """The model that it asks for."""
+    """Return the model of a line."""
     return _BODY.decode(line.body).model
 
 
 def requests_of(raw: bytes) -> list[bytes]:
-    """The lines of a task that are requests, in order."""
+    """Split a task into the lines that are requests, in order."""
     return [text for line in raw.split(b"\n") if (text := line.strip(b" \t\r"))]
 
 
 def check(content: FileContent, name: str, size: int, rules: Rules) -> Checked:
-    """Look at every line. Blocks; memory is bounded by the longest line and the number of requests."""
+    """Check every line. Blocks; memory is bounded by the longest line and the number of requests."""
     checker = _Checker(rules)
     for offset, raw in lines_of(content, name, size, rules.longest):
         checker.take(offset, raw)
@@ -90,7 +90,7 @@ def check(content: FileContent, name: str, size: int, rules: Rules) -> Checked:
 
 
 def lines_of(content: FileContent, name: str, size: int, longest: int) -> Iterator[tuple[int, bytes | None]]:
-    """Each line's place and its bytes without the end; None for one that is longer than `longest`."""
+    """Yield each line's offset and its bytes without the end; None for one longer than `longest`."""
     rest, start, offset = bytearray(), 0, 0
     skipping = False
     while offset < size:
@@ -107,7 +107,7 @@ def lines_of(content: FileContent, name: str, size: int, longest: int) -> Iterat
             begin = end + 1
         del rest[:begin]
         if len(rest) > longest:
-            # Its bytes go as they come.
+            # The bytes of a line that is too long are dropped as they come.
             skipping, start = True, start + len(rest)
             rest.clear()
     if rest or skipping:
@@ -115,13 +115,13 @@ def lines_of(content: FileContent, name: str, size: int, longest: int) -> Iterat
 
 
 class _Checker:
-    """Takes the lines of one file in order."""
+    """Checks the lines of one file in order."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
         self._found = Checked([], [])
         self._number = 0
-        # Digests, for the names themselves may be long.
+        # Digests, since the ids themselves may be long.
         self._ids: set[bytes] = set()
         self._models: set[str] = set()
         self._refused: dict[str, str] = {}
@@ -129,11 +129,11 @@ class _Checker:
 
     @property
     def full(self) -> bool:
-        """Whether there is no point in going on."""
+        """Whether no further problem is reported."""
         return len(self._found.problems) >= MOST_PROBLEMS or self._found.requests > self._rules.max_requests
 
     def take(self, offset: int, raw: bytes | None) -> None:
-        """One more line."""
+        """Check one more line."""
         self._number += 1
         if raw is None:
             self._problem("line_too_long", f"The line is longer than {self._rules.longest} bytes.")
@@ -152,7 +152,7 @@ class _Checker:
         self._place(offset + skipped, offset + len(raw))
 
     def end(self) -> Checked:
-        """What was found."""
+        """Return the result."""
         found = self._found
         self._close()
         if not found.requests and not found.problems:
@@ -214,7 +214,7 @@ class _Checker:
             self._problem("invalid_model", refusal, "body.model")
 
     def _invalid(self, text: str, inside: str = "") -> None:
-        """What msgspec says of a line that is JSON, and no request."""
+        """Add the problem of a line that is JSON but no request, from msgspec's message."""
         name = text.partition("required field `")[2].partition("`")[0]
         path = text.partition(" - at `$")[2].rstrip("`").lstrip(".")
         param = ".".join(part for part in (inside, name or path) if part) or None
@@ -225,7 +225,7 @@ class _Checker:
             self._problem("invalid_request", f"{said[:256]}.", param)
 
     def _place(self, begin: int, end: int) -> None:
-        """Put a request that lies there into a task."""
+        """Add a request, from byte `begin` to `end`, to a task."""
         if self._found.problems:
             return
         task = self._task

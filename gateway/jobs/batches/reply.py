@@ -1,4 +1,4 @@
-"""What a request of a batch is answered, and the seam that makes such requests."""
+"""The reply to a batch's request, and the seam that sends such requests."""
 
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -7,14 +7,14 @@ from gateway.tenancy.tenants.caller import Caller
 from observability.record import RequestRecord
 from protos.errors import PenstockError
 
-#: Paths that batches may be for.
+#: Paths that batches may use.
 PATHS: Final = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses")
 _NO_ROOM: Final = (429, 503)
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """`again`: the answer says that another try may help, in `retry_after` seconds."""
+    """A reply. `again`: it allows another attempt, in `retry_after` seconds."""
 
     status: int
     request_id: str
@@ -25,37 +25,37 @@ class Reply:
 
     @property
     def good(self) -> bool:
-        """Whether it belongs to the output, and not to the errors."""
+        """Whether it belongs to the output, not to the errors."""
         return 200 <= self.status < 300
 
     @property
     def no_room(self) -> bool:
-        """Whether it was refused for lack of room, or by a limit."""
+        """Whether the request was refused for lack of room, or by a limit."""
         return self.status in _NO_ROOM
 
 
 class PreparedRequest(Protocol):
-    """A request of a batch on the path of any other request."""
+    """A batch's request, on the path of any other request."""
 
     @property
     def record(self) -> RequestRecord:
-        """What is known of the request so far."""
+        """The request's record so far."""
         ...
 
     async def send(self) -> Reply:
-        """Make the request, once. Raises nothing but a cancellation."""
+        """Send the request, once. Raises nothing but a cancellation."""
         ...
 
 
 class RequestSender(Protocol):
-    """Makes requests of batches (gateway/api/server/internal_requests.py)."""
+    """Makes batches' requests (gateway/api/server/internal_requests.py)."""
 
     def request(self, caller: Caller, path: str, body: bytes) -> PreparedRequest:
-        """The request, to be sent in the task that asks for it. Raises ClientError where the path is not served."""
+        """Make a request, to be sent in the current task. Raises ClientError where the path is not served."""
         ...
 
     def refused(self, error: PenstockError) -> Reply:
-        """The reply to a request that is never made."""
+        """Make the reply to a request that is never sent."""
         ...
 
     def ended(self, record: RequestRecord) -> None:

@@ -1,4 +1,4 @@
-"""What comes of a batch's requests: lines of its output and of its errors, and the files that they end in."""
+"""Results of a batch's requests: lines of its output and errors, and the files made of them."""
 
 import contextlib
 import secrets
@@ -13,16 +13,16 @@ from gateway.jobs.batches.batch_records import Task
 from gateway.jobs.batches.lines import read_line, requests_of
 from gateway.jobs.files.content import PIECE_BYTES, FileContent, Sink
 
-#: The names of a part's two contents end so.
+#: Suffixes of the names of a part's two contents.
 OUTPUT: Final = ".output"
 ERRORS: Final = ".errors"
-#: All of a task has been done.
+#: The progress of a finished task.
 WHOLE: Final = "*"
 _EXPIRED: Final = b'{"code":"batch_expired","message":"The batch expired before this request was executed."}'
 
 
 def answered(custom_id: str, status: int, request_id: str, body: bytes) -> bytes:
-    """The line of a request that was answered, whatever with; `body` is JSON on one line."""
+    """Make the line of a request with any answer; `body` is JSON on one line."""
     return b'{"id":%b,"custom_id":%b,"response":{"status_code":%d,"request_id":%b,"body":%b},"error":null}\n' % (
         orjson.dumps("batch_req_" + secrets.token_hex(12)),
         msgspec.json.encode(custom_id),
@@ -33,7 +33,7 @@ def answered(custom_id: str, status: int, request_id: str, body: bytes) -> bytes
 
 
 def never_sent(custom_id: str) -> bytes:
-    """The line of a request whose time was over before its turn."""
+    """Make the line of a request that was not sent before the batch's time was over."""
     name = msgspec.json.encode(custom_id)
     return b'{"id":%b,"custom_id":%b,"response":null,"error":%b}\n' % (
         orjson.dumps("batch_req_" + secrets.token_hex(12)),
@@ -43,13 +43,13 @@ def never_sent(custom_id: str) -> bytes:
 
 
 def done_of(text: str) -> int:
-    """What has been done of a task: a bit for each of its requests, the first one's the lowest; -1: all."""
+    """Decode the progress of a task: a bit for each of its requests, the first one's the lowest; -1: all."""
     return -1 if text == WHOLE else int(text, 16) if text else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Leftovers:
-    """Where the requests are that nobody has begun: `name` is the input's content, `done` what was done by task."""
+    """The requests that were never begun: `name` is the input's content, `done` the progress by task."""
 
     name: str
     tasks: Sequence[Task]
@@ -58,7 +58,7 @@ class Leftovers:
 
 @dataclass(slots=True)
 class Written:
-    """The lengths of the two files, 0 for one that there is none of, and how many requests were never begun."""
+    """The lengths of the two files, 0 for an absent one, and the number of requests that were never begun."""
 
     output: int = 0
     errors: int = 0
@@ -68,9 +68,9 @@ class Written:
 def write_results(
     content: FileContent, parts: Sequence[str], output: str, errors: str, leftovers: Leftovers | None
 ) -> Written:
-    """Put parts together, task by task, in each as its answers came; blocks. It may be done again and again.
+    """Join parts, task by task and within a task in the order of answers. Blocks; may be repeated.
 
-    `parts` are the names of their contents less their ends, `output` and `errors` those of the files.
+    `parts` are the names of their contents without suffixes, `output` and `errors` those of the files.
     """
     written = Written()
     with contextlib.ExitStack() as ending:
@@ -92,7 +92,7 @@ def write_results(
 
 
 class _File:
-    """One of the two files; it is made once there is something in it."""
+    """One of the two files; it is created with its first byte."""
 
     def __init__(self, content: FileContent, name: str) -> None:
         self._content = content

@@ -1,4 +1,4 @@
-"""The first and the last thing that is done of a batch: its input is checked, and its results become files."""
+"""The first and the last stage of a batch: check its input, and make files of its results."""
 
 import hashlib
 import logging
@@ -30,7 +30,7 @@ Permits = Callable[[Caller, str], object]
 
 
 async def read_index(files: Files, job: JobName) -> list[Task]:
-    """The tasks of a batch that has been checked. Raises ContentUnavailable."""
+    """Return the tasks of a batch that has been checked. Raises ContentUnavailable."""
     name = work_name(job.tenant, job.id, _INDEX)
 
     def read(content: FileContent) -> bytes:
@@ -43,7 +43,7 @@ async def read_index(files: Files, job: JobName) -> list[Task]:
 
 
 class Stages:
-    """Of one worker. Its methods raise StoreUnavailable, StorageFull and ContentUnavailable."""
+    """The stages of one worker. Methods raise StoreUnavailable, StorageFull and ContentUnavailable."""
 
     def __init__(self, jobs: Jobs, files: Files, callers: Callers, config: "Config", permits: Permits) -> None:
         """`permits` raises a ClientError where a caller may not use a model."""
@@ -54,7 +54,7 @@ class Stages:
         self._permits = permits
 
     async def check(self, claim: Claim) -> None:
-        """Look at every line of the input; then the batch begins, or has failed."""
+        """Check every line of the input; then start the batch, or fail it."""
         job = claim.job
         batch = await self._jobs.get(job.tenant, job.id)
         input_file = batch.request.input_file_id
@@ -71,7 +71,7 @@ class Stages:
         await self._jobs.checked(claim, len(checked.tasks), checked.requests, checked.model, input_file)
 
     async def finish(self, claim: Claim) -> None:
-        """Put the results together; then the batch is over. What is done twice comes out the same."""
+        """Join the results; then end the batch. Repeating it gives the same result."""
         job, files = claim.job, self._files
         batch = await self._jobs.get(job.tenant, job.id)
         leftovers = None
@@ -125,5 +125,5 @@ class Stages:
 
 
 def _result_id(batch_id: str, kind: str) -> str:
-    """The same whoever finishes the batch, so that nothing comes of it twice; as hard to guess as the batch's own."""
+    """Derive a file id that is the same for every worker and as hard to guess as the batch's own."""
     return "file-" + hashlib.sha256(f"{batch_id} {kind}".encode()).hexdigest()[:24]

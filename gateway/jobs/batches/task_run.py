@@ -1,4 +1,4 @@
-"""A task in the hands of a worker: its requests, what has come of them, and how that is handed in."""
+"""A task in one worker: its requests, their results, and how these are handed in."""
 
 import asyncio
 import heapq
@@ -20,15 +20,15 @@ from protos.errors import PenstockError
 
 log = logging.getLogger(__name__)
 
-#: After how long another try is made to hand in what could not be, in seconds.
+#: Seconds between attempts to hand in results.
 AGAIN_SECONDS: Final = 1.0
-#: Tries of a request that is not refused for lack of room, and waits between tries in seconds.
+#: Attempts of a request that is not refused for lack of room, and seconds between attempts.
 MOST_TRIES: Final = 3
 FIRST_WAIT, LONGEST_WAIT = 0.25, 30.0
 
 
 class Waiting(msgspec.Struct, order=True):
-    """A request that has not been answered; in order of when it may be tried, then of its place in the task."""
+    """An unanswered request, ordered by the time of its next attempt, then by its place in the task."""
 
     after: float
     position: int
@@ -40,7 +40,7 @@ class Waiting(msgspec.Struct, order=True):
 
 
 class _Handed(msgspec.Struct):
-    """Results on their way; `done` is what has been done of the task with them."""
+    """Results being handed in; `done` is the task's progress with them."""
 
     part: str
     output: list[bytes]
@@ -50,10 +50,10 @@ class _Handed(msgspec.Struct):
 
 
 class TaskRun:
-    """`stuck` while what was answered cannot be handed in; `lost` once it is another worker's; `stopped` by `stop`."""
+    """`stuck` while results cannot be handed in; `lost` once another worker has the task; `stopped` by `stop`."""
 
     def __init__(self, claim: Claim, raw: bytes, jobs: Jobs, contents: Contents) -> None:
-        """`raw` are the task's lines as they lie in the input."""
+        """`raw` are the task's lines as they are in the input."""
         self.claim = claim
         self.lost = False
         self.stuck = False
@@ -75,7 +75,7 @@ class TaskRun:
 
     @property
     def ready(self) -> int:
-        """Requests that could begin at once."""
+        """Requests that could begin now."""
         return len(self._ready)
 
     @property
@@ -85,23 +85,23 @@ class TaskRun:
 
     @property
     def has_results(self) -> bool:
-        """Whether there is something to hand in."""
+        """Whether there are results to hand in."""
         return bool(self._output or self._errors)
 
     def peek(self, now: float) -> Waiting | None:
-        """The next request that may begin."""
+        """Return the next request that may begin."""
         if self._later and self._later[0].after <= now:
             return self._later[0]
         return self._ready[0] if self._ready else None
 
     def take(self, now: float) -> Waiting:
-        """Begin with what `peek` has shown."""
+        """Take the request that `peek` has returned."""
         if self._later and self._later[0].after <= now:
             return heapq.heappop(self._later)
         return self._ready.popleft()
 
     def put_back(self, waiting: Waiting, reply: Reply, now: float, wait: float) -> None:
-        """A request was not answered, and shall be tried again, after so many seconds at least."""
+        """Schedule another attempt of a request, after so many seconds at least."""
         if reply.no_room:
             waiting.refusals += 1
         else:
@@ -111,7 +111,7 @@ class TaskRun:
         heapq.heappush(self._later, waiting)
 
     def answer(self, waiting: Waiting, reply: Reply) -> None:
-        """A request has its answer, be it an error."""
+        """Add the answer of a request, or its error."""
         line = answered(waiting.custom_id, reply.status, reply.request_id, reply.body)
         counted, record = self._counted, reply.record
         if reply.good:
@@ -127,7 +127,7 @@ class TaskRun:
         self._done |= 1 << waiting.position
 
     def stop(self) -> None:
-        """Nothing more begins, and what runs is ended."""
+        """Begin no further request, and end those that run."""
         self.stopped = True
         self._ready.clear()
         self._later.clear()
@@ -135,13 +135,13 @@ class TaskRun:
             task.cancel()
 
     async def hand_in(self, then: str, *, patient: bool = True) -> None:
-        """Make what has been answered count; `then` is what becomes of the task: `keep`, `free` or `over`.
+        """Store and commit the results; `then` is what becomes of the lease: `keep`, `free` or `over`.
 
-        As long as that cannot be done it is tried again, but once only unless it is `patient`. It may be cancelled.
+        Attempts are repeated until one succeeds; without `patient` there is one. It may be cancelled.
         """
         async with self._admission:
             if self._handed is not None:
-                # It may have been taken: under the same name it counts once.
+                # The commit may have been made: under the same name it counts once.
                 await self._settle(self._handed, "keep", patient=patient)
             if self._handed is None and not self.lost:
                 self._handed = self._gathered()
@@ -175,7 +175,7 @@ class TaskRun:
         self.stuck = False
 
     def name(self, part: str) -> str:
-        """Where a part of the results lies."""
+        """Make the content name of a part of the results."""
         return work_name(self.claim.job.tenant, self.claim.job.id, part)
 
     async def _put(self, part: str, lines: Sequence[bytes]) -> None:

@@ -1,1 +1,1 @@
-"""Uploaded files: their content behind one seam, and in the store what is known of them."""
+"""Uploaded files: content behind one seam, and their records in the store."""

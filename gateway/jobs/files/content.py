@@ -1,4 +1,4 @@
-"""The seam for what is in files: pieces of content by name, wherever they lie."""
+"""The seam for file content, stored by name."""
 
 import asyncio
 import errno
@@ -11,7 +11,7 @@ from protos.errors import ContentUnavailable, InternalError, PenstockError, Stor
 
 log = logging.getLogger(__name__)
 
-#: How much is read and written at once.
+#: Bytes read and written at once.
 PIECE_BYTES: Final = 1 << 18
 _THREADS: Final = 4
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -21,25 +21,25 @@ T = TypeVar("T")
 
 
 class Sink(Protocol):
-    """Content as it is written. Nobody sees it before `commit`, and after `abort` nothing of it is left."""
+    """Content being written. Nobody sees it before `commit`; `abort` removes it."""
 
     def write(self, data: bytes) -> None:
         """Add some bytes."""
         ...
 
     def commit(self) -> None:
-        """Make it, whole, what its name stands for, instead of what that was before."""
+        """Publish the whole content under its name, in place of what was there."""
         ...
 
     def abort(self) -> None:
-        """Give it up. Idempotent, and without effect after `commit`."""
+        """Remove what was written. Idempotent, and without effect after `commit`."""
         ...
 
 
 class FileContent(Protocol):
-    """A name is a path of letters, digits, `-`, `_` and `.`, with slashes between its parts.
+    """A store of content. A name is a path of letters, digits, `-`, `_` and `.`, with slashes between its parts.
 
-    Every method blocks, may be called from any thread, and raises OSError; FileNotFoundError where a name has nothing.
+    Every method blocks, may be called from any thread, and raises OSError; FileNotFoundError for unknown names.
     """
 
     def create(self, name: str) -> Sink:
@@ -47,36 +47,36 @@ class FileContent(Protocol):
         ...
 
     def read(self, name: str, start: int, length: int) -> bytes:
-        """Up to that many bytes from there on; fewer only at the end."""
+        """Read up to `length` bytes from `start` on; fewer only at the end."""
         ...
 
     def delete(self, name: str) -> None:
-        """Remove it, or everything under a name that ends in a slash. Nothing happens where there is nothing."""
+        """Delete a name, or everything under one that ends in a slash. Unknown names are ignored."""
         ...
 
 
 class Contents:
-    """Content for the event loop: every call runs in a thread of its own few; close with `aclose`.
+    """Content for the event loop: calls run in a few threads of their own; close it with `aclose`.
 
-    What goes wrong is StorageFull or ContentUnavailable; where it lies is told to the log alone.
+    Failures become StorageFull or ContentUnavailable; only the log gets the location.
     """
 
     def __init__(self, opened: Callable[[], FileContent]) -> None:
-        """`opened` is asked, in a thread, once there is something to read or to write."""
+        """`opened` is called, in a thread, before the first use."""
         self._opened = opened
         self._content: FileContent | None = None
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="files")
 
     async def run(self, work: Callable[[FileContent], T]) -> T:
-        """Do something that blocks. Raises StorageFull, ContentUnavailable, or an error of the tree from `work`."""
+        """Run blocking work. Raises StorageFull, ContentUnavailable, or an error of the tree from `work`."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._guarded, work)
 
     async def read(self, name: str, start: int, length: int) -> bytes:
-        """Some of the content."""
+        """Read some of the content."""
         return await self.run(lambda content: content.read(name, start, length))
 
     async def pieces(self, name: str, size: int) -> AsyncIterator[bytes]:
-        """All of the content, which is `size` bytes long, one piece after another."""
+        """Yield the content, which is `size` bytes long, piece by piece."""
         start = 0
         while start < size:
             piece = await self.read(name, start, min(PIECE_BYTES, size - start))
@@ -86,7 +86,7 @@ class Contents:
             yield piece
 
     async def put(self, name: str, data: bytes) -> None:
-        """Write something small, whole."""
+        """Write small content, whole."""
 
         def write(content: FileContent) -> None:
             sink = content.create(name)
@@ -99,11 +99,11 @@ class Contents:
         await self.run(write)
 
     async def delete(self, name: str) -> None:
-        """Remove it, or everything under a name that ends in a slash."""
+        """Delete a name, or everything under one that ends in a slash."""
         await self.run(lambda content: content.delete(name))
 
     async def aclose(self) -> None:
-        """Wait for what runs."""
+        """Wait for running calls."""
         await asyncio.to_thread(self._threads.shutdown)
 
     def _guarded(self, work: Callable[[FileContent], T]) -> T:
@@ -121,9 +121,9 @@ class Contents:
 
 
 class Upload:
-    """Content as a client sends it, gathered into pieces that are worth a thread's while.
+    """Content that a client uploads, gathered into pieces large enough for a thread.
 
-    One owner, who calls `commit` or `abort` in the end; both leave nothing half-written behind.
+    Its owner calls `commit` or `abort` in the end; neither leaves anything half-written.
     """
 
     def __init__(self, contents: Contents, name: str) -> None:
@@ -143,14 +143,14 @@ class Upload:
             await self._flush()
 
     async def commit(self) -> None:
-        """Make it the content of its name. Raises StorageFull or ContentUnavailable."""
+        """Publish it as the content of its name. Raises StorageFull or ContentUnavailable."""
         await self._flush()
         sink = self._sink
         assert sink is not None
         await self._contents.run(lambda _: sink.commit())
 
     async def abort(self) -> None:
-        """Give it up, whatever state it is in; raises nothing."""
+        """Remove it, in any state; raises nothing."""
         sink, self._sink = self._sink, None
         self._gathered.clear()
         if sink is not None:

@@ -1,4 +1,4 @@
-"""Where the store has what belongs to a tenant's files and batches, all of a tenant in one slot."""
+"""Store keys and content names of a tenant's files and batches; one tenant's keys share a slot."""
 
 from typing import Final
 
@@ -7,15 +7,15 @@ TENANTS: Final = "penstock:{files}:tenants"
 
 
 def place(tenant: str, *parts: str) -> str:
-    """The key of something of a tenant's; no tenant's name has a brace or a colon."""
+    """Make a key of a tenant's; no tenant's name has a brace or a colon."""
     return ":".join((f"penstock:{{files:{tenant}}}", *parts))
 
 
 def content_name(tenant: str, file_id: str) -> str:
-    """What a file's content is called."""
+    """Make the name of a file's content."""
     return f"files/{tenant}/{file_id}"
 
 
 def work_name(tenant: str, batch_id: str, part: str = "") -> str:
-    """What a running batch's own content is called; all of it without `part`."""
+    """Make the name of a running batch's content; without `part` the prefix of all of it."""
     return f"work/{tenant}/{batch_id}/{part}"

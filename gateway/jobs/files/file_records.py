@@ -1,4 +1,4 @@
-"""A file as the store keeps it, and as the API shows it."""
+"""File records: as the store keeps them, and as the API shows them."""
 
 import re
 import secrets
@@ -8,16 +8,16 @@ import msgspec
 
 from protos.errors import InvalidRequest
 
-#: `batch_output` is what batches leave; clients cannot upload it.
+#: `batch_output` is for results of batches; clients cannot upload it.
 Purpose = Literal["batch", "batch_output", "user_data"]
 PURPOSES: Final[tuple[Purpose, ...]] = ("batch", "batch_output", "user_data")
-#: What clients may upload, in the words of an error.
+#: The purposes of uploads.
 UPLOADED: Final[tuple[Purpose, ...]] = ("batch", "user_data")
 _ID: Final = re.compile(r"file-[0-9a-f]{24}")
 
 
 class FileRecord(msgspec.Struct, frozen=True):
-    """`bytes` is its length; times are seconds since 1970, by the store's clock."""
+    """A file. `bytes` is its length; times are seconds since 1970, by the store's clock."""
 
     id: str
     bytes: int
@@ -25,11 +25,11 @@ class FileRecord(msgspec.Struct, frozen=True):
     expires_at: float
     filename: str
     purpose: Purpose
-    #: Whether its end was asked for; else it is the one that every file has, of which clients are not told.
+    #: Whether its expiry was asked for; the default expiry is not shown to clients.
     ends: bool = False
 
     def shown(self) -> dict[str, Any]:
-        """The API's file object."""
+        """Make the API's file object."""
         return {
             "id": self.id,
             "object": "file",
@@ -44,14 +44,14 @@ class FileRecord(msgspec.Struct, frozen=True):
 
 
 class ExpiresAfter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How long a file lasts from its creation on."""
+    """The lifetime of a file from its creation on."""
 
     seconds: int
     anchor: Literal["created_at"] = "created_at"
 
 
 def checked_expiry(seconds: int, param: str) -> int:
-    """The API's bounds of how long a file may last. Raises InvalidRequest."""
+    """Check the API's bounds of a file's lifetime. Raises InvalidRequest."""
     if not 3600 <= seconds <= 2_592_000:
         raise InvalidRequest(
             f"Invalid value for '{param}': expected an integer from 3600 to 2592000 (30 days).", param=param
@@ -60,10 +60,10 @@ def checked_expiry(seconds: int, param: str) -> int:
 
 
 def new_file_id() -> str:
-    """An id that nobody can guess."""
+    """Make an id that nobody can guess."""
     return "file-" + secrets.token_hex(12)
 
 
 def is_file_id(text: str) -> bool:
-    """Whether it could be one of ours: no other text is looked up, or becomes part of a path."""
+    """Whether a text has the form of a file id: no other text is looked up, or becomes part of a path."""
     return _ID.fullmatch(text) is not None

@@ -1,4 +1,4 @@
-"""A tenant's files: what the store knows of them together with their content."""
+"""A tenant's files: their records in the store together with their content."""
 
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -26,25 +26,25 @@ _KNOW = Script("return redis.call('HSETNX', KEYS[1], ARGV[1], '')")
 _GONE = Script("return redis.call('ZREM', KEYS[1], ARGV[1])")
 
 DAY_SECONDS: Final = 86_400.0
-#: What is being written and comes to nothing is removed after this time, in seconds.
+#: Seconds after which unfinished content is removed.
 UNFINISHED_SECONDS: Final = 7200.0
-#: Most of a tenant's that is removed in one round.
+#: Bound on a tenant's files that one round removes.
 _MOST_DUE: Final = 100
 
 
 class Storage(Protocol):
-    """What is needed of a store; both raise StoreUnavailable."""
+    """The store's methods that files need; both raise StoreUnavailable."""
 
     async def hgetall(self, key: str) -> dict[bytes, bytes]:
-        """All fields of a hash; empty where there is none."""
+        """Return all fields of a hash; empty where there is none."""
 
     async def run(self, script: Script, keys: Sequence[str], arguments: Sequence[str | bytes]) -> object:
-        """Run a Lua script and give its reply."""
+        """Run a Lua script and return its reply."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """How a list is asked for: after which id, how many, in which order of creation."""
+    """A page of a list: the id before its first item, its length, and its order of creation."""
 
     after: str = ""
     limit: int = 20
@@ -52,7 +52,7 @@ class Page:
 
 
 class Files:
-    """Every method may raise StoreUnavailable, and where content is touched StorageFull or ContentUnavailable."""
+    """Any method may raise StoreUnavailable; those with content StorageFull and ContentUnavailable."""
 
     def __init__(
         self,
@@ -68,14 +68,14 @@ class Files:
         self._clock = clock
 
     def upload(self, tenant: str) -> "NewFile":
-        """Begin a new file, which is one once it is finished."""
+        """Begin a new file; `finish` makes it one."""
         file_id = new_file_id()
         return NewFile(file_id, tenant, Upload(self.contents, content_name(tenant, file_id)))
 
     async def finish(
         self, new: "NewFile", filename: str, purpose: Purpose, seconds: int | None, *, bounded: bool = True
     ) -> FileRecord:
-        """Make it a file, for so many seconds or as long as any. Without `bounded` the tenant's bounds do not count.
+        """Make a file of an upload, for so many seconds or the longest lifetime; `bounded` by the tenant's limits.
 
         Raises BodyTooLarge where the tenant has too much.
         """
@@ -93,14 +93,14 @@ class Files:
         return record
 
     async def begin(self, tenant: str, file_id: str) -> float:
-        """Note that its content is about to be there; gives the store's time."""
+        """Note that content is about to be written; return the store's time."""
         await self._storage.run(_KNOW, [TENANTS], [tenant])
         name = content_name(tenant, file_id)
         now = await self._storage.run(_BEGIN, [place(tenant, "doomed")], [name, str(UNFINISHED_SECONDS)])
         return float(cast("bytes", now))
 
     async def add(self, tenant: str, record: FileRecord, *, bounded: bool) -> None:
-        """Write down a file whose content is there. Raises BodyTooLarge where the tenant has too much."""
+        """Add the record of a file whose content is written. Raises BodyTooLarge where the tenant has too much."""
         keys = [place(tenant, *parts) for parts in (("files",), ("listed",), ("listed", record.purpose), ("totals",))]
         keys += [place(tenant, "ends"), place(tenant, "doomed")]
         most = (str(self.settings.max_tenant_bytes), str(self.settings.max_tenant_files)) if bounded else ("", "")
@@ -114,7 +114,7 @@ class Files:
             raise BodyTooLarge(f"You have {most[1]} files already. Delete some first.")
 
     async def get(self, tenant: str, file_id: str, param: str = "file_id") -> FileRecord:
-        """Raises FileMissing."""
+        """Return a file's record. Raises FileMissing."""
         record = await self.find(tenant, file_id)
         if record is None or record.expires_at <= self._clock():
             shown = file_id if len(file_id) <= 128 else file_id[:128] + "..."
@@ -122,33 +122,33 @@ class Files:
         return record
 
     async def find(self, tenant: str, file_id: str) -> FileRecord | None:
-        """A file, be it that its time is over."""
+        """Return a file's record, even of an expired file."""
         if not is_file_id(file_id):
             return None
         raw = await self._storage.run(_GET, [place(tenant, "files")], [file_id])
         return None if raw is None else _record(cast("bytes", raw))
 
     async def page(self, tenant: str, page: Page, purpose: Purpose | None = None) -> tuple[list[FileRecord], bool]:
-        """Some of a tenant's files, and whether there are more. Raises InvalidRequest."""
+        """Return a page of a tenant's files, and whether there are more. Raises InvalidRequest."""
         listed = place(tenant, "listed") if purpose is None else place(tenant, "listed", purpose)
         found, more = await page_of(self._storage, [listed, place(tenant, "files")], page, "File")
         records = [_record(raw) for raw in found if raw]
         return [record for record in records if record.expires_at > self._clock()], more
 
     def pieces(self, tenant: str, record: FileRecord) -> AsyncIterator[bytes]:
-        """The content, from its begin to its end."""
+        """Yield the content, piece by piece."""
         return self.contents.pieces(content_name(tenant, record.id), record.bytes)
 
     async def delete(self, tenant: str, file_id: str) -> None:
-        """Raises FileMissing, and Conflict while a batch reads it."""
+        """Delete a file. Raises FileMissing, and Conflict while a batch reads it."""
         await self._remove(tenant, await self.get(tenant, file_id))
 
     async def tenants(self) -> list[str]:
-        """Those that have or had files."""
+        """List the tenants that have or had files."""
         return sorted(name.decode() for name in await self._storage.hgetall(TENANTS))
 
     async def sweep(self) -> None:
-        """Remove the files whose time is over, and content that came to nothing."""
+        """Remove expired files and unfinished content."""
         for tenant in await self.tenants():
             keys = [place(tenant, name) for name in ("doomed", "ends", "uses")]
             reply = cast("list[bytes]", await self._storage.run(_DUE, keys, [str(_MOST_DUE)]))
@@ -186,7 +186,7 @@ class NewFile:
 
 
 async def page_of(storage: Storage, keys: list[str], page: Page, kind: str) -> tuple[list[bytes], bool]:
-    """A page of what is listed in a sorted set, and whether there is more. Raises InvalidRequest."""
+    """Return a page of a sorted set's items, and whether there are more. Raises InvalidRequest."""
     order = "asc" if page.ascending else "desc"
     reply = await storage.run(_PAGE, keys, [page.after, str(page.limit), order])
     if reply == b"":
@@ -197,7 +197,7 @@ async def page_of(storage: Storage, keys: list[str], page: Page, kind: str) -> t
 
 
 def open_content(location: str) -> FileContent:
-    """What is at a folder or an address."""
+    """Open the content store at a folder or an address."""
     if "://" not in location:
         return LocalContent(Path(location))
     from gateway.jobs.files.remote_content import RemoteContent  # an extra

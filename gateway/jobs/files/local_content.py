@@ -1,4 +1,4 @@
-"""Content in a folder of this machine, which all workers share."""
+"""Content in a folder of this machine that all workers share."""
 
 import contextlib
 import os
@@ -8,14 +8,14 @@ import time
 from pathlib import Path
 from typing import Final
 
-#: What is being written; nobody takes it for content.
+#: The folder of unfinished content.
 _UNFINISHED: Final = ".unfinished"
-#: What a killed process has left there is removed when it is this old, in seconds.
+#: Leftovers of a killed process are removed when they are this old, in seconds.
 _STALE_SECONDS: Final = 86_400.0
 
 
 class LocalContent:
-    """Files under `folder`, which is made; as FileContent has it."""
+    """The `FileContent` of files under `folder`, which is created."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -24,16 +24,13 @@ class LocalContent:
         self._sweep()
 
     def create(self, name: str) -> "LocalSink":
-        """Begin new content, beside what is there."""
         return LocalSink(self._unfinished / secrets.token_hex(16), self._folder / name)
 
     def read(self, name: str, start: int, length: int) -> bytes:
-        """Up to that many bytes from there on."""
         with (self._folder / name).open("rb", buffering=0) as file:
             return os.pread(file.fileno(), length, start)
 
     def delete(self, name: str) -> None:
-        """Remove it."""
         path = self._folder / name
         if name.endswith("/"):
             with contextlib.suppress(FileNotFoundError):
@@ -50,7 +47,7 @@ class LocalContent:
 
 
 class LocalSink:
-    """Content on its way to a path; as Sink has it. It is on the disk before it has its name."""
+    """The `Sink` of a local file. Its content is synced to the disk before it gets its name."""
 
     def __init__(self, unfinished: Path, path: Path) -> None:
         self._unfinished = unfinished
@@ -58,20 +55,19 @@ class LocalSink:
         self._descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
 
     def write(self, data: bytes) -> None:
-        """Add some bytes."""
         left = memoryview(data)
         while left:
             left = left[os.write(self._descriptor, left) :]
 
     def commit(self) -> None:
-        """Give it its name."""
+        """Rename the file to its name."""
         os.fsync(self._descriptor)
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._unfinished.replace(self._path)
         self._close()
 
     def abort(self) -> None:
-        """Remove it, unless it has its name."""
+        """Remove the file, unless it has its name."""
         if self._descriptor >= 0:
             self._close()
             self._unfinished.unlink(missing_ok=True)

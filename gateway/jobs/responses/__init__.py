@@ -1,1 +1,1 @@
-"""Responses and conversations of OpenAI's Responses API, as the store keeps them."""
+"""Stored responses and conversations of OpenAI's Responses API, and background responses."""

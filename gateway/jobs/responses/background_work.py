@@ -1,4 +1,4 @@
-"""What a worker does for nobody's connection: background responses under way."""
+"""Background work of a worker: responses that run without a client's connection."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -6,24 +6,24 @@ from typing import Any, Final
 
 from protos.errors import Overloaded, PenstockError, ReplicaUnavailable
 
-#: What is told to stop gets so long to say how it ended.
+#: Seconds for stopped work to record its end.
 _STOP_SECONDS: Final = 1.5
 
 
 class BackgroundWork:
-    """Pieces of work with a bound on their number, which end before the worker does."""
+    """A bounded set of tasks, which end before the worker does."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._running: dict[asyncio.Task[None], Callable[[PenstockError], None]] = {}
 
     def check(self) -> None:
-        """Raises Overloaded where there is no room for one more."""
+        """Raise Overloaded where there is no room for one more."""
         if len(self._running) >= self._most:
             raise Overloaded("The gateway is at its limit of background responses. Try again shortly.", retry_after=1.0)
 
     def start(self, work: Coroutine[Any, Any, None], stop: Callable[[PenstockError], None]) -> None:
-        """Let it run; `stop` tells it to end with an error soon."""
+        """Run a task; `stop` ends it soon, with an error."""
         task = asyncio.get_running_loop().create_task(work)
         self._running[task] = stop
         task.add_done_callback(self._ended)
@@ -32,7 +32,7 @@ class BackgroundWork:
         self._running.pop(task, None)
 
     async def aclose(self, seconds: float) -> None:
-        """Give what runs so long to end, then end it with an error that is told."""
+        """Wait so long for running tasks, then stop them with an error that they record."""
         if not self._running:
             return
         await asyncio.wait(list(self._running), timeout=seconds)

@@ -15,7 +15,7 @@ _FULL: Final = "A conversation has {} items of {} bytes together at most."
 
 
 class Conversation(msgspec.Struct, frozen=True):
-    """What is known of one beside its items."""
+    """A conversation without its items."""
 
     id: str
     created_at: int
@@ -23,18 +23,18 @@ class Conversation(msgspec.Struct, frozen=True):
 
 
 class ConversationStore:
-    """Every method raises StoreUnavailable, and but for `create` ConversationNotFound: also for another tenant's id."""
+    """Every method raises StoreUnavailable; all but `create` ConversationNotFound, also for another tenant's id."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
         self.bounds = place.bounds
 
     async def create(self, tenant: str, conversation: Conversation, items: Sequence[NewItem]) -> None:
-        """Keep a new one with its first items."""
+        """Create a conversation with its first items."""
         await self._set(tenant, conversation, items, "")
 
     async def change(self, tenant: str, conversation: Conversation) -> None:
-        """Replace what is known of one."""
+        """Replace a conversation's record."""
         if not await self._set(tenant, conversation, (), "1"):
             raise _missing(conversation.id)
 
@@ -51,14 +51,14 @@ class ConversationStore:
         )
 
     async def get(self, tenant: str, conversation_id: str) -> Conversation:
-        """What is known of one."""
+        """Return a conversation."""
         return (await self._read(tenant, conversation_id, ""))[0]
 
     async def items(self, tenant: str, conversation_id: str) -> list[bytes]:
-        """All items of one, for the response that goes on with it.
+        """Return all items, for a response that continues the conversation.
 
         Raises:
-            InvalidRequest: They are longer than the configuration allows, or there is no room for more.
+        InvalidRequest: They are longer than the configuration allows, or there is no room for more.
         """
         _, items = await self._read(tenant, conversation_id, str(self.bounds.max_context_bytes))
         if len(items) >= self.bounds.max_items:
@@ -80,7 +80,7 @@ class ConversationStore:
         return record, [await unpacked(item) for item in reply[1:]]
 
     async def add(self, tenant: str, conversation_id: str, items: Sequence[NewItem]) -> None:
-        """Add items at the end. Raises InvalidRequest where there is no room for them."""
+        """Append items. Raises InvalidRequest where there is no room for them."""
         most, longest = self.bounds.max_items, self.bounds.max_context_bytes
         reply = await self._place.run(
             scripts.ADD_ITEMS,
@@ -99,7 +99,7 @@ class ConversationStore:
     async def page(
         self, tenant: str, conversation_id: str, order: str, count: int, after: str
     ) -> tuple[list[bytes], bool]:
-        """So many items in that order (`asc` or `desc`), from the one behind `after` on, and whether there are more.
+        """Return up to `count` items in that order (`asc` or `desc`) after the id `after`, and whether there are more.
 
         There are fewer where they would be too long together. Raises ItemNotFound.
         """
@@ -123,11 +123,11 @@ class ConversationStore:
         return shown, kind == b"cut" or len(shown) < len(items)
 
     async def item(self, tenant: str, conversation_id: str, item_id: str) -> bytes:
-        """One item. Raises ItemNotFound."""
+        """Return one item. Raises ItemNotFound."""
         return (await self._item(tenant, conversation_id, item_id, ""))[1]
 
     async def delete_item(self, tenant: str, conversation_id: str, item_id: str) -> Conversation:
-        """Remove an item, and give what is known of its conversation. Raises ItemNotFound."""
+        """Delete an item and return its conversation. Raises ItemNotFound."""
         return (await self._item(tenant, conversation_id, item_id, "1"))[0]
 
     async def _item(self, tenant: str, conversation_id: str, item_id: str, gone: str) -> tuple[Conversation, bytes]:
@@ -139,7 +139,7 @@ class ConversationStore:
         return msgspec.json.decode(reply[0], type=Conversation), await unpacked(reply[1])
 
     async def delete(self, tenant: str, conversation_id: str) -> None:
-        """Remove one with all of its items."""
+        """Delete a conversation with all of its items."""
         if not await self._place.run(scripts.DELETE, tenant, conversation_id):
             raise _missing(conversation_id)
 

@@ -1,4 +1,4 @@
-"""JSON texts as the store keeps them: long ones compressed, each with its length in front."""
+"""Pack JSON texts for the store: long ones compressed, each with its length in front."""
 
 import asyncio
 import struct
@@ -7,26 +7,26 @@ from typing import Final
 
 _PLAIN: Final = b"j"
 _DEFLATED: Final = b"z"
-#: Which of the two, and the bytes of the text.
+#: Whether it is compressed, and the bytes of the text.
 _HEAD: Final = struct.Struct(">cI")
-#: Shorter texts gain little.
+#: Shorter texts gain little from compression.
 _WORTH_BYTES: Final = 2048
-#: Longer texts leave the event loop, which some milliseconds of work would hold up.
+#: Longer texts are packed off the event loop, which they would block for some milliseconds.
 _INLINE_BYTES: Final = 256 * 1024
 
 
 async def pack(text: bytes) -> bytes:
-    """The text as it is stored."""
+    """Pack a text for the store."""
     if len(text) >= _WORTH_BYTES:
         packed = await asyncio.to_thread(_deflated, text) if len(text) > _INLINE_BYTES else _deflated(text)
-        # Images are compressed already.
+        # Images do not compress further.
         if len(packed) < len(text):
             return _HEAD.pack(_DEFLATED, len(text)) + packed
     return _HEAD.pack(_PLAIN, len(text)) + text
 
 
 def size(stored: bytes) -> int:
-    """The bytes of the text that was packed, which may be many more. Raises ValueError where it is none."""
+    """Give the bytes of the packed text, once unpacked. Raises ValueError for invalid data."""
     if len(stored) < _HEAD.size:
         raise ValueError("not a packed text")
     length: int = _HEAD.unpack_from(stored)[1]
@@ -34,7 +34,7 @@ def size(stored: bytes) -> int:
 
 
 async def unpack(stored: bytes) -> bytes:
-    """The text that was packed. Raises ValueError where it is none."""
+    """Unpack a text. Raises ValueError for invalid data."""
     length = size(stored)
     kind, rest = stored[:1], stored[_HEAD.size :]
     if kind == _DEFLATED:

@@ -1,4 +1,4 @@
-"""The Lua programs of responses and conversations, put together from the files in gateway/responses/lua."""
+"""Load the Lua scripts of responses and conversations."""
 
 from importlib.resources import files
 from typing import Final

@@ -1,4 +1,4 @@
-"""Where one worker keeps responses and conversations: the store, as far as it is needed, and the bounds."""
+"""A worker's access to stored responses and conversations: the store's scripts, and the bounds."""
 
 import logging
 from collections.abc import Sequence
@@ -16,19 +16,19 @@ _UNREADABLE: Final = "The gateway's store holds a response that cannot be read."
 
 
 class Storage(Protocol):
-    """What is needed of a store; both methods raise StoreUnavailable."""
+    """The store's methods that responses need; both raise StoreUnavailable."""
 
     async def run(self, script: Script, keys: Sequence[str], arguments: Sequence[str | bytes]) -> object:
-        """Run a Lua script and give its reply."""
+        """Run a Lua script and return its reply."""
         ...
 
     async def ping(self) -> None:
-        """Ask for a sign of life."""
+        """Check that the store answers."""
         ...
 
 
 class Place:
-    """All scripts of gateway/responses/lua are run through it."""
+    """Runs all scripts of responses and conversations."""
 
     def __init__(self, storage: Storage, bounds: Responses) -> None:
         self._storage = storage
@@ -37,7 +37,7 @@ class Place:
 
     @property
     def bound(self) -> str:
-        """The tenant's bound, as the scripts want it."""
+        """The tenant's bound, in the scripts' form."""
         return str(self.bounds.max_tenant_bytes)
 
     async def run(self, script: Script, tenant: str, *arguments: str | bytes) -> object:
@@ -52,7 +52,7 @@ class Place:
         return reply
 
     async def require(self) -> None:
-        """Before work is done that is to be kept: raises StoreUnavailable if the store is known to be away.
+        """Raise StoreUnavailable if the store is known to be away, before work whose result must be stored.
 
         Asks the store only if it did not answer the last time.
         """
@@ -62,7 +62,7 @@ class Place:
 
 
 async def unpacked(stored: object) -> bytes:
-    """A text that the store gave. Raises StoreUnavailable."""
+    """Unpack a text of the store. Raises StoreUnavailable."""
     try:
         return await unpack(cast("bytes", stored))
     except (ValueError, TypeError) as error:
@@ -70,7 +70,7 @@ async def unpacked(stored: object) -> bytes:
 
 
 def sizes(stored: Sequence[object]) -> int:
-    """The bytes of texts that the store gave, once they are unpacked. Raises StoreUnavailable."""
+    """Add up the unpacked bytes of texts of the store. Raises StoreUnavailable."""
     try:
         return sum(size(cast("bytes", one)) for one in stored)
     except (ValueError, TypeError) as error:

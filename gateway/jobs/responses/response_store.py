@@ -1,8 +1,8 @@
 """Responses in the store, each tenant's under keys of its own.
 
-A response has its input, its answer and the id of the response before it, so a conversation of many turns takes room
-once; one script follows the links. Whatever is used again lives longer. What was deleted or has ended breaks the chain:
-nothing is answered with half a context.
+A response has its input, its answer and the id of the response before it, so that a long conversation is stored once;
+one script follows the links. Use extends the lifetime. A deleted or expired response breaks the chain: no request is
+answered with half a context.
 """
 
 from collections.abc import Sequence
@@ -15,29 +15,29 @@ from gateway.jobs.responses.packing import pack
 from gateway.jobs.responses.response_space import Place, sizes, unpacked
 from protos.errors import InvalidRequest, PreviousResponseNotFound, ResponseNotFound
 
-#: A background response whose worker has not been heard of for so long has failed.
+#: A background response that its worker has not renewed for so many seconds has failed.
 LEASE_SECONDS: Final = 10.0
-#: So long after its end the events of a background response can still be had.
+#: Seconds that the events of a background response are kept after its end.
 EVENTS_SECONDS: Final = 3600.0
 ENDED: Final = frozenset({"completed", "incomplete", "failed", "cancelled"})
 
 
 class NewItem(msgspec.Struct, frozen=True):
-    """An item that a conversation gets, as JSON."""
+    """A new item of a conversation, as JSON."""
 
     id: str
     text: bytes
 
 
 class Addition(msgspec.Struct, frozen=True):
-    """What a response adds to its conversation."""
+    """The items that a response adds to its conversation."""
 
     conversation: str
     items: Sequence[NewItem]
 
 
 class StoredResponse(msgspec.Struct, frozen=True):
-    """A response as JSON. `goes_on`: it is a background one whose worker is at it."""
+    """A response as JSON. `goes_on`: it is a background one that a worker still generates."""
 
     status: str
     goes_on: bool
@@ -46,12 +46,12 @@ class StoredResponse(msgspec.Struct, frozen=True):
 
     @property
     def abandoned(self) -> bool:
-        """Whether its worker died with it."""
+        """Whether its worker has died."""
         return self.status not in ENDED and not self.goes_on
 
 
 class Turn(msgspec.Struct, frozen=True):
-    """One of a chain of responses: its input and itself as JSON, and what its conversation had before it."""
+    """One response of a chain: its input and the response as JSON, and the conversation's items before it."""
 
     id: str
     status: str
@@ -62,7 +62,7 @@ class Turn(msgspec.Struct, frozen=True):
 
 
 class Followed(msgspec.Struct, frozen=True):
-    """How a background response stands, and what came of it since: parts of its stream of events, packed."""
+    """The state of a background response, and its new events: packed parts of its stream."""
 
     status: str
     goes_on: bool
@@ -71,33 +71,33 @@ class Followed(msgspec.Struct, frozen=True):
 
     @property
     def abandoned(self) -> bool:
-        """Whether its worker died with it."""
+        """Whether its worker has died."""
         return self.status not in ENDED and not self.goes_on
 
 
 class ResponseStore:
-    """Every method raises StoreUnavailable. Ids that another tenant has are not there."""
+    """Every method raises StoreUnavailable. Another tenant's ids are not found."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
         self.bounds = place.bounds
 
     async def require(self) -> None:
-        """As Place has it."""
+        """Raise StoreUnavailable if the store is known to be away."""
         await self._place.require()
 
     async def put(
         self, tenant: str, response_id: str, status: str, previous: str, given: bytes, response: bytes,
         addition: Addition | None = None, *, lease: bool = False,
     ) -> None:  # fmt: skip
-        """Keep a response in one round trip. `given` are its input's items; `lease`: it goes on in the background."""
+        """Store a response in one round trip. `given` are its input's items; `lease`: it goes on in the background."""
         await self._place.run(
             scripts.PUT, tenant, self._place.bound, response_id, status, previous, await pack(given),
             await pack(response), _milliseconds(LEASE_SECONDS) if lease else "", *await _added(addition),
         )  # fmt: skip
 
     async def get(self, tenant: str, response_id: str) -> StoredResponse:
-        """Raises ResponseNotFound."""
+        """Return a response. Raises ResponseNotFound."""
         reply = cast("list[bytes | int]", await self._place.run(scripts.GET, tenant, response_id))
         if not reply:
             raise _missing(response_id)
@@ -105,11 +105,11 @@ class ResponseStore:
         return StoredResponse(_text(status), bool(goes_on), bool(background), await unpacked(response))
 
     async def chain(self, tenant: str, response_id: str) -> list[Turn]:
-        """A response after all that were before it.
+        """Return a response after all that precede it.
 
         Raises:
-            PreviousResponseNotFound: One of them is not there.
-            InvalidRequest: They are more, or longer, than the configuration allows.
+        PreviousResponseNotFound: One of them does not exist.
+        InvalidRequest: They are more, or longer, than the configuration allows.
         """
         bounds = self.bounds
         kind, *rest = cast(
@@ -123,7 +123,7 @@ class ResponseStore:
                 f"Previous response with id '{_text(rest[0])}' not found.", param="previous_response_id"
             )
         replies = [cast("list[bytes]", reply) for reply in rest] if kind == b"ok" else []
-        # What is small in the store may be large.
+        # Small packed texts may be large unpacked.
         read = sum(sizes([reply[3], reply[4], *reply[5]]) for reply in replies)
         if kind == b"long" or read > bounds.max_context_bytes:
             raise InvalidRequest(
@@ -146,12 +146,12 @@ class ResponseStore:
         return turns
 
     async def delete(self, tenant: str, response_id: str) -> None:
-        """Raises ResponseNotFound."""
+        """Delete a response. Raises ResponseNotFound."""
         if not await self._place.run(scripts.DELETE, tenant, response_id):
             raise _missing(response_id)
 
     async def progress(self, tenant: str, response_id: str, events: bytes) -> str | None:
-        """A background response goes on, and these events came. Gives what has ended it meanwhile, if anything has."""
+        """Renew a background response and append events. Returns the status that has ended it meanwhile, if any."""
         reply = await self._place.run(
             scripts.PROGRESS, tenant, self._place.bound, response_id, _milliseconds(LEASE_SECONDS),
             await pack(events) if events else b"", str(self.bounds.max_bytes),
@@ -162,7 +162,7 @@ class ResponseStore:
     async def finish(
         self, tenant: str, response_id: str, status: str, response: bytes, events: bytes, addition: Addition | None
     ) -> bool:
-        """A background response has ended. False: something else had ended it before."""
+        """Store the end of a background response. False: something else had ended it before."""
         done = await self._place.run(
             scripts.FINISH, tenant, self._place.bound, response_id, status, await pack(response),
             await pack(events) if events else b"", _milliseconds(EVENTS_SECONDS), *await _added(addition),
@@ -170,12 +170,12 @@ class ResponseStore:
         return bool(done)
 
     async def cancel(self, tenant: str, response_id: str, response: bytes) -> bool:
-        """End a background response as cancelled. False: it has ended already."""
+        """Cancel a background response. False: it has ended already."""
         packed, stay = await pack(response), _milliseconds(EVENTS_SECONDS)
         return bool(await self._place.run(scripts.CANCEL, tenant, response_id, packed, stay))
 
     async def follow(self, tenant: str, response_id: str, known: int) -> Followed:
-        """What comes of a background response beyond its first `known` parts. Raises ResponseNotFound."""
+        """Return the state of a background response and its parts after the first `known`. Raises ResponseNotFound."""
         reply = cast("list[object]", await self._place.run(scripts.FOLLOW, tenant, response_id, str(known)))
         if not reply:
             raise _missing(response_id)

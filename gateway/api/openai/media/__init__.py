@@ -1,1 +1,1 @@
-"""Parts of messages that are no text: images, audio, video and files, checked before they are passed on."""
+"""Media parts of messages: images, audio, video and files, checked before they are passed on."""

@@ -1,8 +1,8 @@
-"""How large an image becomes once it is decoded, from its headers alone. Nothing is decoded, and every walk is bounded.
+"""Read an image's decoded size in pixels from its headers. Nothing is decoded, and every walk is bounded.
 
-Each of these takes what decoders would: where a file says its size twice, the larger one, or it is refused. Libraries
-that read an image's size (imagesize) take the first one there is and count no frames, and a frame is what a small file
-has a thousand of; libraries that count frames (Pillow) allocate a canvas for it.
+Each reader takes the size that decoders would: where a file states it twice, the larger one, or the file is refused.
+Libraries that read an image's size (imagesize) take the first one and count no frames, but a small file may have a
+thousand frames; libraries that count frames (Pillow) allocate a canvas for it.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from typing import Final
 
 from gateway.api.openai.media.media_data import Base64Bytes
 
-#: A file may have so many parts, such as frames, and so many blocks of data in them, with one more for so many bytes.
+#: Bound on a file's parts, such as frames, and on its data blocks; for the blocks one more for every so many bytes.
 _MOST_PARTS: Final = 2048
 _MOST_BLOCKS: Final = 2048
 _BLOCK_BYTES: Final = 64
@@ -22,11 +22,11 @@ _END_OF_IMAGE: Final = 0xD9
 
 
 class BadImage(ValueError):
-    """The headers are cut short or say what cannot be."""
+    """The headers are cut short or contradictory."""
 
 
 class _Reader:
-    """Takes fixed parts of the bytes, one after another."""
+    """A cursor over the bytes."""
 
     def __init__(self, data: Base64Bytes) -> None:
         self.data = data
@@ -37,7 +37,7 @@ class _Reader:
         self._blocks = _MOST_BLOCKS + len(data) // _BLOCK_BYTES
 
     def take(self, size: int) -> bytes:
-        """The next bytes. Raises BadImage where there are not so many."""
+        """Take the next bytes. Raises BadImage at the end of the data."""
         within = self.at - self._start
         if within < 0 or within + size > len(self._window):
             self._window, self._start, within = self.data.at(self.at, 4096), self.at, 0
@@ -48,18 +48,18 @@ class _Reader:
         return taken
 
     def number(self, size: int, order: str = "big") -> int:
-        """The next bytes as a number."""
+        """Take the next bytes as a number."""
         return int.from_bytes(self.take(size), "little" if order == "little" else "big")
 
     def skip(self, size: int) -> None:
-        """Go over the next bytes, there or not."""
+        """Skip bytes, whether or not they exist."""
         self.at += size
 
     def skip_blocks(self) -> None:
-        """Go over blocks that each have their length before them, up to an empty one or the end. Raises BadImage."""
+        """Skip length-prefixed blocks up to an empty one or the end. Raises BadImage."""
         size = 256
         while not self.over:
-            # A frame may have two bytes or a million: each look takes in more than the one before it.
+            # A frame may have two bytes or a million: each read takes in more than the one before it.
             size = min(2 * size, 1 << 16)
             window, at = self.data.at(self.at, size), 0
             while at < len(window):
@@ -74,19 +74,19 @@ class _Reader:
                 raise BadImage("it is made of too many parts")
 
     def step(self) -> None:
-        """Called for each part. Raises BadImage after too many."""
+        """Count a part. Raises BadImage after too many."""
         self._parts -= 1
         if self._parts < 0:
             raise BadImage("it is made of too many parts")
 
     @property
     def over(self) -> bool:
-        """Whether nothing comes any more."""
+        """Whether the data is at its end."""
         return self.at >= len(self.data)
 
 
 def png_pixels(data: Base64Bytes) -> int:
-    """Pixels of all frames: what is before the image data says how many those are."""
+    """Count the pixels of all frames; a chunk before the image data states how many there are."""
     reader = _Reader(data)
     reader.skip(8)
     if reader.take(8) != b"\x00\x00\x00\rIHDR":
@@ -107,7 +107,7 @@ def png_pixels(data: Base64Bytes) -> int:
 
 
 def jpeg_pixels(data: Base64Bytes) -> int:
-    """Pixels of the one frame that there may be before the first scan."""
+    """Count the pixels of the single frame, which comes before the first scan."""
     reader = _Reader(data)
     reader.skip(2)
     pixels = None
@@ -138,7 +138,7 @@ def jpeg_pixels(data: Base64Bytes) -> int:
 
 
 def gif_pixels(data: Base64Bytes) -> int:
-    """Pixels of all frames; a frame that is larger than the screen makes the screen larger."""
+    """Count the pixels of all frames; a frame larger than the screen enlarges the screen."""
     reader = _Reader(data)
     reader.skip(6)
     width, height = reader.number(2, "little"), reader.number(2, "little")
@@ -172,7 +172,7 @@ def _skip_colours(reader: _Reader, *, skipped: int) -> None:
 
 
 def webp_pixels(data: Base64Bytes) -> int:
-    """Pixels of all frames."""
+    """Count the pixels of all frames."""
     reader = _Reader(data)
     reader.skip(12)
     kind = reader.take(4)
@@ -199,7 +199,7 @@ def webp_pixels(data: Base64Bytes) -> int:
     return pixels * max(frames, 1)
 
 
-#: By what the bytes are.
+#: Media type -> its reader.
 PIXELS: Final[dict[str, Callable[[Base64Bytes], int]]] = {
     "image/png": png_pixels,
     "image/jpeg": jpeg_pixels,

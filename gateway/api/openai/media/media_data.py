@@ -1,4 +1,4 @@
-"""Base64 as bytes that are decoded where they are looked at, and nowhere else."""
+"""Base64 text as bytes that are decoded slice by slice."""
 
 import binascii
 from typing import Final
@@ -7,12 +7,12 @@ _ALPHABET: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456
 
 
 class Base64Bytes:
-    """What a text of base64 stands for; `len()` is its length. Slices are decoded anew each time."""
+    """The bytes of a base64 text; `len()` is their number. Slices are decoded anew each time."""
 
     __slots__ = ("_length", "_text")
 
     def __init__(self, text: str) -> None:
-        """Raises ValueError for what is not base64 as RFC 4648 has it, with its padding and nothing between."""
+        """Raises ValueError for text that is not padded base64 without gaps (RFC 4648)."""
         data = text.encode("ascii")
         padding = len(data) - len(data.rstrip(b"="))
         if len(data) % 4 or padding > 2 or data.translate(None, _ALPHABET) != b"=" * padding:
@@ -24,7 +24,7 @@ class Base64Bytes:
         return self._length
 
     def at(self, offset: int, size: int) -> bytes:
-        """So many bytes from there on, or as many as there are."""
+        """Decode at most `size` bytes from `offset` on."""
         first = offset // 3
         group = self._text[first * 4 : -(-(offset + size) // 3) * 4]
         skipped = offset - first * 3

@@ -1,4 +1,4 @@
-"""Parts of a message that are no text: images, sound, video and files. They are checked here, and go on as they are."""
+"""Check media parts of messages (images, audio, video, files); they are passed on unchanged."""
 
 import re
 from collections.abc import Mapping
@@ -12,10 +12,10 @@ from gateway.api.server.body_decoder import MAX_ECHO
 from gateway.config.media import Media
 from protos.errors import InvalidRequest, UnsupportedParameter
 
-#: What is taken unless the configuration says otherwise.
+#: The bounds without configuration.
 DEFAULT: Final = Media()
 
-#: Kinds of what a part may hold, by the part's type.
+#: Part type -> the media types that it may hold.
 _KINDS: Final[dict[str, tuple[str, ...]]] = {
     "image_url": ("image/png", "image/jpeg", "image/gif", "image/webp"),
     "input_audio": ("audio/wav", "audio/mpeg", "audio/flac", "audio/ogg", "video/mp4", "video/webm"),
@@ -23,7 +23,7 @@ _KINDS: Final[dict[str, tuple[str, ...]]] = {
     "video_url": ("video/mp4", "video/webm"),
     "file": ("application/pdf", "text/plain"),
 }
-#: Types of parts that `check_media` knows.
+#: Part types that `check_media` knows.
 MEDIA_TYPES: Final = frozenset(_KINDS)
 _MEMBERS: Final[dict[str, frozenset[str]]] = {
     "image_url": frozenset(("url", "detail")),
@@ -43,7 +43,7 @@ _AUDIO_FORMATS: Final = {
     "mp4": "video/mp4",
     "webm": "video/webm",
 }
-#: Text of these types is told by nothing in its bytes.
+#: Text formats, which have no magic bytes.
 _TEXTS: Final = frozenset(("text/plain", "text/markdown", "text/csv", "application/json"))
 _DATA_URL: Final = re.compile(
     r"data:(?P<type>[a-z0-9][a-z0-9!#$&^_.+-]{0,63}/[a-z0-9][a-z0-9!#$&^_.+-]{0,63})"
@@ -54,7 +54,7 @@ MAX_FILENAME: Final = 256
 
 
 def check_media(part: Mapping[str, Any], param: str, limits: Media = DEFAULT) -> None:
-    """Check one part of a message's content, at that place in the request; how many there are its caller counts.
+    """Check one part of a message's content, at `param` in the request; the caller counts the parts.
 
     Raises InvalidRequest or UnsupportedParameter, with the member at fault as `param`.
     """
@@ -137,7 +137,7 @@ def _check_inline(limits: Media, at: str) -> None:
 
 
 def _check_bytes(text: str, at: str, wanted: tuple[str, ...], limits: Media) -> None:
-    """That base64 is such bytes, not too many, and no image that is too large."""
+    """Check that a base64 text holds such bytes, not too many, and no image that is too large."""
     if len(text) // 4 * 3 > limits.max_bytes + 2:
         raise _invalid(at, f"it is larger than {limits.max_bytes} bytes")
     try:

@@ -1,9 +1,9 @@
-"""What bytes are, by their first ones."""
+"""Recognise media types by their first bytes."""
 
 import re
 from typing import Final
 
-#: First bytes, as (offset, bytes) that must all be there.
+#: Magic bytes of each type, as (offset, bytes) pairs that must all match.
 _MAGIC: Final[tuple[tuple[str, tuple[tuple[int, bytes], ...]], ...]] = (
     ("image/png", ((0, b"\x89PNG\r\n\x1a\n"),)),
     ("image/jpeg", ((0, b"\xff\xd8\xff"),)),
@@ -19,7 +19,7 @@ _MAGIC: Final[tuple[tuple[str, tuple[tuple[int, bytes], ...]], ...]] = (
     ("application/pdf", ((0, b"%PDF-"),)),
 )
 HEAD_BYTES: Final = 512
-#: Other names of the same; containers that hold sound or pictures have the same first bytes.
+#: Other names of the types; containers of audio and of video have the same first bytes.
 _SAME: Final = {
     "image/jpg": "image/jpeg",
     "audio/mp3": "audio/mpeg",
@@ -34,7 +34,7 @@ _SAME: Final = {
     "video/quicktime": "video/mp4",
     "audio/webm": "video/webm",
 }
-#: Text has no first bytes of its own, but is no markup that a viewer would run.
+#: Markup that a viewer would run. Other text has no magic bytes.
 _MARKUP: Final = re.compile(
     rb"\s*(?:\xef\xbb\xbf)?\s*<\s*(?:!doctype|\?xml|html|head|body|svg|script|iframe|!--)", re.I
 )
@@ -42,12 +42,12 @@ _UNPRINTED: Final = bytes(set(range(32)) - set(b"\t\n\r\f\x1b"))
 
 
 def one_name(media_type: str) -> str:
-    """The name that `kind_of` has for it."""
+    """Give the canonical name of a media type, as `kind_of` returns it."""
     return _SAME.get(media_type, media_type)
 
 
 def kind_of(head: bytes) -> str | None:
-    """The media type of what begins so; `text/plain` for text that is no markup, None for all else."""
+    """Recognise the media type by the first bytes; `text/plain` for text that is no markup, None for all else."""
     for kind, magic in _MAGIC:
         if all(head.startswith(piece, offset) for offset, piece in magic):
             return kind

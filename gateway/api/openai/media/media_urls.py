@@ -1,6 +1,6 @@
-"""Addresses that a replica is asked to fetch: none that lead into a private network, however they are spelled.
+"""Check the URLs that a replica is asked to fetch: none may lead into a private network, however it is spelled.
 
-Replicas read addresses with parsers of many kinds, so all that two of them could read in two ways is refused.
+Replicas parse URLs with many libraries, so every URL that two of them could read differently is refused.
 """
 
 import re
@@ -15,26 +15,26 @@ _URL: Final = re.compile(
     r"(?:[/?#][!-\[\]-~]*)?",
     re.IGNORECASE,
 )
-#: Names that mean a machine or a network of one's own (RFC 6761, 6762, 8375, ICANN's `.internal`), and usual ones.
+#: Names of private hosts and networks (RFC 6761, 6762, 8375, ICANN's `.internal`), and usual ones.
 _PRIVATE: Final = frozenset(
     (
         *("localhost", "local", "internal", "localdomain", "home.arpa", "lan", "home", "corp", "intranet", "private"),
         *("svc", "test", "invalid", "onion", "arpa", "consul"),
-        # Public names that lead to whatever address they are asked for, or to this machine.
+        # Public names that resolve to any address that they contain, or to this machine.
         *("nip.io", "sslip.io", "xip.io", "localtest.me", "lvh.me", "vcap.me", "lacolhost.com"),
     )
 )
-#: Public by the number of some, but a cloud's own to its machines, or set apart for protocols (RFC 6890, 7526).
+#: Public by number, but used by a cloud for its own machines, or reserved for protocols (RFC 6890, 7526).
 _APART: Final = (IPv4Network("168.63.129.16/32"), IPv4Network("192.0.0.0/24"), IPv4Network("192.88.99.0/24"))
 _NAT64: Final = (IPv6Network("64:ff9b::/96"), IPv6Network("::/96"), IPv6Network("::ffff:0:0:0/96"))
 _LOCAL_NAT64: Final = IPv6Network("64:ff9b:1::/48")
-#: What makes a host's last part that of an IPv4 address (WHATWG URL, "ends in a number"), and one that is plain.
+#: A host's last label that makes it an IPv4 address (WHATWG URL, "ends in a number"), and a plain decimal one.
 _NUMERIC: Final = re.compile(r"0x[0-9a-f]*|[0-9]+", re.IGNORECASE)
 _NUMBER: Final = re.compile(r"0x[0-9a-f]+|0|[1-9][0-9]*", re.IGNORECASE)
 
 
 def url_problem(url: str, hosts: Collection[str]) -> str | None:
-    """What is wrong with an http or https address, None if a replica may fetch it. With `hosts` only from those."""
+    """Describe what is wrong with an http(s) URL; None if a replica may fetch it. With `hosts`, only from those."""
     if len(url) > MAX_URL:
         return f"is longer than {MAX_URL} characters"
     if "@" in re.split(r"[/?#]", url.partition("://")[2], maxsplit=1)[0]:
@@ -51,7 +51,7 @@ def url_problem(url: str, hosts: Collection[str]) -> str | None:
 
 
 def _within(host: str, names: Collection[str]) -> bool:
-    """Whether it is one of them or under one."""
+    """Whether the host is one of the names or a subdomain of one."""
     labels = host.split(".")
     tails = {".".join(labels[at:]) for at in range(len(labels))}
     return any(name.lower() in tails for name in names)
@@ -74,9 +74,10 @@ def _is_public(host: str) -> bool:
 
 
 def _any_ipv4(labels: list[str]) -> IPv4Address | None:
-    """As C's `inet_aton` reads it: one to four numbers, decimal or hexadecimal, the last one fills the rest.
+    """Parse an IPv4 address as C's `inet_aton` does: one to four decimal or hexadecimal numbers, the last fills the
+    rest.
 
-    None for what is no address, and for numbers with leading zeros: they are octal to some readers only.
+    None for what is no address, and for numbers with leading zeros: only some readers take them as octal.
     """
     if len(labels) > 4 or not all(_NUMBER.fullmatch(label) for label in labels):
         return None

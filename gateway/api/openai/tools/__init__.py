@@ -1,1 +1,1 @@
-"""Tools of a chat: what a client offers, what a model may call of it, and calls of earlier turns."""
+"""Tools of a chat: the client's offer, the calls a model may make of it, and calls of earlier turns."""

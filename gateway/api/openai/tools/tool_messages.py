@@ -1,4 +1,4 @@
-"""Calls of earlier turns, and what came of them."""
+"""Check and render the tool calls of earlier turns and their results."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -8,7 +8,7 @@ from protos.errors import InvalidRequest, UnsupportedParameter
 
 
 class _Said(Protocol):
-    """What is looked at of a message."""
+    """The members of a message that are checked."""
 
     @property
     def role(self) -> str: ...
@@ -19,10 +19,10 @@ class _Said(Protocol):
 
 
 def check_calls(messages: Sequence[_Said]) -> dict[int, str]:
-    """The name of the function of each result, by the place of its message.
+    """Check that calls and results match; return the function name of each result, by its message's place.
 
-    Each result answers a call of the assistant's message before it, and each call has a result, as the API has it.
-    Raises InvalidRequest.
+    The API requires that each result answers a call of the assistant's message before it, and that each call has a
+    result. Raises InvalidRequest.
     """
     names: dict[int, str] = {}
     called: dict[str, str] = {}
@@ -81,7 +81,7 @@ def _called(calls: Sequence[MessageCall], at: str) -> dict[str, str]:
 
 
 def rendered_calls(calls: Sequence[MessageCall], at: str) -> list[dict[str, Any]]:
-    """Calls in the form that chat formats take. Raises UnsupportedParameter for calls of other tools than functions."""
+    """Make calls in the form that chat formats take. Raises UnsupportedParameter for tools that are no functions."""
     rendered = []
     for index, call in enumerate(calls):
         if call.type != "function" or call.function is None:

@@ -1,4 +1,4 @@
-"""What becomes of a request's tools where the gateway itself shows them to a model and reads its calls."""
+"""Offer a request's tools to a model, where the gateway itself renders them and parses the calls."""
 
 import json
 from collections.abc import Callable
@@ -25,13 +25,14 @@ class CallsParser:
     use: ToolUse
 
     def __call__(self, prompt_end: str) -> OutputParser | None:
-        """See `NewParser`."""
+        """Make the parser of one answer (see `NewParser`)."""
         return self.output.parser(self.use, prompt_end)
 
     def guide_beside(self, guide: Guide, param: str) -> Guide:
-        """One that lets an answer call tools instead of keeping to `guide`, which is from the parameter `param`.
+        """Extend `guide`, which is from the parameter `param`, so that an answer may call tools instead of following
+        it.
 
-        Raises UnsupportedParameter where there is none.
+        Raises UnsupportedParameter where that is impossible.
         """
         answer = answer_format(guide)
         tag = None if answer is None else self.output.calls_or_answer_tag(self.use, answer)
@@ -58,15 +59,15 @@ def _plain_parser(output: OutputFormat | None) -> NewParser | None:
     return partial(output.parser, None)
 
 
-#: For answers that can call nothing, but may have thoughts. A family that knows no thoughts needs none for them. It is
-#: remembered, as every plain chat comes here.
+#: For answers that cannot call tools but may have reasoning; None where the family has no reasoning. Cached, as every
+#: plain chat comes here.
 plain_parser = cast("Callable[[OutputFormat | None], NewParser | None]", lru_cache(maxsize=1024)(_plain_parser))
 
 
 def offer(model: ServedModel, use: ToolUse) -> Offer:
-    """Raises UnsupportedParameter where a model is not known to call tools.
+    """Make the offer. Raises UnsupportedParameter where the model is not known to call tools.
 
-    Tools that may not be called are not shown, which is what keeps every model from calling them.
+    Tools that may not be called are not shown, so that no model calls them.
     """
     output = model.output
     if use.choice is ToolChoice.NONE:
@@ -97,7 +98,7 @@ def _forced(use: ToolUse, prompt_end: str) -> OutputParser:
 
 
 def _shown(tool: Tool) -> dict[str, Any]:
-    """With all that templates read, in the order in which models have seen it in training."""
+    """Make a tool with all members that templates read, in the order that models know from training."""
     parameters = {"type": "object", "properties": {}} if tool.parameters is None else tool.parameters
     function = {"name": tool.name, "description": tool.description or "", "parameters": parameters}
     return {"type": "function", "function": function}

@@ -11,7 +11,7 @@ MAX_TOOLS: Final = 128
 MAX_CALLS: Final = 1024
 _MAX_DESCRIPTION: Final = 64 * 1024
 
-#: No words: templates may show them, and filters do not look at them.
+#: Restricted to ids: templates may show them, and filters do not scan them.
 CallId = Annotated[str, Meta(pattern=rf"^[!-~]{{1,128}}{END}")]
 _Type = Annotated[str, Meta(max_length=64)]
 _Name = Annotated[str, Meta(pattern=rf"^[a-zA-Z0-9_-]{{1,64}}{END}")]
@@ -27,7 +27,7 @@ class FunctionParam(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class ToolParam(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A tool; those of other types than function are for upstreams of the API alone."""
+    """A tool; types other than function are for upstreams of the API alone."""
 
     type: _Type
     function: FunctionParam | None = None
@@ -49,7 +49,7 @@ class ToolName(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class AllowedTools(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Some of the tools, and whether one of them must be called."""
+    """The allowed tools, and whether one of them must be called."""
 
     mode: Literal["auto", "required"]
     tools: Annotated[list[ToolName], Meta(min_length=1, max_length=MAX_TOOLS)]
@@ -65,7 +65,7 @@ class ToolChoiceParam(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class CalledFunction(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What was called; `arguments` are JSON text as the model wrote it, which need not be valid."""
+    """A called function; `arguments` are JSON text as the model wrote it, which need not be valid."""
 
     name: Annotated[str, Meta(min_length=1, max_length=256)]
     arguments: str

@@ -1,4 +1,4 @@
-"""From the parameters to what the model is offered and how it may use it."""
+"""Decide from the parameters which tools a model is offered and how it may use them."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -14,9 +14,9 @@ _CHOICES: Final = {choice.value: choice for choice in (ToolChoice.AUTO, ToolChoi
 def tool_use(
     tools: Sequence[ToolParam] | None, choice: str | ToolChoiceParam | None, parallel: bool | None
 ) -> ToolUse | None:
-    """None: no tools are offered. Whether calls may be `parallel` then means nothing.
+    """Read the tool parameters; None: no tools are offered, whatever `parallel` says.
 
-    Raises InvalidRequest, and UnsupportedParameter if all else is right.
+    Raises InvalidRequest first; UnsupportedParameter only if everything else is valid.
     """
     if not tools:
         if choice is not None and choice != "none":
@@ -58,7 +58,7 @@ def _tool(function: FunctionParam, at: str) -> Tool:
 def _chosen(
     use: ToolUse, choice: ToolChoiceParam, offered: dict[str, Tool], *, others: bool
 ) -> tuple[ToolUse, UnsupportedParameter | None]:
-    """`others`: some tools are not ours, and may be meant."""
+    """Apply a `tool_choice` object; `others`: some tools are no functions, and may be meant."""
     if choice.type == "allowed_tools":
         if choice.allowed_tools is None:
             raise _missing("tool_choice.allowed_tools")
@@ -75,7 +75,7 @@ def _chosen(
 def _allowed(
     use: ToolUse, allowed: AllowedTools, offered: dict[str, Tool], *, others: bool
 ) -> tuple[ToolUse, UnsupportedParameter | None]:
-    """The model is shown the allowed ones alone, so that it calls no other."""
+    """Reduce the offer to the allowed tools, so that the model calls no other."""
     names = set()
     foreign: UnsupportedParameter | None = None
     for index, tool in enumerate(allowed.tools):
