@@ -28,7 +28,7 @@ class Failable(Protocol):
 
     @property
     def failed(self) -> bool:
-        ...
+        """Whether it has ended with an error."""
         ...
 
     def fail(self, error: PenstockError) -> None:

@@ -18,7 +18,7 @@ from gateway.server.supervisor import (
     WORKER_RESTARTS_SECONDS,
     Restarts,
     StoreProcess,
-    _kept,
+    _running_in_thread,
     admin_api,
     check_ports,
     embedded_store,
@@ -142,7 +142,7 @@ class Kept:
 
 def test_it_is_looked_after_until_the_end_in_a_thread_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
     kept = Kept()
-    with _kept("thing", kept.start, kept.watch, kept.stop):
+    with _running_in_thread("thing", kept.start, kept.watch, kept.stop):
         assert kept.happened[0] == "start"
         assert kept.looked.wait(10), "a look that fails is made again"
     assert "cannot look after the thing" in caplog.text
@@ -158,14 +158,14 @@ def test_a_start_that_fails_is_raised_and_what_has_begun_is_stopped() -> None:
         kept.note("start")
         raise StartError("no model there")
 
-    with pytest.raises(StartError, match="no model there"), _kept("thing", start, kept.watch, kept.stop):
+    with pytest.raises(StartError, match="no model there"), _running_in_thread("thing", start, kept.watch, kept.stop):
         pytest.fail("it has not started")
     assert (kept.happened[0], kept.happened[-1]) == ("start", "stop")
 
 
 def test_an_error_of_what_runs_meanwhile_stops_it() -> None:
     kept = Kept()
-    with pytest.raises(ValueError, match="elsewhere"), _kept("thing", kept.start, lambda: None, kept.stop):
+    with pytest.raises(ValueError, match="elsewhere"), _running_in_thread("thing", kept.start, lambda: None, kept.stop):
         raise ValueError("elsewhere")
     assert kept.happened == ["start", "stop"]
 
